@@ -46,7 +46,7 @@ type AutoPlan struct {
 	Devices int
 }
 
-// String says what was chosen and why.
+// String returns what was chosen and why.
 func (p *AutoPlan) String() string { return (*forecast.Plan)(p).String() }
 
 // Auto plans a run on this machine: the best strategy under the cost model, and what others would lose.
@@ -55,14 +55,14 @@ func Auto(c AutoConfig) (*AutoPlan, error) {
 	return (*AutoPlan)(p), err
 }
 
-// PlanFile is the strategy of a file that galley plan wrote, for a run. A plan for another model, batch or
-// sequence is refused, as is one for another number of devices, where that is not 0.
+// PlanFile returns the strategy of a file that galley plan wrote, for a run. A plan for another model, batch
+// or sequence is refused, as is one for another number of devices, where that is not 0.
 func PlanFile(path string, c AutoConfig) (Strategy, error) {
 	return forecast.File(path, forecast.Run(c))
 }
 
-// Price is how long a step of a run should take under a strategy on this machine, by the cost model that Auto
-// plans with.
+// Price returns how long a step of a run should take under a strategy on this machine, by the cost model that
+// Auto plans with.
 func Price(c AutoConfig, s Strategy) (time.Duration, error) {
 	return forecast.Price(forecast.Run(c), s)
 }

@@ -49,7 +49,7 @@ func (c *Checkpoints) Rewind(ctx context.Context, step int64) error {
 	return c.keeper.Rewind(ctx, step)
 }
 
-// Steps is the steps of the checkpoints in the directory, newest first.
+// Steps returns the steps of the checkpoints in the directory, newest first.
 func (c *Checkpoints) Steps(ctx context.Context) ([]int64, error) { return c.keeper.Steps(ctx) }
 
 // Close waits and gives the directory up.
@@ -62,7 +62,7 @@ type Fact = data.Fact
 // OtherRunError is a checkpoint of a run that is not the one that would go on from it.
 type OtherRunError = fit.OtherRunError
 
-// facts is those that the trainer was given, and its own.
+// facts returns those that the trainer was given, and its own.
 func (t *Trainer) facts() []Fact {
 	return runfacts.Of(slices.Concat(t.c.Facts, t.described), runfacts.Run{Optimizer: t.c.Optimizer,
 		Schedule: t.c.Schedule, ClipNorm: t.c.ClipNorm, Seed: t.c.Seed})
@@ -85,7 +85,7 @@ func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error 
 	return t.save(ctx, c.keeper, sample)
 }
 
-// save is Save with further numbers.
+// save is like Save with further numbers.
 func (t *Trainer) save(ctx context.Context, to *checkpoint.Keeper, sample int64,
 	scalars ...checkpoint.Scalar) error {
 	state, err := t.state(sample, scalars)
@@ -95,7 +95,7 @@ func (t *Trainer) save(ctx context.Context, to *checkpoint.Keeper, sample int64,
 	return to.Save(ctx, state)
 }
 
-// state is the state after the last step, where it lies.
+// state returns the state after the last step, where it lies.
 func (t *Trainer) state(sample int64, scalars []checkpoint.Scalar) (s checkpoint.State, err error) {
 	if err := t.trained.Ready(); err != nil {
 		return s, err
@@ -124,7 +124,7 @@ var ErrNoCheckpoint = fit.ErrNoCheckpoint
 // wrote it. It wraps ErrNoCheckpoint where there is none at all.
 func (t *Trainer) Resume(dir string) (*Resumed, error) { return t.ResumeFrom(dir, ResumeConfig{}) }
 
-// ResumeFrom is Resume from a checkpoint of choice. One whose facts are others is an *OtherRunError.
+// ResumeFrom is like Resume from a checkpoint of choice. One whose facts are others is an *OtherRunError.
 func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 	r, err := openCheckpoint(dir, c.Step)
 	if none, ok := errors.AsType[*checkpoint.NoneError](err); ok && len(none.Skipped) == 0 {

@@ -63,7 +63,7 @@ func newCompiled(m Model, c TrainerConfig, loss Loss, metrics []Metric) (out com
 	return out, nil
 }
 
-// modelConfig is a model as its strategy trains it, and a trainer's config for it.
+// modelConfig returns a model as its strategy trains it, and a trainer's config for it.
 func modelConfig(
 	who string,
 	m Model,
@@ -122,13 +122,13 @@ func noPhase(p Phase) error {
 	return fmt.Errorf("phase %d: want Training, Evaluating or Predicting", p)
 }
 
-// Params is the model's parameters, with the values that training has given them.
+// Params returns the model's parameters, with the values that training has given them.
 func (c *compiled) Params() ([]*nn.Param, error) { return c.model.Params(), c.trainer.Sync(nil) }
 
-// Plan is what was found for a strategy with Auto; nil for any other.
+// Plan returns what was found for a strategy with Auto; nil for any other.
 func (c *compiled) Plan() *ModelPlan { return c.plan }
 
-// Trainer is what trains the model.
+// Trainer returns what trains the model.
 func (c *compiled) Trainer() *Trainer { return c.trainer }
 
 // Close ends the devices and frees what forward passes hold.

@@ -139,7 +139,7 @@ func TestDeviceGroup(t *testing.T) {
 	}
 }
 
-// shortened is every third of the cases in short mode, as under the race detector: the others differ in
+// shortened returns every third of the cases in short mode, as under the race detector: the others differ in
 // numbers only.
 func shortened[T any](cases []T) []T {
 	if !testing.Short() {

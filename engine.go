@@ -136,8 +136,8 @@ func (e *Engine) Prepare(phase Phase, batch ...Type) (*Cost, error) {
 	return c, err
 }
 
-// Cost is what a training step on batches of these types takes: memory to the byte, operations, communication
-// and, where the engine has an Estimate, time.
+// Cost returns what a training step on batches of these types takes: memory to the byte, operations,
+// communication and, where the engine has an Estimate, time.
 func (e *Engine) Cost(batch ...Type) (*Cost, error) { return e.Prepare(Training, batch...) }
 
 // Run does with one batch what a phase says.
@@ -145,13 +145,13 @@ func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r 
 	return e.run(ctx, phase, batch)
 }
 
-// Evaluate is the loss and the metrics over the first batches of a loader; 0 takes all of an epoch.
+// Evaluate returns the loss and the metrics over the first batches of a loader; 0 takes all of an epoch.
 func (e *Engine) Evaluate(ctx context.Context, l Loader, batches int) (Evaluation, error) {
 	return e.eval.Over(ctx, l, batches, e.trainer.Steps())
 }
 
-// Predict is what the model answers to each of the first batches of a loader; 0 takes all of an epoch. Labels
-// are not looked at.
+// Predict returns what the model answers to each of the first batches of a loader; 0 takes all of an epoch.
+// Labels are not looked at.
 func (e *Engine) Predict(ctx context.Context, l Loader, batches int) iter.Seq2[[]array.Array, error] {
 	return fit.Predict(l, batches, func(batch []array.Array) ([]array.Array, error) {
 		return e.predict.Run(ctx, batch[:model.InputsOf(e.config.Model, len(batch))]...)

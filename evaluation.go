@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// newEvaluation is the loss and metrics of a model, and the forward pass that computes them.
+// newEvaluation returns the loss and metrics of a model, and the forward pass that computes them.
 func newEvaluation(t *Trainer, m Model, loss Loss, metrics []Metric) (*evaluation.Evaluation, *Forward) {
 	forward := t.NewForward(model.Terms(m, loss, metrics))
 	return evaluation.New(forward.sums, metrics), forward
@@ -32,12 +32,12 @@ func (t *Trainer) NewEvaluator() *Evaluator {
 	return &Evaluator{t, evaluation.New(forward.sums, nil), forward}
 }
 
-// Mean is the loss over the batches that next gives, until it gives none.
+// Mean returns the loss over the batches that next gives, until it gives none.
 func (v *Evaluator) Mean(ctx context.Context, next func(i int) []array.Array) (float64, error) {
 	return v.eval.Mean(ctx, next)
 }
 
-// Over is the loss over the first batches of a loader; 0 takes all of an epoch.
+// Over returns the loss over the first batches of a loader; 0 takes all of an epoch.
 func (v *Evaluator) Over(ctx context.Context, l Loader, batches int) (Evaluation, error) {
 	return v.eval.Over(ctx, l, batches, v.t.Steps())
 }

@@ -84,7 +84,7 @@ func (e *Engine) Save(ctx context.Context, dir string) (err error) {
 // it.
 func (e *Engine) Load(dir string) (*Resumed, error) { return e.LoadFrom(dir, ResumeConfig{}) }
 
-// LoadFrom is Load from a checkpoint of choice.
+// LoadFrom is like Load from a checkpoint of choice.
 func (e *Engine) LoadFrom(dir string, c ResumeConfig) (*Resumed, error) {
 	return e.trainer.ResumeFrom(dir, c)
 }

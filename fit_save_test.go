@@ -27,7 +27,7 @@ type onStep struct {
 
 func (c onStep) OnStep(p *fit.Progress) error { return c.f(p) }
 
-// stepsIn is the steps of the checkpoints in a directory.
+// stepsIn returns the steps of the checkpoints in a directory.
 func stepsIn(t *testing.T, dir string) []string {
 	t.Helper()
 	list, err := filepath.Glob(filepath.Join(dir, "step-*"))
@@ -73,7 +73,7 @@ func TestSaveGoesOn(t *testing.T) {
 	}
 }
 
-// bookIDs is a text of 40 kinds of tokens.
+// bookIDs returns a text of 40 kinds of tokens.
 func bookIDs(n int) []int32 {
 	ids := make([]int32, n)
 	for k := range ids {

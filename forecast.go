@@ -38,8 +38,8 @@ func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err e
 	return f, nil
 }
 
-// Programs is the programs that the devices of a strategy run in a step, each once, in the order in which
-// they come.
+// Programs returns the programs that the devices of a strategy run in a step, each once, in the order in
+// which they come.
 func (t *Trainer) Programs(batch ...Type) (list []*Program, err error) {
 	defer fault.Recover("plan of the training step", &err)
 	s, err := t.tapes("programs", batch)

@@ -24,8 +24,8 @@ func (t *Trainer) NewForward(f func(batch []*Tensor) []*Tensor) *Forward {
 // Close gives back what the pass holds on a backend.
 func (f *Forward) Close() error { return f.pass.Close() }
 
-// Run is f of a batch. Under a strategy the batch is cut into micro-batches, so results must have a row for
-// each of the batch's.
+// Run returns f of a batch. Under a strategy the batch is cut into micro-batches, so results must have a row
+// for each of the batch's.
 func (f *Forward) Run(ctx context.Context, batch ...array.Array) (out []array.Array, err error) {
 	defer fault.Recover("forward pass", &err)
 	parts, rows, err := f.parts(ctx, batch)
@@ -35,7 +35,7 @@ func (f *Forward) Run(ctx context.Context, batch ...array.Array) (out []array.Ar
 	return executor.Stack(parts, rows)
 }
 
-// sums is f of a batch where its results are numbers: their sums over micro-batches.
+// sums returns f of a batch where its results are numbers: their sums over micro-batches.
 func (f *Forward) sums(ctx context.Context, batch []array.Array) (sums []float64, err error) {
 	defer fault.Recover("evaluation", &err)
 	parts, _, err := f.parts(ctx, batch)
@@ -45,7 +45,7 @@ func (f *Forward) sums(ctx context.Context, batch []array.Array) (sums []float64
 	return executor.Sums(parts), nil
 }
 
-// parts is f of every micro-batch, and how many rows each has.
+// parts returns f of every micro-batch, and how many rows each has.
 func (f *Forward) parts(ctx context.Context, batch []array.Array) ([][]array.Array, []int, error) {
 	if err := executor.CheckBatch(ctx, batch); err != nil {
 		return nil, nil, err

@@ -61,10 +61,10 @@ type Memory = cpu.Memory
 // with the stack and, where a Pass changed a program, the file Program with it as it was before.
 type BugError = fault.Error
 
-// CPU is the host's processor; Close ends its threads.
+// CPU returns the host's processor; Close ends its threads.
 func CPU(c Config) *Device { return cpu.NewDevice(c) }
 
-// Read is the data of an eager tensor, whole wherever it lies, or the error that made it invalid.
+// Read returns the data of an eager tensor, whole wherever it lies, or the error that made it invalid.
 func Read(x *Tensor) (array.Array, error) { return runtime.Read(x) }
 
 // Trace runs f on tensors of the given types that have no data and returns the program of the ops it applied.
@@ -92,7 +92,7 @@ func Compile(d *Device, p *Program, o Options) (e *Executable, err error) {
 // Parse reads a program's text.
 func Parse(text string) (*Program, error) { return ir.Parse(text, op.Lookup) }
 
-// Grad is the gradient of the scalar y with respect to each of xs, which eagerly must have been tracked
+// Grad returns the gradient of the scalar y with respect to each of xs, which eagerly must have been tracked
 // before y was computed from them. It can be differentiated again. For a y that is no scalar, op.Grad takes
 // what to weight it with.
 func Grad(y *Tensor, xs ...*Tensor) []*Tensor {

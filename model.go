@@ -30,29 +30,30 @@ type Metric = fit.Metric
 // data.Tokens make loaders.
 type Loader = fit.Loader
 
-// CrossEntropy is the mean cross-entropy of the first output, as logits, and the first labels; a label of
+// CrossEntropy returns the mean cross-entropy of the first output, as logits, and the first labels; a label
+// of
 // -100 does not count.
 func CrossEntropy(outputs, labels []*Tensor) *Tensor { return model.CrossEntropy(outputs, labels) }
 
-// MeanSquares is the mean of squared differences of the first output and the first labels.
+// MeanSquares returns the mean of squared differences of the first output and the first labels.
 func MeanSquares(outputs, labels []*Tensor) *Tensor { return model.MeanSquares(outputs, labels) }
 
-// Accuracy is the share of labels that the first output, as logits, rates highest; a label below zero does
-// not count.
+// Accuracy returns the share of labels that the first output, as logits, rates highest; a label below zero
+// does not count.
 func Accuracy() Metric { return model.Accuracy() }
 
-// ModelFunc is a model of parameters and a function that computes with them.
+// ModelFunc returns a model of parameters and a function that computes with them.
 func ModelFunc(params []*nn.Param, forward func(inputs []*Tensor) []*Tensor) Model {
 	return model.Func(params, forward)
 }
 
-// Language is a language model as a Model: ids in, logits out. Its own loss is the cross-entropy of the next
-// tokens, and data.Tokens makes its batches.
+// Language returns a language model as a Model: ids in, logits out. Its own loss is the cross-entropy of the
+// next tokens, and data.Tokens makes its batches.
 func Language(m models.Model) Model { return model.Language(m) }
 
-// Arrange is a model as a strategy trains it on sequences of a length: with context parallelism, attention
-// meets split sequences as Context says, and sequences are in an order in which all devices have equal work.
-// It has the same parameters and the same losses; what cannot be had is told with the reason.
+// Arrange returns a model as a strategy trains it on sequences of a length: with context parallelism,
+// attention meets split sequences as Context says, and sequences are in an order in which all devices have
+// equal work. It has the same parameters and the same losses; what cannot be had is told with the reason.
 func Arrange(m models.Model, s Strategy, seq int) (models.Model, []string, error) {
 	return forecast.Arrange(m, s, seq)
 }

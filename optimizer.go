@@ -24,7 +24,7 @@ type Optimizer struct {
 	Accumulate int
 }
 
-// ShardOptimizer is an optimizer whose memory is split over devices, by stages of ZeRO.
+// ShardOptimizer returns an optimizer whose memory is split over devices, by stages of ZeRO.
 func ShardOptimizer(o optim.Optimizer, s optim.ShardingStage) (*Optimizer, error) {
 	if o == nil {
 		return nil, fmt.Errorf("shard optimizer: want an optimizer: optim.AdamW{} has useful defaults")
@@ -37,7 +37,7 @@ func ShardOptimizer(o optim.Optimizer, s optim.ShardingStage) (*Optimizer, error
 	return &out, nil
 }
 
-// optimizerOf is an optimizer with what goes along with it.
+// optimizerOf returns an optimizer with what goes along with it.
 func optimizerOf(o optim.Optimizer) Optimizer {
 	if p, ok := o.(*Optimizer); ok {
 		return *p
@@ -45,7 +45,7 @@ func optimizerOf(o optim.Optimizer) Optimizer {
 	return Optimizer{Optimizer: o}
 }
 
-// EagerConfig is the optimizer as eager.NewOptimizer takes it.
+// EagerConfig returns the optimizer as eager.NewOptimizer takes it.
 func (o Optimizer) EagerConfig() (optim.Optimizer, eager.Config, error) {
 	c := eager.Config{Schedule: o.Schedule, ClipNorm: o.ClipNorm, Sharding: o.Sharding}
 	if o.Accumulate > 1 {
@@ -79,8 +79,8 @@ func (o Optimizer) configure(c *TrainerConfig) (err error) {
 	return err
 }
 
-// strategyAxis is the axis of a strategy that the optimizer is sharded over; that of parameters on meshes is
-// one of theirs.
+// strategyAxis returns the axis of a strategy that the optimizer is sharded over; that of parameters on
+// meshes is one of theirs.
 func (c *TrainerConfig) strategyAxis() string {
 	if c.executor().Annotated() {
 		return ""

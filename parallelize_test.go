@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/parallel"
 )
 
-// megatron is the plan that people write for a transformer.
+// megatron returns the plan that people write for a transformer.
 func megatron() []parallel.LayerPlan {
 	return []parallel.LayerPlan{
 		parallel.On("model.embed_tokens", parallel.RowWise{}),

@@ -72,12 +72,12 @@ func (p *PipelineLayer) TrainBatch(ctx context.Context, batch ...array.Array) (M
 	return p.trainer.Step(batch...)
 }
 
-// EvalBatch is the loss of one batch; nothing is changed.
+// EvalBatch returns the loss of one batch; nothing is changed.
 func (p *PipelineLayer) EvalBatch(ctx context.Context, batch ...array.Array) (float64, error) {
 	return p.eval.Batch(ctx, batch)
 }
 
-// Trainer is what trains the layers.
+// Trainer returns what trains the layers.
 func (p *PipelineLayer) Trainer() *Trainer { return p.trainer }
 
 // Close ends the devices.

@@ -68,7 +68,7 @@ func newModelPlan(found auto.Candidate, c auto.Config) *ModelPlan {
 		params: len(c.Run.Params)}
 }
 
-// auto is the config of a search.
+// auto returns the config of a search.
 func (c PlanConfig) auto(m Model, cluster string) (out auto.Config, err error) {
 	if err := model.Check("plan", m); err != nil {
 		return out, err
@@ -96,7 +96,7 @@ func (c PlanConfig) auto(m Model, cluster string) (out auto.Config, err error) {
 	return out, err
 }
 
-// pinned is what of the strategy is said, by the optimizer's wrappers, too.
+// pinned returns what of the strategy is said, by the optimizer's wrappers, too.
 func (c PlanConfig) pinned(t TrainerConfig) Strategy {
 	s := c.Strategy
 	if t.Strategy != nil {
@@ -117,7 +117,7 @@ func (c PlanConfig) machine(m Model, cluster string) (auto.Machine, error) {
 	return auto.Local(max(c.Devices, c.Strategy.Auto), threads, c.Calibration)
 }
 
-// String says what was chosen, how far it is at most from the best, and why others lose.
+// String returns what was chosen, how far it is at most from the best, and why others lose.
 func (p *ModelPlan) String() string {
 	if p.plan == nil {
 		return p.Strategy.String()
@@ -125,8 +125,8 @@ func (p *ModelPlan) String() string {
 	return p.plan.String()
 }
 
-// Idle is what of the devices does nothing of its own: devices that would make a step longer, an axis that
-// splits nothing. It is empty for a plan from a file.
+// Idle returns what of the devices does nothing of its own: devices that would make a step longer, an axis
+// that splits nothing. It is empty for a plan from a file.
 func (p *ModelPlan) Idle() []string {
 	if p.plan == nil {
 		return nil
@@ -134,7 +134,7 @@ func (p *ModelPlan) Idle() []string {
 	return p.plan.Idle()
 }
 
-// Apply is the model with the plan: ToStatic, Engine and TrainerConfig.Parallel take it.
+// Apply returns the model with the plan: ToStatic, Engine and TrainerConfig.Parallel take it.
 func (p *ModelPlan) Apply(m Model, optimizer optim.Optimizer) (*Parallel, error) {
 	if m == nil || len(m.Params()) != p.params {
 		return nil, fmt.Errorf("plan: it is for a model of %d parameters", p.params)
@@ -181,7 +181,7 @@ func LoadPlan(path string, m Model, c PlanConfig) (p *ModelPlan, err error) {
 	return p, nil
 }
 
-// found is the model with the plan that a strategy with Auto asks for, and the plan.
+// found returns the model with the plan that a strategy with Auto asks for, and the plan.
 func found(m Model, c PlanConfig) (*Parallel, *ModelPlan, error) {
 	p, err := Plan(m, "", c)
 	if err != nil {

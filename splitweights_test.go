@@ -200,7 +200,7 @@ func splitWeightsFail(t *testing.T, o optim.Optimizer) {
 	}
 }
 
-// paramsOf is all elements of a model's parameters as they are on the trainer's backend.
+// paramsOf returns all elements of a model's parameters as they are on the trainer's backend.
 func paramsOf(t *testing.T, tr *galley.Trainer, m models.Model) (list []float64) {
 	t.Helper()
 	d := galley.CPU(galley.Config{Threads: 1})

@@ -13,7 +13,8 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// twoLayers is a model of one's own: two linear layers, of which the second has a name and a width to choose.
+// twoLayers returns a model of one's own: two linear layers, of which the second has a name and a width to
+// choose.
 func twoLayers(d *galley.Device, seed uint64, second string, width int) (galley.Model, []*nn.Param) {
 	in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: seed})
 	a, b := nn.NewLinear(in.At("body"), 4, 6), nn.NewLinear(in.At(second), 6, width)

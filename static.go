@@ -79,7 +79,7 @@ func (d *DistModel) compile(loader Loader) error {
 	return d.trainer.exec.Start(executor.TypesOf(batch)...)
 }
 
-// firstBatch is the batch that tells types.
+// firstBatch returns the batch that tells types.
 func firstBatch(loader Loader) ([]array.Array, error) {
 	if loader == nil {
 		return nil, fmt.Errorf(
@@ -114,7 +114,7 @@ func (d *DistModel) Eval() error {
 // Predict lets Run tell what the model answers; batches have inputs only.
 func (d *DistModel) Predict() { d.phase = Predicting }
 
-// Phase is what Run does.
+// Phase returns what Run does.
 func (d *DistModel) Phase() Phase { return d.phase }
 
 // Run does with one batch what the phase says.

@@ -39,7 +39,7 @@ type StepPlan struct {
 	cost *Cost
 }
 
-// Cost is what the step takes on each device.
+// Cost returns what the step takes on each device.
 func (p *StepPlan) Cost() *Cost { return p.cost }
 
 // Plan plans the step for batches of these types: nothing runs and no memory is taken. Whatever is wrong with
@@ -61,7 +61,7 @@ func stepPlan(plan *executor.Plan) *StepPlan {
 	return p
 }
 
-// PlanStep is Plan of a trainer of this config, whose parameters need no values: shapes are enough.
+// PlanStep returns Plan of a trainer of this config, whose parameters need no values: shapes are enough.
 func PlanStep(c TrainerConfig, batch ...Type) (p *StepPlan, err error) {
 	defer fault.Recover("plan of the training step", &err)
 	if c, err = c.withDefaults(); err != nil {
@@ -74,7 +74,7 @@ func PlanStep(c TrainerConfig, batch ...Type) (p *StepPlan, err error) {
 	return stepPlan(plan), nil
 }
 
-// tapes is the step of a strategy, for what reads its devices' programs.
+// tapes returns the step of a strategy, for what reads its devices' programs.
 func (t *Trainer) tapes(who string, batch []Type) (*step.Plan, error) {
 	p, err := t.exec.Plan(batch...)
 	if err != nil {
@@ -86,7 +86,7 @@ func (t *Trainer) tapes(who string, batch []Type) (*step.Plan, error) {
 	return p.Step, nil
 }
 
-// Peak is the largest device's memory.
+// Peak returns the largest device's memory.
 func (p *StepPlan) Peak() DeviceMemory {
 	var most DeviceMemory
 	for _, m := range p.Memory {
@@ -97,7 +97,7 @@ func (p *StepPlan) Peak() DeviceMemory {
 	return most
 }
 
-// String is the plan in one line.
+// String returns the plan in one line.
 func (p *StepPlan) String() string {
 	m := p.Peak()
 	var parts []string
@@ -111,7 +111,7 @@ func (p *StepPlan) String() string {
 		len(p.Memory), p.Strategy, m.Peak(), units.Bytes(float64(m.Peak())), strings.Join(parts, ", "))
 }
 
-// Needs is the bytes of the host's memory that training on batches of these types takes besides the
+// Needs returns the bytes of the host's memory that training on batches of these types takes besides the
 // parameters' first values, on all in-process devices together. Nothing is run or taken. A step that runs op
 // by op, or on a backend, is not planned: it is told as 0.
 func (t *Trainer) Needs(batch ...Type) (bytes int, err error) {

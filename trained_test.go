@@ -17,7 +17,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// savedWeights is all parameters of a model as models.Save writes them.
+// savedWeights returns all parameters of a model as models.Save writes them.
 func savedWeights(t *testing.T, m models.Model) []float64 {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")

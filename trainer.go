@@ -45,8 +45,8 @@ type Share = executor.Share
 // several processes tell each other values.
 type XLAConfig = xla.Config
 
-// XLA is the devices of a PJRT plugin: GPUs, TPUs. A program takes the first, or with a strategy as many as
-// that needs. Close gives them back.
+// XLA returns the devices of a PJRT plugin: GPUs, TPUs. A program takes the first, or with a strategy as many
+// as that needs. Close gives them back.
 func XLA(c XLAConfig) (Backend, error) { return xla.Open(c) }
 
 // TrainerConfig says what is trained and how.
@@ -143,7 +143,7 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 	return c, nil
 }
 
-// executor is the part of a config that executors know.
+// executor returns the part of a config that executors know.
 func (c TrainerConfig) executor() executor.Config {
 	return executor.Config{
 		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
@@ -208,7 +208,7 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	return t, nil
 }
 
-// TraceStep is the program of a whole training step on batches of these types. Its parameters are the
+// TraceStep returns the program of a whole training step on batches of these types. Its parameters are the
 // model's, the optimizer's slots, the learning rate, the step's number and the batch; its results the loss,
 // the gradients' norm, the next parameters and slots. The model needs no values: shapes are enough.
 func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
@@ -265,7 +265,7 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 	return p, nil
 }
 
-// Wait is the step's metrics, when it is done.
+// Wait returns the step's metrics, when it is done.
 func (p *Pending) Wait() (Metrics, error) {
 	if p.running == nil {
 		return p.m, p.err
@@ -279,26 +279,26 @@ func (p *Pending) Wait() (Metrics, error) {
 	return p.m, p.err
 }
 
-// Steps is how many steps have been taken.
+// Steps returns how many steps have been taken.
 func (t *Trainer) Steps() int { return t.step }
 
-// Memory is what the last compiled step needs on one device or on a backend; zero before the first step and
-// in eager mode.
+// Memory returns what the last compiled step needs on one device or on a backend; zero before the first step
+// and in eager mode.
 func (t *Trainer) Memory() Memory {
 	m, _ := t.exec.Memory()
 	return m
 }
 
-// Taken is the bytes that each device of a strategy has taken, which is what Plan said; nil before the first
-// step.
+// Taken returns the bytes that each device of a strategy has taken, which is what Plan said; nil before the
+// first step.
 func (t *Trainer) Taken() []int {
 	_, taken := t.exec.Memory()
 	return taken
 }
 
-// Doing is what each device is at in the step that runs, a line a device: the stage and micro-batch, and the
-// op or collective with its line, or the program that a backend has not ended. Between steps there is none.
-// It may be called while a step runs, to see where one hangs.
+// Doing returns what each device is at in the step that runs, a line a device: the stage and micro-batch, and
+// the op or collective with its line, or the program that a backend has not ended. Between steps there is
+// none. It may be called while a step runs, to see where one hangs.
 func (t *Trainer) Doing() []string {
 	var list []string
 	for _, d := range t.exec.Doing() {
@@ -307,8 +307,8 @@ func (t *Trainer) Doing() []string {
 	return list
 }
 
-// Averaged is the moving averages of the parameters, in the order of Params, that an optim.Averaged optimizer
-// keeps. A parameter that training leaves alone, or a buffer, is its own average.
+// Averaged returns the moving averages of the parameters, in the order of Params, that an optim.Averaged
+// optimizer keeps. A parameter that training leaves alone, or a buffer, is its own average.
 func (t *Trainer) Averaged() ([]array.Array, error) {
 	return t.c.executor().Averages(t.exec, t.step-t.skipped)
 }

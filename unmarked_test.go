@@ -87,7 +87,7 @@ var unmarkedModels = map[string]func(in *nn.Init) *unmarked{
 	},
 }
 
-// trainUnmarked is the losses of a few steps and what the model then answers.
+// trainUnmarked returns the losses of a few steps and what the model then answers.
 func trainUnmarked(t *testing.T, build func(in *nn.Init) *unmarked, s *galley.Strategy) []float64 {
 	t.Helper()
 	m := build(nn.NewInit(nn.Config{Scope: device(t).NewSession(), DType: array.F64, Seed: 9}))

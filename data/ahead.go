@@ -79,7 +79,7 @@ func (a *Ahead) one(i int) (b aheadBatch) {
 	return b
 }
 
-// Next is the next batch, and how long it was waited for.
+// Next returns the next batch, and how long it was waited for.
 func (a *Ahead) Next() (batch []array.Array, waited time.Duration, err error) {
 	start := time.Now()
 	if a.made == nil {

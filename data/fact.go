@@ -19,7 +19,7 @@ func (o Order) String() string {
 	return "shuffled"
 }
 
-// orderFact is how samples follow each other.
+// orderFact returns how samples follow each other.
 func orderFact(o Order, seed uint64) Fact {
 	if o == Sequential {
 		return Fact{"order", o.String()}
@@ -27,7 +27,7 @@ func orderFact(o Order, seed uint64) Fact {
 	return Fact{"order", fmt.Sprintf("%v, seed %d", o, seed)}
 }
 
-// Facts is what the sampler's batches depend on.
+// Facts returns what the sampler's batches depend on.
 func (s *Sampler) Facts() []Fact {
 	return []Fact{
 		{"data", fmt.Sprintf("%d tokens, hash %016x", s.tokens.Len(), hashTokens(s.tokens))},
@@ -69,11 +69,11 @@ func blocks(t TokenSource, each func(ids []int32)) {
 	}
 }
 
-// Facts is what the loader's batches depend on.
+// Facts returns what the loader's batches depend on.
 func (l *TokenLoader) Facts() []Fact { return l.sampler.Facts() }
 
-// Facts is what the loader's batches depend on. Of the data it looks at the first, the middle and the last
-// sample.
+// Facts returns what the loader's batches depend on. Of the data it looks at the first, the middle and the
+// last sample.
 func (l *Loader) Facts() []Fact {
 	n := l.data.Len()
 	h := fnv.New64a()
@@ -89,7 +89,7 @@ func (l *Loader) Facts() []Fact {
 	}
 }
 
-// HashExamples is a fact of examples: how many there are, and a hash of some of them.
+// HashExamples returns a fact of examples: how many there are, and a hash of some of them.
 func HashExamples(e Examples) string {
 	return fmt.Sprintf("%d examples, hash %016x", e.Len(), hashExamples(e))
 }

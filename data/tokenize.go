@@ -95,7 +95,7 @@ func openManifest(dir string, paths []string, c TokenizeConfig) (manifest, error
 	return m, nil
 }
 
-// hashInputs is a hash of the files' names and sizes.
+// hashInputs returns a hash of the files' names and sizes.
 func hashInputs(paths []string) (string, error) {
 	files, err := filesOf(paths)
 	if err != nil {

@@ -82,7 +82,7 @@ type History struct {
 	SaveErrors []error
 }
 
-// Losses is the losses of all steps.
+// Losses returns the losses of all steps.
 func (h *History) Losses() []float64 {
 	list := make([]float64, len(h.Steps))
 	for i, m := range h.Steps {

@@ -80,7 +80,7 @@ func (f *fit) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// broken is why the steps have ended, with what the last one that was begun has come to.
+// broken returns why the steps have ended, with what the last one that was begun has come to.
 func (f *fit) broken(ctx context.Context, err error) error {
 	last := f.settle()
 	switch {
@@ -227,7 +227,8 @@ func (f *fit) tell(method func(Callback, *Progress) error) error {
 	return f.agree(nil)
 }
 
-// agree is an error in all processes of a job if there is one in any: its own, or that another has stopped.
+// agree returns an error in all processes of a job if there is one in any: its own, or that another has
+// stopped.
 func (f *fit) agree(err error) error {
 	stop := 0
 	switch {

@@ -32,28 +32,28 @@ type Sampled interface {
 
 // Subject is what a fit trains: galley's Engine and Trainer.
 type Subject interface {
-	// Steps is how many steps have been taken, Sample the number of the next sample, which SetSample sets where
-	// the rows of batches are not what samples are counted by.
+	// Steps returns how many steps have been taken, Sample the number of the next sample, which SetSample
+	// sets where the rows of batches are not what samples are counted by.
 	Steps() int
 	Sample() int64
 	SetSample(sample int64)
 	// Begin starts a step; wait returns its metrics when it is done.
 	Begin(batch []array.Array) (wait func() (Metrics, error), err error)
-	// Evaluate is the loss and the metrics over the first batches of a loader.
+	// Evaluate returns the loss and the metrics over the first batches of a loader.
 	Evaluate(ctx context.Context, l Loader, batches int) (Evaluation, error)
-	// Describe tells what the batches depend on, which checkpoints keep.
+	// Describe reports what the batches depend on, which checkpoints keep.
 	Describe(facts []data.Fact)
 	// Resume goes on from a checkpoint in a directory.
 	Resume(dir string, c ResumeConfig) (*Resumed, error)
 	// Write begins a checkpoint of the state after the last step.
 	Write(ctx context.Context, to *checkpoint.Keeper, scalars ...checkpoint.Scalar) error
-	// State is the state after the last step, where it lies, with further numbers.
+	// State returns the state after the last step, where it lies, with further numbers.
 	State(scalars ...checkpoint.Scalar) (checkpoint.State, error)
-	// Agree is the largest of the numbers that the processes of a job give; of one process, its own.
+	// Agree returns the largest of the numbers that the processes of a job give; of one process, its own.
 	Agree(stop int) (int, error)
-	// Peers are the processes that write checkpoints together; nil is one.
+	// Peers returns the processes that write checkpoints together; nil is one.
 	Peers() checkpoint.Peers
-	// Lost is why there is no state to save any more; nil where there is.
+	// Lost returns why there is no state to save any more; nil where there is.
 	Lost() error
 }
 
@@ -108,7 +108,7 @@ type MetricValue struct {
 	Value float64
 }
 
-// Value is the loss or a metric by name.
+// Value returns the loss or a metric by name.
 func (e Evaluation) Value(name string) (float64, error) {
 	if name == "" || name == "loss" {
 		return e.Loss, nil
@@ -123,7 +123,7 @@ func (e Evaluation) Value(name string) (float64, error) {
 	return 0, fmt.Errorf("evaluation: no metric %q: want one of %v", name, names)
 }
 
-// Count is how many batches of a loader to take: so many, or all of an epoch for 0.
+// Count returns how many batches of a loader to take: so many, or all of an epoch for 0.
 func Count(who string, l Loader, batches int) (int, error) {
 	switch {
 	case l == nil || l.Len() == 0:
@@ -146,7 +146,7 @@ type Metric struct {
 	Finish func(x float64) float64
 }
 
-// Predict is what f answers to each of the first batches of a loader; 0 takes all of an epoch.
+// Predict returns what f answers to each of the first batches of a loader; 0 takes all of an epoch.
 func Predict(
 	l Loader,
 	batches int,

@@ -34,7 +34,7 @@ type ResumeError struct{ Err error }
 
 func (e *ResumeError) Error() string { return "fit: resume: " + e.Err.Error() }
 
-// Unwrap is the reason.
+// Unwrap returns the reason.
 func (e *ResumeError) Unwrap() error { return e.Err }
 
 // ErrNoCheckpoint is a directory without any: a fresh start is right.

@@ -133,7 +133,7 @@ func (s *saver) save(ctx context.Context) (saved bool, err error) {
 	return err == nil, err
 }
 
-// scalars is the losses of evaluations so far; a nil saver knows of none.
+// scalars returns the losses of evaluations so far; a nil saver knows of none.
 func (s *saver) scalars() (list []checkpoint.Scalar) {
 	if s == nil {
 		return nil

@@ -67,7 +67,7 @@ func within(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// missing is the directories that making dir makes, the deepest first.
+// missing returns the directories that making dir makes, the deepest first.
 func missing(dir string) []string {
 	var made []string
 	for {

@@ -17,7 +17,7 @@ import (
 
 const saveChild = "GALLEY_TEST_SAVE_OVER"
 
-// variants are two models of different shapes and weights, in several files.
+// variants returns two models of different shapes and weights, in several files.
 func variants(t *testing.T) [2]Model {
 	t.Helper()
 	s := newSession(t)

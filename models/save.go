@@ -70,7 +70,7 @@ func Save(dir string, m Model, c SaveConfig) error {
 	return nil
 }
 
-// writer is what writes the weights to a directory. It tells config their dtype.
+// writer returns what writes the weights to a directory. It tells config their dtype.
 func (c SaveConfig) writer(m Model, config *Config) (func(dir string) error, error) {
 	metadata := map[string]string{"format": "pt"}
 	if c.Each != nil {

@@ -68,7 +68,7 @@ type quantizer struct {
 	config Config
 }
 
-// tensors is all that is written, and the modules that stay floats.
+// tensors returns all that is written, and the modules that stay floats.
 func (q *quantizer) tensors(m Model) (all []safetensors.Named, ignored []string, err error) {
 	parts, err := PartsOf(m)
 	if err != nil {
@@ -102,7 +102,7 @@ func (q *quantizer) tensors(m Model) (all []safetensors.Named, ignored []string,
 	return all, unchanged(m, parts), nil
 }
 
-// expertsOf is how many experts' matrices a parameter is; 1 for a plain one.
+// expertsOf returns how many experts' matrices a parameter is; 1 for a plain one.
 func expertsOf(p *nn.Param) int {
 	if len(p.Type.Shape) == 3 {
 		return p.Type.Shape[0]
@@ -146,7 +146,7 @@ func (q *quantizer) round(p *nn.Param, expert int, w []float32, out, in int, c q
 	return q.Round(p, expert, w, out, in, c)
 }
 
-// written is config.json.
+// written returns config.json.
 func (q *quantizer) written(ignored []string) ([]byte, error) {
 	settings, err := json.Marshal(quant.Config{Bits: q.Bits, Group: q.Group}.Settings(ignored))
 	if err != nil {

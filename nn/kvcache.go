@@ -13,7 +13,7 @@ type KVCache struct {
 	seen  int
 }
 
-// position is where new tokens begin, as RoPE takes it.
+// position returns where new tokens begin, as RoPE takes it.
 func (c *KVCache) position() (offset int, start *op.Tensor) {
 	if c == nil {
 		return 0, nil

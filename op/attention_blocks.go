@@ -22,7 +22,8 @@ func queryBlocks(q, k array.Shape, limit int) []span {
 	return spans
 }
 
-// keysOf is the keys that a block of queries can see: all, where nothing is known before the program runs.
+// keysOf returns the keys that a block of queries can see: all, where nothing is known before the program
+// runs.
 func (o attention) keysOf(b span, keys int) span {
 	if !o.Causal && o.Window == 0 || o.DynamicOffset {
 		return span{0, keys}
@@ -58,7 +59,7 @@ func (o attention) block(w *hlo.Writer, b span, q, k, v hlo.Ref, extras []hlo.Re
 	return cut
 }
 
-// emitNarrow is the elements of a span along a dim; x itself where these are all.
+// emitNarrow returns the elements of a span along a dim; x itself where these are all.
 func emitNarrow(w *hlo.Writer, x hlo.Ref, dim int, s span) hlo.Ref {
 	if s.start == 0 && s.end == x.Shape[dim] {
 		return x

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Clamp is each element brought between low and high; an infinite bound is none. NaN stays. The gradient
+// Clamp returns each element brought between low and high; an infinite bound is none. NaN stays. The gradient
 // passes where the element was not outside. Integers are brought between the integers that lie within the
 // bounds.
 func Clamp(x *Tensor, low, high float64) *Tensor {

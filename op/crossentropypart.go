@@ -33,12 +33,13 @@ func (o crossEntropy) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return o.fromSums(in[1], top, sums, j.total)
 }
 
-// belowTop is how far a device's largest elements are below those of all; 0 also where both are infinite.
+// belowTop returns how far a device's largest elements are below those of all; 0 also where both are
+// infinite.
 func belowTop(own, top *Tensor) *Tensor {
 	return Where(Equal(own, top), Const(own, 0), Sub(own, top))
 }
 
-// fromSums is the results from each row's largest logit and, over all classes, its sum of exponentials
+// fromSums returns the results from each row's largest logit and, over all classes, its sum of exponentials
 // relative to that, the label's logit and, with smoothing, the sum of logits.
 func (o crossEntropy) fromSums(labels, top *Tensor, sums []*Tensor, classes int) []*Tensor {
 	logSum := Log(sums[0])

@@ -44,7 +44,7 @@ type expertPiece[T floats] struct {
 	gateUp, down []T
 }
 
-// newExpertPieces is nil where all matrices are in memory.
+// newExpertPieces returns nil where all matrices are in memory.
 func newExpertPieces[T floats](env *Env, b *expertBank[T]) *expertPieces[T] {
 	if env.Pieces == nil || !env.Pieces.Has(3) && !env.Pieces.Has(4) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// IndexAdd is x plus the slices of source along dim, each added where index, a vector, says.
+// IndexAdd returns x plus the slices of source along dim, each added where index, a vector, says.
 func IndexAdd(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(indexAdd{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
@@ -54,7 +54,7 @@ func (o indexAdd) VJP(in, _, dy []*Tensor) []*Tensor {
 		in[1])}
 }
 
-// own is the gradient of x: that of the result, if x counts here.
+// own returns the gradient of x: that of the result, if x counts here.
 func (o indexAdd) own(dy *Tensor) *Tensor {
 	if o.Elsewhere {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// IndexSelect is the slices of x along dim that index, a vector, names.
+// IndexSelect returns the slices of x along dim that index, a vector, names.
 func IndexSelect(x *Tensor, dim int, index *Tensor) *Tensor {
 	return apply1(indexSelect{Dim: normDim(len(x.Shape()), dim)}, x, index)
 }

@@ -63,7 +63,7 @@ func (m *mlpMatch) layers() (nodes int) {
 	}
 }
 
-// layer is what v is a layer of, and the number of its nodes; 0 if it is none.
+// layer returns what v is a layer of, and the number of its nodes; 0 if it is none.
 func (m *mlpMatch) layer(v *Tensor) (from *Tensor, nodes int) {
 	n, bias := v.Node(), (*Tensor)(nil)
 	if n != nil && n.Op() == ir.Op(add{}) {

@@ -20,7 +20,7 @@ const (
 	NarrowsResult
 )
 
-// PrecisionOf is what o wants; most ops are Follows.
+// PrecisionOf returns what o wants; most ops are Follows.
 func PrecisionOf(o ir.Op) Precision {
 	if p, ok := o.(interface{ precision() Precision }); ok {
 		return p.precision()

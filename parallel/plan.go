@@ -31,7 +31,7 @@ type LayerPlan struct {
 	Use     []Parallelism
 }
 
-// On is what is done with the layers whose names match a pattern.
+// On returns what is done with the layers whose names match a pattern.
 func On(pattern string, use ...Parallelism) LayerPlan { return LayerPlan{pattern, use} }
 
 // Parallelism is one thing that can be done with a layer: ColWise, RowWise, PrepareInput, PrepareOutput,

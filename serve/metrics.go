@@ -34,7 +34,7 @@ type modelMetrics struct {
 	model                          *Model
 }
 
-// of is the metrics of a model, which keep what its predecessor counted.
+// of returns the metrics of a model, which keep what its predecessor counted.
 func (s *metrics) of(m *Model) *modelMetrics {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,7 @@ func (h *histogram) write(b *bytes.Buffer, name, label string) {
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// escaped is a label's value as the text form has it.
+// escaped returns a label's value as the text form has it.
 func escaped(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
 }

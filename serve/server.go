@@ -113,7 +113,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readiness is whether requests are taken.
+// readiness reports whether requests are taken.
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	ready := s.ready

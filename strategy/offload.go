@@ -83,7 +83,7 @@ func partOf(word string) (name string, part float64, ok bool) {
 	return name, part, err == nil && part > 0 && part <= 1
 }
 
-// String says what is offloaded, as ParseOffload reads it.
+// String returns what is offloaded, as ParseOffload reads it.
 func (o Offload) String() string {
 	var words []string
 	for _, x := range o.parts() {

@@ -32,8 +32,8 @@ func RegisterSchedule(c ScheduleClass, build func(ScheduleConfig) *Schedule) err
 	return pipeline.Register(c, build)
 }
 
-// CyclicPlace is stage i on rank i modulo ranks.
+// CyclicPlace returns stage i on rank i modulo ranks.
 func CyclicPlace(ranks, chunks int) []int { return pipeline.Cyclic(ranks, chunks) }
 
-// VeePlace is two stages a rank, down the ranks and up again: the first and the last share a rank.
+// VeePlace returns two stages a rank, down the ranks and up again: the first and the last share a rank.
 func VeePlace(ranks int) []int { return pipeline.Vee(ranks) }

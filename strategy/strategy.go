@@ -78,7 +78,7 @@ type Strategy struct {
 	Auto int `yaml:"auto,omitempty" json:"auto,omitempty"`
 }
 
-// String is the strategy in short, for people: dp2·tp2·pp2 zero1 1f1b ×4. Line is what Parse reads.
+// String returns the strategy in short, for people: dp2·tp2·pp2 zero1 1f1b ×4. Line is what Parse reads.
 func (s Strategy) String() string {
 	var degrees []string
 	for _, name := range axes {
@@ -132,7 +132,7 @@ func (s Strategy) OwnSchedule() bool { return strings.ContainsAny(s.Schedule, "\
 // Equal reports whether two strategies are the same, however they leave out what goes without saying.
 func (s Strategy) Equal(t Strategy) bool { return reflect.DeepEqual(s.plain(), t.plain()) }
 
-// plain is the strategy with every way to say nothing said alike.
+// plain returns the strategy with every way to say nothing said alike.
 func (s Strategy) plain() Strategy {
 	s = s.Filled()
 	if s.Recompute.Mode() == None {

@@ -92,7 +92,7 @@ func (h history) whole(t *testing.T, want history) {
 	}
 }
 
-// plainRun is the history of a run without agents.
+// plainRun returns the history of a run without agents.
 func plainRun(t *testing.T, n int, train string) history {
 	t.Helper()
 	args := append(strings.Fields("launch -n "+strconv.Itoa(n)+" -- train "+train), tinyRun...)

@@ -118,7 +118,7 @@ func (e *evaluating) score(t *task, run func(batch []array.Array) ([]array.Array
 	return scores, nil
 }
 
-// length is what rows of so many tokens are padded to.
+// length returns what rows of so many tokens are padded to.
 func (e *evaluating) length(n int) int {
 	length := 16
 	for length < n {
@@ -185,7 +185,7 @@ func (t *task) result(scores []score) taskResult {
 	return taskResult{len(t.questions), newMeasure(right, chosen), newMeasure(normalized, chosen), newMeasure(said, exact)}
 }
 
-// best is the choice with the largest log-likelihood for its length.
+// best returns the choice with the largest log-likelihood for its length.
 func best(scores []score, length func(k int) float64) int {
 	at := 0
 	for k := range scores {

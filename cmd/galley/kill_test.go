@@ -22,7 +22,7 @@ import (
 // asCommand makes the test binary the command itself.
 const asCommand = "GALLEY_TEST_AS_COMMAND"
 
-// command is galley in a process of its own.
+// command returns galley in a process of its own.
 func command(args ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], args...)
 	c.Env = append(os.Environ(), asCommand+"=1")
@@ -207,7 +207,7 @@ func mixedSources(t *testing.T, dir string) {
 	}
 }
 
-// samplesOf is what a run printed of its samples, by step.
+// samplesOf returns what a run printed of its samples, by step.
 func samplesOf(lines []string) map[string]string {
 	list := map[string]string{}
 	for _, line := range lines {

@@ -27,7 +27,7 @@ func needMPICH(t *testing.T) {
 	}
 }
 
-// galleyCommand is this binary as the command.
+// galleyCommand returns this binary as the command.
 func galleyCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -115,7 +115,7 @@ func TestLaunchBinds(t *testing.T) {
 	}
 }
 
-// started is a run without an end, once its first step is told; pids are its processes.
+// started returns a run without an end, once its first step is told; pids are its processes.
 func started(t *testing.T, env ...string) (cmd *exec.Cmd, out *bytes.Buffer, pids []int) {
 	t.Helper()
 	cmd = galleyCommand(
@@ -150,7 +150,7 @@ func started(t *testing.T, env ...string) (cmd *exec.Cmd, out *bytes.Buffer, pid
 	return cmd, out, children(t, cmd.Process.Pid)
 }
 
-// children is the processes that a process has started.
+// children returns the processes that a process has started.
 func children(t *testing.T, pid int) []int {
 	t.Helper()
 	text, err := exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
@@ -377,7 +377,7 @@ func TestLaunchLoadMemory(t *testing.T) {
 	}
 }
 
-// peaks is the most memory that each of a command's n processes has had; of 0 its own.
+// peaks returns the most memory that each of a command's n processes has had; of 0 its own.
 func peaks(t *testing.T, cmd *exec.Cmd, n int) []int {
 	t.Helper()
 	var out bytes.Buffer

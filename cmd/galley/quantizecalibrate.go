@@ -99,7 +99,7 @@ func (in inputs) compensated(p *nn.Param, part int, w []float32, out, width int,
 	return m, nil
 }
 
-// squares is the mean of squares of a matrix's inputs; nil where no token of the text reached it.
+// squares returns the mean of squares of a matrix's inputs; nil where no token of the text reached it.
 func (in inputs) squares(p *nn.Param, part int) []float64 {
 	h := in[inputPlace{p.Name, part}]
 	if h == nil {

@@ -140,7 +140,7 @@ func round(x float64) float64 {
 
 func f32(shape ...int) op.Type { return op.Type{DType: array.F32, Shape: shape} }
 
-// time is the best seconds of one run of a program of one result, repeated for about as long as said.
+// time returns the best seconds of one run of a program of one result, repeated for about as long as said.
 func (m *calibration) time(budget float64, in []op.Type, f func(in []*op.Tensor) *op.Tensor) (float64,
 	error) {
 	p, err := galley.Trace("calibrate", in, func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{f(in)} })
@@ -236,7 +236,7 @@ func (m *calibration) fabric() (cluster.Link, error) {
 	return l, nil
 }
 
-// allReduce is the best seconds of an all-reduce of that many float32.
+// allReduce returns the best seconds of an all-reduce of that many float32.
 func (m *calibration) allReduce(elements int) (float64, error) {
 	w, err := inproc.New(m.Devices)
 	if err != nil {

@@ -158,7 +158,7 @@ func (k *Keeper) fillFiles(dir string, p *plan) error {
 
 var errStopped = errors.New("stopped: another file failed")
 
-// firstError is the first of errs that is a cause and not a consequence.
+// firstError returns the first of errs that is a cause and not a consequence.
 func firstError(errs []error) error {
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, errStopped) {

@@ -50,7 +50,7 @@ var presets = sync.OnceValue(func() presetTable {
 	return t
 })
 
-// Presets are the names of the devices that are known.
+// Presets returns the names of the devices that are known.
 func Presets() []string {
 	var names []string
 	for _, d := range presets().Devices {
@@ -59,7 +59,7 @@ func Presets() []string {
 	return names
 }
 
-// Preset is a host with one device of that name, as far as the table knows it. A beginning of a name stands
+// Preset returns a host with one device of that name, as far as the table knows it. A beginning of a name stands
 // for the shortest name that begins so, of equally short ones for that with the most memory: H100 is
 // H100-SXM-80GB. Names may be as drivers print them: NVIDIA A100-SXM4-80GB, AMD Instinct MI300X.
 func Preset(name string) (Group, error) {
@@ -119,7 +119,7 @@ func findPlain(name string) (presetDevice, bool) {
 	return best, found
 }
 
-// begins says whether a name begins with another, squashed one and no number of it is cut: H20 is no H200,
+// begins reports whether a name begins with another, squashed one and no number of it is cut: H20 is no H200,
 // but T4 is T4-16GB.
 func begins(name, key string) bool {
 	for i := range name {
@@ -136,7 +136,7 @@ func begins(name, key string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// hasWords says whether a name has all words of a shorter one: V100-16GB is V100-SXM2-16GB.
+// hasWords reports whether a name has all words of a shorter one: V100-16GB is V100-SXM2-16GB.
 func hasWords(name, short string) bool {
 	words := strings.FieldsFunc(strings.ToLower(name), separates)
 	asked := strings.FieldsFunc(strings.ToLower(short), separates)
@@ -159,7 +159,7 @@ func findHost(name string) (presetHost, bool) {
 	return presetHost{}, false
 }
 
-// squash is a name as it is compared: letters and digits only, in lower case.
+// squash returns a name as it is compared: letters and digits only, in lower case.
 func squash(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -199,7 +199,7 @@ func hostNames() []string {
 	return names
 }
 
-// unlike is how many letters of a must be added, left out or changed to make it a beginning of b.
+// unlike returns how many letters of a must be added, left out or changed to make it a beginning of b.
 func unlike(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

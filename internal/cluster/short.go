@@ -43,7 +43,7 @@ func Parse(text string) (*Cluster, error) {
 	return c, c.Check()
 }
 
-// oneWord says whether a text cannot be meant as YAML, in which a blank follows a name's colon.
+// oneWord reports whether a text cannot be meant as YAML, in which a blank follows a name's colon.
 func oneWord(text string) bool { return !strings.Contains(text, ": ") }
 
 // glued is a count that is written to its device: 8xH100, 2x8xH100-SXM.
@@ -104,8 +104,8 @@ func counts(s string) (hosts, devices int, err error) {
 	return x, y, nil
 }
 
-// named is the group of a device's or a whole host's name. hosts is 0 where one number was given: devices of
-// one host, or hosts.
+// named returns the group of a device's or a whole host's name. hosts is 0 where one number was given:
+// devices of one host, or hosts.
 func named(name string, hosts, devices int, options []string) (g Group, over float64, err error) {
 	if strings.EqualFold(name, "local") {
 		if hosts > 1 {
@@ -139,7 +139,7 @@ func named(name string, hosts, devices int, options []string) (g Group, over flo
 	return g, 0, nil
 }
 
-// describesDevice says whether options give enough to do without a preset.
+// describesDevice reports whether options give enough to do without a preset.
 func describesDevice(options []string) bool {
 	mem, rate := false, false
 	for _, o := range options {
@@ -254,6 +254,6 @@ func (g Group) connected() Group {
 	return g
 }
 
-// Connected is the group with a network, where it has several hosts and none is said: that of hosts known to
-// have this device.
+// Connected returns the group with a network, where it has several hosts and none is said: that of hosts
+// known to have this device.
 func (g Group) Connected() Group { return g.connected() }

@@ -29,7 +29,7 @@ type Elsewhere interface {
 	Part(param, offset int, into []byte) error
 }
 
-// NewPlanAway is NewPlan for a program of which something is away.
+// NewPlanAway is like NewPlan for a program of which something is away.
 func NewPlanAway(f *ir.Func, o Options, away Away) (*Executable, error) {
 	if err := away.check(f); err != nil {
 		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
@@ -161,8 +161,8 @@ func (p *planner) staying(v *ir.Value) bool {
 	return false
 }
 
-// madeAt is the number of the node after that which makes a value or, where it is a parameter, before which
-// that has come.
+// madeAt returns the number of the node after that which makes a value or, where it is a parameter, before
+// which that has come.
 func (p *planner) madeAt(v *ir.Value, came map[int]int) int {
 	for v.Node() != nil {
 		if _, alias := v.Node().Op().(op.Aliaser); !alias {

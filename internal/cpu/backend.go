@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Backend is the device behind the interface that all chips share. Closing it leaves the device's threads to
-// their owner.
+// Backend returns the device behind the interface that all chips share. Closing it leaves the device's
+// threads to their owner.
 func (d *Device) Backend() backend.Backend { return host{d} }
 
 type host struct{ d *Device }

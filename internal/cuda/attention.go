@@ -99,7 +99,7 @@ func (c attentionCall) write(w *hlo.Writer, in []hlo.Ref, heads []hlo.Type, furt
 	return r[:len(r)-1]
 }
 
-// config is what the call tells XLA about the kernel, as JSON.
+// config returns what the call tells XLA about the kernel, as JSON.
 func (c attentionCall) config(q, k hlo.Ref) string {
 	element := map[array.DType]string{array.BF16: "BF16", array.F16: "F16"}[q.DType]
 	mask := "NO_MASK"

@@ -81,7 +81,7 @@ func TestSlurmOptions(t *testing.T) {
 
 var optionName = regexp.MustCompile(`--[a-z-]+`)
 
-// submitted is what sbatch says to a file.
+// submitted returns what sbatch says to a file.
 func submitted(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "job.sh")
@@ -91,7 +91,7 @@ func submitted(t *testing.T, text string) string {
 	return slurm(t, "sbatch", "--test-only", path)
 }
 
-// slurm is what a tool of Slurm's prints where no controller answers.
+// slurm returns what a tool of Slurm's prints where no controller answers.
 func slurm(t *testing.T, tool string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(tool); err != nil {

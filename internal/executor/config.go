@@ -89,8 +89,8 @@ type Config struct {
 	UpdateBarrier bool
 }
 
-// Layout is the layout of a run of the config on the devices of its strategy or, where there is none, of the
-// meshes that its tensors are on.
+// Layout returns the layout of a run of the config on the devices of its strategy or, where there is none, of
+// the meshes that its tensors are on.
 func (c Config) Layout() (*layout.Layout, error) {
 	s := strategy.Strategy{Micro: 1}
 	if c.Strategy != nil {
@@ -134,7 +134,7 @@ func (c Config) CheckAnnotated() error {
 	return nil
 }
 
-// Scalar is a number as a step takes it.
+// Scalar returns a number as a step takes it.
 func (c Config) Scalar(x float64) array.Array {
 	if c.ScalarType().DType == array.F64 {
 		return array.Scalar(x)
@@ -142,7 +142,7 @@ func (c Config) Scalar(x float64) array.Array {
 	return array.Scalar(float32(x))
 }
 
-// Value is a parameter's first value.
+// Value returns a parameter's first value.
 func Value(p *nn.Param) (array.Array, error) {
 	if p.Value == nil {
 		return array.Array{}, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)

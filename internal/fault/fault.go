@@ -38,7 +38,7 @@ type held struct {
 	stack   []byte
 }
 
-// String is the panic itself: a held one may end a program outside of Recover.
+// String returns the panic itself: a held one may end a program outside of Recover.
 func (h *held) String() string { return fmt.Sprint(h.what) }
 
 // Pass is deferred by what works on a program. A panic of ours goes on with the program as it was before: the
@@ -102,7 +102,7 @@ func write(pattern, text string) (path string, ok bool) {
 	return f.Name(), err == nil
 }
 
-// textOf is a program as text, or why it has none: what panicked may have left it broken.
+// textOf returns a program as text, or why it has none: what panicked may have left it broken.
 func textOf(program fmt.Stringer) (text string) {
 	defer func() {
 		if what := recover(); what != nil {

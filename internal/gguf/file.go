@@ -109,7 +109,7 @@ func (t *Tensor) place(begin, size int64) error {
 // Names lists the tensors in the file's order.
 func (f *File) Names() []string { return slices.Clone(f.names) }
 
-// Tensor is one of the tensors.
+// Tensor returns one of the tensors.
 func (f *File) Tensor(name string) (Tensor, bool) {
 	t, ok := f.where[name]
 	if !ok {
@@ -121,7 +121,7 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 // Close closes the file.
 func (f *File) Close() error { return f.close() }
 
-// find is a tensor of a kind that is known.
+// find returns a tensor of a kind that is known.
 func (f *File) find(name string) (*Tensor, error) {
 	t, ok := f.where[name]
 	if !ok {

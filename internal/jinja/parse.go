@@ -210,7 +210,7 @@ func (p *parser) forBlock(line int) node {
 	return n
 }
 
-// targets is the names that a loop or a set binds.
+// targets returns the names that a loop or a set binds.
 func (p *parser) targets() []string {
 	round := p.take("(")
 	names := []string{p.name()}

@@ -49,7 +49,7 @@ func (a *Attention[T]) Resume(p *Pool, out, lse []T) {
 	})
 }
 
-// forwardSplit is Forward where rows are few and keys many, as in generation:
+// forwardSplit is like Forward where rows are few and keys many, as in generation:
 // each task takes some of the keys, and the parts are joined in order.
 func (a *Attention[T]) forwardSplit(p *Pool, out, lse []T, splits int) {
 	blocks := a.queryBlocks()

@@ -40,12 +40,12 @@ func Dense[T Float](data []T, ld int, trans Trans) Operand[T] {
 	return Operand[T]{unsafe.Pointer(unsafe.SliceData(data)), len(data), ld, trans, formatNative}
 }
 
-// DenseBF16 is Dense for bfloat16 elements.
+// DenseBF16 is like Dense for bfloat16 elements.
 func DenseBF16(data []uint16, ld int, trans Trans) Operand[float32] {
 	return Operand[float32]{unsafe.Pointer(unsafe.SliceData(data)), len(data), ld, trans, formatBF16}
 }
 
-// DenseF16 is Dense for IEEE half elements.
+// DenseF16 is like Dense for IEEE half elements.
 func DenseF16(data []uint16, ld int, trans Trans) Operand[float32] {
 	return Operand[float32]{unsafe.Pointer(unsafe.SliceData(data)), len(data), ld, trans, formatF16}
 }
@@ -72,7 +72,7 @@ type Gemm[T Float] struct {
 // not fit the slices.
 func (g Gemm[T]) Run(p *Pool) { g.runOn(&gemmSets[0], p) }
 
-// runOn is Run with a given set of kernels.
+// runOn is like Run with a given set of kernels.
 func (g Gemm[T]) runOn(set *gemmSet, p *Pool) {
 	if g.M == 0 || g.N == 0 {
 		return

@@ -65,7 +65,7 @@ const (
 	skinnyTerms = 2048
 )
 
-// dots says whether a column of B is contiguous.
+// dots reports whether a column of B is contiguous.
 func (j *skinnyJob) dots() bool { return j.b.col != 1 }
 
 // copyRows fills x with the rows of A, each followed by zeros up to ldx.

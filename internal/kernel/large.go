@@ -5,9 +5,9 @@ import "unsafe"
 // hugePage is what a page of memory is where the system gives large ones, and the least that asks for them.
 const hugePage = 2 << 20
 
-// MakeLarge is a slice that is read from one end to the other again and again, as weights are: the system is
-// asked for huge pages, without which a core here reads memory at three quarters of its speed. It is a hint;
-// a system without them gives what make gives.
+// MakeLarge returns a slice that is read from one end to the other again and again, as weights are: the
+// system is asked for huge pages, without which a core here reads memory at three quarters of its speed. It
+// is a hint; a system without them gives what make gives.
 func MakeLarge[T float32 | uint16 | int8 | uint8](n int) []T {
 	s := make([]T, n)
 	if bytes := n * int(unsafe.Sizeof(*new(T))); bytes >= hugePage {

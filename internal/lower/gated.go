@@ -26,7 +26,8 @@ func (k kernels) addGated(in scopeOf, n *ir.Node) {
 	}
 }
 
-// cutOf is the node that cuts an array's last dim into just these halves, but for marks; nil if none does.
+// cutOf returns the node that cuts an array's last dim into just these halves, but for marks; nil if none
+// does.
 func cutOf(a, b *ir.Value) *ir.Node {
 	a, b = unmarked(a), unmarked(b)
 	n := a.Node()

@@ -11,7 +11,7 @@ type Observation struct {
 	Measured float64
 }
 
-// with is the time that an observation would be estimated at with constants.
+// with returns the time that an observation would be estimated at with constants.
 func (o *Observation) with(c Constants) float64 {
 	p := &o.Parts
 	compute, comm := p.Compute+p.Recompute, p.TP+p.CP+p.EP+p.PP
@@ -61,7 +61,7 @@ func fitLoss(obs []Observation, c Constants) float64 {
 // leastSpread is the narrowest interval that is promised of steps measured here.
 const leastSpread = 0.05
 
-// fitSpread is half an interval that holds all observations.
+// fitSpread returns half an interval that holds all observations.
 func fitSpread(obs []Observation, c Constants) float64 {
 	most := leastSpread
 	for i := range obs {

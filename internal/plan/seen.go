@@ -21,7 +21,7 @@ type Kind struct {
 	Sparse bool `json:"sparse,omitempty"`
 }
 
-// KindOf is the kind of a run of a workload on devices of a name.
+// KindOf returns the kind of a run of a workload on devices of a name.
 func KindOf(w *Workload, device string) Kind {
 	word, _, _ := strings.Cut(device, "-")
 	k := Kind{Era: "modern", Device: word, Short: w.Short(), Sparse: w.Model.MoE()}
@@ -54,13 +54,13 @@ var storedSeen = sync.OnceValue(func() []Seen {
 	return s
 })
 
-// StoredSeen is what published runs showed.
+// StoredSeen returns what published runs showed.
 func StoredSeen() []Seen { return storedSeen() }
 
 var storedPool = sync.OnceValue(func() *Pool { return NewPool(storedSeen()) })
 
-// Default is the best calibration that is known for a cluster and a workload without measuring it: published
-// micro-benchmarks, with what published runs of its kind say about those.
+// Default returns the best calibration that is known for a cluster and a workload without measuring it:
+// published micro-benchmarks, with what published runs of its kind say about those.
 func Default(c *cluster.Cluster, w Workload) Calibration {
 	cal := Published()
 	cal.Level = 2

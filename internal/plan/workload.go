@@ -101,7 +101,7 @@ var precisions = map[string]struct {
 	"fp8": {"fp8", 2}, "mxfp8": {"mxfp8", 2}, "nvfp4": {"nvfp4", 2},
 }
 
-// Check says what is impossible about the workload.
+// Check reports what is impossible about the workload.
 func (w *Workload) Check() error {
 	if err := w.Model.Check(); err != nil {
 		return err
@@ -116,12 +116,12 @@ func (w *Workload) Check() error {
 	return nil
 }
 
-// Short says whether products run in 8 bits or less.
+// Short reports whether products run in 8 bits or less.
 func (w *Workload) Short() bool {
 	return slices.Contains([]string{"fp8", "mxfp8", "nvfp4"}, w.Precision)
 }
 
-// Tokens is how many tokens one step takes in.
+// Tokens returns how many tokens one step takes in.
 func (w *Workload) Tokens() float64 { return float64(w.Batch) * float64(w.Seq) }
 
 func (s *Software) gradBytes() float64 {

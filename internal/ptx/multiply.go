@@ -75,9 +75,9 @@ func (p *product) places(g *grouped, own reg) {
 	}
 }
 
-// matrix is the descriptor of a side in the unit's memory, in boxes whose rows of 128 bytes lie together, 8
-// of them with their parts of 16 bytes in the order that avoids conflicts; beside is how far boxes are from
-// each other, for a side whose rows are the depth.
+// matrix returns the descriptor of a side in the unit's memory, in boxes whose rows of 128 bytes lie
+// together, 8 of them with their parts of 16 bytes in the order that avoids conflicts; beside is how far
+// boxes are from each other, for a side whose rows are the depth.
 func (p *product) matrix(address reg, beside int) reg {
 	const swizzled, eightRows = 1 << 62, 8 * 128
 	// The address within the cluster says which unit it is, too: that is none of the descriptor's.

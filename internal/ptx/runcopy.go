@@ -88,8 +88,8 @@ func (p *pair) land(c landing) {
 // rowBytes is those of a row of a box.
 const rowBytes = 128
 
-// swizzled is where 16 bytes of a box or of a matrix really lie: their order in a row of 128 bytes goes by
-// the row.
+// swizzled returns where 16 bytes of a box or of a matrix really lie: their order in a row of 128 bytes goes
+// by the row.
 func swizzled(at int) int { return at ^ at>>3&0x70 }
 
 // piece copies 8 numbers of a box.

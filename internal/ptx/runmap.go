@@ -105,7 +105,7 @@ type boxes struct {
 	cols, rows, boxCols, boxRows uint32
 }
 
-// boxes is the map at an address, as a copy finds it.
+// boxes returns the map at an address, as a copy finds it.
 func (t *thread) boxes(address uint64) boxes {
 	m := t.global(address, mapBytes)
 	word := func(name string, i int) uint32 { return binary.LittleEndian.Uint32(m[mapWords[name].at+4*i:]) }

@@ -100,8 +100,8 @@ func (p *pair) run() error {
 	return p.err
 }
 
-// next is the thread that goes on: the one that has waited longest, or with dice mostly the last one that was
-// woken, so that few get far ahead of the others.
+// next returns the thread that goes on: the one that has waited longest, or with dice mostly the last one
+// that was woken, so that few get far ahead of the others.
 func (p *pair) next() *thread {
 	if p.dice == nil {
 		t := p.ready[0]

@@ -178,7 +178,7 @@ func (p *program) result() *Result {
 	return r
 }
 
-// text is a choice with the program's own names: what a program returns is no value of it.
+// text returns a choice with the program's own names: what a program returns is no value of it.
 func (p *program) text(c Choice) string {
 	if i := c.From - p.f.NumValues(); i >= 0 {
 		return fmt.Sprintf("dim %d by %s from result %d (%s)", c.Dim, c.Axes, i, c.Round)

@@ -43,8 +43,8 @@ func (c SequenceParallel) Ask(f *ir.Func, use []mesh.Spec, asked map[int]mesh.Sh
 	}
 }
 
-// alongside is the sequences of a node whose last dim goes along with the dim of its operand k that the axis
-// splits.
+// alongside returns the sequences of a node whose last dim goes along with the dim of its operand k that the
+// axis splits.
 func (c SequenceParallel) alongside(n *ir.Node, k int, use mesh.Spec) []*ir.Value {
 	split := slices.IndexFunc(use.Dims, func(a mesh.Axes) bool {
 		return slices.ContainsFunc(a, func(x mesh.Sub) bool { return x.Axis == c.Axis })

@@ -45,7 +45,7 @@ type Inserted struct {
 	Asked  bool
 }
 
-// String is the record in one line.
+// String returns the record in one line.
 func (x Inserted) String() string {
 	return fmt.Sprintf("%s: %s: %s %s: %.0f bytes, %.1f µs: %s", x.Pos, x.Op, x.Move.Kind, x.Move.Axes,
 		x.Move.Cost.Bytes, x.Move.Cost.Time*1e6, x.Reason)
@@ -113,7 +113,7 @@ func newPlanner(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) *planner 
 	return p
 }
 
-// canonicalMesh is the one of equal meshes that stands for all, so that they compare as pointers.
+// canonicalMesh returns the one of equal meshes that stands for all, so that they compare as pointers.
 func (p *planner) canonicalMesh(m *mesh.Mesh) *mesh.Mesh {
 	if i := slices.IndexFunc(p.meshes, m.Equal); i >= 0 {
 		return p.meshes[i]

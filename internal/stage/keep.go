@@ -29,8 +29,8 @@ type keeper struct {
 	between  func(mark string) bool
 }
 
-// NewKeep is a policy for the nodes of a joint program. weights is its first parameters; between says which
-// marks stand between layers; policy is asked with the mark of the layer that a node is in.
+// NewKeep returns a policy for the nodes of a joint program. weights is its first parameters; between says
+// which marks stand between layers; policy is asked with the mark of the layer that a node is in.
 func NewKeep(f *ir.Func, weights int, between func(mark string) bool,
 	policy func(layer string) Recompute) Keep {
 	k := &keeper{policy: policy, between: between, constant: make([]bool, f.NumValues()),

@@ -24,7 +24,7 @@ type Stage struct {
 	Forward bool
 }
 
-// NumGrads is how many of the joint program's parameters are gradients of what it hands on.
+// NumGrads returns how many of the joint program's parameters are gradients of what it hands on.
 func (s *Stage) NumGrads() int {
 	if s.Forward {
 		return 0
@@ -32,7 +32,7 @@ func (s *Stage) NumGrads() int {
 	return len(s.Joint.Params()) - 2*len(s.Weights) - len(s.Batch) - len(s.In)
 }
 
-// NumInGrads is how many of its results are gradients of what it was handed.
+// NumInGrads returns how many of its results are gradients of what it was handed.
 func (s *Stage) NumInGrads() int {
 	if s.Forward {
 		return 0
@@ -59,7 +59,7 @@ type Config struct {
 	Optimize func(*ir.Func) (*ir.Func, error)
 }
 
-// optimized is a stage's program after the passes.
+// optimized returns a stage's program after the passes.
 func (c Config) optimized(f *ir.Func) (*ir.Func, error) {
 	if c.Optimize == nil {
 		return pass.Optimize(f)
@@ -144,7 +144,7 @@ func (s *splitter) place() {
 	}
 }
 
-// crossing is the values that pass from stage k to the next, those for later ones included.
+// crossing returns the values that pass from stage k to the next, those for later ones included.
 func (s *splitter) crossing(k int) []*ir.Value {
 	var list []*ir.Value
 	if k < 0 {
@@ -323,8 +323,8 @@ func (b *stageBuilder) backward(in, out []*ir.Value) []*ir.Value {
 	return results
 }
 
-// distinct is gradients as values of their own: one that is a parameter, or that of two values, may have to
-// lie otherwise as each. Two that are computed alike, as zeros are, would be merged, so every one has its
+// distinct returns gradients as values of their own: one that is a parameter, or that of two values, may have
+// to lie otherwise as each. Two that are computed alike, as zeros are, would be merged, so every one has its
 // name.
 func (b *stageBuilder) distinct(grads []*ir.Value) []*ir.Value {
 	list := slices.Clone(grads)

@@ -109,7 +109,7 @@ func openState(path string) (safetensors.Source, error) {
 	return safetensors.OpenDir(path)
 }
 
-// tensorOf is an array as a parameter's value.
+// tensorOf returns an array as a parameter's value.
 func tensorOf(s models.Host, a array.Array, p *nn.Param) *op.Tensor {
 	x := s.Tensor(a)
 	if a.DType() != p.Type.DType {
@@ -155,7 +155,7 @@ func (c Config) match(src safetensors.Source, params []*nn.Param) (Report, error
 	return r, nil
 }
 
-// tensorsOf is names in a sentence, the first few of them.
+// tensorsOf returns names in a sentence, the first few of them.
 func tensorsOf(names []string) string {
 	if n := len(names); n > 1 {
 		return fmt.Sprintf("tensor %q and %d more are", names[0], n-1)

@@ -47,7 +47,7 @@ type Weight struct {
 // learns reports whether the weight has a part in the gradients' norm.
 func (w *Weight) learns() bool { return !w.Buffer && !w.Fixed }
 
-// LayOn is how the weight lies on a rank, of which meshes has the mesh.
+// LayOn returns how the weight lies on a rank, of which meshes has the mesh.
 func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {
 	l, ok := w.On[rank]
 	if !ok {
@@ -59,7 +59,8 @@ func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {
 	return l
 }
 
-// slot is how a slot of a type lies: one that is not as large as the weight is small, and whole everywhere.
+// slot returns how a slot of a type lies: one that is not as large as the weight is small, and whole
+// everywhere.
 func (w *Weight) slot(l Lay, t ir.Type) mesh.Spec {
 	if t.Shape.Equal(w.Type.Shape) {
 		return l.Slot
@@ -67,7 +68,7 @@ func (w *Weight) slot(l Lay, t ir.Type) mesh.Spec {
 	return mesh.Whole(len(t.Shape))
 }
 
-// lay is how a weight lies on a rank.
+// lay returns how a weight lies on a rank.
 func (c *Config) lay(weight, rank int) Lay { return c.Weights[weight].LayOn(c.Meshes, rank) }
 
 // Config is what a step is made of.
@@ -190,7 +191,7 @@ func (c Config) check() error {
 	return err
 }
 
-// String is the programs that are planned, for whoever looks for a fault.
+// String returns the programs that are planned, for whoever looks for a fault.
 func (c Config) String() string {
 	var b strings.Builder
 	for _, f := range c.Forwards {
@@ -210,7 +211,7 @@ func (c Config) checkParams() error {
 	return nil
 }
 
-// cuts is the nodes of a program at which stages begin.
+// cuts returns the nodes of a program at which stages begin.
 func (c Config) cuts(f *ir.Func) ([]int, error) {
 	var list []int
 	for _, want := range c.Cuts {
@@ -226,7 +227,7 @@ func (c Config) cuts(f *ir.Func) ([]int, error) {
 	return list, nil
 }
 
-// Uses is the layout of weights in computation: those of some numbers.
+// Uses returns the layout of weights in computation: those of some numbers.
 func Uses(weights []Weight, which []int) []mesh.Spec {
 	list := make([]mesh.Spec, len(which))
 	for i, w := range which {

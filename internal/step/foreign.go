@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// infer is how the values of a stage's program lie. What users wrote may name meshes of their own, of the
-// stage's devices.
+// infer returns how the values of a stage's program lie. What users wrote may name meshes of their own, of
+// the stage's devices.
 func infer(f *ir.Func, m *mesh.Mesh, asked *wishes) (*shard.Result, error) {
 	if err := checkDevices(f, m); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (w *wishes) at(id int, m *mesh.Mesh, s mesh.Spec) {
 	w.values[id], w.meshes[id] = mesh.Closed(s), m
 }
 
-// checkDevices says which line asks for other devices than the stage has.
+// checkDevices reports which line asks for other devices than the stage has.
 func checkDevices(f *ir.Func, m *mesh.Mesh) error {
 	have := slices.Sorted(slices.Values(m.Devices()))
 	for _, n := range f.Nodes() {

@@ -39,7 +39,7 @@ func (m *metered) Start(c *comm.Call) *comm.Pending {
 	})
 }
 
-// axesOf is the axes of the mesh along which the members of a group differ; pp where they are of several
+// axesOf returns the axes of the mesh along which the members of a group differ; pp where they are of several
 // stages.
 func (m *metered) axesOf(g *comm.Group) string {
 	key := g.String()

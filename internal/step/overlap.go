@@ -111,7 +111,7 @@ func (o *overlapper) startNext() {
 	}
 }
 
-// value is v in the new program, waited for if need be.
+// value returns v in the new program, waited for if need be.
 func (o *overlapper) value(v *ir.Value) *ir.Value {
 	id := v.ID()
 	if o.env[id] != nil {

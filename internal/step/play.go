@@ -136,7 +136,7 @@ func (p *player) tell(in *instruction, i int, start time.Time) {
 	p.watch(s)
 }
 
-// watched is the device that reports its nodes to the step's observer, and its collectives to whoever
+// watched returns the device that reports its nodes to the step's observer, and its collectives to whoever
 // watches.
 func (p *player) watched(d *cpu.Device) *cpu.Device {
 	if p.watch == nil && p.observe == nil {

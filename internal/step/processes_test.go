@@ -46,7 +46,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// dealt is ways to give n devices to two processes.
+// dealt returns ways to give n devices to two processes.
 func dealt(n int) map[string][]int {
 	halves, turns := make([]int, n), make([]int, n)
 	for i := range n {

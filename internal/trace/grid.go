@@ -170,7 +170,7 @@ func (p *painter) paint() {
 
 func (p *painter) f(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
 
-// x is where a time lies, to a hundredth of a pixel.
+// x returns where a time lies, to a hundredth of a pixel.
 func (p *painter) x(t float64) float64 { return math.Round((left+t*p.scale)*100) / 100 }
 
 // legend gives each class its place, line by line, and says how many lines there are.

@@ -27,10 +27,10 @@ type Buffer struct {
 
 var errGone = errors.New("it was donated or freed")
 
-// pending is a buffer that a run will fill.
+// pending returns a buffer that a run will fill.
 func pending(d *Device, t ir.Type) *Buffer { return &Buffer{d: d, t: t, done: make(chan struct{})} }
 
-// ready is a buffer that is there.
+// ready returns a buffer that is there.
 func ready(d *Device, t ir.Type, b handle) *Buffer {
 	out := pending(d, t)
 	out.set(b, nil)
@@ -42,7 +42,7 @@ func (b *Buffer) set(p handle, err error) {
 	close(b.done)
 }
 
-// Type is the array's dtype and shape.
+// Type returns the array's dtype and shape.
 func (b *Buffer) Type() ir.Type { return b.t }
 
 // Read waits for the run that makes the array and copies it to the host.

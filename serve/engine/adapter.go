@@ -47,7 +47,7 @@ func (e *Engine) UnloadAdapter(name string) error {
 	return nil
 }
 
-// Adapters is the directories of all by their names.
+// Adapters returns the directories of all by their names.
 func (e *Engine) Adapters() map[string]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,7 +58,7 @@ func (e *Engine) Adapters() map[string]string {
 	return dirs
 }
 
-// adapterOf is a request's adapter; nil is none.
+// adapterOf returns a request's adapter; nil is none.
 func (e *Engine) adapterOf(name string) (*adapter, error) {
 	if name == "" {
 		return nil, nil
@@ -77,7 +77,7 @@ func (s *sequence) salt() string {
 	return fmt.Sprintf("adapter %d\x00%s", s.adapter.number, s.Salt)
 }
 
-// packed is the adapter as the model takes it.
+// packed returns the adapter as the model takes it.
 func (a *adapter) packed() *paged.Adapter {
 	if a == nil {
 		return nil

@@ -145,7 +145,7 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// pagesFor is how many pages the memory holds, and no more than can be used.
+// pagesFor returns how many pages the memory holds, and no more than can be used.
 func (c *Config) pagesFor(m *paged.Model, draft int) int {
 	memory := c.Memory
 	if memory == 0 {
@@ -158,7 +158,7 @@ func (c *Config) pagesFor(m *paged.Model, draft int) int {
 	return n
 }
 
-// lesser is the smaller of two limits, of which 0 is none.
+// lesser returns the smaller of two limits, of which 0 is none.
 func lesser(a, b int) int {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -166,16 +166,16 @@ func lesser(a, b int) int {
 	return a
 }
 
-// Model is the model's shape.
+// Model returns the model's shape.
 func (e *Engine) Model() models.Config { return e.model.Config() }
 
-// Limit is the longest sequence, prompt included.
+// Limit returns the longest sequence, prompt included.
 func (e *Engine) Limit() int {
 	limit := lesser(lesser(e.config.Context, e.config.Longest), e.model.Limit())
 	return lesser(limit, e.config.Pages*pageTokens)
 }
 
-// Bytes is the memory of the packed weights, and of the pages.
+// Bytes returns the memory of the packed weights, and of the pages.
 func (e *Engine) Bytes() (weights, pages int) {
 	return e.model.Bytes(), e.config.Pages * e.model.PageBytes()
 }

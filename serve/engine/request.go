@@ -46,7 +46,8 @@ type Request struct {
 
 // Mask restricts the tokens of a continuation.
 type Mask interface {
-	// Allowed is a bit for each token of the vocabulary that may come next. It is not changed until Take.
+	// Allowed returns a bit for each token of the vocabulary that may come next. It is not changed until
+	// Take.
 	Allowed() []uint64
 	// Take is told the token that was chosen.
 	Take(id int32)
@@ -103,7 +104,7 @@ func bad(param, format string, args ...any) error {
 	return &BadRequest{Param: param, Err: fmt.Errorf(format, args...)}
 }
 
-// check says what is impossible.
+// check reports what is impossible.
 func (e *Engine) check(r *Request) error {
 	vocab := e.model.Config().Vocab
 	if len(r.Prompt) == 0 {

@@ -64,7 +64,7 @@ func (c *runCase) chosen() {
 	*o = open{}
 }
 
-// candidates are the strategies that a row may have been run with, the simplest first.
+// candidates returns the strategies that a row may have been run with, the simplest first.
 func (c *runCase) candidates() (list []strategy.Strategy) {
 	for _, micro := range c.micros() {
 		for _, chunks := range c.chunks(micro) {
@@ -101,8 +101,8 @@ func (c *runCase) micros() []int {
 	return list
 }
 
-// chunks are how many a rank may have: layers come out even, the embedding and the loss counted as one each
-// where they do not otherwise, and the micro-batches are whole rounds of the ranks.
+// chunks returns how many a rank may have: layers come out even, the embedding and the loss counted as one
+// each where they do not otherwise, and the micro-batches are whole rounds of the ranks.
 func (c *runCase) chunks(micro int) []int {
 	s, layers := &c.strategy, c.workload.Model.Layers
 	if !c.open.chunks {
@@ -164,7 +164,7 @@ func (c *runCase) readSchedule() {
 	}
 }
 
-// interleaves says whether a framework can give a rank several chunks, and its users do.
+// interleaves reports whether a framework can give a rank several chunks, and its users do.
 func interleaves(r *runRow) bool {
 	f := strings.ToLower(r.Framework)
 	return !strings.Contains(f, "deepspeed") && (strings.Contains(f, "megatron") || era(r) == "modern")
@@ -187,7 +187,7 @@ func (c *runCase) relieve(e *plan.Estimator) (fits bool, err error) {
 	return false, nil
 }
 
-// reliefs are the ways to recompute, the least first.
+// reliefs returns the ways to recompute, the least first.
 func (c *runCase) reliefs() []strategy.Recompute {
 	s := &c.strategy
 	tries := []strategy.Recompute{strategy.None}

@@ -103,7 +103,7 @@ func (c *runCase) network(g *cluster.Group) {
 // linkSpeed is a speed as networks are sold: 400 Gb/s, 4x100Gb, 100GbE.
 var linkSpeed = regexp.MustCompile(`(?i)(?:(\d+)\s*x\s*)?(\d+)\s*G(?:bps|b/s|be|bit/s|b)\b`)
 
-// notedSpeed is the bytes a second that a note gives a device's card or, if whole, all cards of a host; 0
+// notedSpeed returns the bytes a second that a note gives a device's card or, if whole, all cards of a host; 0
 // where it has none. What was measured is no card's.
 func notedSpeed(note string) (speed float64, whole bool) {
 	m := linkSpeed.FindStringSubmatch(note)
@@ -119,7 +119,7 @@ func notedSpeed(note string) (speed float64, whole bool) {
 	return speed, whole || containsAny(note, []string{"per node", "per host", "per server", "a node", "a host"})
 }
 
-// networkKind is the kind of network that a note names; that of machines built for training is InfiniBand,
+// networkKind returns the kind of network that a note names; that of machines built for training is InfiniBand,
 // that of rented ones, unless they have GPUDirect, Ethernet.
 func networkKind(note string) string {
 	note = strings.ToLower(note)
@@ -132,7 +132,7 @@ func networkKind(note string) string {
 	return "ib"
 }
 
-// described is a device that no table knows, where a row has its numbers.
+// described returns a device that no table knows, where a row has its numbers.
 func described(r *runCluster) (cluster.Group, error) {
 	for _, f := range []struct {
 		x    *float64
@@ -199,8 +199,8 @@ func (c *runCase) readNodes() error {
 	return out.Check()
 }
 
-// slowed is a device whose power is capped below that of the one whose peak it is given: NVIDIA's own figure
-// for such a part is 835 of 989 (H100 NVL), and the best measured rate of the full one is 794.
+// slowed returns a device whose power is capped below that of the one whose peak it is given: NVIDIA's own
+// figure for such a part is 835 of 989 (H100 NVL), and the best measured rate of the full one is 794.
 func slowed(d cluster.Device) cluster.Device {
 	if !strings.HasSuffix(d.Name, "W") {
 		return d

@@ -33,7 +33,7 @@ func TestMemoryUnits(t *testing.T) {
 	}
 }
 
-// fourStages is a run on two hosts of two devices, whose stages need 1 to 4 GB and keep 100 GB more.
+// fourStages returns a run on two hosts of two devices, whose stages need 1 to 4 GB and keep 100 GB more.
 func fourStages(t *testing.T, unit string) *runCase {
 	t.Helper()
 	c := &runCase{row: &runRow{Measured: runMeasured{Unit: unit}},

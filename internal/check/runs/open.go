@@ -54,9 +54,9 @@ func (c *runCase) divides(degree *int) bool {
 	return true
 }
 
-// usualMicro is the micro-batch of a row, of which a replica takes so many sequences in a step. MaxText takes
-// them at once: what its rows say is of a chip. torchtitan cuts into as many parts as the pipeline has stages.
-// Where nothing tells, it is searched for, from one sequence on.
+// usualMicro returns the micro-batch of a row, of which a replica takes so many sequences in a step. MaxText
+// takes them at once: what its rows say is of a chip. torchtitan cuts into as many parts as the pipeline has
+// stages. Where nothing tells, it is searched for, from one sequence on.
 func (c *runCase) usualMicro(perReplica int) float64 {
 	f, micro := strings.ToLower(c.row.Framework), 1
 	switch given := c.row.Strategy.Micro; {
@@ -88,7 +88,7 @@ func (c *runCase) roundBatch() bool {
 	return true
 }
 
-// summedBatch is what steps that sum gradients over so many micro-batches take in.
+// summedBatch returns what steps that sum gradients over so many micro-batches take in.
 func (c *runCase) summedBatch() *float64 {
 	r := &c.row.Strategy
 	if r.Accum == nil || r.Micro == nil || *r.Accum < 1 {
@@ -102,8 +102,8 @@ func (c *runCase) summedBatch() *float64 {
 // noted is a number that notes name as what the framework does by default.
 var noted = regexp.MustCompile(`default (\d+)`)
 
-// usualBatch is the batch of a row that gives none but a throughput, where its notes name the framework's
-// default.
+// usualBatch returns the batch of a row that gives none but a throughput, where its notes name the
+// framework's default.
 func (c *runCase) usualBatch() *float64 {
 	m := noted.FindStringSubmatch(c.row.Notes)
 	if m == nil || c.row.Measured.Step != nil {
@@ -140,7 +140,7 @@ func (c *runCase) usualParallel() {
 	c.readSchedule()
 }
 
-// usualZero is the stage of ZeRO that a system's name stands for: PyTorch's sharding is the third, modern
+// usualZero returns the stage of ZeRO that a system's name stands for: PyTorch's sharding is the third, modern
 // frameworks shard the optimizer, and so did pipelines under DeepSpeed.
 func (c *runCase) usualZero() {
 	f := strings.ToLower(c.row.Framework)
@@ -158,7 +158,7 @@ func (c *runCase) usualZero() {
 	}
 }
 
-// readContext is how sequences that are split exchange what attention needs.
+// readContext returns how sequences that are split exchange what attention needs.
 func (c *runCase) readContext() {
 	said := strings.ToLower(c.row.Strategy.Context)
 	if said == "" && c.strategy.CP > 1 {
@@ -179,8 +179,8 @@ func (c *runCase) readContext() {
 // predictions are off by.
 const memoryDoubt = 1.12
 
-// rated is the step of a row that gives operations a second, or the part of the peak that they are, in place
-// of a time, counted as papers count them: a model's own, or those that the hardware does, which full
+// rated returns the step of a row that gives operations a second, or the part of the peak that they are, in
+// place of a time, counted as papers count them: a model's own, or those that the hardware does, which full
 // recomputation makes a third more.
 func (c *runCase) rated() float64 {
 	m, w := &c.row.Measured, &c.workload
@@ -207,7 +207,7 @@ func (c *runCase) rated() float64 {
 	return flops / (rate * float64(c.cluster.Size()))
 }
 
-// peak is the rate of a device that a source's part of the peak is of: in 16 bits, as most count.
+// peak returns the rate of a device that a source's part of the peak is of: in 16 bits, as most count.
 func (c *runCase) peak() float64 {
 	if p := number64(c.row.Cluster.Peak); p > 0 {
 		return p * 1e12

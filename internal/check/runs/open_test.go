@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// openRow is a run of Megatron-Bridge whose strategy leaves open what a test names.
+// openRow returns a run of Megatron-Bridge whose strategy leaves open what a test names.
 func openRow(t *testing.T, gpu, strategy, framework string) *runCase {
 	t.Helper()
 	text := `{"id": "x-1", "model": {"name": "Llama-3.1-70B", "layers": 80, "hidden": 8192, "heads": 64, "kv_heads": 8, "ffn": 28672, "seq_len": 8192},

@@ -41,7 +41,7 @@ func readRuns(path string) ([]runRow, error) {
 	return rows, nil
 }
 
-// splitRuns is the text of each row.
+// splitRuns returns the text of each row.
 func splitRuns(text []byte) (rows []json.RawMessage, err error) {
 	if !strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
 		return rows, json.Unmarshal(text, &rows)
@@ -97,7 +97,7 @@ func kindName(t reflect.Type) string {
 	return "a number"
 }
 
-// misplaced is a row's mistake with its place in the file, as near as it can be told.
+// misplaced returns a row's mistake with its place in the file, as near as it can be told.
 func misplaced(raw []byte, from int, err error) error {
 	if e, ok := err.(*wrongType); ok {
 		at := *e.UnmarshalTypeError
@@ -111,7 +111,7 @@ func misplaced(raw []byte, from int, err error) error {
 	return err
 }
 
-// rawID is the name of a row that could not be read.
+// rawID returns the name of a row that could not be read.
 func rawID(raw []byte) string {
 	var r struct {
 		ID any `json:"id"`

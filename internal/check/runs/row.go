@@ -128,7 +128,7 @@ type runMeasured struct {
 	FailedOOM *bool    `json:"failed_or_oom"`
 }
 
-// failed says whether the run ended for want of memory, and whether the source says anything about that.
+// failed reports whether the run ended for want of memory, and whether the source says anything about that.
 func (m *runMeasured) failed() (oom, said bool) {
 	for _, f := range []*bool{m.OOM, m.FailedOOM} {
 		if f != nil {

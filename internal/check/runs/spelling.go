@@ -74,7 +74,7 @@ func respell(row map[string]any) {
 	respellPart(object(object(row, "model"), "moe"), "moe")
 }
 
-// object is a field that is an object; nil where it is none.
+// object returns a field that is an object; nil where it is none.
 func object(fields map[string]any, name string) map[string]any {
 	m, _ := fields[name].(map[string]any)
 	return m
@@ -100,7 +100,7 @@ func respellPart(fields map[string]any, part string) {
 	}
 }
 
-// plainNumber is a number that was written in quotes, or the value as it is.
+// plainNumber returns a number that was written in quotes, or the value as it is.
 func plainNumber(name string, x any) any {
 	s, ok := x.(string)
 	if !ok {

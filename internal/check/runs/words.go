@@ -52,7 +52,7 @@ func plainExperts(model map[string]any) {
 	model["moe"] = moe
 }
 
-// plainNodes is a number of hosts in place of a list of them.
+// plainNodes returns a number of hosts in place of a list of them.
 func plainNodes(cluster map[string]any) {
 	hosts, ok := cluster["nodes"].(float64)
 	if !ok {
@@ -102,7 +102,7 @@ func plainSharding(strategy, cluster map[string]any) {
 
 var stageNumber = regexp.MustCompile(`(?:zero|stage)[ _-]*([0-3])`)
 
-// zeroStage is the stage of ZeRO that a word stands for, -1 where nobody knows; shard says that it goes over
+// zeroStage returns the stage of ZeRO that a word stands for, -1 where nobody knows; shard says that it goes over
 // the devices of a host.
 func zeroStage(word string) (stage int, shard bool) {
 	w := strings.ToLower(word)
@@ -168,7 +168,7 @@ func plainBatch(strategy, model map[string]any) {
 	delete(strategy, "global_batch_tokens")
 }
 
-// plainPart is a part of the peak: 43% and 43 are 0.43, for nothing takes more than the whole.
+// plainPart returns a part of the peak: 43% and 43 are 0.43, for nothing takes more than the whole.
 func plainPart(measured map[string]any, name string) {
 	if s, ok := measured[name].(string); ok {
 		if x, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(s, "%")), 64); err == nil {
@@ -182,7 +182,7 @@ func plainPart(measured map[string]any, name string) {
 
 var timed = regexp.MustCompile(`^\s*([\d.]+)\s*(ms|s|sec|seconds|min)\s*$`)
 
-// plainTime is a time with its unit.
+// plainTime returns a time with its unit.
 func plainTime(measured map[string]any) {
 	s, _ := measured["step_time_s"].(string)
 	m := timed.FindStringSubmatch(s)
@@ -207,7 +207,7 @@ var known = []string{"derived", "predicted_by", "strategy.micro_batch_count", "s
 	"strategy.dcn_data", "measured.days_300B_tokens", "measured.tflops_best_without_cp",
 	"measured.peak_reserved_gib"}
 
-// unread are the fields of a row that nothing here looks at, though they have a value.
+// unread returns the fields of a row that nothing here looks at, though they have a value.
 func unread(row map[string]any) (names []string) {
 	var look func(fields map[string]any, t reflect.Type, before string)
 	look = func(fields map[string]any, t reflect.Type, before string) {
@@ -230,7 +230,7 @@ func unread(row map[string]any) (names []string) {
 	return names
 }
 
-// jsonField is the type of the field that a name is read into.
+// jsonField returns the type of the field that a name is read into.
 func jsonField(t reflect.Type, name string) (reflect.Type, bool) {
 	for i := range t.NumField() {
 		if tag := t.Field(i).Tag.Get("json"); tag != "" && strings.EqualFold(tag, name) {

@@ -91,8 +91,8 @@ func (f *flow) forward(b *spmdBuild, results []*op.Tensor) error {
 	return nil
 }
 
-// primal is the spec of what result i, a gradient, is the gradient of: of the operands of its shape, the one
-// that comes as late as the gradient does among the gradients of that shape.
+// primal returns the spec of what result i, a gradient, is the gradient of: of the operands of its shape, the
+// one that comes as late as the gradient does among the gradients of that shape.
 func (b *spmdBuild) primal(m *mesh.Mesh, i int, r *op.Tensor) (mesh.Spec, bool) {
 	for _, t := range b.Inputs[min(i, len(b.Inputs)):] {
 		if t.absent() || !r.Shape().Equal(t.Shape) {
@@ -250,7 +250,7 @@ func (f *flow) run(n *ir.Node, step *shard.Step, a mesh.Assignment) error {
 	return nil
 }
 
-// handedOn is the partial axes of result i that come from operands.
+// handedOn returns the partial axes of result i that come from operands.
 func handedOn(step *shard.Step, i int) []mesh.Pending {
 	var list []mesh.Pending
 	for _, p := range step.Out[i].Partial {
@@ -261,7 +261,7 @@ func handedOn(step *shard.Step, i int) []mesh.Pending {
 	return list
 }
 
-// of is the specs of values; what is not known is whole.
+// of returns the specs of values; what is not known is whole.
 func (f *flow) of(vs []*op.Tensor) []mesh.Spec {
 	list := make([]mesh.Spec, len(vs))
 	for i, v := range vs {
@@ -316,7 +316,7 @@ func (f *flow) backward(b *spmdBuild, results []*op.Tensor) error {
 	return f.propagate()
 }
 
-// text is what was inferred.
+// text returns what was inferred.
 func (f *flow) text(b *spmdBuild, results []*op.Tensor) string {
 	var in, out []string
 	for _, p := range b.params {

@@ -41,7 +41,7 @@ func (m *memory) serveInventory(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(m.held) // whoever asked sees what is missing
 }
 
-// below is a path below the root that a request names.
+// below returns a path below the root that a request names.
 func (m *memory) below(r *http.Request) (string, error) {
 	path := r.URL.Query().Get("path")
 	if !filepath.IsLocal(path) {

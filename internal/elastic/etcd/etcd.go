@@ -141,7 +141,7 @@ func (s *Store) call(ctx context.Context, path string, ask, answer any) error {
 	})
 }
 
-// patience is how long one server has, so that there is time for the others.
+// patience returns how long one server has, so that there is time for the others.
 func (s *Store) patience(ctx context.Context) time.Duration {
 	until, ok := ctx.Deadline()
 	if !ok {
@@ -188,7 +188,7 @@ type keyValue struct {
 	Create int64  `json:"create_revision,string"`
 }
 
-// List is all entries below a prefix, as they are when the call ends.
+// List returns all entries below a prefix, as they are when the call ends.
 func (s *Store) List(ctx context.Context, prefix string) ([]store.Entry, error) {
 	ask := map[string]any{"key": []byte(prefix), "range_end": rangeEnd(prefix)}
 	var answer struct {
@@ -204,7 +204,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]store.Entry, error) 
 	return list, nil
 }
 
-// rangeEnd is the first key behind all that begin with a prefix.
+// rangeEnd returns the first key behind all that begin with a prefix.
 func rangeEnd(prefix string) []byte {
 	end := []byte(prefix)
 	for i := len(end) - 1; i >= 0; i-- {
@@ -340,8 +340,8 @@ func (l *lease) Revoke(ctx context.Context) error {
 	return l.s.call(ctx, "/v3/lease/revoke", map[string]any{"ID": l.id}, &answer)
 }
 
-// Reachable is the address by which this host reaches the first of some servers that has one: others reach it
-// by that.
+// Reachable returns the address by which this host reaches the first of some servers that has one: others
+// reach it by that.
 func Reachable(urls []string) string {
 	for _, text := range urls {
 		u, err := url.Parse(text)

@@ -66,14 +66,14 @@ type Env struct {
 
 const variable = "GALLEY_ELASTIC"
 
-// Variables is the environment that tells it.
+// Variables returns the environment that tells it.
 func (e Env) Variables() []string {
 	return []string{variable + "=4", variable + "_EPOCH=" + strconv.Itoa(e.Epoch), variable + "_DIR=" + e.Dir,
 		variable + "_RESUME=" + e.Resume, variable + "_HOSTS=" + strings.Join(e.Hosts, ","), variable + "_WHY=" + e.Why,
 		variable + "_UNTIL=" + strconv.FormatInt(e.Until, 10), variable + "_ROOM=" + strconv.FormatInt(e.Room, 10)}
 }
 
-// readEnv is what the environment tells.
+// readEnv returns what the environment tells.
 func readEnv() (e Env, fd int, ok bool) {
 	fd, err := strconv.Atoi(os.Getenv(variable))
 	if err != nil {

@@ -53,7 +53,7 @@ type end struct {
 	err  error
 }
 
-// newJob is processes that are to be started.
+// newJob returns processes that are to be started.
 func newJob(c Config) *job {
 	if c.Size == 0 {
 		c.Size, c.Mapping = c.N, oneHost(c.N)
@@ -119,7 +119,7 @@ func (j *job) start(rank int) error {
 	return nil
 }
 
-// socketPair is the two ends of a connection.
+// socketPair returns the two ends of a connection.
 func socketPair() (ours, theirs *os.File, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -159,7 +159,8 @@ func (j *job) wait(signals <-chan os.Signal) (code int, err error) {
 	return code, err
 }
 
-// failure is the exit code of a process that failed, and what it could not say itself: that it was killed.
+// failure returns the exit code of a process that failed, and what it could not say itself: that it was
+// killed.
 func (j *job) failure(e end) (int, error) {
 	exit, ok := errors.AsType[*exec.ExitError](e.err)
 	if !ok {

@@ -273,8 +273,8 @@ func TestAnnotatedTied(t *testing.T) {
 	}
 }
 
-// TestAnnotatedRest: parameters on a mesh of one's own rest there, without a strategy and with one: each device
-// has its share of them and of what the optimizer keeps, and gradients need no more than they must.
+// TestAnnotatedRest: parameters on their own mesh rest there, without a strategy and with one: each
+// device has its share of them and of what the optimizer keeps, and gradients need no more than they must.
 func TestAnnotatedRest(t *testing.T) {
 	for _, s := range []*galley.Strategy{nil, {DP: 2}} {
 		c := newChain(t, world(t, 2), 2, "x=2", "x=2")

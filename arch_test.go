@@ -116,7 +116,7 @@ func TestFloorsExist(t *testing.T) {
 	}
 }
 
-// floorOf returns the floor of a package's directory; whatever lies below examples is an example.
+// floorOf returns the floor of a package's directory; whatever is below examples is an example.
 func floorOf(floor map[string]int, dir string) (int, bool) {
 	for d := dir; ; d = filepath.Dir(d) {
 		if f, ok := floor[d]; ok && (d == dir || d == "examples") {

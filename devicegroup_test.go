@@ -235,7 +235,7 @@ func TestDeviceGroupFirstValues(t *testing.T) {
 	}
 }
 
-// TestDeviceGroupCheckpoints: a run goes on from a checkpoint that another strategy, or one device, has
+// TestDeviceGroupCheckpoints: a run continues from a checkpoint that another strategy, or one device, has
 // written.
 func TestDeviceGroupCheckpoints(t *testing.T) {
 	one, _ := groupRun{}.trainer(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/parallel"
 )
 
-// residual is a layer of one's own.
+// residual is a layer of your own.
 type residual struct {
 	norm *nn.RMSNorm
 	in   *nn.Linear

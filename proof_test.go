@@ -80,7 +80,7 @@ func (x *trial) windows(step int) array.Array {
 	return a
 }
 
-// train goes on until a number of steps are taken: losses and norms.
+// train continues until a number of steps are taken: losses and norms.
 func (x *trial) train(t *testing.T, until int) []float64 {
 	t.Helper()
 	var curve []float64

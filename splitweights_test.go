@@ -39,7 +39,7 @@ func TestSplitWeightsState(t *testing.T) {
 	}
 }
 
-// TestSplitWeightsKeepAllBits: steps far smaller than what 16 bits resolve add up in weights that lie as
+// TestSplitWeightsKeepAllBits: steps far smaller than what 16 bits resolve add up in weights that are as
 // halves, as in whole ones.
 func TestSplitWeightsKeepAllBits(t *testing.T) {
 	k := keeper(backendtest.Interpreter(1))

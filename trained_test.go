@@ -44,7 +44,7 @@ func weightsOf(t *testing.T, params []*nn.Param) []float64 {
 	return all
 }
 
-// trainedCases is where parameters can lie.
+// trainedCases is where parameters can be.
 var trainedCases = []struct {
 	name    string
 	s       *galley.Strategy

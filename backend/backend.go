@@ -15,7 +15,7 @@ type Backend interface {
 	Compile(f *ir.Func, o Options) (Executable, error)
 	// Put copies an array to the device.
 	Put(a array.Array) (Buffer, error)
-	// Close gives everything back; buffers and executables of the backend are of no use afterwards.
+	// Close releases everything; buffers and executables of the backend are of no use afterwards.
 	Close() error
 }
 
@@ -24,10 +24,10 @@ type Group interface {
 	// Devices returns all of them, each a backend of its own, the group's own first. They are closed with the
 	// group.
 	Devices() []Backend
-	// CompileSPMD makes one program of those of the devices 0, 1 and so on, which exchange what its collectives
-	// say; programs that cannot be one are an error that says in what they differ. Run takes the arguments of
-	// device 0, then those of device 1 and so on, each where it lies, and returns results alike. Options speak
-	// of one device's parameters.
+	// CompileSPMD makes one program of those of the devices 0, 1 and so on, which exchange what its
+	// collectives say; programs that cannot be one are an error that says in what they differ. Run takes the
+	// arguments of device 0, then those of device 1 and so on, each where it is, and returns results alike.
+	// Options speak of one device's parameters.
 	CompileSPMD(fs []*ir.Func, o Options) (Executable, error)
 }
 
@@ -49,7 +49,7 @@ type Buffer interface {
 	Type() ir.Type
 	// Read waits until the array is there and copies it to the host.
 	Read() (array.Array, error)
-	// Free gives its memory back; what was donated needs none.
+	// Free releases its memory; what was donated needs none.
 	Free()
 }
 
@@ -57,7 +57,7 @@ type Buffer interface {
 type Options struct {
 	// Donate lists parameters whose arrays a run may overwrite with results: the caller gives them up.
 	Donate []int
-	// Observe, where set, is told how long each node took, by backends that run node by node.
+	// Observe, if set, receives how long each node took, by backends that run node by node.
 	Observe func(n *ir.Node, took time.Duration)
 	// NoFuse runs every op by itself: none are joined to loops.
 	NoFuse bool

@@ -20,8 +20,8 @@ type ChatConfig struct {
 	// Seq is the most tokens of an example: what is beyond is cut off, and an example whose answer is beyond is
 	// left out.
 	Seq int
-	// Skip, if set, is told of a line that cannot be read, which is then left out. Without it such a line is an
-	// error.
+	// Skip, if set, is notified of a line that cannot be read, which is then left out. Without it such a line
+	// is an error.
 	Skip func(error)
 }
 

@@ -5,7 +5,7 @@ import "sort"
 // Corpus is documents of tokens by number, and as one run of them, too. It may be read concurrently.
 type Corpus struct {
 	tokens TokenSource
-	// at is where each document lies in tokens, begins where in the run: one more than there are documents.
+	// at is where each document is in tokens, begins where in the run: one more than there are documents.
 	at, begins []int64
 }
 
@@ -49,7 +49,7 @@ func JoinCorpora(corpora ...*Corpus) *Corpus {
 	return c
 }
 
-// add appends a document that lies at a place of tokens.
+// add appends a document that is at a place of tokens.
 func (c *Corpus) add(at int64, size int) {
 	c.at = append(c.at, at)
 	c.begins = append(c.begins, c.begins[len(c.begins)-1]+int64(size))

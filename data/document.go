@@ -29,8 +29,8 @@ type Document struct {
 type DocumentsConfig struct {
 	// Field is the field of a JSON line, or the column of a Parquet file, that holds a text; "" means "text".
 	Field string
-	// Skip, if set, is told of a line or row that cannot be read, which is then left out. Without it such a line
-	// is an error.
+	// Skip, if set, is notified of a line or row that cannot be read, which is then left out. Without it such
+	// a line is an error.
 	Skip func(error)
 	// Formats are further kinds of files that have many documents, by the ending of their names.
 	Formats map[string]Format

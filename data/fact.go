@@ -8,7 +8,7 @@ import (
 )
 
 // Fact is one thing that makes a run what it is, such as its batch size. Checkpoints keep the facts of their
-// run, so that nobody goes on from one by mistake with other data or another seed.
+// run, so that nobody continues from one by mistake with other data or another seed.
 type Fact struct{ Name, Value string }
 
 // String is shuffled or sequential.
@@ -36,7 +36,7 @@ func (s *Sampler) Facts() []Fact {
 	}
 }
 
-// Blocks of tokens that a hash looks at: all of them, or so many that lie evenly in a longer source.
+// Blocks of tokens that a hash looks at: all of them, or so many that are evenly in a longer source.
 const (
 	hashBlock  = 1 << 16
 	hashBlocks = 1 << 10
@@ -94,7 +94,7 @@ func HashExamples(e Examples) string {
 	return fmt.Sprintf("%d examples, hash %016x", e.Len(), hashExamples(e))
 }
 
-// hashExamples looks at all examples, or at hashBlocks that lie evenly.
+// hashExamples looks at all examples, or at hashBlocks that are evenly.
 func hashExamples(e Examples) uint64 {
 	h := fnv.New64a()
 	n := e.Len()

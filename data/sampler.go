@@ -80,7 +80,7 @@ func (s *Sampler) Windows() int { return s.windows }
 func (s *Sampler) Batch(step int) array.Array { return s.From(int64(step) * int64(s.config.Batch)) }
 
 // From returns the batch that begins with the window of a number, counted from the beginning of the run over
-// all epochs: a run that goes on with batches of another size goes on with the next window.
+// all epochs: a run that continues with batches of another size continues with the next window.
 func (s *Sampler) From(sample int64) array.Array {
 	width := s.config.Seq + 1
 	a := array.New(array.I32, s.config.Batch, width)

@@ -133,7 +133,7 @@ func (w *ShardWriter) index() error {
 	return errors.Join(out.Flush(), f.Sync(), f.Close())
 }
 
-// Shard is a shard that is read where it lies: its files are mapped, not loaded. It may be read concurrently.
+// Shard is a shard that is read where it is: its files are mapped, not loaded. It may be read concurrently.
 type Shard struct {
 	prefix string
 	bin    mapping

@@ -35,8 +35,8 @@ type StreamConfig struct {
 
 // Stream is rows of texts that are tokenized when they are needed. Row n depends on the files, the config and
 // n alone. The files are cut into blocks; epochs go through them in an order of their own, and through the
-// rows of each. Where a row lies is known once the blocks before it have been tokenized, which Walked keeps
-// for a run that goes on. Its methods may be called concurrently.
+// rows of each. The place of a row is known once the blocks before it have been tokenized, which Walked keeps
+// for a run that continues. Its methods may be called concurrently.
 type Stream struct {
 	busy  sync.Mutex
 	c     StreamConfig

@@ -40,8 +40,8 @@ type Config struct {
 	Annotations []mesh.Annotation
 	// Params and Results ask by number. Params come before Annotations.
 	Params, Results map[int]mesh.Sharding
-	// Next is, for each result that becomes a parameter of the next run, that parameter's number: it is returned
-	// as the parameter lies. StepNext is that of a training step.
+	// Next is, for each result that becomes a parameter of the next run, that parameter's number: it is
+	// returned as the parameter is laid out. StepNext is that of a training step.
 	Next map[int]int
 	// Choice is what decides about the rest.
 	Choice Choice
@@ -152,7 +152,7 @@ func (d *Program) partition() (err error) {
 	return err
 }
 
-// constrained is, by value, whether a constraint is what it lies so for.
+// constrained is, by value, whether a constraint is what it is laid out so for.
 func (d *Program) constrained() []bool {
 	asked := make([]bool, d.f.NumValues())
 	for _, n := range d.f.Nodes() {
@@ -175,10 +175,10 @@ func (d *Program) Mesh() *mesh.Mesh { return d.config.Mesh }
 // Specs returns the layout of every value, by its ID.
 func (d *Program) Specs() []mesh.Spec { return d.inferred.Specs }
 
-// Meshes returns where every value lies, by its ID.
+// Meshes returns where every value is, by its ID.
 func (d *Program) Meshes() []*mesh.Mesh { return d.inferred.Meshes }
 
-// Reasons is, by ID, why every value lies so: what was asked, then what was inferred, in order.
+// Reasons is, by ID, why every value is laid out so: what was asked, then what was inferred, in order.
 func (d *Program) Reasons() [][]string { return d.inferred.Reasons }
 
 // Param and Result are how a parameter is taken and how a result is returned.

@@ -34,7 +34,7 @@ type Config struct {
 	Inputs int
 	// Programs is the most programs there may be; 0 means 8.
 	Programs int
-	// Log is told of each program, and why there is one.
+	// Log is notified of each program, and why there is one.
 	Log func(line string)
 }
 

@@ -13,7 +13,7 @@ import (
 type Config struct {
 	// Schedule is the learning rate; nil is a constant 1e-3.
 	Schedule optim.Schedule
-	// ClipNorm limits the norm of all gradients together; 0 does not.
+	// ClipNorm clips the global gradient norm; 0 turns clipping off.
 	ClipNorm float64
 	// Sharding splits the optimizer's memory, and more, over an axis of the meshes that parameters are on; nil
 	// does not.

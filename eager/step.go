@@ -121,7 +121,7 @@ func (o *Optimizer) scalar(x float64) *op.Tensor {
 	return o.scope.Tensor(array.Scalar(float32(x)))
 }
 
-// GradNorm returns the norm of all gradients together, as they are now.
+// GradNorm returns the global gradient norm, as they are now.
 func (o *Optimizer) GradNorm() (float64, error) {
 	list, err := o.reached()
 	if err != nil {
@@ -134,7 +134,7 @@ func (o *Optimizer) GradNorm() (float64, error) {
 	return a.At(0), nil
 }
 
-// globalNorm returns optim.GlobalNorm of gradients that may lie on several meshes: their sums of squares meet
+// globalNorm returns optim.GlobalNorm of gradients that may be on several meshes: their sums of squares meet
 // as plain data.
 func globalNorm(list []*state) *op.Tensor {
 	var total *op.Tensor

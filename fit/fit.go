@@ -32,7 +32,7 @@ type fit struct {
 }
 
 // Run trains on the batches of a loader and returns what happened, also where it ends with an error. Batches
-// follow the steps: a second run of the same subject goes on where the first one ended. first are callbacks
+// follow the steps: a second run of the same subject continues where the first one ended. first are callbacks
 // that come before those of the config.
 func Run(ctx context.Context, t Subject, train Loader, c Config, first ...Callback) (*History, error) {
 	f := &fit{t: t, c: c, train: train, calls: first[:len(first):len(first)], p: Progress{History: &History{}}}
@@ -145,7 +145,7 @@ func (f *fit) step(ctx context.Context) error {
 	return nil
 }
 
-// begin starts a step, and tells of the one before.
+// begin starts a step, and reports the one before.
 func (f *fit) begin(at int) error {
 	batch, waited, err := f.next.Next()
 	if err != nil {
@@ -173,7 +173,7 @@ func (f *fit) begin(at int) error {
 	return nil
 }
 
-// settle waits for the step that was begun last and tells of it.
+// settle waits for the step that was begun last and reports it.
 func (f *fit) settle() error {
 	if f.wait == nil {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Loader is batches by number: Len of them are an epoch, and they go on over epochs. A batch depends on its
-// number only, so that looking at one takes nothing away and a run goes on anywhere. data.NewLoader and
+// Loader is batches by number: Len of them are an epoch, and they continue over epochs. A batch depends on
+// its number only, so that looking at one takes nothing away and a run goes on anywhere. data.NewLoader and
 // data.Tokens make loaders.
 type Loader interface {
 	Len() int
@@ -24,7 +24,7 @@ type Loader interface {
 type Described interface{ Facts() []data.Fact }
 
 // Sampled may be implemented by a Loader: From is the batch of Rows samples that begins with the sample of a
-// number, so that a run whose batches have become others goes on with the very next sample.
+// number, so that a run whose batches have become others continues with the very next sample.
 type Sampled interface {
 	From(sample int64) ([]array.Array, error)
 	Rows() int
@@ -43,11 +43,11 @@ type Subject interface {
 	Evaluate(ctx context.Context, l Loader, batches int) (Evaluation, error)
 	// Describe reports what the batches depend on, which checkpoints keep.
 	Describe(facts []data.Fact)
-	// Resume goes on from a checkpoint in a directory.
+	// Resume continues from a checkpoint in a directory.
 	Resume(dir string, c ResumeConfig) (*Resumed, error)
 	// Write begins a checkpoint of the state after the last step.
 	Write(ctx context.Context, to *checkpoint.Keeper, scalars ...checkpoint.Scalar) error
-	// State returns the state after the last step, where it lies, with further numbers.
+	// State returns the state after the last step, where it is, with further numbers.
 	State(scalars ...checkpoint.Scalar) (checkpoint.State, error)
 	// Agree returns the largest of the numbers that the processes of a job give; of one process, its own.
 	Agree(stop int) (int, error)
@@ -136,13 +136,13 @@ func Count(who string, l Loader, batches int) (int, error) {
 	return batches, nil
 }
 
-// Metric is a number that tells how good a model is: the quotient of two sums over all batches. It is
+// Metric is a number that reports how good a model is: the quotient of two sums over all batches. It is
 // computed where the model is, so that only two numbers leave the devices.
 type Metric struct {
 	Name string
 	// Compute is a batch's share: a sum, and what it is divided by, both scalars.
 	Compute func(outputs, labels []*op.Tensor) (sum, count *op.Tensor)
-	// Finish, where set, is applied to the quotient at the end.
+	// Finish, if set, is applied to the quotient at the end.
 	Finish func(x float64) float64
 }
 

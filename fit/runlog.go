@@ -16,7 +16,7 @@ type LogRow struct {
 	ValidLoss                float64
 	Tokens                   int64
 	Seconds, DataWaitSeconds float64
-	// Routers, where set, is how the routers of a mixture of experts share out the tokens of a step, or of an
+	// Routers, if set, is how the routers of a mixture of experts share out the tokens of a step, or of an
 	// evaluation.
 	Routers *RouterLog
 	// Collectives is what the step's collectives moved and took, which only JSONL has.

@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/internal/transport"
 )
 
-// Job is the processes that train together, as one of them sees it. The devices of a strategy are dealt to
+// Job is the processes that train together, as one of them sees it. The devices of a strategy are assigned to
 // them evenly, and all of them run the same program. A nil Job is a process by itself.
 type Job struct {
 	p *process.Process
@@ -130,8 +130,8 @@ func (j *Job) Neighbours() int {
 	return n
 }
 
-// Devices returns n devices: of this process, where they meet in its memory, or dealt to the processes of a
-// job. It is the one place that chooses the transport.
+// Devices returns n devices: of this process, where they meet in its memory, or assigned to the processes of
+// a job. It is the one place that chooses the transport.
 func (j *Job) Devices(n int) (comm.World, error) {
 	if j == nil {
 		return transport.New(n)
@@ -161,7 +161,7 @@ func (j *Job) AllReduceF32(dst, src []byte) error {
 	return fmt.Errorf("%s has no all-reduce of its own", j.library)
 }
 
-// NewWorld makes n devices for eager tensors, dealt to the processes; Close ends them.
+// NewWorld makes n devices for eager tensors, assigned to the processes; Close ends them.
 func (j *Job) NewWorld(host *cpu.Device, n int) (*dtensor.World, error) {
 	w, err := j.Devices(n)
 	if err != nil {

@@ -10,7 +10,7 @@ const maxMixes = 256
 
 // Mixes returns the legal assignments that give each factor something that one of the tensors wants of it,
 // the beginning of that, what two of them want together, or nothing; none if that is too many. The axes of
-// lost, which no tensor can have where it wants them, may go on with another factor. Some may come twice.
+// lost, which no tensor can have where it wants them, may continue with another factor. Some may come twice.
 func (p *Parsed) Mixes(m *Mesh, wants []Projection, lost Axes) iter.Seq[Assignment] {
 	return func(yield func(Assignment) bool) {
 		options := p.options(m, wants, lost)

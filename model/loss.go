@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Loss is the number to make small, a scalar, made of what a model answers and of a batch's labels.
+// Loss is the number to minimise, a scalar, made of what a model answers and of a batch's labels.
 type Loss func(outputs, labels []*op.Tensor) *op.Tensor
 
 // LossModel is a Model that knows its loss: it is taken where no other is given.

@@ -41,7 +41,7 @@ func turns(c Config, name string) bool {
 }
 
 // besides returns the row of llama.cpp's order that row i of ours becomes: elements that are half a head
-// apart lie side by side.
+// apart are side by side.
 func besides(i, headDim int) int {
 	head, at := i/headDim, i%headDim
 	return head*headDim + at%(headDim/2)*2 + at/(headDim/2)

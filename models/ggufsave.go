@@ -24,7 +24,7 @@ type GGUFConfig struct {
 	Read func(p *nn.Param) (array.Array, error)
 	// Round, where not nil, rounds matrices as QuantizeConfig.Round does.
 	Round func(p *nn.Param, expert int, w []float32, out, in int, c quant.Config) (quant.Matrix, error)
-	// Tokenizer, where set, is the text of tokenizer.json.
+	// Tokenizer, if set, is the text of tokenizer.json.
 	Tokenizer []byte
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Layout is how the sequences of a batch and the experts lie while a model is trained on several devices that
-// share them. It changes no number; the zero value is for sequences that are whole.
+// Layout is how the sequences of a batch and the experts are laid out while a model is trained on several
+// devices that share them. It changes no number; the zero value is for sequences that are whole.
 type Layout struct {
 	// Parts is how many devices share a sequence.
 	Parts int

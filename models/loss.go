@@ -64,7 +64,7 @@ func WithLoss(m Model, c LossConfig) (Model, error) {
 
 // router is a block that has experts.
 type router interface {
-	// observed returns the same block, which tells what its router decides; false where it has none.
+	// observed returns the same block, which reports what its router decides; false where it has none.
 	observed(f func(nn.Routed)) (block, bool)
 }
 

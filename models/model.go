@@ -99,7 +99,7 @@ type decoder struct {
 	warp bool
 	// loss is what Loss has besides the cross-entropy.
 	loss LossConfig
-	// layout is how Loss lays out sequences, and sequence how the stream that passes lies.
+	// layout is how Loss lays out sequences, and sequence how the stream that passes is laid out.
 	layout   Layout
 	sequence nn.Sequence
 }

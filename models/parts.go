@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Parts is a model taken apart, for whoever computes it otherwise than by its ops: an inference engine that
-// keeps keys and values in pages.
+// Parts is a model taken apart, for anyone who computes it otherwise than by its ops: an inference engine
+// that keeps keys and values in pages.
 type Parts struct {
 	Config Config
 	Tokens *nn.Embedding

@@ -100,7 +100,7 @@ func TestSaveKilled(t *testing.T) {
 	}
 }
 
-// TestSaveBeside: what else lies in the directory stays, in each way of replacing it, and files are as the
+// TestSaveBeside: what else is in the directory stays, in each way of replacing it, and files are as the
 // umask says.
 func TestSaveBeside(t *testing.T) {
 	old := syscall.Umask(0o027)

@@ -21,7 +21,7 @@ type QuantizeConfig struct {
 	Bits, Group int
 	// Read gives a parameter's values; nil reads eager tensors.
 	Read func(p *nn.Param) (array.Array, error)
-	// Tokenizer, where set, is the text of the tokenizer.json to write beside the model.
+	// Tokenizer, if set, is the text of the tokenizer.json to write beside the model.
 	Tokenizer []byte
 	// Round, where not nil, rounds a matrix [out, in] in place of rounding to the nearest: that of a parameter,
 	// or one of its experts'.

@@ -7,7 +7,7 @@ import (
 
 // Marks name the stream that passes from layer to layer, so that plans can speak of it: a pipeline is cut
 // where a layer begins, recomputing starts there, and sequence parallelism says the layout of the stream. A
-// model of one's own is marked with op.Mark(x, nn.LayerMark(i)) where layer i begins and op.Mark(x,
+// model of your own is marked with op.Mark(x, nn.LayerMark(i)) where layer i begins and op.Mark(x,
 // nn.HeadMark) after the last.
 const (
 	layerMark = "layers."

@@ -37,7 +37,7 @@ type MoE struct {
 	// Shared, where not nil, computes every token besides.
 	Shared *GatedMLP
 	Config MoEConfig
-	// observe, where not nil, is told what the router decides.
+	// observe, where not nil, receives what the router decides.
 	observe func(Routed)
 }
 

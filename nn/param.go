@@ -56,7 +56,7 @@ type Config struct {
 	DType array.DType
 	// Seed and a parameter's name are all that its first value depends on.
 	Seed uint64
-	// Load, where set, gives a parameter's value in place of its initializer; a nil value leaves only its shape.
+	// Load, if set, gives a parameter's value in place of its initializer; a nil value leaves only its shape.
 	Load func(name string, t op.Type) (*op.Tensor, error)
 	// Frozen parameters do not remember what is computed from them: for inference.
 	Frozen bool

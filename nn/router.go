@@ -6,7 +6,7 @@ import "github.com/galley-ml/galley/op"
 // chose.
 type Routed struct{ Logits, Chosen *op.Tensor }
 
-// Observed returns the same layer, which tells what its router decides each time.
+// Observed returns the same layer, which reports what its router decides each time.
 func (m *MoE) Observed(f func(Routed)) *MoE {
 	n := *m
 	n.observe = f

@@ -113,7 +113,7 @@ func (o attentionGrad) emitBlocks(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo
 	return []hlo.Ref{emitJoin(w, dqs, 1, out[0]), w.Convert(dk, out[1].DType), w.Convert(dv, out[2].DType)}
 }
 
-// emitAround puts zeros around what lies at a span of a dim of a larger shape.
+// emitAround puts zeros around what is at a span of a dim of a larger shape.
 func emitAround(w *hlo.Writer, x hlo.Ref, dim int, s span, shape array.Shape) hlo.Ref {
 	if x.Shape.Equal(shape) {
 		return x

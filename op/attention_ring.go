@@ -68,8 +68,8 @@ func (o attention) CooperativeRule(in []Type) CooperativeRule {
 		Rule: mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "->" + w.out + "," + w.lse + w.notes)}
 }
 
-// Cooperate keeps queries where they are. Keys and values go round the ring of devices, and each of them goes
-// on with its rows where the part that has come holds keys that they see.
+// Cooperate keeps queries where they are. Keys and values go round the ring of devices, and each of them
+// continues with its rows where the part that has come holds keys that they see.
 func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	if at.Rule.Index('t') >= 0 {
 		return o.joinKeys(at, in)

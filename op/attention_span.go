@@ -91,7 +91,7 @@ func (x *attentionSpan[T]) putStats(dst, part []T) {
 	}
 }
 
-// attendSpans goes on with out and lse over keys at some positions.
+// attendSpans continues with out and lse over keys at some positions.
 func attendSpans[T floats](env *Env, o attention, a *kernel.Attention[T], queries, keys []int, out, lse []T) {
 	eachSpan(o, a, queries, keys, func(x *attentionSpan[T]) {
 		stats := x.stats(lse)

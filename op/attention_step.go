@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// attentionStep is attention that goes on: from q, k and v, with Segments the numbers of queries and keys,
+// attentionStep is attention that continues: from q, k and v, with Segments the numbers of queries and keys,
 // and what an attention over other keys gave, out and lse, it makes out and lse over the keys of both. The
 // rows of queries and keys stand at the positions that Queries and Keys say, as starts and sizes of
 // stretches.
@@ -49,8 +49,8 @@ func (o attentionStep) Infer(in []Type) ([]Type, error) {
 	return goOn(in[0], in[n:], out)
 }
 
-// goOn checks what a step goes on from against the types that it would make, and is the types of what it
-// makes: those of what it goes on from.
+// goOn checks what a step continues from against the types that it would make, and is the types of what it
+// makes: those of what it continues from.
 func goOn(q Type, before, out []Type) ([]Type, error) {
 	for i, t := range before {
 		if t.DType.Compute() != q.DType.Compute() || !t.Shape.Equal(out[i].Shape) {

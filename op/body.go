@@ -123,7 +123,7 @@ func liveNodes(f *ir.Func, values []*Tensor) map[*ir.Node]bool {
 // body is a program made ready to run.
 type body struct {
 	f *ir.Func
-	// offset is where in a run's memory values lie, by ID; -1 is a parameter or a result, which is elsewhere.
+	// offset is where in a run's memory values are, by ID; -1 is a parameter or a result, which is elsewhere.
 	offset []int
 	bytes  int
 }

@@ -145,7 +145,7 @@ func (s *convShape) pointwise() bool {
 }
 
 // words names the factors of input, kernel and output. Batch, groups and channels may be split, and so may
-// dims along which the patches of outputs lie side by side.
+// dims along which the patches of outputs are side by side.
 func (s *convShape) words() (x, w, y string) {
 	x, w, y = "nC", "OC", "nO"
 	if s.groups > 1 {

@@ -57,8 +57,8 @@ func (o crossEntropy) fromSums(labels, top *Tensor, sums []*Tensor, classes int)
 }
 
 // crossEntropyPart is what a part of the classes says of each row: its largest logit, the sum of exponentials
-// relative to that, the label's logit or 0 where that lies elsewhere, and the sum of logits. It has the
-// classes from Offset on, of Total; 0 is all.
+// relative to that, the label's logit or 0 where that is elsewhere, and the sum of logits. It has the classes
+// from Offset on, of Total; 0 is all.
 type crossEntropyPart struct{ IgnoreIndex, Offset, Total int }
 
 func (o crossEntropyPart) part(classes int) rowPart { return rowPart{classes, o.Offset, o.Total} }

@@ -102,7 +102,7 @@ func (p partials) sorted(name string) string {
 }
 
 // expand takes the derivatives of one that is known along the columns that come first in what names have
-// after it, all at once, and goes on from those.
+// after it, all at once, and continues from those.
 func (p partials) expand(from string, names []string) {
 	orders := map[byte]int{}
 	for _, n := range names {

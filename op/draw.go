@@ -65,7 +65,7 @@ func inferFloatDraw(in []Type, dtype array.DType, p drawPart) ([]Type, error) {
 	return inferDraw(in, dtype, p)
 }
 
-// drawRule lets every dim be split: a part knows where in the tensor it lies.
+// drawRule lets every dim be split: a part knows where in the tensor it is.
 func drawRule(shape array.Shape) mesh.Rule { return mesh.Rule("->" + factors(0, len(shape))) }
 
 // drawPart is the part of a random tensor that an op makes: shape elements from start on of one of the whole

@@ -9,14 +9,14 @@ import (
 )
 
 // DynamicUpdateSlice returns x with a box of it replaced by update. The box begins, along dims[i], at
-// start[i], which is moved so that the box lies within x; along other dims update has x's size. start is an
+// start[i], which is moved so that the box is within x; along other dims update has x's size. start is an
 // integer vector, or a scalar where there is one dim. Where x is not used again, its memory is written over.
 func DynamicUpdateSlice(x, update, start *Tensor, dims ...int) *Tensor {
 	return apply1(dynamicUpdateSlice{Dims: ownDims(x, dims)}, x, update, start)
 }
 
 // dynamicUpdateSlice may have a part of x only: along each of Dims from Offset on, of Total; empty is all.
-// What of the box lies elsewhere is left out.
+// What of the box is elsewhere is left out.
 type dynamicUpdateSlice struct {
 	mover
 	Dims          []int

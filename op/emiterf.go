@@ -55,7 +55,7 @@ func erfSeries(n int) []float64 {
 	return c
 }
 
-// erfRange returns where t lies for x from erfEnd down to 1.
+// erfRange returns where t is for x from erfEnd down to 1.
 func erfRange() (low, high float64) { return 2.0 / (2 + erfEnd), 2.0 / 3 }
 
 // erfFit returns n Chebyshev coefficients of g over its range.

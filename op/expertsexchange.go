@@ -20,7 +20,7 @@ type expertsExchange struct {
 	Mesh, Axes string
 	Owners     []int
 	Offset     int
-	// Outer and Inner, where set, part the axes: rows go within hosts first, and then between them.
+	// Outer and Inner, if set, part the axes: rows go within hosts first, and then between them.
 	Outer, Inner string
 }
 

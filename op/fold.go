@@ -57,7 +57,7 @@ func onePass(in, out []Type) Work {
 	return Work{Flops: float64(in[0].Shape.Len()), Bytes: moved(in, out)}
 }
 
-// reductionSamples tries the ways in which reduced dims can lie, on operands made by arg.
+// reductionSamples tries the ways in which reduced dims can be, on operands made by arg.
 func reductionSamples(arg func(shape ...int) Arg, of func(dims ...int) Op) []Sample {
 	return []Sample{
 		{Op: of(0), In: []Arg{arg(5, 7, 6)}},

@@ -231,7 +231,7 @@ func (r *codeRun) end() {
 	clear(r.call.Base)
 }
 
-// rows runs rows from lo to hi, as many at once as lie evenly everywhere.
+// rows runs rows from lo to hi, as many at once as are evenly spaced everywhere.
 func (r *codeRun) rows(lo, hi int) {
 	for lo < hi {
 		n := hi - lo

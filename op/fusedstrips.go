@@ -159,7 +159,7 @@ func (s *strip) operand(o operand, r, n int) array.Array {
 	return s.values[o.value]
 }
 
-// array returns where rows of a value are computed: in its result's memory, if it has one that lies evenly.
+// array returns where rows of a value are computed: in its result's memory, if it has one that is evenly.
 func (s *strip) array(v *ir.Value, r, n int) array.Array {
 	cols := s.part.cols
 	if s.p.plan.level[v] == perRow {
@@ -188,7 +188,7 @@ func (s *strip) storeOf(v *ir.Value) int {
 	return -1
 }
 
-// direct reports whether n rows of a store lie one after the other.
+// direct reports whether n rows of a store are one after the other.
 func (s *strip) direct(i, n, cols int) bool { return n == 1 || s.part.stores[i].even(cols) }
 
 // store copies results that were not computed where they belong.

@@ -84,8 +84,8 @@ type walk struct {
 	view func(*Tensor) *Tensor
 	// barrier stops the search at xs: what they were made from holds none of them.
 	barrier bool
-	// release, where set, is told of each node that the walk is done with; partly leaves out zeros in place of
-	// gradients that do not exist.
+	// release, if set, is notified of each node that the walk is done with; partly leaves out zeros in place
+	// of gradients that do not exist.
 	release func(n *ir.Node)
 	partly  bool
 	// gone is a node on the way whose operands were given back.
@@ -221,8 +221,8 @@ func (w *walk) visit(n *ir.Node) {
 	}
 }
 
-// vjp returns the adjoints of n's operands. A mistake goes on to all of them: an op that asks for the type of
-// what has none might see no gradient in it.
+// vjp returns the adjoints of n's operands. A mistake continues to all of them: an op that asks for the type
+// of what has none might see no gradient in it.
 func (w *walk) vjp(n *ir.Node, dout []*Tensor) []*Tensor {
 	if i := slices.IndexFunc(dout, func(d *Tensor) bool { return d != nil && d.Err() != nil }); i >= 0 {
 		return slices.Repeat(dout[i:i+1], len(n.In()))

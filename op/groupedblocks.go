@@ -14,7 +14,7 @@ import (
 type groupBlocks struct {
 	rows, count        int // rows in a block, blocks
 	expert, start, end hlo.Ref
-	// first and last are the rows, among those of the part, between which the groups lie.
+	// first and last are the rows, among those of the part, between which the groups are.
 	first, last hlo.Ref
 }
 
@@ -45,7 +45,7 @@ func newGroupBlocks(w *hlo.Writer, sizes hlo.Ref, p groupPart) groupBlocks {
 	return b
 }
 
-// assign gives each block its group, of those that lie from starts to ends, and its rows.
+// assign gives each block its group, of those that are from starts to ends, and its rows.
 func (b *groupBlocks) assign(w *hlo.Writer, starts, ends hlo.Ref, rows int) {
 	bin := func(name string, x, y hlo.Ref) hlo.Ref { return w.Op(name, "", x.Type, x, y) }
 	size := w.Constant(ends.Type, float64(b.rows))

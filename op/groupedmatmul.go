@@ -111,7 +111,7 @@ func (o groupedMatMul) VJP(in, _, dout []*Tensor) []*Tensor {
 }
 
 // Rule keeps the sizes whole: where a group begins depends on all that precede it. Parts of rows and of
-// matrices know where they lie.
+// matrices know where they are.
 func (o groupedMatMul) Rule([]Type) mesh.Rule {
 	if o.TransW {
 		return "tk,enk,f*->tn"

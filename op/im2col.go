@@ -210,7 +210,7 @@ func addTap[T floats](b band, x, row []T, tap int) {
 	}
 }
 
-// offsets returns where kernel element tap lies relative to the place of its output, along each dim.
+// offsets returns where kernel element tap is relative to the place of its output, along each dim.
 func (s *convShape) offsets(tap int) (off [3]int) {
 	for d := 2; d >= 0; d-- {
 		off[d] = tap%s.kernel[d]*s.dilate[d] - s.pad[d]

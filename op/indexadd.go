@@ -13,7 +13,7 @@ func IndexAdd(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(indexAdd{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
 
-// indexAdd may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. Elsewhere means
+// indexAdd may have a part of x only: what is from Offset on along Dim, of Total; 0 is all. Elsewhere means
 // that x itself counts on another device, which adds another part of source.
 type indexAdd struct {
 	Dim           int

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// lines is a tensor cut along one dim: outer × inner lines of n elements, whose neighbours lie inner apart.
+// lines is a tensor cut along one dim: outer × inner lines of n elements, whose neighbours are inner apart.
 type lines struct{ outer, n, inner int }
 
 func linesOf(s array.Shape, dim int) lines {

@@ -12,8 +12,8 @@ import (
 
 // LocalMap returns f applied to every device's part by itself: f takes and returns parts, and in and out say
 // how the whole tensors are cut into them and put together from them. A result that is partial along an axis
-// is the sum of the parts. Where a tensor lies otherwise it is moved; on one device the parts are computed
-// one after the other. Parts are of equal size.
+// is the sum of the parts. Where a tensor is otherwise it is moved; on one device the parts are computed one
+// after the other. Parts are of equal size.
 func LocalMap(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in, out []mesh.Spec, xs ...*Tensor) []*Tensor {
 	o := localMap{Mesh: gridOf(m).String(), In: texts(in), Out: texts(out)}
 	program, err := o.trace(f, xs)

@@ -37,7 +37,7 @@ func (o localMap) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return wholes
 }
 
-// box returns where the part of a device lies in tensor i of a list of Specs.
+// box returns where the part of a device is in tensor i of a list of Specs.
 func (o localMap) box(i int, specs []string, shape array.Shape, device int) mesh.Box {
 	l, err := o.layout(i, specs, shape)
 	if err != nil {

@@ -2,7 +2,7 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// elemWalk is where the elements of one tensor lie in another, in the order of the first.
+// elemWalk is where the elements of one tensor are in another, in the order of the first.
 type elemWalk struct {
 	offset int
 	dims   []walkDim // merged

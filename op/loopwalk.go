@@ -2,10 +2,10 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// walkDim is one dim of the rows of a loop, and how far apart its neighbours lie, in elements.
+// walkDim is one dim of the rows of a loop, and how far apart its neighbours are, in elements.
 type walkDim struct{ size, stride int }
 
-// rowWalk is where the rows of a loop lie in an operand or a result: the position of a row by its number, and
+// rowWalk is where the rows of a loop are in an operand or a result: the position of a row by its number, and
 // the step from one column to the next, 1 or 0.
 type rowWalk struct {
 	offset int

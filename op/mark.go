@@ -3,7 +3,7 @@ package op
 import "github.com/galley-ml/galley/internal/ir"
 
 // Mark returns x under a name that plans can speak of: where a stage may begin, what recomputing starts from,
-// how the values between layers should lie. It costs nothing.
+// how the values between layers should be laid out. It costs nothing.
 func Mark(x *Tensor, name string) *Tensor { return apply1(mark{Label: name}, x) }
 
 type mark struct {

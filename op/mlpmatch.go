@@ -19,7 +19,7 @@ type mlpMatch struct {
 // mlpDeepest the most layers.
 const mlpWidest, mlpDeepest = 64, 32
 
-// matchMLP finds out whether all that lies between xs and ys is a network of small layers with tanh between
+// matchMLP finds out whether all that is between xs and ys is a network of small layers with tanh between
 // them, and the derivatives are those that mlpSeries has. Where somebody waits for the gradient of a value
 // between them, ops stay as they are.
 func matchMLP(order []*ir.Node, ys, xs []*Tensor, ds []Direction) *mlpMatch {

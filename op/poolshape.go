@@ -79,7 +79,7 @@ func (s *poolShape) size() int   { return s.in[0] * s.in[1] * s.in[2] }
 func (s *poolShape) places() int { return s.out[0] * s.out[1] * s.out[2] }
 func (s *poolShape) count() int  { return s.kernel[0] * s.kernel[1] * s.kernel[2] }
 
-// rule leaves batch and channels free, and dims along which windows lie side by side. In its two sides, x
+// rule leaves batch and channels free, and dims along which windows are side by side. In its two sides, x
 // stands for what has the shape of the input and y for that of the output.
 func (s *poolShape) rule(in, out string) mesh.Rule {
 	x, y := "nC", "nC"

@@ -15,8 +15,8 @@ const (
 	Widens
 	// Mixes is an op that takes them beside f32 and keeps what needs f32 in f32 by itself: a norm, a loss.
 	Mixes
-	// NarrowsResult is an op that reads f32 but whose result goes on in 16 bits: a table of which few rows are
-	// read.
+	// NarrowsResult is an op that reads f32 but whose result continues in 16 bits: a table of which few rows
+	// are read.
 	NarrowsResult
 )
 

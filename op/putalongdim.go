@@ -100,7 +100,7 @@ func (o putAlongDim) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// positions replaces each place along the dim by where its element lies in all of x.
+// positions replaces each place along the dim by where its element is in all of x.
 func (o putAlongDim) positions(x, source array.Shape, idx []int) []int {
 	strides := x.Strides()
 	for i := range idx {

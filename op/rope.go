@@ -147,7 +147,7 @@ func (o rope) VJP(in, _, dy []*Tensor) []*Tensor {
 	return grads
 }
 
-// Rule keeps heads whole: the halves of a pair lie apart.
+// Rule keeps heads whole: the halves of a pair are apart.
 func (o rope) Rule(in []Type) mesh.Rule {
 	text := "bshd*"
 	if o.Positions {

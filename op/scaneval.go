@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Eval runs the trips one after the other. Rows are read and written where they lie; what is carried goes
+// Eval runs the trips one after the other. Rows are read and written where they are; what is carried goes
 // from one of two places to the other.
 func (o scan) Eval(env *Env, in, out []array.Array) {
 	types := typesOfArrays(in)
@@ -44,7 +44,7 @@ func (o scan) Eval(env *Env, in, out []array.Array) {
 	zeroAll(out, o.Zero)
 }
 
-// tripRow returns row i of an array, where it lies.
+// tripRow returns row i of an array, where it is.
 func tripRow(a array.Array, i int) array.Array {
 	shape := a.Shape()[1:]
 	size := shape.Len() * a.DType().Size()

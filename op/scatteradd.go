@@ -14,8 +14,8 @@ func ScatterAdd(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(scatterAdd{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
 
-// scatterAdd may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. Elsewhere
-// means that x itself counts on another device, which adds another part of source.
+// scatterAdd may have a part of x only: what is from Offset on along Dim, of Total; 0 is all. Elsewhere means
+// that x itself counts on another device, which adds another part of source.
 type scatterAdd struct {
 	Dim           int
 	Offset, Total int

@@ -79,7 +79,7 @@ func (o variance) Eval(env *Env, in, out []array.Array) {
 		func() { varianceOver[float64](env, x, out[0], g, o.degrees(in[0].Shape())) })
 }
 
-// gathered returns x with the reduced dims moved to the end, where they lie apart.
+// gathered returns x with the reduced dims moved to the end, where they are apart.
 func (o variance) gathered(env *Env, x array.Array) (array.Array, group) {
 	var perm []int
 	g := group{outer: 1, reduced: 1, inner: 1}

@@ -145,7 +145,7 @@ func (p *Pipeline) Cut(of *strategy.Strategy, boundaries []int) (*strategy.Strat
 	return &s, err
 }
 
-// between returns how many layers lie between boundaries.
+// between returns how many layers are between boundaries.
 func (p *Pipeline) between(boundaries []int) (list []int, err error) {
 	at := 0
 	for _, b := range append(slices.Clone(boundaries), len(p.layers)) {

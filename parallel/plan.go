@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Plan says by the names of layers how a model is spread over devices. What it does not name lies by
+// Plan says by the names of layers how a model is spread over devices. What it does not name is laid out by
 // the built-in plan.
 type Plan struct {
 	// Strategy is the degrees, and all that is said of a model as a whole.

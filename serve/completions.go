@@ -156,7 +156,7 @@ type completionLogProbs struct {
 	Offsets  []int                `json:"text_offset"`
 }
 
-// finishOf returns null while a choice goes on.
+// finishOf returns null while a choice continues.
 func finishOf(f engine.Finish) *string {
 	if f == "" {
 		return nil

@@ -24,7 +24,7 @@ type metrics struct {
 
 func newMetrics() *metrics { return &metrics{models: map[string]*modelMetrics{}} }
 
-// modelMetrics is those of one model, by its name: they go on when it is replaced.
+// modelMetrics is those of one model, by its name: they continue when it is replaced.
 type modelMetrics struct {
 	firstToken, gap, whole, queued *histogram
 	tokens                         *histogram

@@ -104,7 +104,7 @@ func parse(t testing.TB, text string) (out map[string]any) {
 	return out
 }
 
-// at returns what lies at a path of keys and numbers.
+// at returns what is at a path of keys and numbers.
 func at(v any, path ...any) any {
 	for _, p := range path {
 		switch p := p.(type) {

@@ -181,7 +181,7 @@ func ParseMesh(text string) (Strategy, error) {
 }
 
 // Line returns the strategy as Parse reads it: dp=8 tp=4 pp=2 micro=4 zero=1 sp recompute=full. The text of a
-// schedule of one's own has no place in a line: Line says schedule=own, which nobody knows.
+// schedule of your own has no place in a line: Line says schedule=own, which nobody knows.
 func (s Strategy) Line() string {
 	n, rest := s.Filled(), s
 	if rest.VPP = 0; s.VPP <= 1 && n.VPP == rest.Filled().VPP {

@@ -44,7 +44,7 @@ type Strategy struct {
 	// too. Shard is over how many devices, neighbours in groups that hold copies of each other; 0 is all.
 	Zero  int `yaml:"zero,omitempty" json:"zero,omitempty"`
 	Shard int `yaml:"shard,omitempty" json:"shard,omitempty"`
-	// Sequence splits what lies between layers over the tensor axis, too.
+	// Sequence splits what is between layers over the tensor axis, too.
 	Sequence bool `yaml:"sp,omitempty" json:"sp,omitempty"`
 	// Context is how context parallel attention is computed: ring, the default, ulysses, or gather, by which
 	// every device has all keys.
@@ -52,7 +52,7 @@ type Strategy struct {
 	// Recompute is what backward passes compute again: none, selective, full, or full:N for the first N layers
 	// of each stage.
 	Recompute Recompute `yaml:"recompute,omitempty" json:"recompute,omitempty"`
-	// Offload is what lies outside of the devices' memory and is brought in when it is used.
+	// Offload is what is outside of the devices' memory and is brought in when it is used.
 	Offload Offload `yaml:"offload,omitempty" json:"offload,omitzero"`
 	// Layers is how many layers each stage has, in the order that a micro-batch passes them; nil spreads them
 	// evenly.

@@ -62,8 +62,8 @@ func eachDevice(t *testing.T, devices []backend.Backend) []backend.Buffer {
 	return args
 }
 
-// spmd runs one program on all devices: collectives meet, each device knows its number, and results lie
-// where they were made.
+// spmd runs one program on all devices: collectives meet, each device knows its number, and results are where
+// they were made.
 func spmd(t *testing.T, b backend.Backend) {
 	g, devices := group(t, b)
 	n := len(devices)

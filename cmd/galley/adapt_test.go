@@ -149,7 +149,7 @@ func TestAdaptLearns(t *testing.T) {
 	}
 }
 
-// TestMoveGoesOn says that a run which moves to another plan goes on from where it was, and loses no step.
+// TestMoveGoesOn says that a run which moves to another plan continues from where it was, and loses no step.
 func TestMoveGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	text := printed(t, func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/fit"
 )
 
-// checkpointFlags say where a run's checkpoints are, how often they are written and where a run goes on.
+// checkpointFlags say where a run's checkpoints are, how often they are written and where a run continues.
 type checkpointFlags struct {
 	Checkpoint string   `help:"Directory for checkpoints. If it holds some, training goes on from the newest good one, whatever devices wrote it." type:"path" placeholder:"DIR"`
 	Every      int      `help:"Steps between checkpoints; there is always one of the last step." default:"100"`
@@ -42,7 +42,7 @@ func (f checkpointFlags) validateCheckpoints() error {
 	return positive(map[string]int{"every": f.Every, "keep": f.Keep})
 }
 
-// tellResumed reports where a run goes on, and what is not as it was.
+// tellResumed reports where a run continues, and what is not as it was.
 func (f checkpointFlags) tellResumed(r *galley.Resumed) {
 	if r == nil {
 		return
@@ -93,7 +93,7 @@ func (f checkpointFlags) steps() (steps []int64, err error) {
 	return c.Steps(context.Background())
 }
 
-// fromStep returns the step to go on from: 0 for the newest.
+// fromStep returns the step to continue from: 0 for the newest.
 func (f checkpointFlags) fromStep() (int64, error) {
 	if f.From == 0 && !f.Rewind {
 		return 0, nil
@@ -115,7 +115,7 @@ func (f checkpointFlags) fromStep() (int64, error) {
 	return f.From, nil
 }
 
-// diverged reports where a run that has diverged can go on.
+// diverged reports where a run that has diverged can continue.
 func (f checkpointFlags) diverged(err error) error {
 	if f.Checkpoint == "" {
 		return err

@@ -151,7 +151,7 @@ func (c *testHosts) step() int {
 	return c.last
 }
 
-// goesOn waits until the run tells of a step at least n further, and says how long that took.
+// goesOn waits until the run reports a step at least n further, and says how long that took.
 func (c *testHosts) goesOn(n int, within time.Duration) time.Duration {
 	c.t.Helper()
 	began, from := time.Now(), c.step()

@@ -43,7 +43,7 @@ type elasticLoop struct {
 	leaving bool
 }
 
-// elasticConfig has the run go on from the snapshot that the agent has put together, unless the newest
+// elasticConfig has the run continue from the snapshot that the agent has put together, unless the newest
 // checkpoint on disk is of a later step.
 func (l *loop) elasticConfig(c *galley.FitConfig) {
 	if elastic == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// evalCmd tells how well a model predicts a text, or answers questions.
+// evalCmd reports how well a model predicts a text, or answers questions.
 type evalCmd struct {
 	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, adapter in PEFT's form, or directory of a run's checkpoints." type:"path"`
 	checkpointChoice

@@ -65,7 +65,7 @@ func (e *evaluating) readTask(path string, begin []int32) (*task, error) {
 	return t, examplesFit(&t.examples, e.config.Vocab)
 }
 
-// answer scores all choices and tells of each task.
+// answer scores all choices and reports each task.
 func (e *evaluating) answer(tasks []*task) error {
 	pass := e.trainer.NewForward(func(batch []*op.Tensor) []*op.Tensor {
 		logProbs, others := models.Scores(e.model, batch[0], batch[1])

@@ -121,8 +121,8 @@ func trainAndKill(t *testing.T, args []string, lines int) []string {
 }
 
 // TestKillMixture kills a run over three sources, shards, texts and packed texts that are tokenized as they
-// are needed, again and again, and goes on with other devices each time: the samples of every step are those
-// of a run that nobody disturbed. GALLEY_KILLS says how often.
+// are needed, again and again, and continues with other devices each time: the samples of every step are
+// those of a run that nobody disturbed. GALLEY_KILLS says how often.
 func TestKillMixture(t *testing.T) {
 	t.Parallel()
 	kills := 5

@@ -286,8 +286,8 @@ func TestOtherLibrary(t *testing.T) {
 	}
 }
 
-// TestLaunchResumes: a job that is killed goes on from its checkpoints, in any number of processes, with the
-// losses of a run that nobody disturbed.
+// TestLaunchResumes: a job that is killed continues from its checkpoints, in any number of processes, with
+// the losses of a run that nobody disturbed.
 func TestLaunchResumes(t *testing.T) {
 	needMPICH(t)
 	dir := filepath.Join(t.TempDir(), "run")

@@ -60,7 +60,7 @@ func (t *training) train() error {
 	return nil
 }
 
-// trainPlan takes the steps of one plan; moves says that another is to go on from its checkpoint.
+// trainPlan takes the steps of one plan; moves says that another is to continue from its checkpoint.
 func (t *training) trainPlan() (moves bool, err error) {
 	trainer, err := t.newTrainer()
 	if err != nil {
@@ -184,7 +184,7 @@ func (b runBatches) Batch(i int) ([]array.Array, error) {
 // From returns the batch that begins with a sample.
 func (b runBatches) From(sample int64) ([]array.Array, error) { return batchFrom(b.batches, sample) }
 
-// OnBegin reports where the run goes on, and opens what is written besides checkpoints.
+// OnBegin reports where the run continues, and opens what is written besides checkpoints.
 func (l *loop) OnBegin(p *fit.Progress) (err error) {
 	l.began = true
 	if err := l.checkRouters(); err != nil {
@@ -294,7 +294,7 @@ func (l *loop) OnSave(*fit.Progress) error {
 	return err
 }
 
-// OnSaveFailed tells why a checkpoint could not be written.
+// OnSaveFailed reports why a checkpoint could not be written.
 func (l *loop) OnSaveFailed(_ *fit.Progress, err error) {
 	fmt.Fprintln(os.Stderr, "galley: going on:", err)
 }

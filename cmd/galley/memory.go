@@ -68,7 +68,7 @@ func (t *training) needs(trainer *galley.Trainer, batch int) (float64, error) {
 	return need, err
 }
 
-// garbageBytes is about how much garbage may lie beside the devices' memory.
+// garbageBytes is about how much garbage may be beside the devices' memory.
 const garbageBytes = 16 << 20
 
 // limitGarbage has garbage collected before it comes to 2 % of the memory in use, or garbageBytes.

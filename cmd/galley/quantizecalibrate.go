@@ -54,7 +54,7 @@ func (c *quantizeCmd) calibrate(m models.Model, read func(p *nn.Param) (array.Ar
 	return seen, c.runText(p, ids)
 }
 
-// runText computes windows of a text that lie evenly over it.
+// runText computes windows of a text that are evenly over it.
 func (c *quantizeCmd) runText(p *paged.Model, ids []int32) error {
 	n := c.Window
 	if limit := p.Limit(); limit > 0 {

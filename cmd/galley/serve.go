@@ -152,7 +152,7 @@ func (c *serveCmd) drain(s *serve.Server, web *http.Server, came <-chan os.Signa
 	return web.Shutdown(ctx)
 }
 
-// reload reads all models again; one that cannot be read goes on as it is.
+// reload reads all models again; one that cannot be read continues as it is.
 func (c *serveCmd) reload(s *serve.Server) {
 	models, err := c.models()
 	for _, m := range models {

@@ -46,7 +46,7 @@ type interrupts struct {
 	patience *time.Timer
 }
 
-// patient is how long a step may go on after a signal at least; longer where steps take long.
+// patient is how long a step may continue after a signal at least; longer where steps take long.
 const patient = 30 * time.Second
 
 // catchSignals begins to catch signals. longest is how long a step has taken so far, busy what to say of one

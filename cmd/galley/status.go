@@ -49,7 +49,7 @@ func (f *jobFlags) card(ctx context.Context) (agent.Card, error) {
 	return found[0], nil
 }
 
-// statusCmd tells of an elastic job.
+// statusCmd reports an elastic job.
 type statusCmd struct {
 	jobFlags
 	JSON bool `name:"json" help:"As JSON."`

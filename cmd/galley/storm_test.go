@@ -85,7 +85,7 @@ func (s *storm) happen() {
 	}
 }
 
-// halt stops processes for a while: some are zombies of an old epoch when they go on.
+// halt stops processes for a while: some are zombies of an old epoch when they continue.
 func (s *storm) halt(pids []int) {
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)

@@ -201,9 +201,9 @@ type training struct {
 	more []galley.Fact
 	// shapes are those of batches so far.
 	shapes []string
-	// watch, where set, is told what devices do.
+	// watch, if set, receives what devices do.
 	watch func(galley.Span)
-	// traffic, where set, is what collectives move and take, for the log.
+	// traffic, if set, is what collectives move and take, for the log.
 	traffic *loggedTraffic
 	// spread is how steps are spread over devices; nil is one device.
 	spread *galley.Strategy

@@ -41,7 +41,7 @@ func (l *loop) watch(limit time.Duration, w io.Writer) (stop func()) {
 	return func() { close(end) }
 }
 
-// busyLines is how many devices are told of at most.
+// busyLines is how many devices are notified of at most.
 const busyLines = 16
 
 // busy returns what the devices do, as the end of a sentence.

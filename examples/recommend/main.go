@@ -1,4 +1,4 @@
-// Command recommend plans a recommendation model of one's own, whose table of items is larger than a device,
+// Command recommend plans a recommendation model of your own, whose table of items is larger than a device,
 // for a host of eight GPUs, and trains a small one on four in-process devices. Nothing is annotated.
 package main
 

@@ -54,7 +54,7 @@ type finder struct {
 }
 
 // Find looks for the best candidate: on every mesh that could be better than what is known it begins with
-// data parallelism, with rows by the tensor axis and with what package seed proposes, and goes on from each
+// data parallelism, with rows by the tensor axis and with what package seed proposes, and continues from each
 // as long as one change helps.
 func Find(c Config) (p *Plan, err error) {
 	defer fault.Recover("search of a plan", &err)

@@ -56,7 +56,7 @@ func Cluster(hw *cluster.Cluster, cal plan.Calibration, precision string) (Machi
 	m.clock = func(devices, apart int) step.Machine {
 		own := *chips
 		own.Apart = apart
-		// Nobody takes turns on a core of one's own.
+		// Nobody takes turns on a core of its own.
 		return step.Machine{Cores: devices, Threads: devices, Crowd: 1, Slice: math.Inf(1), Prices: &own}
 	}
 	return m, nil

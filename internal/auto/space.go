@@ -14,7 +14,7 @@ import (
 type space struct {
 	c    *Config
 	rows int
-	// classes is the parameters that lie alike: of one type, with names that differ in numbers only.
+	// classes is the parameters that are alike: of one type, with names that differ in numbers only.
 	classes [][]int
 	// given is the parameters whose layout was asked for.
 	given map[int]mesh.Spec

@@ -25,7 +25,7 @@ type CalibrateConfig struct {
 	Threads int
 	// Passes is how often what others on the same hardware may disturb is measured; 0 is 3.
 	Passes int
-	// Log, if not nil, is told each result, Tell how far the measurements are.
+	// Log, if not nil, receives each result, Tell how far the measurements are.
 	Log  io.Writer
 	Tell func(what string, done, all int)
 	// Keep, if not nil, is given what there is after each part of the measurements, each time a calibration

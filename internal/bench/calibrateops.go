@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// hostStep is a model and a way to split it. Its nodes are timed where they stand in the step, with what lies
+// hostStep is a model and a way to split it. Its nodes are timed where they stand in the step, with what is
 // in the caches there.
 type hostStep struct {
 	StepConfig
@@ -159,8 +159,8 @@ func (s hostStep) batch(i uint32) []array.Array {
 	return []array.Array{tokens(s.StepConfig, 2*i+1), tokens(s.StepConfig, 2*i+2)}
 }
 
-// spread returns how far times lie from the middle one, as a part of it: that of a bell with as many within
-// its middle half.
+// spread returns how far times are from the middle one, as a part of it: that of a bell with as many
+// within its middle half.
 func spread(list []float64) float64 {
 	m := middle(list)
 	far := make([]float64, len(list))

@@ -103,7 +103,7 @@ func warm(e *engine.Engine, vocab int) ([]int32, error) {
 	)
 }
 
-// tokenSpeed returns the tokens a second after the first: the prompt lies in pages by then.
+// tokenSpeed returns the tokens per second after the first: the prompt is in pages by then.
 func tokenSpeed(e *engine.Engine, text []int32, tokens, guesses int) (float64, error) {
 	var began time.Time
 	n := 0

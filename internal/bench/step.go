@@ -37,9 +37,9 @@ type StepConfig struct {
 	Profile bool
 	// Primitive computes the loss by primitive ops alone.
 	Primitive bool
-	// Tell, where set, is told how many of all steps have been taken, those that are not measured included.
+	// Tell, if set, receives how many of all steps have been taken, those that are not measured included.
 	Tell func(what string, done, all int)
-	// observe, where set, is told how long each node of a trainer took.
+	// observe, if set, receives how long each node of a trainer took.
 	observe func(n *galley.Node, took time.Duration)
 }
 

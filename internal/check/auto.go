@@ -31,7 +31,7 @@ type AutoConfig struct {
 	Rounds int
 	// Programs are those to plan; nil is AutoPrograms.
 	Programs []AutoProgram
-	// Tell, where set, is told how far it is.
+	// Tell, if set, receives how far it is.
 	Tell func(what string, done, all int)
 }
 

@@ -31,7 +31,7 @@ type PlannerConfig struct {
 	Strategies []galley.Strategy
 	// CPU is the processor time that the process has taken so far, in seconds; nil leaves it out.
 	CPU func() float64
-	// Tell, where set, is told how far it is.
+	// Tell, if set, receives how far it is.
 	Tell func(what string, done, all int)
 }
 

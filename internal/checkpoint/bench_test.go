@@ -30,7 +30,7 @@ func BenchmarkSave(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshot is what a save does before its caller goes on.
+// BenchmarkSnapshot is what a save does before its caller continues.
 func BenchmarkSnapshot(b *testing.B) {
 	s := benchState()
 	b.SetBytes(64 << 20)

@@ -20,18 +20,18 @@ type Config struct {
 	// Keep is how many good checkpoints stay, the newest; 0 means 3, less than 0 all. With 1 there is none to
 	// fall back to when that one goes bad.
 	Keep int
-	// KeepEvery, where set, lets the checkpoints of all steps stay that it divides, besides the newest.
+	// KeepEvery, if set, lets the checkpoints of all steps stay that it divides, besides the newest.
 	KeepEvery int64
-	// KeepBest, where set, is a number among the scalars: the checkpoint in which it is lowest stays, too.
+	// KeepBest, if set, is a number among the scalars: the checkpoint in which it is lowest stays, too.
 	KeepBest string
 	// Finite refuses states with numbers that are not finite.
 	Finite bool
 	// Writers is how many files are written side by side; 0 means 2.
 	Writers int
-	// Peers, where set, are the processes that write together: all of them do with their Keepers the same.
+	// Peers, if set, are the processes that write together: all of them do with their Keepers the same.
 	Peers Peers
-	// Epoch, where set, is the number of this start of a job that is started again: a keeper of an earlier one writes
-	// nothing any more, even if it still lives.
+	// Epoch, if set, is the number of this start of a job that is started again: a keeper of an earlier one
+	// writes nothing any more, even if it still lives.
 	Epoch int
 	// Log is told of saves and removals; nil is told nothing.
 	Log *slog.Logger

@@ -47,7 +47,7 @@ type tensorEntry struct {
 	Parts []partEntry `json:"parts"`
 }
 
-// partEntry is a box of a tensor and where it lies: the tensor called Key of a file.
+// partEntry is a box of a tensor and where it is: the tensor called Key of a file.
 type partEntry struct {
 	Start []int  `json:"start"`
 	Size  []int  `json:"size"`

@@ -110,7 +110,7 @@ func Merge(list []*Partial) (*Merged, error) {
 	return out, nil
 }
 
-// Merged is a checkpoint whose files lie in the directories of several shares.
+// Merged is a checkpoint whose files are in the directories of several shares.
 type Merged struct {
 	m *manifest
 	// From is the share in whose directory each file is, by its place in the list.

@@ -100,7 +100,7 @@ func (k *Keeper) prune(saved name) error {
 	return k.remove(func(i int) bool { return unwanted[i] })
 }
 
-// Rewind removes the checkpoints of all steps after one, good or not, so that a run can go on from there.
+// Rewind removes the checkpoints of all steps after one, good or not, so that a run can continue from there.
 func (k *Keeper) Rewind(ctx context.Context, step int64) error {
 	if err := k.acquire(ctx); err != nil {
 		return err

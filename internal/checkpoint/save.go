@@ -41,7 +41,7 @@ func (k *Keeper) Save(ctx context.Context, s State) error {
 	return nil
 }
 
-// begin does what a save does before the caller goes on.
+// begin does what a save does before the caller continues.
 func (k *Keeper) begin(p *plan) error {
 	if k.closed {
 		return fmt.Errorf("checkpoint: step %d: the keeper of %s is closed", p.manifest.Step, k.c.Dir)

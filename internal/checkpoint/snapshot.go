@@ -39,7 +39,7 @@ type slot struct {
 	files [boxKinds]*mapped
 }
 
-// formFile is where the pieces of a file lie: the same in every snapshot. order is the pieces from the
+// formFile is where the pieces of a file are: the same in every snapshot. order is the pieces from the
 // beginning of the file to its end.
 type formFile struct {
 	entry   fileEntry

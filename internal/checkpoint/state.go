@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Meta is what a run needs beside its tensors to go on where it was.
+// Meta is what a run needs beside its tensors to continue where it was.
 type Meta struct {
 	// Step is how many steps have been taken.
 	Step int64
@@ -59,7 +59,7 @@ type Tensor struct {
 type Part struct {
 	Device int
 	Box    mesh.Box
-	// Data has the size of the box. What a Reader tells of a checkpoint has none.
+	// Data has the size of the box. What a Reader reports a checkpoint has none.
 	Data array.Array
 	// Read, where there is no Data, brings it into an array of the box's size: from another memory, or an
 	// offload.Store. Save calls it before it returns, for the one part of equal ones that it writes.
@@ -87,7 +87,7 @@ func Wholes(m Meta, tensors []safetensors.Named, devices int) State {
 	return s
 }
 
-// Sharded returns a tensor that lies on a mesh; parts is what each device of it holds. Partial sums must be
+// Sharded returns a tensor that is on a mesh; parts is what each device of it holds. Partial sums must be
 // combined first.
 func Sharded(name string, l *mesh.Layout, parts map[int]array.Array) (Tensor, error) {
 	if p := l.Spec().Partial; len(p) > 0 {

@@ -38,7 +38,7 @@ type Call struct {
 // awayTypes are the types of arrays that another process has; the zero typ where there is none.
 type awayTypes struct{ in, dst typ }
 
-// inType returns the type of what the member gives, in whichever process that lies.
+// inType returns the type of what the member gives, in whichever process that is.
 func (c *Call) inType() typ {
 	if c.away != nil {
 		return c.away.in

@@ -73,7 +73,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("collective: %s: %v, %v", e.What, e.Sides[0], e.Sides[1])
 }
 
-// DeadlockError is ranks that wait for each other, or for one that has finished, and so can never go on.
+// DeadlockError is ranks that wait for each other, or for one that has finished, and so can never continue.
 type DeadlockError struct {
 	// Sides are the ranks of the deadlock, each waiting for the next and the last for the first, then whoever
 	// else waits.

@@ -22,7 +22,7 @@ type Contents struct{ source, dim, at int }
 // Contents returns what the parcel holds.
 func (p *Parcel) Contents() Contents { return Contents{p.Source, p.src.dim, p.src.at} }
 
-// end returns where the box lies in this process.
+// end returns where the box is in this process.
 func (p *Parcel) end() place {
 	if p.src.array.IsValid() {
 		return p.src

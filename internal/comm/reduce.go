@@ -120,7 +120,7 @@ func (r *reduction) do(mem *Scratch, lo, hi int) {
 // tree combines contributions in the one order that all reductions have: a balanced binary tree over group
 // positions.
 type tree[C any] struct {
-	// load is a member's elements of the block: where they lie, or copied or widened to slot.
+	// load is a member's elements of the block: where they are, or copied or widened to slot.
 	load func(slot []C, member, lo, hi int) []C
 	// given is the elements of a term that has been combined elsewhere, as load gives them; nil if it has not.
 	given func(slot []C, from, to, lo, hi int) []C
@@ -135,7 +135,7 @@ func treeDepth(k int) int { return bits.Len(uint(k)) + 1 }
 // the largest power of two below their number, as in kernel.Tree.
 func treeMiddle(from, to int) int { return from + 1<<(bits.Len(uint(to-from-1))-1) }
 
-// combine returns the elements lo to hi of members from to to, in dst unless they lie somewhere already.
+// combine returns the elements lo to hi of members from to to, in dst unless they are somewhere already.
 // Memory of deeper levels is free.
 func (t *tree[C]) combine(dst []C, from, to, depth, lo, hi int) []C {
 	n := hi - lo

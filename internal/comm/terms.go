@@ -2,7 +2,7 @@ package comm
 
 import "github.com/galley-ml/galley/array"
 
-// Reduction is a reduction whose operands lie in several processes. The tree over group positions is the one
+// Reduction is a reduction whose operands are in several processes. The tree over group positions is the one
 // of all reductions; a process combines the terms that it can, and whoever joins them has the same bits.
 type Reduction struct {
 	// Len is the number of elements of the result.

@@ -20,7 +20,7 @@ type World interface {
 	Run(ctx context.Context, worker func(ctx context.Context, c Comm) error) error
 	// Stats returns what a rank of this process has moved in all runs so far.
 	Stats(rank int) Stats
-	// Close gives back what the world holds. No run may be under way.
+	// Close releases what the world holds. No run may be under way.
 	Close() error
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Away is the parameters and results of a program that lie outside of a device's memory. A parameter is
+// Away is the parameters and results of a program that are outside of a device's memory. A parameter is
 // brought in ahead of the first node that reads it, while the one before it is being used, and lives in the
 // arena until the last; one that only ops read which take pieces of it stays away, and they bring in what
 // they need. A result leaves as soon as it is made.

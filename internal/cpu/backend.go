@@ -25,7 +25,7 @@ func (h host) Compile(f *ir.Func, o Options) (backend.Executable, error) {
 	return &hostExecutable{e: e, donated: donated}, err
 }
 
-// Put shares nothing with a: the caller may go on to change it.
+// Put shares nothing with a: the caller may continue to change it.
 func (h host) Put(a array.Array) (backend.Buffer, error) { return &memory{a: a.Clone()}, nil }
 
 func (h host) Close() error { return nil }

@@ -165,7 +165,7 @@ type run struct {
 	results map[*place][]byte
 	watch   func(n *ir.Node, took time.Duration)
 	device  *Device
-	// visitor, where set, brings in and out what is away.
+	// visitor, if set, brings in and out what is away.
 	visitor *visitor
 }
 

@@ -47,7 +47,7 @@ func made(out []array.Array) error {
 }
 
 // detecting runs an op and looks for NaN in its results. A loop of several ops that makes one is run again op
-// by op, to find which it was: its operands are kept for that, since results may lie in their memory.
+// by op, to find which it was: its operands are kept for that, since results may be in their memory.
 func (r *run) detecting(o op.Op, in, out []array.Array) error {
 	body, fused := op.FusedBody(o)
 	kept := in

@@ -205,7 +205,7 @@ func (p *planner) results() {
 }
 
 // pack lays the arena out: the largest places first, each at the lowest offset where no place alive at the
-// same time lies. [Pisarchyk and Lee 2020, greedy by size]
+// same time is. [Pisarchyk and Lee 2020, greedy by size]
 func (p *planner) pack() error {
 	var todo []*place
 	seen := map[*place]bool{}

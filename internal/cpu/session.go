@@ -135,7 +135,7 @@ func (d *Device) Compute(o op.Op, in []array.Array, types []ir.Type) (out []arra
 }
 
 // recoverIndex turns an index that was found out of range while computing, the one fault of data that kernels
-// can meet, and a collective that went wrong into an error. Other panics are bugs and go on.
+// can meet, and a collective that went wrong into an error. Other panics are bugs and continue.
 func recoverIndex(err *error) {
 	switch what := recover().(type) {
 	case nil:

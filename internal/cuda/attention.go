@@ -77,7 +77,7 @@ type attentionCall struct {
 }
 
 // write writes the call. heads are results [batch seq heads dim], which the kernel gives as [batch heads seq
-// dim] that lie in memory as they are wanted; further ones are as they are.
+// dim] that are in memory as they are wanted; further ones are as they are.
 func (c attentionCall) write(w *hlo.Writer, in []hlo.Ref, heads []hlo.Type, further ...hlo.Type) []hlo.Ref {
 	var types []hlo.Type
 	var layouts []string

@@ -111,7 +111,7 @@ func slurm(t *testing.T, tool string, args ...string) string {
 	return string(out)
 }
 
-// TestCommands: what cannot go on after it was ended is refused, and what is no command.
+// TestCommands: what cannot continue after it was ended is refused, and what is no command.
 func TestCommands(t *testing.T) {
 	for line, want := range map[string]string{"": "want a command", "train --mesh dp=2": "--checkpoint",
 		"launch -n 2 -- train": "want the command that processes run"} {

@@ -23,7 +23,7 @@ type Trained struct {
 	version int
 	// values are those that params were given last.
 	values []*op.Tensor
-	// laid is where those lie that were on a mesh: they come back there.
+	// laid is where those are that were on a mesh: they come back there.
 	laid map[int]op.Layout
 	// lost is why there is no state that could be read or saved.
 	lost error
@@ -49,8 +49,8 @@ func NewTrained(e Executor, params []*nn.Param) *Trained {
 // Lost returns why there is no state any more.
 func (t *Trained) Lost() error { return t.lost }
 
-// Ready returns an error where there is no state to go on from. It brings the devices what somebody has given
-// parameters.
+// Ready returns an error where there is no state to continue from. It brings the devices what somebody has
+// given parameters.
 func (t *Trained) Ready() error {
 	if t.lost != nil {
 		return t.lost
@@ -100,7 +100,7 @@ func (t *Trained) Loaded(step int) {
 }
 
 // Adopt brings the devices what parameters were given in place of trained values, by LoadState or by hand:
-// training goes on from that.
+// training continues from that.
 func (t *Trained) Adopt() error {
 	for i, v := range t.values {
 		p := t.params[i]

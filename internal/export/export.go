@@ -116,7 +116,7 @@ func (j *job) recomputes() bool {
 	return j.s.Recompute.Mode() == strategy.Full || j.s.Recompute.Mode() == strategy.Selective
 }
 
-// sharded is over how many ranks the state lies: replicas and parts of their sequences together.
+// sharded is over how many ranks the state is: replicas and parts of their sequences together.
 func (j *job) sharded() int {
 	switch {
 	case j.s.Zero == 0:
@@ -127,8 +127,8 @@ func (j *job) sharded() int {
 	return j.s.DP * j.s.CP
 }
 
-// shards is over how many replicas the state lies where a system cuts it by whole replicas: the fewest that
-// make up sharded.
+// shards is over how many replicas the state is where a system cuts it by whole replicas: the fewest
+// that make up sharded.
 func (j *job) shards() int {
 	n := 1
 	for n < j.s.DP && (j.s.DP%n != 0 || n*j.s.CP < j.sharded()) {

@@ -41,8 +41,8 @@ type held struct {
 // String returns the panic itself: a held one may end a program outside of Recover.
 func (h *held) String() string { return fmt.Sprint(h.what) }
 
-// Pass is deferred by what works on a program. A panic of ours goes on with the program as it was before: the
-// innermost one is kept.
+// Pass is deferred by what works on a program. A panic of ours continues with the program as it was before:
+// the innermost one is kept.
 func Pass(name string, program fmt.Stringer) {
 	what := recover()
 	if what == nil {
@@ -55,7 +55,7 @@ func Pass(name string, program fmt.Stringer) {
 }
 
 // Recover turns a panic into an error and keeps the stack and the program before it in files: the one recover
-// of the framework's own bugs. A panic in a function that the user passed in is the user's, and goes on.
+// of the framework's own bugs. A panic in a function that the user passed in is the user's, and continues.
 func Recover(name string, err *error) {
 	what := recover()
 	if what == nil {

@@ -48,7 +48,7 @@ func Replan(r Run, now strategy.Strategy, speeds []float64) (best Candidate, sec
 	return best, seconds, nil
 }
 
-// slowed returns a machine whose devices are dealt to processes of such speeds, in order.
+// slowed returns a machine whose devices are assigned to processes of such speeds, in order.
 func slowed(hw *cluster.Cluster, speeds []float64) (*cluster.Cluster, error) {
 	g := hw.Groups[0]
 	if len(speeds) == 0 || g.Devices%len(speeds) != 0 {

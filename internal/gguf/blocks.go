@@ -58,7 +58,7 @@ func sixBits(s []byte, j int) (scale, least float32) {
 	return float32(s[j+4]&15 | s[j-4]>>6<<4), float32(s[j+4]>>4 | s[j]>>6<<4)
 }
 
-// decodeQ6K is 16 groups of 16 with scales of 8 bits; the elements' low 4 bits and high 2 lie apart.
+// decodeQ6K is 16 groups of 16 with scales of 8 bits; the elements' low 4 bits and high 2 are apart.
 func decodeQ6K(x []float32, b []byte) {
 	low, high, scales, d := b[:128], b[128:192], b[192:208], half(b[208:])
 	for n := range 2 {

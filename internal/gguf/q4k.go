@@ -25,7 +25,7 @@ func EncodeQ4K(x []float32) []byte {
 	return b
 }
 
-// line is what a group's elements lie on: scale·q - offset, neither below 0.
+// line is what a group's elements are on: scale·q - offset, neither below 0.
 type line struct{ scale, offset float64 }
 
 func encodeQ4K(b []byte, x []float32) {

@@ -148,7 +148,7 @@ func (p *gbnf) rule() {
 	}
 }
 
-// alternatives returns what | lies between; inside parentheses lines may end anywhere.
+// alternatives returns what | is between; inside parentheses lines may end anywhere.
 func (p *gbnf) alternatives(nested bool) expr {
 	if p.depth++; p.depth > 200 {
 		p.fail("parentheses lie too deep")

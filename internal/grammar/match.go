@@ -60,7 +60,7 @@ type Compiled struct {
 	byKey  map[string]int32
 }
 
-// stack is a place in the rules, and where to go on after its rule; number 0 is the end of the text.
+// stack is a place in the rules, and where to continue after its rule; number 0 is the end of the text.
 type stack struct{ at, below int32 }
 
 // state is all places where a text may stand.
@@ -242,7 +242,7 @@ func (m *Matcher) Allowed() []uint64 {
 	return mask
 }
 
-// Take goes on by a token.
+// Take continues by a token.
 func (m *Matcher) Take(id int32) {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()

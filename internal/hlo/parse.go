@@ -60,7 +60,7 @@ func (s *parser) module() *Program {
 	return p
 }
 
-// maxDepth is how deep regions and lists may lie in each other.
+// maxDepth is how deep regions and lists may be in each other.
 const maxDepth = 32
 
 func (s *parser) enter() {

@@ -12,9 +12,9 @@ type autograd struct {
 	// retain asks for the gradient of a value that is no leaf.
 	retain bool
 	hooks  []func(dy *Value) *Value
-	// fused is the op that has taken the place of those that v lies between: no gradient passes v.
+	// fused is the op that has taken the place of those that v is between: no gradient passes v.
 	fused string
-	// place, where set, says the layout in which gradients of a leaf are kept.
+	// place, if set, says the layout in which gradients of a leaf are kept.
 	place func(g *Value) *Value
 }
 

@@ -14,7 +14,7 @@ type Builder struct {
 	nodes    []*Node
 	captured map[*Value]*Value
 	sources  []*Value
-	// as, where set, is what stands for a captured value where it is used; shown is what stood for each.
+	// as, if set, is what stands for a captured value where it is used; shown is what stood for each.
 	as    func(x *Value) *Value
 	shown map[*Value]*Value
 	pos   Pos

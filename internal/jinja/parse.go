@@ -28,7 +28,7 @@ func Parse(text string) (*Template, error) {
 	return &Template{body}, nil
 }
 
-// parser makes nodes of tokens; after the first error it goes on without effect.
+// parser makes nodes of tokens; after the first error it continues without effect.
 type parser struct {
 	tokens []token
 	at     int

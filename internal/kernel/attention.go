@@ -39,7 +39,7 @@ type keySpan struct{ lo, hi int }
 
 func (s keySpan) len() int { return s.hi - s.lo }
 
-// and returns the part of t that s shares; it lies within t even where it is empty.
+// and returns the part of t that s shares; it is within t even where it is empty.
 func (s keySpan) and(t keySpan) keySpan {
 	lo := min(max(s.lo, t.lo), t.hi)
 	return keySpan{lo, max(lo, min(s.hi, t.hi))}

@@ -53,7 +53,7 @@ func begin(angles [][2]float64, freqs []float64, position int) {
 	}
 }
 
-// Free gives the memory back; r must not be used any more.
+// Free releases the memory; r must not be used any more.
 func (r *Rotation[T]) Free() { r.mem.free() }
 
 // advance turns each angle by its step: the next position costs a product

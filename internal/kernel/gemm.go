@@ -61,7 +61,7 @@ type Gemm[T Float] struct {
 	LDC int
 	// Alpha scales the product; 0 means 1.
 	Alpha T
-	// Update tells whether the product replaces C or is added to it.
+	// Update reports whether the product replaces C or is added to it.
 	Update Update
 	// Bias, where it is not nil, is N elements that are added to every row of C
 	// in the end.
@@ -108,8 +108,8 @@ func scaleBits[T Float](alpha T) uint64 {
 	return math.Float64bits(float64(alpha))
 }
 
-// check panics unless batch items, at the given strides of A, B and C, lie
-// inside their slices: the kernels below have no bounds checks.
+// check panics unless batch items, at the given strides of A, B and C, are inside their slices: the kernels
+// below have no bounds checks.
 func (g *Gemm[T]) check(ldc, batch int, stride [3]int) {
 	if g.M < 0 || g.N < 0 || g.K < 0 || batch < 0 {
 		panic(fmt.Sprintf("kernel: gemm of negative size %d×%d×%d", g.M, g.N, g.K))

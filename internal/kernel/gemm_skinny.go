@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// skinnyJob is a product of few rows in progress: C is skinny by n, the rows
-// of A lie in x one after the other, and B is read once.
+// skinnyJob is a product of few rows in progress: C is skinny by n, the rows of A are in x one after the
+// other, and B is read once.
 type skinnyJob struct {
 	gemmProduct
 	ks    *gemmKernels

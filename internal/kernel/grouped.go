@@ -15,7 +15,7 @@ import (
 //	sum = 0; for g from 0 to Groups: n = Σ (w-zero)·x in integers; sum = fma(float(n)·xscale, wscale, sum)
 //	y[i*LDY+j] = sum
 //
-// Weights lie in panels of GroupedRows rows: four terms of each row in turn, then the next four; with 4 bits
+// Weights are in panels of GroupedRows rows: four terms of each row in turn, then the next four; with 4 bits
 // a byte holds a term and the one four further on, the first in its low bits.
 type Grouped struct {
 	Rows, Groups, Group, Bits int

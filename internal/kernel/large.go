@@ -20,7 +20,7 @@ func MakeLarge[T float32 | uint16 | int8 | uint8](n int) []T {
 const line = 64
 
 // Fetch tells the processor that s is read soon. It fetches by itself what follows what was read; this is for
-// what lies elsewhere.
+// what is elsewhere.
 func Fetch[T float32 | uint16 | int8](s []T) {
 	if n := len(s) * int(unsafe.Sizeof(*new(T))) / line; n > 0 {
 		fetchLines(n, (*byte)(unsafe.Pointer(&s[0])))

@@ -226,8 +226,8 @@ func (t *mlpTile[T]) slope(dst, y, x []T) {
 	t.t.first(len(y), &dst[0], &y[0], &x[0])
 }
 
-// product computes rows of c, or adds to them: the product of weights w, whose element (i, p) lies at
-// i·row + p·col, and the k rows of b.
+// product computes rows of c, or adds to them: the product of weights w, whose element (i, p) is at i·row +
+// p·col, and the k rows of b.
 func (t *mlpTile[T]) product(c []T, rows, k int, w []T, row, col int, b []T, update Update) {
 	if t.strip == nil {
 		t.productPlain(c, rows, k, w, row, col, b, update)

@@ -68,7 +68,7 @@ func (o Ordered) i8(set *orderedSet, y, x []float32, w []int8) {
 	runOrdered(o, &set.i8, y, x, w, func(v int8) float32 { return float32(v) })
 }
 
-// check panics unless the operands lie inside their slices: the kernels have no bounds checks.
+// check panics unless the operands are inside their slices: the kernels have no bounds checks.
 func (o Ordered) check(y, x, w int) {
 	if o.Rows == 0 || o.K == 0 || o.Cols == 0 {
 		return

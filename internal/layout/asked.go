@@ -19,7 +19,7 @@ type asked struct {
 	strong bool
 }
 
-// held is where the model's parameters lie: those that are on a mesh already.
+// held is where the model's parameters are: those that are on a mesh already.
 func heldOf(c Config) map[string]op.Layout {
 	held := map[string]op.Layout{}
 	for _, p := range c.Params {

@@ -12,7 +12,7 @@ import (
 )
 
 // Layers is what a plan asks of a model's layers by name: how their weights are split, how what goes in and
-// out lies, where stages begin. Builder makes one.
+// out is laid out, where stages begin. Builder makes one.
 type Layers struct {
 	params int // of the model
 	splits []weightSplit
@@ -166,7 +166,7 @@ func (b *Builder) within(layer string) []string {
 	return list
 }
 
-// hook asks how what goes into a layer or comes out of it lies.
+// hook asks how what goes into a layer or comes out of it is laid out.
 type hook struct {
 	layer string
 	at    HookSide

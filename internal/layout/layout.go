@@ -19,10 +19,10 @@ type Config struct {
 	Params []*nn.Param
 	// Strategy is complete: its defaults are filled in.
 	Strategy strategy.Strategy
-	// Annotations ask for parameters by name; Layers, where set, for layers.
+	// Annotations ask for parameters by name; Layers, if set, for layers.
 	Annotations []mesh.Annotation
 	Layers      *Layers
-	// Loaded is where the loader lays the tensors of a batch; one without a mesh lies as it likes.
+	// Loaded is where the loader lays the tensors of a batch; one without a mesh is as it likes.
 	Loaded []op.Layout
 	// ZeroAxis is the axis over which ZeRO splits; empty is all that split the batch.
 	ZeroAxis string
@@ -42,8 +42,8 @@ type Layout struct {
 	unscheduled error
 	// applied is what Layers came to in the last program that was traced.
 	applied *applied
-	// held is the layout of parameters that are on a mesh already, on where each parameter lies on which rank by
-	// that and by what the first program asks of it; homes is the ranks that hold it in any case.
+	// held is the layout of parameters that are on a mesh already, on where each parameter is on which rank
+	// by that and by what the first program asks of it; homes is the ranks that hold it in any case.
 	held  map[string]op.Layout
 	on    map[string]map[int]placed
 	homes map[string][]int
@@ -186,7 +186,7 @@ func (l *Layout) SequenceParallel() shard.SequenceParallel {
 }
 
 // Inputs returns the layout of the parameters of a program that are no weights: n of the batch, and then what
-// every device has whole. meshes is where those lie that are not on the mesh of their stage.
+// every device has whole. meshes is where those are that are not on the mesh of their stage.
 func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding, meshes []*mesh.Mesh) {
 	meshes = make([]*mesh.Mesh, len(f.Params())-len(l.Params))
 	for i, v := range f.Params()[len(l.Params):] {

@@ -13,13 +13,13 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// placed is where a parameter lies, and who says so.
+// placed is where a parameter is, and who says so.
 type placed struct {
 	op.Layout
 	what string
 }
 
-// placedOn returns where parameters lie on the ranks of meshes: as they are held there, else as a program
+// placedOn returns where parameters are on the ranks of meshes: as they are held there, else as a program
 // first asks for them.
 func (l *Layout) placedOn(f *ir.Func, meshes []*mesh.Mesh) map[string]map[int]placed {
 	on := map[string]map[int]placed{}
@@ -72,8 +72,8 @@ func closedConstraint(n *ir.Node) (op.Layout, bool) {
 	return op.Layout{Mesh: m, Spec: s.Spec}, err == nil && !open && len(s.Spec.Partial) == 0
 }
 
-// lays returns how a parameter lies on the ranks of which its mesh or the program says it. What is asked by
-// name, too, must be the same.
+// lays returns how a parameter is laid out on the ranks of which its mesh or the program says it. What is
+// asked by name, too, must be the same.
 func (l *Layout) lays(p *nn.Param) (map[int]step.Lay, error) {
 	on := map[int]step.Lay{}
 	byName, said := l.byName(p.Name)
@@ -100,7 +100,7 @@ func (l *Layout) lays(p *nn.Param) (map[int]step.Lay, error) {
 	return on, nil
 }
 
-// simplify says of a weight that lies on the strategy's own meshes alike how it lies on all.
+// simplify says of a weight that is on the strategy's own meshes alike how it is laid out on all.
 func (l *Layout) simplify(w *step.Weight) {
 	if l.ranks != nil || len(w.On) == 0 {
 		return
@@ -130,7 +130,7 @@ func (l *Layout) byName(name string) (mesh.Spec, bool) {
 	return mesh.Spec{}, false
 }
 
-// zeroed returns how a weight lies with the strategy's stage of ZeRO.
+// zeroed returns how a weight is laid out with the strategy's stage of ZeRO.
 func (l *Layout) zeroed(at step.Lay, m *mesh.Mesh, t ir.Type) step.Lay {
 	split := l.zero(m, at.Use, t)
 	if l.Strategy.Zero >= 1 {

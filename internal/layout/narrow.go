@@ -22,8 +22,8 @@ func (l *Layout) narrow(f *ir.Func) (*Program, error) {
 	return l.inStages(f, stages, l.Schedule)
 }
 
-// inStages returns a program whose nodes are dealt to the stages of a schedule; what weights alone decide is
-// made where it is used.
+// inStages returns a program whose nodes are assigned to the stages of a schedule; what weights alone decide
+// is made where it is used.
 func (l *Layout) inStages(f *ir.Func, stages []int, s *pipeline.Schedule) (out *Program, err error) {
 	p := &placer{f: f, weights: len(l.Params), learned: learnedIn(f, len(l.Params)), place: s.Place,
 		stage: stages}

@@ -11,7 +11,7 @@ import (
 )
 
 // Weights returns the layout of the parameters: the tensor and expert axes by annotations and plans, the data
-// axes by the stage of ZeRO. A nil program is for parameters that lie as before.
+// axes by the stage of ZeRO. A nil program is for parameters that are as before.
 func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 	if l.on == nil && f != nil {
 		l.on, l.homes = l.placedOn(f, l.Meshes), map[string][]int{}
@@ -59,8 +59,8 @@ func (l *Layout) splits(list []step.Weight, axis string) bool {
 	})
 }
 
-// unsplit returns the error of a tensor axis that no parameter lies along: every device of it would compute
-// the same.
+// unsplit returns the error of a tensor axis that no parameter is along: every device of it would compute the
+// same.
 func (l *Layout) unsplit() error {
 	name := l.Params[0].Name
 	for _, p := range l.Params {
@@ -130,13 +130,13 @@ func (l *Layout) builtIn() []planRow {
 
 var megatron = plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows
 
-// zero splits what lies as use besides by the data axes that leave it whole.
+// zero splits what is as use besides by the data axes that leave it whole.
 func (l *Layout) zero(m *mesh.Mesh, use mesh.Spec, t ir.Type) mesh.Spec {
 	return SplitBesides(m, use, t.Shape, l.shardAxes(m))
 }
 
-// SplitBesides splits a tensor that lies as use besides by those of axes that leave it whole, as ZeRO does:
-// the dim of which a device has most.
+// SplitBesides splits a tensor that is as use besides by those of axes that leave it whole, as ZeRO does: the
+// dim of which a device has most.
 func SplitBesides(m *mesh.Mesh, use mesh.Spec, shape []int, among mesh.Axes) mesh.Spec {
 	var axes mesh.Axes
 	for _, x := range among {

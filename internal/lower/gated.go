@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// gated is a SwiGLU of the halves of one array, which its kernel reads where they lie, if no kernel of the
+// gated is a SwiGLU of the halves of one array, which its kernel reads where they are, if no kernel of the
 // product before it computes it, too.
 type gated struct{ split, node *ir.Node }
 

@@ -31,7 +31,7 @@ type Engine struct {
 	mu    sync.Mutex
 	queue []request // that are to be started
 
-	// What follows belongs to whoever has the turn.
+	// What follows belongs to anyone who has the turn.
 	ring    []*request // receives of notes, in the order in which they were started, from head on
 	head    int
 	active  []*request
@@ -195,7 +195,7 @@ func (e *Engine) enqueue(list []request) {
 	e.issueNow()
 }
 
-// issueNow starts what is queued unless somebody has the turn, who does so when he gives it back.
+// issueNow starts what is queued unless somebody has the turn, who does so when he releases it.
 func (e *Engine) issueNow() {
 	for e.queued.Load() {
 		select {

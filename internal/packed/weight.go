@@ -68,7 +68,7 @@ func Columns(a array.Array) Source {
 	return Source{parts: []part{{Array: a, transposed: true, rows: dim(a, 1)}}}
 }
 
-// dim returns a dim of what should be a matrix; check tells of what is none.
+// dim returns a dim of what should be a matrix; check reports what is none.
 func dim(a array.Array, i int) int {
 	if len(a.Shape()) != 2 {
 		return 0

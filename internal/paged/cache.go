@@ -180,7 +180,7 @@ func (s *store) multiply(o kernel.Ordered, y, x []float32, matrix int) {
 	}
 }
 
-// fetch asks for a matrix that is multiplied soon: pages of a sequence lie anywhere.
+// fetch asks for a matrix that is multiplied soon: pages of a sequence are anywhere.
 func (s *store) fetch(matrix int) {
 	lo, hi := matrix*s.size, (matrix+1)*s.size
 	switch {

@@ -85,7 +85,7 @@ func headsOf(a nn.Attender) nn.Heads {
 	return nn.Heads{}
 }
 
-// threadsEach returns how many threads a device has.
+// threadsEach returns how many threads per device has.
 func threadsEach(c Config) int {
 	n := c.Threads
 	if n == 0 {

@@ -65,7 +65,7 @@ func (r *rope) block(position int) *kernel.Rotation[float32] {
 	return t
 }
 
-// turn turns heads of width elements that lie one after the other; tmp has room for one.
+// turn turns heads of width elements that are one after the other; tmp has room for one.
 func (r *rope) turn(x []float32, position, width int, tmp []float32) {
 	if r == nil {
 		return

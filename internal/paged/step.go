@@ -10,7 +10,7 @@ import (
 // Sequence is what a step computes of one sequence: tokens that follow those whose keys and values its pages
 // hold.
 type Sequence struct {
-	// Pages are where keys and values of the sequence's tokens lie, PageTokens in each, with room for Tokens.
+	// Pages are where keys and values of the sequence's tokens are, PageTokens in each, with room for Tokens.
 	Pages []int32
 	// Start is how many tokens came before.
 	Start  int
@@ -81,7 +81,7 @@ func newStep(m *Model, c *Cache, rows int) *Step {
 	return s
 }
 
-// Rows returns how many tokens a step takes at most.
+// Rows returns how many tokens per step takes at most.
 func (s *Step) Rows() int { return s.most }
 
 func (s *Step) pool() *kernel.Pool { return s.model.pool }

@@ -73,7 +73,7 @@ func (f flow) makes(a Action) int {
 // crosses reports whether stages i and i+1 are on different ranks.
 func (f flow) crosses(i int) bool { return f.s.Place[i] != f.s.Place[i+1] }
 
-// carried returns the boundary over which the action's result goes to another rank, or none: boundary i lies
+// carried returns the boundary over which the action's result goes to another rank, or none: boundary i is
 // between stages i and i+1.
 func (f flow) carried(a Action) int {
 	i := none

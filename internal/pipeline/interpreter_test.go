@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// interpret runs a schedule with one goroutine a rank and says whether it came to its end. It knows nothing
+// interpret runs a schedule with one goroutine per rank and says whether it came to its end. It knows nothing
 // of the checker: every rank takes its actions in turn, and the numbers that it computes say whether it had
 // the right operands. Time in the bubble of synctest only passes when every goroutine waits, so a deadlock is
 // found, not guessed.

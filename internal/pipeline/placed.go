@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Placed makes the schedule of that name for stages that lie on some of the ranks as place says. Where the class places
-// them otherwise, fthenb and 1f1b, which is also what no name means, are made for any place.
+// Placed makes the schedule of that name for stages that are on some of the ranks as place says. Where the
+// class places them otherwise, fthenb and 1f1b, which is also what no name means, are made for any place.
 func Placed(name string, place []int, ranks, micros int) (*Schedule, error) {
 	g := Config{Ranks: ranks, Micros: micros, Chunks: max(1, len(place)/ranks)}
 	class, err := Choose(name, g.Chunks)

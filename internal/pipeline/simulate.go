@@ -88,7 +88,7 @@ func (m *Simulator) start(p *Program) {
 	}
 }
 
-// drain lets ranks go on until none can, and says whether all came to their end.
+// drain lets ranks continue until none can, and says whether all came to their end.
 func (m *Simulator) drain() bool {
 	for len(m.ready) > 0 {
 		r := m.ready[len(m.ready)-1]

@@ -15,7 +15,7 @@ type Chips struct {
 	pricers []*pricer
 	hw      *cluster.Cluster
 	cal     Calibration
-	// Apart is how many devices lie between neighbours of a pipeline.
+	// Apart is how many devices are between neighbours of a pipeline.
 	Apart int
 }
 

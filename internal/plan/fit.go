@@ -23,8 +23,8 @@ func (o *Observation) with(c Constants) float64 {
 }
 
 // Fit finds what this machine takes for computing and for communicating of what was estimated, and how far
-// steps lie from that. Both are drawn to one factor: steps that differ little in what they communicate do not
-// tell them apart.
+// steps are laid out from that. Both are drawn to one factor: steps that differ little in what they
+// communicate do not tell them apart.
 func Fit(obs []Observation) (c Constants, spread float64) {
 	var ratios []float64
 	for i := range obs {

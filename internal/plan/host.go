@@ -25,7 +25,7 @@ type Host struct {
 	// name.
 	Meet    float64 `yaml:"meet" json:"meet"`
 	Message float64 `yaml:"message" json:"message"`
-	// Wake is what either costs a device besides that waits for others and goes on.
+	// Wake is what either costs a device besides that waits for others and continues.
 	Wake float64 `yaml:"wake" json:"wake"`
 	// Idle is after how many seconds a core that had nothing to do begins with what comes: nobody works
 	// meanwhile.

@@ -131,7 +131,7 @@ func (h *Host) Product(s Sides) float64 {
 	return 2 * float64(s.M) * float64(s.N) * float64(s.K) / rate
 }
 
-// around returns the neighbours of a side on an axis and how far it lies between them.
+// around returns the neighbours of a side on an axis and how far it is between them.
 func around(axis []int, side int) (low, high int, part float64) {
 	i := sort.SearchInts(axis, side)
 	switch {

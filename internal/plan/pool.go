@@ -18,8 +18,8 @@ type Pool struct {
 	// doubt is by how many of its standard deviations a correction is drawn back: only what is sure is
 	// corrected, so that no source is predicted worse than without.
 	doubt float64
-	// stretch is how much wider intervals must be than the hierarchy says, for sources that it has not seen to
-	// lie in them.
+	// stretch is how much wider intervals must be than the hierarchy says, for sources that it has not seen
+	// to be in them.
 	stretch float64
 }
 
@@ -28,7 +28,7 @@ type pair struct{ era, device string }
 
 // Expected is what a run of some kind should show.
 type Expected struct {
-	// Factor multiplies the predicted time, and Spread is how far a run may lie from that: nine of ten lie
+	// Factor multiplies the predicted time, and Spread is how far a run may be from that: nine of ten are
 	// between the product over 1+Spread and the product times that.
 	Factor, Spread float64
 }
@@ -189,7 +189,7 @@ func (p *Pool) misses(seen []Seen, source string) (out []miss) {
 	return out
 }
 
-// holds returns the part of the runs that lie in intervals stretched so far, if each group is spread
+// holds returns the part of the runs that are in intervals stretched so far, if each group is spread
 // normally.
 func holds(far []miss, stretch float64) float64 {
 	held, all := 0.0, 0.0
@@ -215,7 +215,7 @@ func (p *Pool) covariance(a, b *Seen) float64 {
 	return sum
 }
 
-// leastScatter is how far runs of one configuration lie apart at least: published ones differ by up to 9%.
+// leastScatter is how far runs of one configuration are apart at least: published ones differ by up to 9%.
 const leastScatter = 0.03
 
 // noise returns the variance of a group's middle.
@@ -295,7 +295,7 @@ func (p *Pool) likelihood() float64 {
 	return sum
 }
 
-// within is how many standard deviations nine of ten lie in.
+// within is how many standard deviations nine of ten are in.
 const within = 1.645
 
 // Expect returns what runs of a kind will show, by a source that is none of those that were seen.

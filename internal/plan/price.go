@@ -23,7 +23,7 @@ type pricer struct {
 	measured map[dims]float64
 	// grouped is the part that products in groups reach of what one does; 0 means 1.
 	grouped float64
-	// dense says that the measured products are a grid over all shapes, so that anything lies between some of
+	// dense says that the measured products are a grid over all shapes, so that anything is between some of
 	// them.
 	dense bool
 }
@@ -152,7 +152,7 @@ func (p *pricer) units() float64 {
 	return float64(p.device.Units)
 }
 
-// levelProducts is how many measured products it takes to say where a curve lies.
+// levelProducts is how many measured products it takes to say where a curve is.
 const levelProducts = 40
 
 // level sets the ceiling, unless it is given, so that the curve meets the measured products in the middle,
@@ -342,7 +342,7 @@ func aligned(n int) float64 {
 	return 0.1
 }
 
-// alignment returns the alignment of the tensor whose rows lie worst.
+// alignment returns the alignment of the tensor whose rows are worst.
 func alignment(ts ...[]ir.Type) float64 {
 	worst := 1.0
 	for _, list := range ts {

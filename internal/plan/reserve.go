@@ -62,7 +62,7 @@ func (e *Estimator) root(s *strategy.Strategy, w *work) float64 {
 // reserve adds what reducing gradients and updating owned parameters takes, where it is more than the passes
 // before took, and what the allocator keeps besides: fragments, and blocks that nothing needs at the moment.
 // Blocks of a layer that are not in use when memory is at its peak are idle, or stuck where its result, which
-// is kept, lies among them.
+// is kept, is among them.
 func (e *Estimator) reserve(s *strategy.Strategy, r *rank, m *Memory, idle, stuck, owned float64) {
 	soft := &e.w.Software
 	pieces, block := owned*float64(soft.UpdatePieces), owned*float64(soft.UpdateBlock)+min(soft.CommBuffer,

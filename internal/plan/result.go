@@ -2,7 +2,7 @@ package plan
 
 // Estimate is what a strategy costs.
 type Estimate struct {
-	// Step is seconds of one training step; it should lie between Low and High.
+	// Step is seconds of one training step; it should be between Low and High.
 	Step, Low, High float64
 	// MFU is the part of the cluster's peak that the model's own operations make up, recomputation left out.
 	MFU float64
@@ -61,7 +61,7 @@ type Memory struct {
 	Context float64 `json:"context"`
 	// Slack is what an allocator loses to fragments.
 	Slack float64 `json:"slack"`
-	// Cache is blocks that an allocator keeps from earlier in the step. It gives them back where memory runs
+	// Cache is blocks that an allocator keeps from earlier in the step. It releases them where memory runs
 	// short: they are not needed.
 	Cache float64 `json:"cache"`
 }

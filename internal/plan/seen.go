@@ -36,7 +36,8 @@ type Seen struct {
 	Source string `json:"source"`
 	Kind
 	Rows int `json:"rows"`
-	// Log is the middle of the logarithms of measured over predicted time, Scatter how far runs lie from it.
+	// Log is the middle of the logarithms of measured over predicted time, Scatter how far runs are
+	// from it.
 	Log     float64 `json:"log"`
 	Scatter float64 `json:"scatter"`
 }

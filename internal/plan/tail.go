@@ -46,7 +46,7 @@ func (e *Estimator) rankTail(s *strategy.Strategy, r *rank) Parts {
 	return p
 }
 
-// ends returns the devices that the embedding and its copy lie among.
+// ends returns the devices that the embedding and its copy are among.
 func (e *Estimator) ends(s *strategy.Strategy) span {
 	if e.cluster.Uniform() {
 		return span{}

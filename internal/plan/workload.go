@@ -58,10 +58,10 @@ type Software struct {
 	// HeldLogits is the bytes of each logit that stay until the next micro-batch's are made, where there is
 	// another.
 	HeldLogits int `yaml:"held_logits,omitempty" json:"held_logits,omitempty"`
-	// CommBuffer is how many elements of gradients, all of them at most, lie in buffers of their own when they
-	// are reduced after the passes.
+	// CommBuffer is how many elements of gradients, all of them at most, are in buffers of their own
+	// when they are reduced after the passes.
 	CommBuffer float64 `yaml:"comm_buffer,omitempty" json:"comm_buffer,omitempty"`
-	// KeepGrads means that 16-bit gradients of all parameters lie beside their float32 sums, not those of one
+	// KeepGrads means that 16-bit gradients of all parameters are beside their float32 sums, not those of one
 	// layer.
 	KeepGrads bool `yaml:"keep_grads,omitempty" json:"keep_grads,omitempty"`
 	// KeepGathered means that with sequence parallelism products keep their inputs as gathered, in place of

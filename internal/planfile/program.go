@@ -17,7 +17,7 @@ import (
 // ProgramVersion is that of the files of programs' plans that this package writes.
 const ProgramVersion = 1
 
-// Program is a plan for a program of one's own: a strategy, and the layout of each of its parameters and of
+// Program is a plan for a program of your own: a strategy, and the layout of each of its parameters and of
 // the tensors of its batch along the tensor axis.
 type Program struct {
 	Version int `yaml:"galley_program_plan"`

@@ -31,7 +31,7 @@ type Config struct {
 	Rounds int
 	// All gives every candidate all turns, also those that are clearly slower.
 	All bool
-	// Tell, where set, is told what is measured.
+	// Tell, if set, receives what is measured.
 	Tell func(text string)
 	// clock is the time, used what this process has had of the machine; nil is the machine's own.
 	clock func() time.Time

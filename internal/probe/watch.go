@@ -22,7 +22,7 @@ type Watch struct {
 	compute, exchange float64
 }
 
-// Span adds a span. Collectives lie within the work that they are part of.
+// Span adds a span. Collectives are within the work that they are part of.
 func (w *Watch) Span(s galley.Span) {
 	took := s.End.Sub(s.Start).Seconds()
 	w.mu.Lock()

@@ -150,7 +150,7 @@ func (p *product) meet() {
 func (p *product) warpSync() { p.do("bar.warp.sync", "0xffffffff") }
 
 // each runs body for this pair's tiles, by the first row of the unit's tile and the number of its column.
-// Tiles that are computed at the same time lie in a square, so that they find each other's parts in the
+// Tiles that are computed at the same time are in a square, so that they find each other's parts in the
 // cache.
 func (p *product) each(body func(row, col reg)) {
 	across, down, high := p.cols/tileCols, p.rows/(2*tileRows), squareSide

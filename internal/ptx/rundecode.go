@@ -192,7 +192,7 @@ func (d *decoder) place(typ string) place {
 	return p
 }
 
-// then is what the instruction does, for one that always lets its thread go on.
+// then is what the instruction does, for one that always lets its thread continue.
 func (d *decoder) then(f func(t *thread)) {
 	d.in.run = func(t *thread) outcome {
 		f(t)

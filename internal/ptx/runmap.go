@@ -14,7 +14,7 @@ const (
 	copyBox  = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
 )
 
-// mapWord is a field of a map: where it lies, how many values it has, and their bits. How a device lays them
+// mapWord is a field of a map: where it is, how many values it has, and their bits. How a device lays them
 // out is its own affair; here they follow each other, then comes a word that says which ones were set, a bit
 // for each 4 bytes, and then zeros.
 type mapWord struct {

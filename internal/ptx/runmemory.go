@@ -26,12 +26,12 @@ func (t *thread) global(address uint64, bytes int) []byte {
 	return p.nowhere[:bytes]
 }
 
-// offset returns where an address of a pair's memory lies, and in which unit.
+// offset returns where an address of a pair's memory is, and in which unit.
 func offset(address uint32) (rank int, at uint32) {
 	return int(address >> rankShift), address&(1<<rankShift-1) - keptBytes
 }
 
-// within returns where bytes of the unit's own memory lie; they must be aligned.
+// within returns where bytes of the unit's own memory are; they must be aligned.
 func (t *thread) within(address uint32, bytes, align int) (at uint32, ok bool) {
 	rank, at := offset(address)
 	switch {

@@ -27,7 +27,7 @@ type out struct {
 }
 
 // outAt returns the place of 16 rows by 128 columns of an array from a column and the group's row on; beyond
-// is where the second 64 lie, in columns behind the first.
+// is where the second 64 are, in columns behind the first.
 func (p *product) outAt(g grouped, array reg, cols int, x, y reg, beyond int) out {
 	row := p.u32("add.u32", p.u32("add.u32", y, g.firstRow), p.u32("shr.u32", p.lane, 4))
 	start := p.u64("mad.wide.u32", row, 2*cols, array)

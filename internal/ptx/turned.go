@@ -106,7 +106,7 @@ func (q TurnedProduct) turn(p *product, g grouped, y, cos, sin reg, sums []reg) 
 	}
 }
 
-// two returns two floats that lie together.
+// two returns two floats that are together.
 func (p *product) two(from reg, bytes int) (a, b reg) {
 	a, b = p.reg("f"), p.reg("f")
 	p.do("ld.global.nc.v2.f32", group(a, b), at(from, bytes))

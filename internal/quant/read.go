@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// stored is what a checkpoint has of one weight, as it lies there.
+// stored is what a checkpoint has of one weight, as it is laid out there.
 type stored struct {
 	Layout
 	out, in  int

@@ -30,7 +30,7 @@ func Program(c executor.Config) []data.Fact {
 	}
 }
 
-// binaryOrder returns how the host's numbers lie in memory.
+// binaryOrder returns how the host's numbers are laid out in memory.
 func binaryOrder() string {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
 		return "little"

@@ -1,5 +1,5 @@
 // Package runfacts is what makes a run what it is, such as its optimizer and its batch size, as texts:
-// checkpoints keep them, and a run compares them with its own before it goes on.
+// checkpoints keep them, and a run compares them with its own before it continues.
 package runfacts
 
 import (
@@ -45,7 +45,8 @@ func Of(given []data.Fact, r Run) []data.Fact {
 	})
 }
 
-// describe returns a value as text that does not depend on where it lies in memory; empty where it has none.
+// describe returns a value as text that does not depend on where it is in memory; empty where it has
+// none.
 func describe(x any) string {
 	text, err := json.Marshal(x)
 	if err != nil {

@@ -24,9 +24,9 @@ type Executable struct {
 // CompileConfig says how a partitioned program is compiled.
 type CompileConfig struct {
 	// Donate lists parameters whose parts a run may overwrite with results: whoever gives them as sharded
-	// tensors that already lie right gives them up.
+	// tensors that already are laid out right gives them up.
 	Donate []int
-	// Local, where set, is what is done to each device's program before it is compiled, such as fusing its ops.
+	// Local, if set, is what is done to each device's program before it is compiled, such as fusing its ops.
 	Local func(*ir.Func) (*ir.Func, error)
 }
 
@@ -143,7 +143,7 @@ func (e *Executable) RunSharded(args []*op.Tensor) ([]*op.Tensor, error) {
 	return e.collect(results), nil
 }
 
-// place brings every argument to where its parameter lies.
+// place brings every argument to where its parameter is.
 func (e *Executable) place(args []*op.Tensor) ([]*Shards, error) {
 	f := e.p.Global()
 	if want := len(f.Params()) - len(f.Captures()); len(args) != want {
@@ -185,7 +185,7 @@ func copies(a array.Array, at op.Layout) *Shards {
 	return s
 }
 
-// Place returns x, laid as parameter i lies: what a later run need not move.
+// Place returns x, laid as parameter i is laid out: what a later run need not move.
 func (e *Executable) Place(i int, x *op.Tensor) (*op.Tensor, error) {
 	if n := len(e.p.Global().Params()); i < 0 || i >= n {
 		return nil, fmt.Errorf("place: parameter %d: the program has %d", i, n)

@@ -21,7 +21,7 @@ type gen struct {
 	lay   func(x *op.Tensor, at layout) *op.Tensor
 }
 
-// lie is an annotation; without a mesh it says nothing.
+// are is an annotation; without a mesh it says nothing.
 type layout struct {
 	mesh     *mesh.Mesh
 	sharding mesh.Sharding

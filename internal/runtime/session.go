@@ -15,8 +15,8 @@ import (
 )
 
 // Session is the scope of eager tensors on the devices of a world. A tensor is plain data, which counts as
-// whole on every device, or is on a mesh; an op on tensors of a mesh infers how it is split, moves what
-// lies elsewhere, and runs on every device at once. Partial sums stay so until an op needs the sum.
+// whole on every device, or is on a mesh; an op on tensors of a mesh infers how it is split, moves what is
+// laid out elsewhere, and runs on every device at once. Partial sums stay so until an op needs the sum.
 type Session struct {
 	cpu.Modes
 	world   comm.World
@@ -87,7 +87,7 @@ func (s *Session) Sharded(t ir.Type, layout op.Layout, parts map[int]array.Array
 	return ir.Leaf(s, t, &Shards{Layout: layout, Parts: parts}), nil
 }
 
-// Read returns the whole of an eager tensor, wherever it lies. Of one that is on a mesh it is a collective of
+// Read returns the whole of an eager tensor, wherever it is. Of one that is on a mesh it is a collective of
 // processes.
 func Read(x *op.Tensor) (array.Array, error) {
 	if s, ok := ShardsOf(x); ok && x.Err() == nil {

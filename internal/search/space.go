@@ -18,7 +18,7 @@ type space struct {
 	// hosts is how many devices a host has, where all have the same number.
 	host int
 	pin  Pin
-	// offloads is what may lie in the hosts' memory.
+	// offloads is what may be in the hosts' memory.
 	offloads []strategy.Offload
 	// lines is the reliefs by the layers of the longest chunk.
 	lines sync.Map

@@ -178,7 +178,7 @@ func (w *worker) descend(x strategy.Strategy, p Plan, line []relief, at int, f f
 	}
 }
 
-// room reports whether a strategy that was priced without relief has room with something offloaded: what lies
+// room reports whether a strategy that was priced without relief has room with something offloaded: what is
 // in the host's memory is gone from the device's, with its share of slack. Where it was priced otherwise, it
 // may.
 func room(e plan.Estimate, x strategy.Strategy, r relief) bool {

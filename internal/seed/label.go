@@ -142,7 +142,7 @@ func (l *labeler) computing(o op.Op, rule *mesh.Parsed, assign mesh.Assignment, 
 	return l.prices.Seconds(local, at.LocalIn, at.LocalOut), true
 }
 
-// param returns the ways in which a value that nothing computes may lie: those that an annotation allows,
+// param returns the ways in which a value that nothing computes may be: those that an annotation allows,
 // which is taken as it is and extended only where it leaves dims open.
 func (l *labeler) param(t ir.Type, given mesh.Sharding) []mesh.Spec {
 	axes := l.mesh.Free(append(given.Spec.Used(), given.Replicated...))

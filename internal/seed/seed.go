@@ -17,7 +17,7 @@ type Config struct {
 	Prices spmd.Prices
 	// Next is, for each result that becomes a parameter of the next run, that parameter's number.
 	Next map[int]int
-	// Given is annotations of parameters by value ID: closed dims lie so, open ones may be split further.
+	// Given is annotations of parameters by value ID: closed dims are so, open ones may be split further.
 	Given map[int]mesh.Sharding
 	// Memory is the bytes that parameters and optimizer states may take on a device; 0 is no limit.
 	Memory float64

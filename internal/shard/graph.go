@@ -32,7 +32,7 @@ type value struct {
 	dims  []dim
 	// asked is the annotation, while dims of a later priority are held back; nil where there are none.
 	asked []dim
-	// barred is axes that must not split any dim: copies or partial sums lie along them.
+	// barred is axes that must not split any dim: copies or partial sums are along them.
 	barred, held refs
 	partial      []mesh.Pending
 	copies       mesh.Axes

@@ -85,7 +85,7 @@ func common(a, b refs) refs {
 // rest returns what is left of y below its major part x.
 func rest(y, x ref) ref { return ref{y.axis, x.end(), y.size / x.size} }
 
-// common2 goes on where one list has an axis, x, and the other goes on with more of it, left.
+// common2 continues where one list has an axis, x, and the other continues with more of it, left.
 func common2(a refs, i int, x ref, tail refs, left ref, other refs) refs {
 	more := common(tail, append(refs{left}, other...))
 	if len(more) == 0 {

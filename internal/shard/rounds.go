@@ -223,7 +223,7 @@ func (g *Graph) sameDirections(e *edge, a, b round) bool {
 	return true
 }
 
-// closeConstrained makes a value that is constrained once, to something that leaves nothing open, lie so
+// closeConstrained makes a value that is constrained once, to something that leaves nothing open, are so
 // itself: there is no point in making it otherwise first.
 func (g *Graph) closeConstrained() {
 	by := make([]int, len(g.values)) // the one constraint, plus one; -1 for several

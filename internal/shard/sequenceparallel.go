@@ -14,7 +14,7 @@ import (
 type SequenceParallel struct {
 	// Axis is what splits weights; empty asks for nothing.
 	Axis string
-	// Split is how a sequence [batch, tokens, width] lies whose last dim goes along with a weight's split one.
+	// Split is how a sequence [batch, tokens, width] is whose last dim goes along with a weight's split one.
 	Split mesh.Sharding
 }
 

@@ -56,7 +56,7 @@ func (g *Graph) spreadBasic(e *edge, along func(f int) Direction) {
 	}
 }
 
-// fold returns the longest list that the tensors agree on: one that only goes on where another ends is no
+// fold returns the longest list that the tensors agree on: one that only continues where another ends is no
 // conflict; where lists part, the common beginning is kept and nothing is added any more. Only tensors on the
 // side that the direction comes from may add.
 func (g *Graph) fold(e *edge, f int, d Direction) refs {
@@ -181,7 +181,7 @@ func (g *Graph) allowWithin(e *edge, t, f int, r ref, n int) (ref, bool) {
 	return ref{r.axis, r.pre, int32(k)}, k > 1 || r.size == 1
 }
 
-// grow gives tensor t the list for factor f if it goes on where its own ends.
+// grow gives tensor t the list for factor f if it continues where its own ends.
 func (g *Graph) grow(e *edge, t, f int, axes refs) {
 	s := g.work.at(t, f)
 	if !s.has || len(axes) == 0 || hasPrefix(s.axes, axes) || !hasPrefix(axes, s.axes) {

@@ -17,7 +17,7 @@ type edge struct {
 	cost   Cost
 }
 
-// edges returns the moves from a state. Axes that neither Spec names stay out of it, and what already lies as
+// edges returns the moves from a state. Axes that neither Spec names stay out of it, and what already is as
 // it should stays where it is.
 func (p *problem) edges(s state) []edge {
 	var list []edge
@@ -170,8 +170,8 @@ func (p *problem) pendingKinds(s state) []uint8 {
 	return kinds
 }
 
-// hides reports whether something has to be combined that a reduction which is pending lies within: the sum
-// of maxima is had only from the maxima.
+// hides reports whether something has to be combined that a reduction which is pending is within: the sum of
+// maxima is had only from the maxima.
 func (p *problem) hides(s state, inner uint8) bool {
 	for a, mark := range s.partial {
 		if mark != 0 && mark != p.to.partial[a] && reduceOf(inner).Before(reduceOf(mark)) {

@@ -18,7 +18,7 @@ type Config struct {
 	// Asked is, by value ID, the values whose Spec the user wrote: bringing a value there is asked for, as it is
 	// where an op.Constrainer says so. Nil is none.
 	Asked []bool
-	// Meshes is, by value ID, where values lie; nil, and a nil entry, is the one mesh of all.
+	// Meshes is, by value ID, where values are; nil, and a nil entry, is the one mesh of all.
 	Meshes []*mesh.Mesh
 	// Results is how results are to be returned, by their number; nil is in their layouts.
 	Results []mesh.Spec
@@ -90,7 +90,7 @@ type planner struct {
 	order     []*decision
 	// now is the layout of each value for those who use it: as it is to, or with sums still pending.
 	now []mesh.Spec
-	// versions is all the ways in which each value lies so far.
+	// versions is all the ways in which each value is laid out so far.
 	versions [][]op.Layout
 	uses     [][]use
 	returned []bool
@@ -207,7 +207,7 @@ func (w why) name() string {
 	return w.op.Name()
 }
 
-// convert brings a value to lie elsewhere, from the version of it that costs least.
+// convert moves a value elsewhere, from the version of it that costs least.
 func (p *planner) convert(w why, v *ir.Value, to op.Layout) (convert, error) {
 	id := v.ID()
 	var best convert

@@ -24,7 +24,7 @@ type Prices struct {
 	// Memory is the seconds for each byte that an op moves between memory and processor, Flop those for each
 	// operation.
 	Memory, Flop float64
-	// Op, where set, is the seconds of an op on a device, in place of those by Memory and Flop.
+	// Op, if set, is the seconds of an op on a device, in place of those by Memory and Flop.
 	Op func(o op.Op, in, out []ir.Type) float64
 }
 

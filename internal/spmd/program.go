@@ -31,7 +31,7 @@ type step struct {
 	after  []convert // one for each result
 }
 
-// convert brings a version of a value to lie elsewhere.
+// convert moves a version of a value elsewhere.
 type convert struct {
 	from, to op.Layout
 	legs     []leg
@@ -49,7 +49,7 @@ func (p *Program) Global() *ir.Func { return p.f }
 // Mesh returns the mesh of values of which nothing else is said.
 func (p *Program) Mesh() *mesh.Mesh { return p.main }
 
-// Crosses reports whether the program's values lie on several meshes, so that its devices do not all run the
+// Crosses reports whether the program's values are on several meshes, so that its devices do not all run the
 // same nodes.
 func (p *Program) Crosses() bool { return len(p.meshes) > 1 }
 

@@ -123,7 +123,7 @@ func leastBytes(t *testing.T, m *mesh.Mesh, typ ir.Type, from, to mesh.Spec) (fl
 	return float64(most * typ.DType.Size()), true
 }
 
-// leastReduce returns the bound for sums that are combined where the tensor lies, into a cut or into copies.
+// leastReduce returns the bound for sums that are combined where the tensor is, into a cut or into copies.
 func leastReduce(m *mesh.Mesh, typ ir.Type, from, to mesh.Spec) (float64, bool) {
 	held := float64(typ.Bytes())
 	for _, axes := range from.Dims {

@@ -13,7 +13,7 @@ type Recompute uint8
 const (
 	// RecomputeNone keeps all that gradients need.
 	RecomputeNone Recompute = iota
-	// RecomputeSelective keeps the results of contractions: products, attention. What lies between them is
+	// RecomputeSelective keeps the results of contractions: products, attention. What is between them is
 	// computed again.
 	RecomputeSelective
 	// RecomputeFull keeps what passes between layers only.

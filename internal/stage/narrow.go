@@ -17,7 +17,7 @@ type NarrowConfig struct {
 	Weights, Stages, Micros int
 	// State is the bytes that are kept for each byte of a weight: itself, its gradient, the optimizer's slots.
 	State float64
-	// Only, where set, is the nodes that are cut, by number; others are left alone.
+	// Only, if set, is the nodes that are cut, by number; others are left alone.
 	Only   []bool
 	Prices spmd.Prices
 }

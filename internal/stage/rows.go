@@ -17,7 +17,7 @@ type RowsConfig struct {
 	Rows int
 }
 
-// Rows is a program of a whole batch, seen as a sum over its rows. Every op's sharding rule tells what
+// Rows is a program of a whole batch, seen as a sum over its rows. Every op's sharding rule reports what
 // becomes of rows: a value has a part for each of them, is the same for all, or is a sum over them. What is
 // none of these, but of the batch alone, is computed before, from all of it: what a mean is divided by.
 type Rows struct {

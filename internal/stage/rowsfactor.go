@@ -37,7 +37,7 @@ func (r *Rows) bind(n *ir.Node) (*rowFactor, error) {
 	return found, nil
 }
 
-// factorOf returns the factor that rows are in which lie so in a tensor of a node, operands first.
+// factorOf returns the factor that rows are in which are so in a tensor of a node, operands first.
 func (r *Rows) factorOf(n *ir.Node, tensor int, layout rowLayout) (*rowFactor, error) {
 	b := &rowFactor{factor: -1, in: typesOf(n.In()), out: typesOf(n.Out())}
 	var err error

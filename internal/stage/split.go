@@ -47,14 +47,14 @@ type Config struct {
 	Weights int
 	// Cuts is, for every stage but the first, the node with which it begins.
 	Cuts []int
-	// Use, where set, is what stands for a weight in a stage's computation: a layout to gather it in, another
+	// Use, if set, is what stands for a weight in a stage's computation: a layout to gather it in, another
 	// dtype.
 	Use func(stage, weight int, x *ir.Value) *ir.Value
-	// Skip, where set, is whether a stage leaves out a node that no weight decides: its operand stands for it.
+	// Skip, if set, is whether a stage leaves out a node that no weight decides: its operand stands for it.
 	Skip func(stage int, n *ir.Node) bool
 	// Sum is the type of a weight's running sum of gradients; nil is the weight's own.
 	Sum func(weight int) ir.Type
-	// Optimize, where set, is run on a stage's program in place of all passes; what nobody needs goes in any
+	// Optimize, if set, is run on a stage's program in place of all passes; what nobody needs goes in any
 	// case.
 	Optimize func(*ir.Func) (*ir.Func, error)
 }
@@ -324,8 +324,8 @@ func (b *stageBuilder) backward(in, out []*ir.Value) []*ir.Value {
 }
 
 // distinct returns gradients as values of their own: one that is a parameter, or that of two values, may have
-// to lie otherwise as each. Two that are computed alike, as zeros are, would be merged, so every one has its
-// name.
+// to be laid out otherwise as each. Two that are computed alike, as zeros are, would be merged, so every one
+// has its name.
 func (b *stageBuilder) distinct(grads []*ir.Value) []*ir.Value {
 	list := slices.Clone(grads)
 	for i, g := range grads {

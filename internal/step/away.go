@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Away is the parts of a step's tensors, from 0 to 1, that lie outside of the devices' memory: of the
+// Away is the parts of a step's tensors, from 0 to 1, that are outside of the devices' memory: of the
 // weights, of the optimizer's slots, and of what forward passes leave for backward ones. Programs bring them
 // in when they are used, one ahead of its turn. Experts is of the weights that ops read by pieces, those of
 // experts, and of their slots: of these weights only the pieces that are used come in.

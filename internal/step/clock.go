@@ -35,7 +35,7 @@ type Machine struct {
 	// gives, 10 ms.
 	Slice  float64
 	Prices Pricer
-	// Watch, where set, is told what devices do, at times from the zero time on.
+	// Watch, if set, receives what devices do, at times from the zero time on.
 	Watch func(Span)
 }
 
@@ -138,8 +138,8 @@ func (p *pricing) around(x priced) float64 {
 	return x.seconds * math.Max(0.1, 1+p.spread*(sum-2)*math.Sqrt(3))
 }
 
-// timed returns the device's events with what lies between them in seconds; prices keeps those of programs
-// that were priced.
+// timed returns the device's events with what is between them in seconds; prices keeps those of programs that
+// were priced.
 func (t *tape) timed(p *pricing, prices map[*ir.Func][]priced) ([]event, error) {
 	list, err := t.events()
 	if err != nil {
@@ -446,7 +446,7 @@ func (c *clock) happens(p *racer, e *event) bool {
 	return true
 }
 
-// meet is the last one to come to a collective; the others go on with it.
+// meet is the last one to come to a collective; the others continue with it.
 func (c *clock) meet(p *racer, e *event) bool {
 	came := append(c.meetings[e.group], p.device)
 	if len(came) < e.size {

@@ -191,7 +191,7 @@ type gathering struct {
 	first   event
 }
 
-// run lets a device go on until it has to wait.
+// run lets a device continue until it has to wait.
 func (m *matcher) run(d int) error {
 	for m.at[d] < len(m.events[d]) {
 		e := m.events[d][m.at[d]]

@@ -66,8 +66,8 @@ func (x *section) taken(k pipeline.Kind) []int {
 	return list
 }
 
-// end returns where and how the i-th value of a send lies that a stage hands on, or of a receive that it
-// takes.
+// end returns where and how the i-th value of a send is laid out that a stage hands on, or of a receive that
+// it takes.
 func (x *section) end(k pipeline.Kind, i int) op.Layout {
 	id := 0
 	switch k {
@@ -116,8 +116,8 @@ func (w *taper) message(kind instructionKind, a pipeline.Action, i int, x *secti
 	return w.pieces(kind, a, i, x, value, here, there)
 }
 
-// alike reports whether a tensor lies on two meshes of one shape in one way: devices at the same place hold
-// the same.
+// alike reports whether a tensor is on two meshes of one shape in one way: devices at the same place hold the
+// same.
 func alike(a, b op.Layout) bool {
 	return a.Spec.Equal(b.Spec) && slices.Equal(a.Mesh.Axes(), b.Mesh.Axes())
 }

@@ -11,7 +11,7 @@ import (
 func bytesType(n int) ir.Type { return ir.Type{DType: array.U8, Shape: array.Shape{n}} }
 
 // pack gives every buffer that lives within a step its offset in the slab: the largest first, each at the
-// lowest offset at which nothing lies that is alive at the same time.
+// lowest offset at which nothing is that is alive at the same time.
 func (t *tape) pack() {
 	t.awaitSends()
 	var todo []int

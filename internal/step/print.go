@@ -131,7 +131,7 @@ func layText(l Lay) string {
 	return fmt.Sprintf("use %s rest %s sum %s slot %s", l.Use, l.Rest, l.Sum, l.Slot)
 }
 
-// lays returns how a weight lies on the ranks on which it does otherwise.
+// lays returns how a weight is laid out on the ranks on which it does otherwise.
 func (w *printer) lays(on map[int]Lay) (text string) {
 	for _, rank := range slices.Sorted(maps.Keys(on)) {
 		l := on[rank]

@@ -11,8 +11,9 @@ import (
 	"github.com/galley-ml/galley/internal/comm/inproc"
 )
 
-// TestProcesses: devices that are dealt to two processes, each with a plan and a world of its own, train to
-// the same bits as those of one, every process has all numbers, and takes memory for its own devices alone.
+// TestProcesses: devices that are assigned to two processes, each with a plan and a world of its own, train
+// to the same bits as those of one, every process has all numbers, and takes memory for its own devices
+// alone.
 func TestProcesses(t *testing.T) {
 	for _, x := range samples {
 		n := x.ranks * x.dp

@@ -32,7 +32,7 @@ type Runner struct {
 // Doing is what a device is at in a step.
 type Doing struct {
 	Device int
-	// Name is what of the schedule it is; Node, where set, the op of it that is being computed, a collective
+	// Name is what of the schedule it is; Node, if set, the op of it that is being computed, a collective
 	// perhaps.
 	Name string
 	Node *ir.Node
@@ -107,7 +107,7 @@ func (p *Plan) Start(w comm.World, c RunConfig) (*Runner, error) {
 	return r, nil
 }
 
-// Close ends the devices and the world, and gives back what is kept outside of them.
+// Close ends the devices and the world, and releases what is kept outside of them.
 func (r *Runner) Close() {
 	for _, b := range r.remotes {
 		b.close()

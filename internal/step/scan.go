@@ -210,7 +210,7 @@ func (s *scanner) ints() []int {
 	return list
 }
 
-// end returns the mistake of the line; one is that it goes on.
+// end returns the mistake of the line; one is that it continues.
 func (s *scanner) end() error {
 	if s.more() {
 		s.errorf(s.i+1, "unexpected %q", s.text[s.i:])

@@ -54,7 +54,7 @@ type part struct {
 }
 
 // newSection infers the layout of a stage's values and partitions its parts. in is how what comes from the
-// stage before lies, sums how the sums of gradients do where that is decided already.
+// stage before is laid out, sums how the sums of gradients do where that is decided already.
 func newSection(c *Config, s *stage.Stage, number int, in []op.Layout, sums []mesh.Spec) (*section, error) {
 	rank := c.Schedule.Place[number]
 	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[partKey]*part{},
@@ -337,7 +337,7 @@ func (x *section) cutTurn(c *Config, joint *ir.Func, t turn, specs []mesh.Spec) 
 	return add(pipeline.Input, in, b.Values)
 }
 
-// partition lays a part on the devices. via, where set, translates its values to those of the joint program.
+// partition lays a part on the devices. via, if set, translates its values to those of the joint program.
 func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []int, all []mesh.Spec) (*part,
 	error) {
 	joint := func(id int) int {
@@ -373,7 +373,7 @@ func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []
 	return out, err
 }
 
-// outSpecs returns how what the stage hands on lies.
+// outSpecs returns how what the stage hands on is laid out.
 func (x *section) outSpecs() []mesh.Spec {
 	list := make([]mesh.Spec, len(x.Out))
 	for i, l := range x.outLayouts() {
@@ -382,7 +382,7 @@ func (x *section) outSpecs() []mesh.Spec {
 	return slices.Clip(list)
 }
 
-// outLayouts returns where and how what the stage hands on lies.
+// outLayouts returns where and how what the stage hands on is laid out.
 func (x *section) outLayouts() []op.Layout {
 	list := make([]op.Layout, len(x.Out))
 	for i := range x.Out {

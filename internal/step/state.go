@@ -57,7 +57,7 @@ func (t Tensor) key() bufferKey {
 	return bufferKey{kind: slotBuffer, stage: t.Weight, value: t.Slot}
 }
 
-// Layouts returns where a tensor lies: on the mesh of its home, and of a weight's copies.
+// Layouts returns where a tensor is: on the mesh of its home, and of a weight's copies.
 func (p *Plan) Layouts(t Tensor) ([]*mesh.Layout, error) {
 	w := p.Weights[t.Weight]
 	ranks := []int{w.Home}
@@ -176,7 +176,7 @@ func (r *Runner) holder(layouts []*mesh.Layout, box mesh.Box, process int) (devi
 	return 0, own, false
 }
 
-// contains reports whether a box lies within another.
+// contains reports whether a box is within another.
 func contains(outer, box mesh.Box) bool {
 	for d := range box.Size {
 		if box.Start[d] < outer.Start[d] || box.Start[d]+box.Size[d] > outer.Start[d]+outer.Size[d] {

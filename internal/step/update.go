@@ -144,7 +144,7 @@ func (u *updater) scalar(name string, t ir.Type, r role) *ir.Value {
 	return u.param(name, t, u.c.Meshes[r.rank], mesh.Whole(0), r)
 }
 
-// home returns how a weight lies where it is updated.
+// home returns how a weight is laid out where it is updated.
 func (u *updater) home(weight int) Lay { return u.c.lay(weight, u.homes[weight].rank) }
 
 func (u *updater) trace() (*ir.Func, error) {
@@ -197,7 +197,7 @@ func (u *updater) trace() (*ir.Func, error) {
 }
 
 // gradients returns the sums of each weight's gradients over all stages that use it, where and as its slots
-// lie.
+// are laid out.
 func (u *updater) gradients() []*ir.Value {
 	grads := make([]*ir.Value, len(u.c.Weights))
 	for s, x := range u.sections {
@@ -271,8 +271,7 @@ func (u *updater) groups(rank int) (list []group) {
 	return list
 }
 
-// norm returns the norm of all gradients together, on the first rank: each mesh's own squares are summed
-// there.
+// norm returns the global gradient norm, on the first rank: each mesh's own squares are summed there.
 func (u *updater) norm(grads []*ir.Value, loss *ir.Value) *ir.Value {
 	var total *ir.Value
 	first := u.c.Meshes[0]

@@ -39,7 +39,7 @@ type Call struct {
 	// Donated is the parameters that results overwrite, Params and Results what passes in and out.
 	Donated         []int
 	Params, Results []Piece
-	// Of, where set, is which of all those a device's program has.
+	// Of, if set, is which of all those a device's program has.
 	Of func(device int) (params, results []int)
 }
 

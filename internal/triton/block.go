@@ -10,7 +10,7 @@ import (
 var negativeInfinity = math.Inf(-1)
 
 // Block is numbers that a program holds at once: those of a row, or a part of it. Its size is a power of two;
-// what lies behind the row's end is not read or written.
+// what is behind the row's end is not read or written.
 type Block struct {
 	k     *Kernel
 	size  int
@@ -71,7 +71,7 @@ func (b *Block) Select(which, x, y Value) Value {
 
 func (b *Block) of(element string) string { return fmt.Sprintf("tensor<%dx%s>", b.size, element) }
 
-// within returns which places lie in the row.
+// within returns which places are in the row.
 func (b *Block) within(index Value) Value {
 	end := b.k.emit(index.typ, fmt.Sprintf("arith.constant dense<%d> : %s", b.width, index.typ))
 	return b.k.emit(b.of("i1"), "arith.cmpi slt, %s, %s : "+index.typ, index, end)
@@ -87,7 +87,7 @@ func (b *Block) Fill(x float64) Value {
 	return b.k.emit(b.of("f32"), "arith.constant dense<"+float(x)+"> : "+b.of("f32"))
 }
 
-// pointers returns where the block's numbers lie in a row that begins at p, and the type of one.
+// pointers returns where the block's numbers are in a row that begins at p, and the type of one.
 func (b *Block) pointers(p Value) (at Value, element string) {
 	s := b.Spread(p)
 	return b.k.emit(s.typ, "tt.addptr %s, %s : "+s.typ+", "+b.index.typ, s,

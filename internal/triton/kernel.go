@@ -91,7 +91,7 @@ func (k *Kernel) Calc(op string, x, y Value) Value {
 // Math returns a function of each number: exp, log, rsqrt.
 func (k *Kernel) Math(op string, x Value) Value { return k.emit(x.typ, "math."+op+" %s : "+x.typ, x) }
 
-// Offset returns where element i·width of an array lies, i of type i32.
+// Offset returns where element i·width of an array is, i of type i32.
 func (k *Kernel) Offset(i Value, width int) Value {
 	long := k.emit("i64", "arith.extsi %s : i32 to i64", i)
 	return k.emit("i64", "arith.muli %s, %s : i64", long,

@@ -20,8 +20,8 @@ type Buffer struct {
 	b    handle // valid after done, unless err is set
 	err  error
 	gone atomic.Bool // donated or freed
-	// by is the program that makes it, where one does: what goes wrong while it runs is told when the array is
-	// read.
+	// by is the program that makes it, where one does: what goes wrong while it runs receives when the array
+	// is read.
 	by string
 }
 
@@ -70,7 +70,7 @@ func (b *Buffer) Read() (array.Array, error) {
 	return a, nil
 }
 
-// Free gives the memory back once the run that makes the array, and those that were given it, are done.
+// Free releases the memory once the run that makes the array, and those that were given it, are done.
 func (b *Buffer) Free() {
 	if b.gone.Swap(true) {
 		return

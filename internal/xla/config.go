@@ -22,13 +22,13 @@ type Config struct {
 	// programs for all of them compile, and run on the first alone, whose collectives bring nothing. It is for
 	// looking at programs and their speed.
 	Mock int
-	// Cache, where set, is a directory in which compiled programs are kept for the next process. What is there
+	// Cache, if set, is a directory in which compiled programs are kept for the next process. What is there
 	// is trusted: it runs.
 	Cache string
-	// Values, where set, is what the plugins of several processes find each other by, as NCCL does across hosts.
+	// Values, if set, is what the plugins of several processes find each other by, as NCCL does across hosts.
 	// Options say how many nodes there are (num_nodes) and which this one is (node_id).
 	Values KeyValues
-	// Dump, where set, is told the StableHLO of every program before it is compiled.
+	// Dump, if set, receives the StableHLO of every program before it is compiled.
 	Dump func(name, text string)
 }
 

@@ -16,7 +16,7 @@ type adapter struct {
 }
 
 // LoadAdapter reads a PEFT directory; requests may name it from then on. One of that name is replaced: what
-// runs with it goes on with it.
+// runs with it continues with it.
 func (e *Engine) LoadAdapter(name, dir string) error {
 	if name == "" {
 		return fmt.Errorf("engine: adapter %s: want a name", dir)
@@ -36,7 +36,7 @@ func (e *Engine) LoadAdapter(name, dir string) error {
 	return nil
 }
 
-// UnloadAdapter forgets an adapter; what runs with it goes on with it.
+// UnloadAdapter forgets an adapter; what runs with it continues with it.
 func (e *Engine) UnloadAdapter(name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

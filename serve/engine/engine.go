@@ -43,7 +43,7 @@ type Config struct {
 	Running int
 	// Waiting is how many more may wait; 0 is no limit.
 	Waiting int
-	// Budget is how many tokens a step takes at most; 0 means 256.
+	// Budget is how many tokens per step takes at most; 0 means 256.
 	Budget int
 	// Speculate is how many tokens are guessed at most and computed together with the next one; 0 is none.
 	// Guesses come from the sequence itself, so texts that repeat themselves gain, and no answer changes.
@@ -51,7 +51,7 @@ type Config struct {
 	// Draft guesses in place of the sequence itself; nil is none. Speculate 0 then means 4. Guessing pauses
 	// where it takes longer than it saves.
 	Draft *Draft
-	// Observe, where it is not nil, is told of every step. It must return at once.
+	// Observe, where it is not nil, is notified of every step. It must return at once.
 	Observe func(StepStats)
 }
 

@@ -246,8 +246,8 @@ func follow(t *testing.T, e *engine.Engine, j job, leave int) {
 	}
 }
 
-// TestStops: a continuation ends at a token, before a text that lies across tokens, after it where it is
-// kept, and at the limit.
+// TestStops: a continuation ends at a token, before a text that is across tokens, after it where it is kept,
+// and at the limit.
 func TestStops(t *testing.T) {
 	e := newEngine(t, model(t, "qwen2"), engine.Config{Decode: letters, Pages: 8})
 	prompt := []int32{1, 2, 3}

@@ -49,7 +49,7 @@ type Mask interface {
 	// Allowed returns a bit for each token of the vocabulary that may come next. It is not changed until
 	// Take.
 	Allowed() []uint64
-	// Take is told the token that was chosen.
+	// Take receives the token that was chosen.
 	Take(id int32)
 	// Done reports whether nothing can follow: the continuation then ends as at a stop token.
 	Done() bool
@@ -65,7 +65,7 @@ type Token struct {
 	LogProb float64
 	// Top is the likeliest tokens, where they were asked for.
 	Top []Candidate
-	// Finish is why the continuation ends with this token; empty where it goes on.
+	// Finish is why the continuation ends with this token; empty where it continues.
 	Finish Finish
 	// Cached is how many tokens of the prompt did not have to be computed.
 	Cached int

@@ -23,7 +23,7 @@ type Annotated struct {
 	Inputs  []tensor
 	// Code makes values: the inputs are the first, and the last is the loss.
 	Code []instr
-	// changed, where set, changes what is asked after the program was compiled: tests of the check itself do.
+	// changed, if set, changes what is asked after the program was compiled: tests of the check itself do.
 	changed func(p *Annotated)
 }
 

@@ -118,7 +118,7 @@ func (p *Annotated) weightInPlan(plan *step.Plan, i int) error {
 	return nil
 }
 
-// laidIn returns the layouts of values of forward programs that somebody asked for; each must lie so.
+// laidIn returns the layouts of values of forward programs that somebody asked for; each must be laid out so.
 func laidIn(plan *step.Plan) (map[string]bool, error) {
 	found := map[string]bool{}
 	for _, part := range plan.Parts {

@@ -147,7 +147,7 @@ func (p *Annotated) loop(s session, params []*nn.Param, place placing, look func
 	return t, err
 }
 
-// pass goes forward and backward; t is told the loss, and in the first step values and gradients.
+// pass goes forward and backward; t receives the loss, and in the first step values and gradients.
 func (p *Annotated) pass(t *Trained, step int, s session, params []*nn.Param, place placing) error {
 	var in []*op.Tensor
 	for _, a := range p.batch(step) {

@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Model is what a user writes: parameters, and the number to make small.
+// Model is what a user writes: parameters, and the number to minimise.
 type Model struct {
 	// Params is the parameters that are trained; the loss may use others, which are frozen.
 	Params []*nn.Param

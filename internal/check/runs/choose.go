@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// open is what a row leaves to whoever ran it, and what has not been chosen yet: recomputation, chunks of a
-// pipeline rank, and the micro-batch. Who runs a system chooses what is fast there, so it is searched for.
+// open is what a row leaves to anyone who ran it, and what has not been chosen yet: recomputation, chunks of
+// a pipeline rank, and the micro-batch. Who runs a system chooses what is fast there, so it is searched for.
 type open struct {
 	recompute, chunks, micro, sequence bool
 	leastChunks                        int // two where the schedule is known to be interleaved

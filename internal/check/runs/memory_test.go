@@ -128,7 +128,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestCompiledLoss says that the date in a source's name tells whether torchtitan compiled the loss.
+// TestCompiledLoss says that the date in a source's name reports whether torchtitan compiled the loss.
 func TestCompiledLoss(t *testing.T) {
 	two := 2
 	for _, c := range []struct {

@@ -170,8 +170,8 @@ func reshardMoves(t ir.Type, from, to op.Layout) ([]string, float64, error) {
 	return moveTexts(moves), cost.Bytes, nil
 }
 
-// moveTexts returns moves as they are compared: what lies between two kinds is sorted, since its order does
-// not matter.
+// moveTexts returns moves as they are compared: what is between two kinds is sorted, since its order does not
+// matter.
 func moveTexts(moves []spmd.Move) []string {
 	var list []string
 	from := 0

@@ -48,7 +48,7 @@ func (b *spmdBuild) attentionGrad(out, lse string) []*op.Tensor {
 }
 
 // rotate turns the three operands from first on by their positions, an operand if there is one. A turn the
-// other way, the gradient, lies the same. The sines and cosines are computed where they are needed.
+// other way, the gradient, is the same. The sines and cosines are computed where they are needed.
 func (b *spmdBuild) rotate(first, positions int) []*op.Tensor {
 	out := make([]*op.Tensor, 3)
 	for i := range out {

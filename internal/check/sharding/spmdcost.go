@@ -172,8 +172,8 @@ func (t transition) enter(ours, theirs *bill, isGiven bool) {
 // bill adds up what an answer costs, over all devices.
 type bill struct {
 	m *mesh.Mesh
-	// moved is bytes between devices, due those of reductions that are left to do, there those until all lies as
-	// recorded.
+	// moved is bytes between devices, due those of reductions that are left to do, there those until all is
+	// as recorded.
 	moved, due, there float64
 	// held is the bytes of the largest parts.
 	held float64

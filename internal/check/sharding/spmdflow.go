@@ -12,8 +12,8 @@ import (
 )
 
 // flow is inference through the few ops that one recorded op is made of. Parameters take the spec that the
-// first op to disagree with theirs asks for; in between, an op that wants a value to lie otherwise asks the
-// op that makes it.
+// first op to disagree with theirs asks for; in between, an op that wants a value to be laid out otherwise
+// asks the op that makes it.
 type flow struct {
 	m     *mesh.Mesh
 	nodes []*ir.Node // those that results depend on, in order
@@ -62,8 +62,8 @@ func (f *flow) reads(p *op.Tensor) bool {
 	return false
 }
 
-// forward infers from the operands that the case gives. Gradients are then asked to lie as what they are the
-// gradients of.
+// forward infers from the operands that the case gives. Gradients are then asked to be laid out as what they
+// are the gradients of.
 func (f *flow) forward(b *spmdBuild, results []*op.Tensor) error {
 	for i, p := range b.params {
 		if p == nil {
@@ -182,8 +182,8 @@ func (f *flow) passes(n *ir.Node, p mesh.Pending) bool {
 }
 
 // extend has a result have the hinted layout where that asks nothing of operands but to be cut: factors that
-// nothing splits are split by axes that nothing uses. So a gradient comes to lie as what it is the gradient
-// of.
+// nothing splits are split by axes that nothing uses. So a gradient comes to be laid out as what it is the
+// gradient of.
 func (f *flow) extend(r *op.Tensor, hint mesh.Spec) error {
 	n := r.Node()
 	if n == nil || len(n.In()) == 0 {

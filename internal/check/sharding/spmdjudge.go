@@ -210,7 +210,7 @@ func buildError(b *ir.Builder, results []*op.Tensor) error {
 	return nil
 }
 
-// assert checks what the case states. Operands that the program does not read may lie as they like.
+// assert checks what the case states. Operands that the program does not read may be laid out as they like.
 func (c *spmdCase) assert(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Tensor) finding {
 	var faults []string
 	for i, want := range c.WantIn {

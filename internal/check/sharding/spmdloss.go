@@ -147,7 +147,7 @@ func buildLayerNormGrad(b *spmdBuild) []*op.Tensor {
 	return b.normGrad(y, b.float(5), stats, x, gamma, beta)
 }
 
-// normGrad returns the gradients of a norm that is told the statistics, in the shapes of xs.
+// normGrad returns the gradients of a norm that receives the statistics, in the shapes of xs.
 func (b *spmdBuild) normGrad(y, dy *op.Tensor, stats []*op.Tensor, xs ...*op.Tensor) []*op.Tensor {
 	if !y.Shape().Equal(dy.Shape()) {
 		dy = op.Reshape(dy, y.Shape()...)

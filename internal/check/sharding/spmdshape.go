@@ -249,7 +249,7 @@ func buildSlice(b *spmdBuild) []*op.Tensor {
 	return only(op.Slice(x, start, end, step))
 }
 
-// inside returns a place among n that may be counted from the end or lie beyond it.
+// inside returns a place among n that may be counted from the end or be beyond it.
 func inside(at, n int) int {
 	if at < 0 {
 		at += n

@@ -191,7 +191,7 @@ func (r *Rank) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(r,
 func (r *Rank) Stats() comm.Stats { return r.run.world.Stats(r.id) }
 
 // Start brings the call to its meeting. The last member to come does small work at once and has large work
-// begun in the background, so that it goes on while members compute.
+// begun in the background, so that it continues while members compute.
 func (r *Rank) Start(c *comm.Call) *comm.Pending {
 	c.Allocate()
 	v, err := r.run.enter(r.id, c)

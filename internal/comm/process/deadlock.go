@@ -211,7 +211,7 @@ func (p *Process) silent(now time.Time, waits func(process int) (since time.Time
 }
 
 // forgive leaves out of account the time for which this process itself was held up, or did not look: notes
-// may lie there that it had no time for, and on a crowded machine the others have none either.
+// may be there that it had no time for, and on a crowded machine the others have none either.
 func (p *Process) forgive(now time.Time) {
 	held := now.Sub(p.looked) - 2*tellAfter
 	p.looked = now

@@ -94,7 +94,7 @@ func (s *run) leave() error {
 	return err
 }
 
-// settleHelpers waits for the work that goes on in the background.
+// settleHelpers waits for the work that continues in the background.
 func (s *run) settleHelpers() {
 	done := make(chan struct{})
 	go func() {

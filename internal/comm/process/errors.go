@@ -57,7 +57,7 @@ func appendSides(b []byte, sides []comm.Side) []byte {
 	return b
 }
 
-// errorDepth is how deeply errors may lie in each other.
+// errorDepth is how deeply errors may be in each other.
 const errorDepth = 4
 
 // error reads what appendError wrote; ranks are below size.

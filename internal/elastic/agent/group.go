@@ -220,7 +220,7 @@ func (w *group) tell(place int, x worker.Word) {
 	_, _ = w.conns[place].Write(append(text, '\n')) // it is seen when it ends
 }
 
-// grant lets workers go on until a time.
+// grant lets workers continue until a time.
 func (w *group) grant(until int64) {
 	if w != nil {
 		w.tellAll(worker.Word{Until: until})

@@ -24,7 +24,7 @@ import (
 )
 
 // memory is the snapshots that this host keeps: those of its own workers (own/eEPOCH/pPROCESS/sN), copies of
-// those of another host (copies/HOST/…), and the checkpoints that workers go on from, made of them
+// those of another host (copies/HOST/…), and the checkpoints that workers continue from, made of them
 // (resume/eN).
 type memory struct {
 	a       *Agent
@@ -79,7 +79,7 @@ func newMemory(a *Agent) (*memory, error) {
 }
 
 // adopt keeps what an earlier start of this agent left of the same job, and removes all else; it writes how
-// this agent is reached for whoever asks on this host.
+// this agent is reached for anyone who asks on this host.
 func (m *memory) adopt() error {
 	path := filepath.Join(m.root, cardName)
 	if old, err := readCard(path); err != nil || old.Token != m.token {
@@ -237,7 +237,7 @@ func best(held []share) (from int, step int64) {
 	return from, step
 }
 
-// assemble makes the checkpoint that the workers of a plan go on from, and removes what no plan needs any
+// assemble makes the checkpoint that the workers of a plan continue from, and removes what no plan needs any
 // more. dir is empty where there is none.
 func (m *memory) assemble(ctx context.Context, p *epoch.Plan) (dir string, err error) {
 	if p.Step < 0 {

@@ -18,7 +18,8 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/epoch"
 )
 
-// handler answers the other agents, and whoever asks for the state of the job, if they know its secret.
+// handler answers the other agents, and the caller that asks for the state of the job, if they know its
+// secret.
 func (m *memory) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /inventory", m.serveInventory)

@@ -18,7 +18,7 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 )
 
-// Member is a host that takes part, as it tells of itself.
+// Member is a host that takes part, as it reports itself.
 type Member struct {
 	Host string
 	// ID is this start of the agent: one that is started again is another.
@@ -46,8 +46,8 @@ type Place struct {
 type Plan struct {
 	Epoch int
 	Hosts []Place
-	// Step is the step of the snapshot that workers go on from, which workers of epoch From wrote; -1 is none:
-	// they go on from the newest checkpoint on disk, or begin.
+	// Step is the step of the snapshot that workers continue from, which workers of epoch From wrote; -1 is
+	// none: they continue from the newest checkpoint on disk, or begin.
 	Step int64
 	From int
 	// Why is why the epoch began.
@@ -87,7 +87,7 @@ const (
 	Followed Why = "followed" // they were ended because others had
 )
 
-// Ended is what an agent tells when its workers of an epoch have ended.
+// Ended is what an agent reports when its workers of an epoch have ended.
 type Ended struct {
 	Host, ID string
 	Why      Why
@@ -109,7 +109,7 @@ type Done struct {
 	Text string
 }
 
-// Failure is one that the job has gone on after.
+// Failure is one that the job has continued after.
 type Failure struct {
 	Host, Text string
 	Step       int64
@@ -142,7 +142,7 @@ const (
 	failuresKey = "failures"
 )
 
-// MemberKey returns where a host tells of itself, LeaderKey where the one that leads does, and so on.
+// MemberKey returns where a host reports itself, LeaderKey where the one that leads does, and so on.
 func MemberKey(host string) string { return membersKey + host }
 
 // DrainKey returns where somebody asks a host to leave.
@@ -151,7 +151,7 @@ func DrainKey(host string) string { return drainKey + host }
 // LeaderKey returns who leads.
 func LeaderKey() string { return leaderKey }
 
-// EndedKey returns where a host tells how its workers ended.
+// EndedKey returns where a host reports how its workers ended.
 func EndedKey(epoch int, host string) string { return fmt.Sprintf("epoch/%d/ended/%s", epoch, host) }
 
 // CardsKey returns what the workers of a host have put before the n-th barrier of an epoch.

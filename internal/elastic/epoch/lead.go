@@ -15,11 +15,11 @@ import (
 type Config struct {
 	// Min and Max are how many hosts there may be.
 	Min, Max int
-	// Devices, where set, is what the processes have to share evenly.
+	// Devices, if set, is what the processes have to share evenly.
 	Devices int
 	// Version and Flags are what all agents have to have in common with the one that leads.
 	Version, Flags string
-	// Price, where set, is how many seconds a step should take on hosts, by the planner; 0 where it cannot say.
+	// Price, if set, is how many seconds a step should take on hosts, by the planner; 0 where it cannot say.
 	// It is not ready while the planner is at it.
 	Price func(hosts []Member) (seconds float64, ready bool)
 }
@@ -64,7 +64,7 @@ type Move struct {
 	Done *Done
 	// Waiting is whom the job waits for.
 	Waiting string
-	// Failures, where set, is the failures so far.
+	// Failures, if set, is the failures so far.
 	Failures []Failure
 }
 

@@ -93,7 +93,7 @@ func (w *world) register(h *modelHost) {
 	h.lease, h.renewed, h.local, h.ended = l, w.now, Local{Host: h.name, ID: h.id}, nil
 }
 
-// word is until when the agent lets its worker go on.
+// word is until when the agent lets its worker continue.
 func (h *modelHost) word() time.Time { return h.renewed.Add(modelTTL - modelMargin) }
 
 // look has an agent read the store; what it does with it comes later.

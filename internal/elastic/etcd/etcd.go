@@ -244,7 +244,7 @@ func (s *Store) Commit(ctx context.Context, conditions []store.Condition, change
 	return answer.Succeeded, err
 }
 
-// Watch tells of changes below a prefix. When the connection is lost it tells, too, and connects anew.
+// Watch reports changes below a prefix. When the connection is lost it tells, too, and connects anew.
 func (s *Store) Watch(ctx context.Context, prefix string) <-chan struct{} {
 	out := make(chan struct{}, 1)
 	go func() {
@@ -272,7 +272,7 @@ func tell(out chan<- struct{}) {
 	}
 }
 
-// watch follows the changes that one server tells of, until it ends.
+// watch follows the changes that one server reports, until it ends.
 func (s *Store) watch(ctx context.Context, base, prefix string, out chan<- struct{}) error {
 	ask, err := json.Marshal(map[string]any{"create_request": map[string]any{"key": []byte(prefix),
 		"range_end": rangeEnd(prefix), "progress_notify": true}})

@@ -103,7 +103,7 @@ func (m *Memory) Commit(_ context.Context, conditions []Condition, changes []Cha
 	return true, nil
 }
 
-// Watch tells of changes.
+// Watch reports changes.
 func (m *Memory) Watch(ctx context.Context, _ string) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,8 +24,8 @@ type Executor struct {
 	model, c   executor.Config
 	fused      *fused
 	stateFused bool
-	// split is which of the state's weights are split master weights, as the first step chose them: their upper
-	// halves lie behind the owned part of the state.
+	// split is which of the state's weights are split master weights, as the first step chose them: their
+	// upper halves are behind the owned part of the state.
 	split  []int
 	chosen bool
 	owned  int
@@ -272,7 +272,7 @@ func (r *Executor) Away() bool { return true }
 // Memory returns what the largest program of a step needs, as the backend tells.
 func (r *Executor) Memory() (compiled cpu.Memory, taken []int) { return r.memory, nil }
 
-// Close gives back what is on the backend.
+// Close releases what is on the backend.
 func (r *Executor) Close() error {
 	free(r.state)
 	r.state = nil

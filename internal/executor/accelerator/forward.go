@@ -38,7 +38,7 @@ func (f *forward) Plan(...ir.Type) (*executor.Plan, error) {
 	return nil, fmt.Errorf("forward pass: %s plans its own memory: run it", f.r.b.Name())
 }
 
-// Close gives back what the pass holds on the backend.
+// Close releases what the pass holds on the backend.
 func (f *forward) Close() (err error) {
 	for _, p := range f.passes {
 		for _, e := range p.exes {

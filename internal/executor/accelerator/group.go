@@ -34,7 +34,7 @@ type group struct {
 type layouts struct {
 	params  []mesh.Sharding
 	results []mesh.Spec
-	// inner is how values within the program have to lie, by ID.
+	// inner is how values within the program have to be laid out, by ID.
 	inner map[int]mesh.Spec
 }
 
@@ -98,8 +98,8 @@ func (s *group) state(i int) mesh.Spec {
 	return s.weights[w].Slot
 }
 
-// step returns the program of a training step and how what goes in and out lies. Weights come together for
-// use where they rest apart, gradients where the optimizer's memory of them lies.
+// step returns the program of a training step and how what goes in and out is laid out. Weights come together
+// for use where they rest apart, gradients where the optimizer's memory of them is.
 func (s *group) step(batch []ir.Type) (*ir.Func, layouts, error) {
 	c, b := s.c, ir.NewBuilder("train_step")
 	params, rest, in := c.StepParts(c.StepParams(b, batch))
@@ -116,7 +116,7 @@ func (s *group) step(batch []ir.Type) (*ir.Func, layouts, error) {
 	return p, s.stepLayouts(batch), err
 }
 
-// at returns x, which is to lie so.
+// at returns x, which is to be laid out so.
 func (s *group) at(x *op.Tensor, spec mesh.Spec) *op.Tensor {
 	return op.Constrain(x, s.mesh(), mesh.Closed(spec))
 }
@@ -130,7 +130,7 @@ func (s *group) stepLayouts(batch []ir.Type) layouts {
 	return l
 }
 
-// stateLayouts returns the part of it that is the state, and what a step tells of itself.
+// stateLayouts returns the part of it that is the state, and what a step reports itself.
 func (s *group) stateLayouts() layouts {
 	l := layouts{results: []mesh.Spec{mesh.Whole(0), mesh.Whole(0)}}
 	for i := range len(s.weights) * (1 + s.c.Optimizer.Slots()) {

@@ -109,14 +109,14 @@ func uncaptured(p *ir.Func, at layouts) (*ir.Func, layouts, error) {
 	return own, at, nil
 }
 
-// inputs is arrays that a run is given: those from lo up to hi are the batch, and lie as batches do; every
+// inputs is arrays that a run is given: those from lo up to hi are the batch, and are as batches do; every
 // device has the others whole.
 type inputs struct {
 	arrays []array.Array
 	lo, hi int
 }
 
-// spec is how an array of the inputs lies.
+// spec is how an array of the inputs is laid out.
 func (r *Executor) inputSpec(in inputs, k int) mesh.Spec {
 	a := in.arrays[k]
 	if r.group == nil || k < in.lo || k >= in.hi {

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Weights that products take in 16 bits lie in the state as halves: rounded, as products take them, and the
+// Weights that products take in 16 bits are in the state as halves: rounded, as products take them, and the
 // bits that are missing in that, which only the update reads. A step so need not round weights, nor does the
 // state hold 16 bits of them twice. This is for f32 weights and products in bf16, which has the upper half of
 // f32's bits.
@@ -105,7 +105,7 @@ func (r *Executor) splitWeights() error {
 	return nil
 }
 
-// fetch reads a tensor of the state of one device, from its halves where it lies so.
+// fetch reads a tensor of the state of one device, from its halves where it is laid out so.
 func (r *Executor) fetch(i int) (array.Array, error) {
 	a, err := r.state[0][i].Read()
 	k := slices.Index(r.split, i)

@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// devices returns how many devices the state lies on.
+// devices returns how many devices the state is laid out on.
 func (r *Executor) devices() int {
 	if r.group == nil {
 		return 1

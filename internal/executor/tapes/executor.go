@@ -21,7 +21,7 @@ type Executor struct {
 	runner *step.Runner
 	// cut is how the runner's batches become micro-batches.
 	cut *executor.Cutting
-	// started is the runner, for whoever asks from another goroutine what it does.
+	// started is the runner, for anyone who asks from another goroutine what it does.
 	started atomic.Pointer[step.Runner]
 	scale   optim.LossScale
 	// forward is the devices of forward passes, copies the parameters there until training begins.
@@ -186,7 +186,7 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, taken
 }
 
-// Away is true once training has begun, or is to go on from a checkpoint.
+// Away is true once training has begun, or is to continue from a checkpoint.
 func (e *Executor) Away() bool { return e.runner != nil || e.saved != nil }
 
 // Doing returns what the devices are at.

@@ -29,7 +29,7 @@ func (e *Executor) fill(r *step.Runner) error {
 }
 
 // Put replaces a tensor of the state: on the devices or, before their first step, of the checkpoint that they
-// go on from. A parameter in 16 bits is replaced together with its precise value.
+// continue from. A parameter in 16 bits is replaced together with its precise value.
 func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 	list := []step.Tensor{e.h.precise(t)}
 	if t.Slot < 0 && e.h.Masters() > 0 {
@@ -146,7 +146,7 @@ func (h *planner) savedName(x step.Tensor) string {
 	return executor.SlotName(h.c.Params[x.Weight].Name, x.Slot-h.Masters())
 }
 
-// Reader reads the state from the devices or, before their first step, from the checkpoint that they go on
+// Reader reads the state from the devices or, before their first step, from the checkpoint that they continue
 // from.
 func (e *Executor) Reader() (executor.Reader, error) {
 	return e.reader(func(x step.Tensor) (array.Array, error) { return e.runner.Read(x) }), nil

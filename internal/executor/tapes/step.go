@@ -85,8 +85,8 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, rows int) (*executor
 	return cut, h.lay(c, p, list, len(batch))
 }
 
-// lay reports how the programs of micro-batches lie: where stages begin, and how what they take is split.
-// batch is how many tensors a batch has.
+// lay reports how the programs of micro-batches are laid out: where stages begin, and how what they take is
+// split. batch is how many tensors a batch has.
 func (h *planner) lay(c *step.Config, placed *layout.Program, programs []*ir.Func, batch int) (err error) {
 	c.Meshes, c.Schedule, c.SequenceParallel = h.Meshes, placed.Schedule, h.SequenceParallel()
 	passes := h.c.Passes()

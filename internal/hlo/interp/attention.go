@@ -52,12 +52,12 @@ func (f *fused) sees(query, key int) bool {
 	return f.Mask != "CAUSAL" || key <= query && (f.Window == 0 || key > query-f.Window)
 }
 
-// place returns where an element of a tensor [batch seq heads dim] lies.
+// place returns where an element of a tensor [batch seq heads dim] is.
 func place(t tensor, b, s, h, d int) int {
 	return ((b*t.Shape[1]+s)*t.Shape[2]+h)*t.Shape[3] + d
 }
 
-// swapped returns where it lies with heads before seq.
+// swapped returns where it is with heads before seq.
 func swapped(t tensor, b, s, h, d int) int {
 	return ((b*t.Shape[1]+h)*t.Shape[2]+s)*t.Shape[3] + d
 }

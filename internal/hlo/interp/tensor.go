@@ -221,7 +221,7 @@ func each(shape []int, f func(n int, index []int)) {
 	}
 }
 
-// offset returns where an index lies; false where it lies outside.
+// offset returns where an index is; false where it is outside.
 func offset(shape, index []int) (int, bool) {
 	n := 0
 	for d, i := range index {

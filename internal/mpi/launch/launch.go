@@ -24,13 +24,13 @@ type Config struct {
 	// Stdout and Stderr are the processes'.
 	Stdout, Stderr io.Writer
 
-	// Size, where set, is the number of processes on all hosts: those of this one have the ranks from First on.
-	// Mapping says where they run, in PMI's words, and Fence brings what processes put before a barrier to the
-	// other hosts, and theirs here.
+	// Size, if set, is the number of processes on all hosts: those of this one have the ranks from First on.
+	// Mapping says where they run, in PMI's words, and Fence brings what processes put before a barrier to
+	// the other hosts, and theirs here.
 	First, Size int
 	Mapping     string
 	Fence       func(put map[string]string) (all map[string]string, err error)
-	// Extra, where set, is further variables of a process, and files, from descriptor 4 on.
+	// Extra, if set, is further variables of a process, and files, from descriptor 4 on.
 	Extra func(rank int) (env []string, files []*os.File)
 }
 

@@ -14,7 +14,7 @@ type server struct {
 	// n is how many of size processes it serves; mapping says where all of them run.
 	n, size int
 	mapping string
-	// fence, where set, brings what processes have put to those that others serve, and what these have put here,
+	// fence, if set, brings what processes have put to those that others serve, and what these have put here,
 	// when all of this server's have come to a barrier.
 	fence func(put map[string]string) (all map[string]string, err error)
 

@@ -11,11 +11,11 @@ import (
 // open is what a row leaves to anyone who ran it, and what has not been chosen yet: recomputation, chunks of
 // a pipeline rank, and the micro-batch. Who runs a system chooses what is fast there, so it is searched for.
 type open struct {
-	recompute, chunks, micro bool
-	leastChunks              int // two where the schedule is known to be interleaved
+	recompute, chunks, micro, sequence bool
+	leastChunks                        int // two where the schedule is known to be interleaved
 }
 
-func (o *open) any() bool { return o.recompute || o.chunks || o.micro }
+func (o *open) any() bool { return o.recompute || o.chunks || o.micro || o.sequence }
 
 // clearGain is how much faster a choice must be than a simpler one for somebody to make it.
 const clearGain = 0.01
@@ -55,6 +55,9 @@ func (c *runCase) chosen() {
 	if o.chunks {
 		c.assume("vpp %d", s.VPP)
 	}
+	if o.sequence && s.Sequence {
+		c.assume("sp")
+	}
 	if o.recompute {
 		c.assume("recompute %s", s.Recompute)
 	}
@@ -69,6 +72,10 @@ func (c *runCase) candidates() (list []strategy.Strategy) {
 			s.MicroBatch, s.VPP = micro, chunks
 			s.Layers = c.partition(&s)
 			list = append(list, s)
+			if c.open.sequence {
+				s.Sequence = true
+				list = append(list, s)
+			}
 		}
 	}
 	return list
@@ -141,14 +148,17 @@ func (c *runCase) readSchedule() {
 		s.Schedule, s.VPP = "zbv", 2
 	case has("zbh", "zb-h", "zb1p", "zero bubble", "zero-bubble"):
 		s.Schedule = "zbh1"
-	case has("gpipe", "fthenb"):
+	case has("gpipe", "fthenb", "afab", "all-forward"):
 		s.Schedule = "fthenb"
 	case r.VPP != nil:
 	case has("interleav"):
 		c.open.chunks, c.open.leastChunks = true, 2
 	default:
 		c.open.chunks = r.Schedule == "" && interleaves(c.row)
-		if !c.open.chunks {
+		switch {
+		case r.Schedule != "" && !has("1f1b", "pipedream", "flush"):
+			c.assume("schedule %q is 1f1b", r.Schedule)
+		case !c.open.chunks:
 			c.assume("vpp 1")
 		}
 	}

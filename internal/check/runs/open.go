@@ -64,6 +64,9 @@ func (c *runCase) usualMicro(perReplica int) float64 {
 		return float64(perReplica)
 	case given != nil:
 		return *given
+	case c.row.Strategy.Accum != nil && *c.row.Strategy.Accum >= 1:
+		micro = max(1, perReplica/int(*c.row.Strategy.Accum))
+		c.assume("micro-batch %d", micro)
 	case strings.Contains(f, "torchtitan"):
 		micro = max(1, perReplica/max(1, c.strategy.PP))
 		c.assume("micro-batch %d", micro)
@@ -85,6 +88,17 @@ func (c *runCase) roundBatch() bool {
 	return true
 }
 
+// summedBatch returns what steps that sum gradients over so many micro-batches take in.
+func (c *runCase) summedBatch() *float64 {
+	r := &c.row.Strategy
+	if r.Accum == nil || r.Micro == nil || *r.Accum < 1 {
+		return nil
+	}
+	n := *r.Accum * *r.Micro * float64(c.strategy.DP)
+	c.assume("batch %g", n)
+	return &n
+}
+
 // noted is a number that notes name as what the framework does by default.
 var noted = regexp.MustCompile(`default (\d+)`)
 
@@ -100,17 +114,21 @@ func (c *runCase) usualBatch() *float64 {
 	return &n
 }
 
+// sequenceYear is when Megatron had sequence parallelism.
+const sequenceYear = 2022
+
 // usualParallel fills in what a framework does where it is not told: modern ones shard the optimizer and, with
 // tensor parallelism, sequences; torchtitan's interleaved schedule has two chunks a rank.
 func (c *runCase) usualParallel() {
 	r, s := &c.row.Strategy, &c.strategy
 	modern := era(c.row) == "modern"
-	if r.SP == nil && s.TP > 1 && modern {
+	switch {
+	case r.SP != nil || s.TP == 1:
+	case modern:
 		s.Sequence = true
 		c.assume("sp")
-	}
-	if r.Zero == nil && modern {
-		s.Zero = 1
+	case era(c.row) == "classic" && c.row.year() >= sequenceYear:
+		c.open.sequence = true
 	}
 	if r.VPP == nil && s.PP > 1 && strings.Contains(strings.ToLower(c.row.Framework), "torchtitan") {
 		if strings.Contains(strings.ToLower(c.row.Notes+r.Schedule), "interleaved") {
@@ -120,6 +138,41 @@ func (c *runCase) usualParallel() {
 		return
 	}
 	c.readSchedule()
+}
+
+// usualZero returns the stage of ZeRO that a system's name stands for: PyTorch's sharding is the third, modern
+// frameworks shard the optimizer, and so did pipelines under DeepSpeed.
+func (c *runCase) usualZero() {
+	f := strings.ToLower(c.row.Framework)
+	stage, shard := zeroStage(f)
+	switch {
+	case containsAny(f, []string{"zero", "fsdp", "hsdp"}) && stage >= 0:
+		c.strategy.Zero = stage
+		if shard && c.strategy.Shard == 0 {
+			c.strategy.Shard = value(c.row.Cluster.PerNode)
+		}
+	case containsAny(f, []string{"torchtitan", "composer", "llm-foundry", "maxtext"}):
+		c.strategy.Zero = 3
+	case era(c.row) == "modern", strings.Contains(f, "deepspeed"):
+		c.strategy.Zero = 1
+	}
+}
+
+// readContext returns how sequences that are split exchange what attention needs.
+func (c *runCase) readContext() {
+	said := strings.ToLower(c.row.Strategy.Context)
+	if said == "" && c.strategy.CP > 1 {
+		said = strings.ToLower(c.row.Framework + " " + c.row.Notes)
+	}
+	for word, kind := range map[string]string{"ulysses": "ulysses", "a2a": "ulysses", "gather": "gather"} {
+		if strings.Contains(said, word) && (kind != "gather" || c.row.Strategy.Context != "") {
+			c.strategy.Context = kind
+			return
+		}
+	}
+	if said != "" && c.row.Strategy.Context != "" && !containsAny(said, []string{"ring", "p2p"}) {
+		c.assume("context parallelism %q is a ring", c.row.Strategy.Context)
+	}
 }
 
 // memoryDoubt is how far above a device's memory a prediction may be of a run that went well: about what
@@ -132,14 +185,19 @@ const memoryDoubt = 1.12
 func (c *runCase) rated() float64 {
 	m, w := &c.row.Measured, &c.workload
 	flops := w.Model.FlopsPerToken(w.Seq) * w.Tokens()
-	rate := 1e12 * number64(m.TFLOPS)
+	rate, kind := 1e12*number64(m.TFLOPS), strings.ToLower(m.Kind)
 	if rate <= 0 {
-		rate = number64(m.MFU) * c.peak()
-	} else if strings.HasPrefix(strings.ToLower(m.Kind), "hardware") {
+		rate, kind = number64(m.MFU)*c.peak(), "model"
+	}
+	if rate <= 0 {
+		rate, kind = number64(m.HFU)*c.peak(), "hardware"
+	}
+	switch {
+	case strings.HasPrefix(kind, "hardware"), strings.HasPrefix(kind, "hfu"):
 		if c.strategy.Recompute.Mode() == strategy.Full {
 			flops *= 4.0 / 3
 		}
-	} else if m.Kind != "" && !strings.HasPrefix(strings.ToLower(m.Kind), "model") {
+	case kind != "" && !strings.HasPrefix(kind, "model") && !strings.HasPrefix(kind, "mfu"):
 		return 0
 	}
 	if rate <= 0 {

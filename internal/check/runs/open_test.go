@@ -215,7 +215,7 @@ func TestRunsPrecision(t *testing.T) {
 		"fp8-linear (fsdp fp8 all-gather)": "fp8", "MXFP8": "mxfp8", "nvfp4": "nvfp4", "fp16": "fp16", "fp32": "fp32",
 		"bfloat16, fp32 master weights": "bf16", "mixed (bf16 compute, fp32 reduce)": "bf16", "float32": "fp32",
 		"BF16 (FP8 gradients communication)": "bf16", "": "bf16"} {
-		if got := runPrecision(label); got != want {
+		if got, _ := runPrecision(label); got != want {
 			t.Errorf("%q: got %s, want %s", label, got, want)
 		}
 	}

@@ -49,7 +49,7 @@ func (p *Process) Exchange(stream Stream, data []byte) ([][]byte, error) {
 	return g.parts, nil
 }
 
-// gathering is the exchange of a key, made by whoever comes first.
+// gathering returns the exchange of a key, made by the first to arrive.
 func (p *Process) gathering(key gatheringKey) *gathering {
 	g := p.gatherings[key]
 	if g == nil {
@@ -110,9 +110,8 @@ func (e *LeftError) Error() string { return fmt.Sprintf("process %d: %s", e.Proc
 // processes take longer to come.
 func (p *Process) leaveWithin() time.Duration { return p.patience * 5 / 8 }
 
-// OnFailure has the first process call f once, leaveWithin after another has left with an error: whatever it is
-// busy with, the others wait for it to tell why. The argument is the errors of those that have left, as
-// Leave returns them.
+// OnFailure makes the first process call f once, leaveWithin after another has left with an error, even while
+// it is busy: the others wait for it to tell why. The argument is the errors of all that have left, by process.
 func (p *Process) OnFailure(f func(errs []error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +119,7 @@ func (p *Process) OnFailure(f func(errs []error)) {
 	p.alarm()
 }
 
-// alarm has onFailure called in a while if a process has left with an error. p.mu is held.
+// alarm schedules onFailure if a process has left with an error. p.mu is held.
 func (p *Process) alarm() {
 	failed := func(why *LeftError) bool { return why != nil && why.Text != "" }
 	if f := p.onFailure; f != nil && p.rank == 0 && slices.ContainsFunc(p.left, failed) {
@@ -154,7 +153,7 @@ func (p *Process) Leave(err error) []error {
 	return errs
 }
 
-// leftWith is the errors that processes have left with so far.
+// leftWith returns the errors that processes have left with so far.
 func (p *Process) leftWith() []error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

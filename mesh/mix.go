@@ -95,8 +95,8 @@ func (p *Parsed) Undivided(m *Mesh, wants []Projection) Axes {
 	return p.unused(m, wants, rest)
 }
 
-// Homeless returns the axes that only split dims which must be whole.
-func (p *Parsed) Homeless(m *Mesh, wants []Projection) Axes {
+// Unplaceable returns the axes that only split dims which must be whole.
+func (p *Parsed) Unplaceable(m *Mesh, wants []Projection) Axes {
 	var whole Axes
 	for _, w := range wants {
 		for f, list := range w.Axes {

@@ -91,7 +91,7 @@ func (g Groups) Check(names []string) error {
 			}
 			if !(Group{Params: []string{pattern}}).namesAny(names) {
 				return fmt.Errorf("optimizer groups: group %d: pattern %q names no parameter: got %s", i, pattern,
-					few(names))
+					firstNames(names))
 			}
 		}
 	}
@@ -107,8 +107,8 @@ func (g Group) namesAny(names []string) bool {
 	return false
 }
 
-// few returns the first names of a list.
-func few(names []string) string {
+// firstNames returns the first names of a list.
+func firstNames(names []string) string {
 	if len(names) > 4 {
 		return fmt.Sprintf("%q and %d more", names[:4], len(names)-4)
 	}

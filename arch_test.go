@@ -116,7 +116,7 @@ func TestFloorsExist(t *testing.T) {
 	}
 }
 
-// floorOf is the floor of a package's directory; whatever lies below examples is an example.
+// floorOf returns the floor of a package's directory; whatever is below examples is an example.
 func floorOf(floor map[string]int, dir string) (int, bool) {
 	for d := dir; ; d = filepath.Dir(d) {
 		if f, ok := floor[d]; ok && (d == dir || d == "examples") {
@@ -225,7 +225,7 @@ func isOpName(e ast.Expr) bool {
 	return ok
 }
 
-// calls is what a method of that name is called on.
+// calls returns what a method of that name is called on.
 func calls(e ast.Expr, method string) (ast.Expr, bool) {
 	c, ok := e.(*ast.CallExpr)
 	if !ok {

@@ -75,7 +75,7 @@ func (m *decoder) quantizedAs(from *decoder) error {
 	return nil
 }
 
-// integersOf is the parameters that stand for a weight; without a scope they have only types.
+// integersOf returns the parameters that stand for a weight; without a scope they have only types.
 func integersOf(w *nn.Param, bits, group int, s op.Scope) (*nn.QuantizedWeight, error) {
 	rows, cols := w.Type.Shape[0], w.Type.Shape[1]
 	stem := strings.TrimSuffix(w.Name, "weight")
@@ -100,7 +100,7 @@ func integersOf(w *nn.Param, bits, group int, s op.Scope) (*nn.QuantizedWeight, 
 	return q, nil
 }
 
-// packedBytes is values as op.QuantizedLinear has them.
+// packedBytes returns values as op.QuantizedLinear has them.
 func packedBytes(values []byte, bits int) []byte {
 	if bits == 8 {
 		return values

@@ -40,7 +40,7 @@ const (
 	Everywhere
 )
 
-// SplitHeads is x [batch, seq, heads·dim] as [batch, seq, heads, dim].
+// SplitHeads returns x [batch, seq, heads·dim] as [batch, seq, heads, dim].
 func SplitHeads(x *op.Tensor, heads int) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -56,7 +56,7 @@ func (h Heads) zigzag(x *op.Tensor, c *KVCache) int {
 	return h.Sequence.Parts(x.Dim(1))
 }
 
-// turn is x [batch, seq, heads, dim] turned by the positions of its rows, which follow those in c.
+// turn returns x [batch, seq, heads, dim] turned by the positions of its rows, which follow those in c.
 func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	if h.RoPE == nil || x.Err() != nil {
 		return x
@@ -72,7 +72,8 @@ func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	return op.RoPE(x, rope)
 }
 
-// attend is attention of queries, keys and values, each [batch, seq, heads, dim], with heads joined again.
+// attend returns attention of queries, keys and values, each [batch, seq, heads, dim], with heads joined
+// again.
 func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	if q.Err() != nil {
 		return q
@@ -100,7 +101,7 @@ func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	return op.Reshape(y, y.Dim(0), y.Dim(1), y.Dim(2)*y.Dim(3))
 }
 
-// cache is the shapes of cached keys and values.
+// cache returns the shapes of cached keys and values.
 func (h Heads) cache(batch, limit, valueDim int) [2]array.Shape {
 	return [2]array.Shape{{batch, limit, h.Keys, h.Dim}, {batch, limit, h.Keys, valueDim}}
 }
@@ -129,7 +130,7 @@ func (a *Attention) Cache(batch, limit int) [2]array.Shape {
 	return a.Heads.cache(batch, limit, a.Heads.Dim)
 }
 
-// normed is x where there is no norm.
+// normed returns x where there is no norm.
 func normed(n *RMSNorm, x *op.Tensor) *op.Tensor {
 	if n == nil {
 		return x
@@ -137,7 +138,7 @@ func normed(n *RMSNorm, x *op.Tensor) *op.Tensor {
 	return n.Forward(x)
 }
 
-// Over is the same layer for sequences of this layout.
+// Over returns the same layer for sequences of this layout.
 func (a *Attention) Over(s Sequence) Attender {
 	b := *a
 	b.Heads.Sequence = s

@@ -14,10 +14,10 @@ type QuantizedWeight struct {
 // SetQuantized puts integers in the place of the weights, whose value is not used from then on.
 func (l *Linear) SetQuantized(q *QuantizedWeight) { l.quantized = q }
 
-// Quantized is the integers that stand for the weights; nil where they are floats.
+// Quantized returns the integers that stand for the weights; nil where they are floats.
 func (l *Linear) Quantized() *QuantizedWeight { return l.quantized }
 
-// product is x times the weights alone.
+// product returns x times the weights alone.
 func (l *Linear) product(x *op.Tensor) *op.Tensor {
 	q := l.quantized
 	if q == nil {

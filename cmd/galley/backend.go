@@ -24,7 +24,7 @@ type pluginFlags struct {
 	MockDevices int `help:"Have CUDA's plugin pretend that it has this many devices: programs for all of them compile, and run on the first, whose collectives bring nothing. Losses then mean nothing." placeholder:"N"`
 }
 
-// open is the accelerator, or nil for the host.
+// open returns the accelerator, or nil for the host.
 func (f backendFlags) open() (galley.Backend, error) {
 	if f.Backend == "cpu" {
 		if f.Plugin != "" || len(f.XLAFlag) > 0 || f.MockDevices > 0 || f.CompileCache != "" {

@@ -26,7 +26,7 @@ type benchDecodeCmd struct {
 	Runs      int      `help:"Timed steps." default:"16"`
 }
 
-// Help is what galley bench decode --help adds.
+// Help returns what galley bench decode --help adds.
 func (benchDecodeCmd) Help() string {
 	return `Times a Llama with random weights, of TinyLlama's shape unless flags say otherwise. A step reads every weight once; reads of memory are timed in
 turns with the steps, and the share is how much of their speed a step reaches.

@@ -36,7 +36,7 @@ type generateCmd struct {
 	TP                int      `name:"tp" help:"Devices of this process over which heads and matrices are split; they share the threads." default:"1"`
 }
 
-// Help is what galley generate --help adds.
+// Help returns what galley generate --help adds.
 func (generateCmd) Help() string {
 	return `Examples:
   galley generate out --prompt "Call me" --tokens 100
@@ -176,7 +176,7 @@ func speak(model models.Model, t textTokenizer, q question, c engine.Config) err
 	return nil
 }
 
-// speakByOps is speak by the model's own ops.
+// speakByOps is like speak by the model's own ops.
 func speakByOps(model models.Model, t textTokenizer, q question) error {
 	fmt.Print(q.prompt)
 	began, n := time.Now(), 0

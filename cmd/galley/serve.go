@@ -50,7 +50,7 @@ type serveCmd struct {
 	TP           int               `name:"tp" help:"Devices of this process over which heads, their pages and matrices are split; they share the threads." default:"1"`
 }
 
-// Help is what galley serve --help adds.
+// Help returns what galley serve --help adds.
 func (serveCmd) Help() string {
 	return `Examples:
   galley serve out                                        http://127.0.0.1:8000, a chat page and OpenAI's API
@@ -152,7 +152,7 @@ func (c *serveCmd) drain(s *serve.Server, web *http.Server, came <-chan os.Signa
 	return web.Shutdown(ctx)
 }
 
-// reload reads all models again; one that cannot be read goes on as it is.
+// reload reads all models again; one that cannot be read continues as it is.
 func (c *serveCmd) reload(s *serve.Server) {
 	models, err := c.models()
 	for _, m := range models {
@@ -224,7 +224,7 @@ func (c *serveCmd) keys() ([]string, error) {
 	return keys, nil
 }
 
-// nameOf is what a model is called.
+// nameOf returns what a model is called.
 func (c *serveCmd) nameOf(i int) string {
 	if len(c.Name) > 0 {
 		return c.Name[i]

@@ -115,7 +115,7 @@ func (c *serveCmd) conversation(m *serve.Model, dir string) (g serve.GenerationC
 	return g, err
 }
 
-// shown is how tokens become text that clients see: without special tokens.
+// shown returns how tokens become text that clients see: without special tokens.
 func shown(t textTokenizer) func([]int32) string {
 	if full, ok := t.Tokenizer.(*tokenizer.Tokenizer); ok {
 		return full.DecodeText

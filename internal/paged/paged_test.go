@@ -108,7 +108,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// size is the width and depth in the words of a family.
+// size returns the width and depth in the words of a family.
 func size(family string) string {
 	if family == "gptj" {
 		return `"n_embd": 16, "n_layer": 2`
@@ -188,7 +188,7 @@ func tokens(r *rand.Rand, n, vocab int) []int32 {
 	return ids
 }
 
-// alone is the logits of all tokens of a sequence, computed at once.
+// alone returns the logits of all tokens of a sequence, computed at once.
 func alone(p *paged.Model, ids []int32) []float32 {
 	pages := (len(ids) + paged.PageTokens - 1) / paged.PageTokens
 	table := make([]int32, pages)

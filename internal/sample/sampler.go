@@ -94,7 +94,7 @@ type buffer struct {
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// argmax is the first of the largest, -1 where there is none that is a number.
+// argmax returns the first of the largest, -1 where there is none that is a number.
 func argmax(x []float32) int {
 	best := -1
 	for i, v := range x {

@@ -16,7 +16,7 @@ type adapter struct {
 }
 
 // LoadAdapter reads a PEFT directory; requests may name it from then on. One of that name is replaced: what
-// runs with it goes on with it.
+// runs with it continues with it.
 func (e *Engine) LoadAdapter(name, dir string) error {
 	if name == "" {
 		return fmt.Errorf("engine: adapter %s: want a name", dir)
@@ -36,7 +36,7 @@ func (e *Engine) LoadAdapter(name, dir string) error {
 	return nil
 }
 
-// UnloadAdapter forgets an adapter; what runs with it goes on with it.
+// UnloadAdapter forgets an adapter; what runs with it continues with it.
 func (e *Engine) UnloadAdapter(name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,7 +47,7 @@ func (e *Engine) UnloadAdapter(name string) error {
 	return nil
 }
 
-// Adapters is the directories of all by their names.
+// Adapters returns the directories of all by their names.
 func (e *Engine) Adapters() map[string]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,7 +58,7 @@ func (e *Engine) Adapters() map[string]string {
 	return dirs
 }
 
-// adapterOf is a request's adapter; nil is none.
+// adapterOf returns a request's adapter; nil is none.
 func (e *Engine) adapterOf(name string) (*adapter, error) {
 	if name == "" {
 		return nil, nil
@@ -77,7 +77,7 @@ func (s *sequence) salt() string {
 	return fmt.Sprintf("adapter %d\x00%s", s.adapter.number, s.Salt)
 }
 
-// packed is the adapter as the model takes it.
+// packed returns the adapter as the model takes it.
 func (a *adapter) packed() *paged.Adapter {
 	if a == nil {
 		return nil

@@ -43,7 +43,7 @@ type Config struct {
 	Running int
 	// Waiting is how many more may wait; 0 is no limit.
 	Waiting int
-	// Budget is how many tokens a step takes at most; 0 means 256.
+	// Budget is how many tokens per step takes at most; 0 means 256.
 	Budget int
 	// Speculate is how many tokens are guessed at most and computed together with the next one; 0 is none.
 	// Guesses come from the sequence itself, so texts that repeat themselves gain, and no answer changes.
@@ -51,7 +51,7 @@ type Config struct {
 	// Draft guesses in place of the sequence itself; nil is none. Speculate 0 then means 4. Guessing pauses
 	// where it takes longer than it saves.
 	Draft *Draft
-	// Observe, where it is not nil, is told of every step. It must return at once.
+	// Observe, where it is not nil, is notified of every step. It must return at once.
 	Observe func(StepStats)
 }
 
@@ -145,7 +145,7 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// pagesFor is how many pages the memory holds, and no more than can be used.
+// pagesFor returns how many pages the memory holds, and no more than can be used.
 func (c *Config) pagesFor(m *paged.Model, draft int) int {
 	memory := c.Memory
 	if memory == 0 {
@@ -158,7 +158,7 @@ func (c *Config) pagesFor(m *paged.Model, draft int) int {
 	return n
 }
 
-// lesser is the smaller of two limits, of which 0 is none.
+// lesser returns the smaller of two limits, of which 0 is none.
 func lesser(a, b int) int {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -166,16 +166,16 @@ func lesser(a, b int) int {
 	return a
 }
 
-// Model is the model's shape.
+// Model returns the model's shape.
 func (e *Engine) Model() models.Config { return e.model.Config() }
 
-// Limit is the longest sequence, prompt included.
+// Limit returns the longest sequence, prompt included.
 func (e *Engine) Limit() int {
 	limit := lesser(lesser(e.config.Context, e.config.Longest), e.model.Limit())
 	return lesser(limit, e.config.Pages*pageTokens)
 }
 
-// Bytes is the memory of the packed weights, and of the pages.
+// Bytes returns the memory of the packed weights, and of the pages.
 func (e *Engine) Bytes() (weights, pages int) {
 	return e.model.Bytes(), e.config.Pages * e.model.PageBytes()
 }

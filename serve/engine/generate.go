@@ -55,7 +55,7 @@ func (r *request) end(err error) {
 	r.tell()
 }
 
-// take is what came since the last time.
+// take returns what came since the last time.
 func (r *request) take() (events []Token, over bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +92,7 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Token, error
 	}
 }
 
-// Embed is the stream after the last token of a request's prompt, after the model's last norm.
+// Embed returns the stream after the last token of a request's prompt, after the model's last norm.
 func (e *Engine) Embed(ctx context.Context, r Request) ([]float32, error) {
 	r.Tokens = 1
 	q, err := e.submit(ctx, r, true)

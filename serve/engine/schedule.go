@@ -18,7 +18,7 @@ type item struct {
 	next    int
 }
 
-// rows is how many rows of logits are the item's: none where tokens are left after it.
+// rows returns how many rows of logits are the item's: none where tokens are left after it.
 func (it *item) rows() int {
 	if it.left() != it.count {
 		return 0
@@ -121,7 +121,7 @@ func (e *Engine) admit(room int) {
 	}
 }
 
-// spare is how many pages are left to those that run, so that a newcomer is not sent away at once.
+// spare returns how many pages are left to those that run, so that a newcomer is not sent away at once.
 func (e *Engine) spare() int { return (len(e.running) + 3) / 4 }
 
 // sweep ends what nobody waits for.
@@ -174,7 +174,7 @@ func (e *Engine) speculate() {
 	}
 }
 
-// batchTokens is how many tokens the step has so far.
+// batchTokens returns how many tokens the step has so far.
 func (e *Engine) batchTokens() int {
 	n := 0
 	for i := range e.batch {
@@ -183,7 +183,7 @@ func (e *Engine) batchTokens() int {
 	return n
 }
 
-// gather is the batch as the model takes it.
+// gather returns the batch as the model takes it.
 func (e *Engine) gather() []paged.Sequence {
 	slices.SortStableFunc(e.batch, together)
 	e.seqs = e.seqs[:0]

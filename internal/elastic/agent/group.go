@@ -129,7 +129,7 @@ func (a *Agent) startWorkers(ctx context.Context, p *epoch.Plan) error {
 	return nil
 }
 
-// processHosts is the host of every process.
+// processHosts returns the host of every process.
 func processHosts(p *epoch.Plan) (list []string) {
 	for _, h := range p.Hosts {
 		for range h.Processes {
@@ -139,7 +139,7 @@ func processHosts(p *epoch.Plan) (list []string) {
 	return list
 }
 
-// mapping says where processes run, in PMI's words: which of them share a machine.
+// mapping returns where processes run, in PMI's words: which of them share a machine.
 func mapping(p *epoch.Plan) string {
 	node := map[string]int{}
 	var b strings.Builder
@@ -202,7 +202,7 @@ func (w *group) wait() {
 	}
 }
 
-// happens is what workers tell; a nil channel of none.
+// happens returns what workers tell; a nil channel of none.
 func (w *group) happens() <-chan happening {
 	if w == nil {
 		return nil
@@ -226,7 +226,7 @@ func (w *group) tell(place int, x worker.Word) {
 	_, _ = w.conns[place].Write(append(text, '\n')) // it is seen when it ends
 }
 
-// grant lets workers go on until a time.
+// grant lets workers continue until a time.
 func (w *group) grant(until int64) {
 	if w != nil {
 		w.tellAll(worker.Word{Until: until})
@@ -248,8 +248,8 @@ func (w *group) signal(s syscall.Signal) {
 	}
 }
 
-// typicalStep is how long a step takes: the mean of the middle half. A median would not do: a step without a
-// snapshot is told of together with the next.
+// typicalStep returns how long a step takes: the mean of the middle half. A median would not do: a step
+// without a snapshot is told of together with the next.
 func (w *group) typicalStep() time.Duration {
 	if w == nil || len(w.seconds) == 0 {
 		return 0
@@ -379,7 +379,7 @@ func (a *Agent) over(why string) {
 	}
 }
 
-// outcome is how the workers ended.
+// outcome returns how the workers ended.
 func (w *group) outcome(why string) epoch.Ended {
 	e := epoch.Ended{Why: epoch.Finished, Step: w.step}
 	text, lost := w.reason()
@@ -396,7 +396,7 @@ func (w *group) outcome(why string) epoch.Ended {
 	return e
 }
 
-// reason is why workers of this host have failed; lost is that they miss one of another host.
+// reason returns why workers of this host have failed; lost is that they miss one of another host.
 func (w *group) reason() (text string, lost bool) {
 	for _, x := range w.ends {
 		if x.Killed {

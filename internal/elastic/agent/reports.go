@@ -111,7 +111,7 @@ func (a *Agent) copyOn(w *group, place int, r worker.Report) {
 	}
 }
 
-// keeper is the host that keeps copies of this one's snapshots: the next of the plan, or one that waits.
+// keeper returns the host that keeps copies of this one's snapshots: the next of the plan, or one that waits.
 func (a *Agent) keeper(p *epoch.Plan) *epoch.Place {
 	if len(p.Hosts) == 1 {
 		return a.buddy.Load()
@@ -158,7 +158,7 @@ func (a *Agent) fence(ctx context.Context, p *epoch.Plan) func(map[string]string
 	}
 }
 
-// join is all that was put.
+// join returns all that was put.
 func join(entries []store.Entry) (map[string]string, error) {
 	all := map[string]string{}
 	for _, e := range entries {
@@ -171,7 +171,7 @@ func join(entries []store.Entry) (map[string]string, error) {
 	return all, nil
 }
 
-// stacksDir is where the stacks of stuck workers are kept: they outlive the agent.
+// stacksDir returns where the stacks of stuck workers are kept: they outlive the agent.
 func (a *Agent) stacksDir() string {
 	return filepath.Join(os.TempDir(), "galley-stacks-"+a.Job+"-"+a.Host)
 }
@@ -179,7 +179,7 @@ func (a *Agent) stacksDir() string {
 // stacksFor is how long workers have to write their stacks; those that are stopped never do.
 const stacksFor = 3 * time.Second
 
-// awaitFile is what a file holds as soon as it is there; nothing if it is not there in time.
+// awaitFile returns what a file holds as soon as it is there; nothing if it is not there in time.
 func awaitFile(path string, until time.Time) []byte {
 	for {
 		if text, err := os.ReadFile(path); err == nil && len(text) > 0 || time.Now().After(until) {

@@ -18,8 +18,8 @@ const Embedded = "embedded="
 // Command is that of galley which is the server.
 const Command = "etcd-server"
 
-// Servers is the URLs of what --etcd names. own is the name under which this host serves; empty where it does
-// not.
+// Servers returns the URLs of what --etcd names. own is the name under which this host serves; empty where it
+// does not.
 func Servers(text, host string) (urls []string, own string, err error) {
 	list, embedded := strings.CutPrefix(text, Embedded)
 	if !embedded {

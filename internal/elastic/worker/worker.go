@@ -48,7 +48,7 @@ type Worker struct {
 	guarded, lastGuarded bool
 }
 
-// Join is this process's part in the elastic job whose agent started it; nil where none has.
+// Join returns this process's part in the elastic job whose agent started it; nil where none has.
 func Join(rank int) *Worker {
 	env, fd, ok := readEnv()
 	if !ok {
@@ -205,7 +205,7 @@ func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agr
 	return err
 }
 
-// unsafe is 1 while the newest snapshot of this process is not on another host, if it has to be.
+// unsafe returns 1 while the newest snapshot of this process is not on another host, if it has to be.
 func (w *Worker) unsafe() int {
 	if w.last >= 0 && w.sole && w.copied.Load() < w.last {
 		return 1
@@ -213,7 +213,7 @@ func (w *Worker) unsafe() int {
 	return 0
 }
 
-// spared is 1 where a host waits that may hold copies.
+// spared returns 1 where a host waits that may hold copies.
 func (w *Worker) spared() int {
 	if w.spare.Load() {
 		return 1
@@ -253,7 +253,7 @@ func (w *Worker) open(s checkpoint.State, at func() checkpoint.Places) (err erro
 	return err
 }
 
-// Fits is an error if a share of the state, which this host holds at least, has too little memory: it is told
+// Fits returns an error if a share of the state, which this host holds at least, has too little memory: it is told
 // before the first step. All that the host holds is known after it.
 func (w *Worker) Fits(share int64) error {
 	if w == nil {
@@ -262,7 +262,7 @@ func (w *Worker) Fits(share int64) error {
 	return w.hasRoom(Slots * share)
 }
 
-// hasRoom is an error where there is too little memory.
+// hasRoom returns an error where there is too little memory.
 func (w *Worker) hasRoom(need int64) error {
 	if need <= w.Room {
 		return nil
@@ -296,7 +296,7 @@ func (w *Worker) HandOn() {
 	os.Exit(HandedOn)
 }
 
-// Taken is the snapshots so far.
+// Taken returns the snapshots so far.
 func (w *Worker) Taken() Taken {
 	if w == nil {
 		return Taken{}

@@ -53,7 +53,7 @@ func Run(c Config, alive io.Reader) error {
 	}
 }
 
-// embed is the server's settings in etcd's words.
+// embed returns the server's settings in etcd's words.
 func (x Config) embed() (*embed.Config, error) {
 	name, hosts, dir := x.Name, x.Hosts, x.Dir
 	c := embed.NewConfig()
@@ -89,7 +89,7 @@ func (x Config) embed() (*embed.Config, error) {
 	return c, nil
 }
 
-// urls is where a host serves its clients, and the other servers.
+// urls returns where a host serves its clients, and the other servers.
 func urls(host string) (client, peer url.URL, err error) {
 	name, port, e := net.SplitHostPort(host)
 	if e != nil {
@@ -105,7 +105,7 @@ func urls(host string) (client, peer url.URL, err error) {
 	return at(n), at(n + 1), nil
 }
 
-// everywhere is an address on all of the host's interfaces.
+// everywhere returns an address on all of the host's interfaces.
 func everywhere(u url.URL) url.URL {
 	_, port, _ := net.SplitHostPort(u.Host)
 	u.Host = net.JoinHostPort("0.0.0.0", port)

@@ -25,9 +25,9 @@ op/optest backend/backendtest internal/elastic/worker internal/runtime internal/
 internal/step internal/elastic/agent
 nn optim data data/parquet
 models internal/layout fit
-internal/executor internal/forecast internal/paged internal/state dtensor eager parallel
-internal/executor/local internal/executor/branches internal/executor/tapes internal/executor/accelerator internal/auto internal/evaluation internal/runfacts distribute job serve/engine dynamic
-model internal/executor/choose
+internal/executor internal/forecast internal/paged internal/paged/pagedtest internal/state dtensor eager parallel
+internal/executor/local internal/executor/branches internal/executor/tapes internal/executor/accelerator internal/auto internal/evaluation internal/runfacts distribute job internal/decode dynamic
+model internal/executor/choose serve/engine
 . serve internal/dryrun job/jobtest
 internal/check/report
 internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench internal/probe

@@ -64,7 +64,9 @@ func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	offset, start := c.position()
 	rope := h.RoPE(offset + x.Dim(1))
 	rope.Offset, rope.Start = offset, start
-	if p := h.Sequence.Packed; p != nil && c == nil {
+	if c != nil && c.Pages != nil {
+		rope.Positions = c.Pages.Positions
+	} else if p := h.Sequence.Packed; p != nil && c == nil {
 		rope.Positions = p.Positions
 	} else if parts := h.zigzag(x, c); parts > 0 {
 		rope.Positions = op.ZigzagPositions(x.Scope(), parts, x.Dim(1))
@@ -77,6 +79,9 @@ func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	if q.Err() != nil {
 		return q
+	}
+	if c != nil && c.Pages != nil {
+		return h.attendPages(q, k, v, c)
 	}
 	config := op.AttentionConfig{
 		Causal: h.Mask == Causal, Scale: h.Scale, Cap: h.Cap, Window: h.Window,

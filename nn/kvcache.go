@@ -10,6 +10,9 @@ type KVCache struct {
 	// Start, if set, is how many tokens came before, as an integer scalar, and K and V have room for all that
 	// will come: new ones are written into them from Start on. Every call then is the same program.
 	Start *op.Tensor
+	// Pages, where set, says that K and V are pools of pages, [slots, heads, dim], that new ones are written
+	// into.
+	Pages *Pages
 	seen  int
 }
 

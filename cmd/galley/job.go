@@ -30,12 +30,17 @@ func inJob(ctx *kong.Context) error {
 		return ctx.Run()
 	}
 	var err error
-	if job, err = processes.Join(); err != nil || job == nil {
-		if err != nil {
-			return fmt.Errorf("%w: %w", errJoin, err)
-		}
-		return ctx.Run()
+	if job, err = processes.Join(); err != nil {
+		return fmt.Errorf("%w: %w", errJoin, err)
 	}
+	err = meetElastic()
+	switch {
+	case job == nil:
+		return ctx.Run()
+	case err != nil:
+		return end(job, err)
+	}
+	job.OnFailure(tell)
 	return end(job, runTogether(ctx, name, launched))
 }
 

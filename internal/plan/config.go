@@ -194,9 +194,9 @@ func (c *hfConfig) encoder(m *Model) {
 	m.Encoder, m.Gated, m.LayerNorm, m.Bias = true, false, true, true
 	m.FFN = first(m.FFN, 4*m.Hidden)
 	if c.Type == "bert" {
-		m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)+first(c.TokenTypes, 2)
-		// behind the embedding a norm, and before the logits a layer and a bias
-		m.Transform, m.ExtraEnds = true, 2*m.Hidden+m.Vocab
+		m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)
+		// kinds of tokens and a norm behind the embedding, and before the logits a layer and a bias
+		m.Transform, m.ExtraEnds = true, (first(c.TokenTypes, 2)+2)*m.Hidden+m.Vocab
 		return
 	}
 	m.Positions, m.Vocab = 1, max(2, len(c.Labels))

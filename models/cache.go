@@ -13,6 +13,8 @@ type Cache struct {
 	// limit is how many tokens it may hold, length how many it does; where start is set, that says how many.
 	limit, length int
 	start         *op.Tensor
+	// pages, where set, says where layers have their keys and values.
+	pages *nn.Pages
 }
 
 // NewCache returns an empty cache for up to limit tokens, for eager tensors: it grows with what is decoded.

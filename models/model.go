@@ -213,6 +213,9 @@ func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
 		return x
 	}
 	seq, table := x.Dim(1), m.stem.positions.Weight.Value
+	if p := c.inPages(); p != nil {
+		return op.Add(x, op.Embedding(p.Positions, table))
+	}
 	if c != nil && c.start != nil {
 		return op.Add(x, op.DynamicSlice(table, c.start, []int{0}, []int{seq}))
 	}

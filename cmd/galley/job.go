@@ -30,12 +30,17 @@ func inJob(ctx *kong.Context) error {
 		return ctx.Run()
 	}
 	var err error
-	if job, err = processes.Join(); err != nil || job == nil {
-		if err != nil {
-			return fmt.Errorf("%w: %w", errJoin, err)
-		}
-		return ctx.Run()
+	if job, err = processes.Join(); err != nil {
+		return fmt.Errorf("%w: %w", errJoin, err)
 	}
+	err = meetElastic()
+	switch {
+	case job == nil:
+		return ctx.Run()
+	case err != nil:
+		return end(job, err)
+	}
+	job.OnFailure(tell)
 	return end(job, runTogether(ctx, name, launched))
 }
 
@@ -53,9 +58,9 @@ type toldError struct{ error }
 // Unwrap returns the error itself.
 func (e *toldError) Unwrap() error { return e.error }
 
-// toldTogether returns a mistake on the command line, which one process of a job may have made alone: it
+// reportInJob returns a mistake on the command line, which one process of a job may have made alone: it
 // joins to say so, or else the others would wait for it forever.
-func toldTogether(err error) error {
+func reportInJob(err error) error {
 	if _, ok := mpi.Launched(); !ok || elastic != nil {
 		return err
 	}

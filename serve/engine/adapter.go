@@ -21,11 +21,14 @@ func (e *Engine) LoadAdapter(name, dir string) error {
 	if name == "" {
 		return fmt.Errorf("engine: adapter %s: want a name", dir)
 	}
+	if e.host == nil {
+		return fmt.Errorf("engine: adapter %s: models on a backend have none yet: want its weights merged", dir)
+	}
 	layers, err := models.ReadAdapter(dir, e.shape)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	packed, err := e.model.Adapter(layers)
+	packed, err := e.host.model.Adapter(layers)
 	if err != nil {
 		return fmt.Errorf("engine: %s: %w", dir, err)
 	}

@@ -186,6 +186,11 @@ const (
 	awakeFor = time.Millisecond
 )
 
+// napAfter returns how long whoever has waited for a while sleeps before it asks again: at most a hundredth of
+// that while. Who waits for a process that computes, or that a crowded machine does not let run, then takes
+// little of the cores that it needs.
+func napAfter(idle time.Duration) time.Duration { return min(max(shortNap, idle/100), longNap) }
+
 // Drive does the engine's work until the channel is closed; if another goroutine does it already, it takes
 // its place when that one has what it waits for.
 func (e *Engine) Drive(until <-chan struct{}) {
@@ -221,7 +226,7 @@ func (e *Engine) Drive(until <-chan struct{}) {
 			runtime.Gosched()
 			yield()
 		default:
-			nap(shortNap)
+			nap(napAfter(now.Sub(idle)))
 		}
 	}
 }

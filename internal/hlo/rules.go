@@ -36,7 +36,7 @@ func init() {
 	for _, name := range []string{"add", "maximum", "minimum", "multiply"} {
 		rules[name] = elementRule(2, elems...)
 	}
-	for _, name := range []string{"subtract", "divide", "remainder", "power"} {
+	for _, name := range []string{"atan2", "subtract", "divide", "remainder", "power"} {
 		rules[name] = elementRule(2, elems[:len(elems)-1]...)
 	}
 	for _, name := range []string{"and", "or", "xor"} {

@@ -9,24 +9,25 @@ import (
 
 // Backend is a device that runs local programs. Its methods may be called from several goroutines.
 type Backend interface {
-	// Name says what computes, in a few words.
+	// Name returns what computes, in a few words.
 	Name() string
 	// Compile makes a program ready to run. A program that the device cannot run is an error that names the op.
 	Compile(f *ir.Func, o Options) (Executable, error)
 	// Put copies an array to the device.
 	Put(a array.Array) (Buffer, error)
-	// Close gives everything back; buffers and executables of the backend are of no use afterwards.
+	// Close releases everything; buffers and executables of the backend are of no use afterwards.
 	Close() error
 }
 
 // Group is what a backend offers besides that has several devices which can run one program together.
 type Group interface {
-	// Devices is all of them, each a backend of its own, the group's own first. They are closed with the group.
+	// Devices returns all of them, each a backend of its own, the group's own first. They are closed with the
+	// group.
 	Devices() []Backend
-	// CompileSPMD makes one program of those of the devices 0, 1 and so on, which exchange what its collectives
-	// say; programs that cannot be one are an error that says in what they differ. Run takes the arguments of
-	// device 0, then those of device 1 and so on, each where it lies, and returns results alike. Options speak
-	// of one device's parameters.
+	// CompileSPMD makes one program of those of the devices 0, 1 and so on, which exchange what its
+	// collectives say; programs that cannot be one are an error that says in what they differ. Run takes the
+	// arguments of device 0, then those of device 1 and so on, each where it is, and returns results alike.
+	// Options speak of one device's parameters.
 	CompileSPMD(fs []*ir.Func, o Options) (Executable, error)
 }
 
@@ -36,7 +37,7 @@ type Executable interface {
 	// they are there; what goes wrong later is told by Buffer.Read. Donated args are given up, whether or not it
 	// succeeds.
 	Run(args []Buffer) ([]Buffer, error)
-	// Memory is what a run needs.
+	// Memory returns what a run needs.
 	Memory() Memory
 	// Close gives the program's memory back.
 	Close() error
@@ -44,11 +45,11 @@ type Executable interface {
 
 // Buffer is an array on a device.
 type Buffer interface {
-	// Type is the array's dtype and shape.
+	// Type returns the array's dtype and shape.
 	Type() ir.Type
 	// Read waits until the array is there and copies it to the host.
 	Read() (array.Array, error)
-	// Free gives its memory back; what was donated needs none.
+	// Free releases its memory; what was donated needs none.
 	Free()
 }
 
@@ -56,7 +57,7 @@ type Buffer interface {
 type Options struct {
 	// Donate lists parameters whose arrays a run may overwrite with results: the caller gives them up.
 	Donate []int
-	// Observe, where set, is told how long each node took, by backends that run node by node.
+	// Observe, if set, receives how long each node took, by backends that run node by node.
 	Observe func(n *ir.Node, took time.Duration)
 	// NoFuse runs every op by itself: none are joined to loops.
 	NoFuse bool
@@ -71,5 +72,5 @@ type Memory struct {
 	Params, Results int
 }
 
-// Peak is the sum of all parts.
+// Peak returns the sum of all parts.
 func (m Memory) Peak() int { return m.Arena + m.Params + m.Results }

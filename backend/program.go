@@ -17,8 +17,8 @@ type (
 	Type = ir.Type
 )
 
-// StableHLO is the programs of devices 0, 1 and so on as one module that all of them run as replicas, which
-// compilers such as XLA take. Parameters that are donated are marked with the result whose memory they
+// StableHLO returns the programs of devices 0, 1 and so on as one module that all of them run as replicas,
+// which compilers such as XLA take. Parameters that are donated are marked with the result whose memory they
 // become.
 func StableHLO(o Options, fs ...*Program) (string, error) {
 	return lower.SPMD(fs, lower.ModuleConfig{Config: hlo.Config{Replicas: len(fs)},

@@ -33,10 +33,10 @@ type Device struct {
 	Collectives, Messages int
 }
 
-// Memory is all bytes of a device at once: what training then takes, to the byte.
+// Memory returns all bytes of a device at once: what training then takes, to the byte.
 func (d Device) Memory() int { return d.Weights + d.Slots + d.Sums + d.Step }
 
-// Memory is that of the device that needs most.
+// Memory returns the memory of the device that needs most.
 func (c *Cost) Memory() int {
 	most := 0
 	for _, d := range c.Devices {
@@ -53,7 +53,7 @@ func (c *Cost) Flops() (sum float64) {
 	return sum
 }
 
-// Sent is the bytes that pass between devices.
+// Sent returns the bytes that pass between devices.
 func (c *Cost) Sent() (sum float64) {
 	for _, d := range c.Devices {
 		sum += d.Sent

@@ -40,8 +40,8 @@ type Config struct {
 	Annotations []mesh.Annotation
 	// Params and Results ask by number. Params come before Annotations.
 	Params, Results map[int]mesh.Sharding
-	// Next is, for each result that becomes a parameter of the next run, that parameter's number: it is returned
-	// as the parameter lies. StepNext is that of a training step.
+	// Next is, for each result that becomes a parameter of the next run, that parameter's number: it is
+	// returned as the parameter is laid out. StepNext is that of a training step.
 	Next map[int]int
 	// Choice is what decides about the rest.
 	Choice Choice
@@ -49,8 +49,8 @@ type Config struct {
 	Prices Prices
 }
 
-// StepNext is which parameter each result of a program of TraceStep becomes: the loss and the norm none, the
-// others each that which it is the next value of.
+// StepNext returns which parameter each result of a program of TraceStep becomes: the loss and the norm none,
+// the others each that which it is the next value of.
 func StepNext(p *ir.Func) map[int]int {
 	next := map[int]int{}
 	for i := 2; i < len(p.Results()); i++ {
@@ -152,7 +152,7 @@ func (d *Program) partition() (err error) {
 	return err
 }
 
-// constrained is, by value, whether a constraint is what it lies so for.
+// constrained is, by value, whether a constraint is what it is laid out so for.
 func (d *Program) constrained() []bool {
 	asked := make([]bool, d.f.NumValues())
 	for _, n := range d.f.Nodes() {
@@ -166,19 +166,19 @@ func (d *Program) constrained() []bool {
 	return asked
 }
 
-// Program is the program that was distributed, after optimisation: values are numbered as in it.
+// Program returns the program that was distributed, after optimisation: values are numbered as in it.
 func (d *Program) Program() *ir.Func { return d.f }
 
-// Mesh is the devices.
+// Mesh returns the devices.
 func (d *Program) Mesh() *mesh.Mesh { return d.config.Mesh }
 
-// Specs is the layout of every value, by its ID.
+// Specs returns the layout of every value, by its ID.
 func (d *Program) Specs() []mesh.Spec { return d.inferred.Specs }
 
-// Meshes is where every value lies, by its ID.
+// Meshes returns where every value is, by its ID.
 func (d *Program) Meshes() []*mesh.Mesh { return d.inferred.Meshes }
 
-// Reasons is, by ID, why every value lies so: what was asked, then what was inferred, in order.
+// Reasons is, by ID, why every value is laid out so: what was asked, then what was inferred, in order.
 func (d *Program) Reasons() [][]string { return d.inferred.Reasons }
 
 // Param and Result are how a parameter is taken and how a result is returned.
@@ -187,13 +187,13 @@ func (d *Program) Param(i int) (*mesh.Mesh, mesh.Spec) {
 	return at.Mesh, at.Spec
 }
 
-// Result is how a result is returned.
+// Result returns how a result is returned.
 func (d *Program) Result(i int) (*mesh.Mesh, mesh.Spec) {
 	at := d.program.Result(i)
 	return at.Mesh, at.Spec
 }
 
-// Local is the program of one device; devices whose programs are equal share it.
+// Local returns the program of one device; devices whose programs are equal share it.
 func (d *Program) Local(device int) (p *ir.Func, err error) {
 	defer fault.Recover(d.f.Name(), &err)
 	return d.program.Local(device)
@@ -229,10 +229,10 @@ func (d *Program) Compile(w *runtime.Session, o Options) (e *Executable, err err
 	return w.Compile(d.program, o)
 }
 
-// Plans is the names of the built-in sets of annotations.
+// Plans returns the names of the built-in sets of annotations.
 func Plans() []string { return layout.Plans() }
 
-// PlanAnnotations is a built-in set of annotations for a training step of one of the models' families:
+// PlanAnnotations returns a built-in set of annotations for a training step of one of the models' families:
 //
 //	data      the batch by axis dp, its sequences by cp, experts by ep, which then cuts the batch, too
 //	megatron  also the heads, the inner width and the vocabulary by axis tp: column, row and vocabulary parallel

@@ -15,10 +15,10 @@ import (
 // Communication is one move of data between devices that New put into a program.
 type Communication = spmd.Communication
 
-// Inserted is every communication, in program order.
+// Inserted returns every communication, in program order.
 func (d *Program) Inserted() []Communication { return d.program.Communications() }
 
-// Unasked is the communication that nobody asked for.
+// Unasked returns the communication that nobody asked for.
 func (d *Program) Unasked() []Communication {
 	return slices.DeleteFunc(d.Inserted(), func(c Communication) bool { return c.Asked })
 }
@@ -103,7 +103,7 @@ func (t *Total) add(c Communication) {
 	t.Seconds += c.Seconds * float64(c.Count)
 }
 
-// shape is the communication without the name of its parameter: what is the same in every layer.
+// shape returns the communication without the name of its parameter: what is the same in every layer.
 func shape(c Communication) Communication {
 	c.Tensor, _, _ = strings.Cut(c.Tensor, " ")
 	return c
@@ -164,7 +164,7 @@ func axesText(axes string) string {
 	return axes
 }
 
-// String is the program with the layout of every value: %2 = matmul %0 %1 : f32[64,512]@[dp,_]  #
+// String returns the program with the layout of every value: %2 = matmul %0 %1 : f32[64,512]@[dp,_]  #
 // model.go:42.
 func (d *Program) String() string {
 	var b strings.Builder
@@ -204,7 +204,7 @@ func (d *Program) String() string {
 	return b.String()
 }
 
-// placed is a value's type and its layout, with its mesh where that is not the program's.
+// placed returns a value's type and its layout, with its mesh where that is not the program's.
 func (d *Program) placed(v *ir.Value) string {
 	text := v.Type().String() + d.inferred.Specs[v.ID()].String()
 	if m := d.inferred.Meshes[v.ID()]; !m.Equal(d.config.Mesh) {

@@ -30,13 +30,13 @@ type SearchReport struct {
 	Variables, Labels int
 }
 
-// String is the report in one line.
+// String returns the report in one line.
 func (r *SearchReport) String() string {
 	return fmt.Sprintf("searched %d variables with %d labels: %s, at most %.1f%% from the best", r.Variables,
 		r.Labels, units.Seconds(r.Seconds), 100*(r.Seconds-r.Bound)/r.Seconds)
 }
 
-// Search is how the search went; nil where nothing was searched.
+// Search returns how the search went; nil where nothing was searched.
 func (d *Program) Search() *SearchReport { return d.search }
 
 // find takes the place of inference: the search says the layout of every value.

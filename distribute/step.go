@@ -101,7 +101,7 @@ func (s *StageExplanation) total(c Communication) {
 	s.Totals[i].add(c)
 }
 
-// UnaskedLines is the communication that nobody asked for.
+// UnaskedLines returns the communication that nobody asked for.
 func (e *StepExplanation) UnaskedLines() (list []Communication) {
 	for _, s := range e.Stages {
 		for _, c := range s.Lines {
@@ -113,7 +113,7 @@ func (e *StepExplanation) UnaskedLines() (list []Communication) {
 	return list
 }
 
-// ranges is numbers in a short form: 0-3 8.
+// ranges returns numbers in a short form: 0-3 8.
 func ranges(list []int) string {
 	list = slices.Sorted(slices.Values(list))
 	var words []string

@@ -27,7 +27,7 @@ func NewWorld(host *cpu.Device, n int) (*World, error) {
 	return runtime.NewSession(host, w), nil
 }
 
-// specOf is placements as a Spec for a tensor; too few placements replicate along the remaining axes.
+// specOf returns placements as a Spec for a tensor; too few placements replicate along the remaining axes.
 func specOf(m *mesh.Mesh, rank int, ps []mesh.Placement) (mesh.Spec, error) {
 	if len(ps) > m.NumAxes() {
 		return mesh.Spec{}, fmt.Errorf("placements %v: mesh %v has %d axes", mesh.Placements(ps), m, m.NumAxes())
@@ -37,7 +37,7 @@ func specOf(m *mesh.Mesh, rank int, ps []mesh.Placement) (mesh.Spec, error) {
 	return all.Spec(m, rank)
 }
 
-// Shard is x laid on a mesh, one placement for each of its axes; axes that are not named hold copies.
+// Shard returns x laid on a mesh, one placement for each of its axes; axes that are not named hold copies.
 // Of a traced tensor it is an annotation, from which the rest is inferred; an eager one is moved now.
 func Shard(x *op.Tensor, m *mesh.Mesh, ps ...mesh.Placement) *op.Tensor {
 	if x.Err() != nil {
@@ -50,7 +50,7 @@ func Shard(x *op.Tensor, m *mesh.Mesh, ps ...mesh.Placement) *op.Tensor {
 	return ShardBySpec(x, m, spec)
 }
 
-// ShardBySpec is Shard by a Spec, which can say more than placements: parts of axes, and their
+// ShardBySpec is like Shard by a Spec, which can say more than placements: parts of axes, and their
 // order.
 func ShardBySpec(x *op.Tensor, m *mesh.Mesh, spec mesh.Spec) *op.Tensor {
 	if s, ok := runtime.ShardsOf(x); ok {
@@ -59,11 +59,11 @@ func ShardBySpec(x *op.Tensor, m *mesh.Mesh, spec mesh.Spec) *op.Tensor {
 	return op.Constrain(x, m, mesh.Closed(spec))
 }
 
-// Reshard is x moved to other placements, on its mesh or on another. It is differentiable: the gradient moves
-// back.
+// Reshard returns x moved to other placements, on its mesh or on another. It is differentiable: the gradient
+// moves back.
 func Reshard(x *op.Tensor, m *mesh.Mesh, ps ...mesh.Placement) *op.Tensor { return Shard(x, m, ps...) }
 
-// Unshard is x whole on every device of its mesh.
+// Unshard returns x whole on every device of its mesh.
 func Unshard(x *op.Tensor) *op.Tensor {
 	s, ok := runtime.ShardsOf(x)
 	if !ok {
@@ -72,7 +72,7 @@ func Unshard(x *op.Tensor) *op.Tensor {
 	return ShardBySpec(x, s.Mesh, mesh.Whole(len(x.Shape())))
 }
 
-// FromLocal is a tensor made of what each device of a mesh holds, by device.
+// FromLocal returns a tensor made of what each device of a mesh holds, by device.
 func FromLocal(w *World, t op.Type, m *mesh.Mesh, parts map[int]array.Array, ps ...mesh.Placement) (*op.Tensor,
 	error) {
 	spec, err := specOf(m, len(t.Shape), ps)
@@ -82,7 +82,8 @@ func FromLocal(w *World, t op.Type, m *mesh.Mesh, parts map[int]array.Array, ps 
 	return w.Sharded(t, op.Layout{Mesh: m, Spec: spec}, parts)
 }
 
-// FromFunc is FromLocal with parts that f makes, one for each place in the tensor: nothing else is ever made.
+// FromFunc is like FromLocal with parts that f makes, one for each place in the tensor: nothing else is ever
+// made.
 func FromFunc(w *World, t op.Type, m *mesh.Mesh, f func(box mesh.Box) array.Array,
 	ps ...mesh.Placement) (*op.Tensor, error) {
 	spec, err := specOf(m, len(t.Shape), ps)
@@ -100,7 +101,7 @@ func FromFunc(w *World, t op.Type, m *mesh.Mesh, f func(box mesh.Box) array.Arra
 	return w.Sharded(t, op.Layout{Mesh: m, Spec: spec}, parts)
 }
 
-// ToLocal is what each device holds of a tensor, by device; partial sums are as they are.
+// ToLocal returns what each device holds of a tensor, by device; partial sums are as they are.
 func ToLocal(x *op.Tensor) (map[int]array.Array, error) {
 	if err := x.Err(); err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func ToLocal(x *op.Tensor) (map[int]array.Array, error) {
 	return s.Parts, nil
 }
 
-// Placements is the layout of an eager tensor, and whether it is on a mesh at all.
+// Placements returns the layout of an eager tensor, and whether it is on a mesh at all.
 func Placements(x *op.Tensor) (*mesh.Mesh, mesh.Spec, bool) {
 	s, ok := runtime.ShardsOf(x)
 	if !ok {
@@ -134,8 +135,8 @@ func ShardLayer(params []*nn.Param, m *mesh.Mesh, rule func(name string, t op.Ty
 	return nil
 }
 
-// LocalMap is f applied to each device's part of xs by itself; in and out are the placements of operands and
-// results, one list for each. A result that is partial along an axis is the sum over it. It is
+// LocalMap returns f applied to each device's part of xs by itself; in and out are the placements of operands
+// and results, one list for each. A result that is partial along an axis is the sum over it. It is
 // differentiable, and the same on one device.
 func LocalMap(f func(parts []*op.Tensor) []*op.Tensor, m *mesh.Mesh, in, out []mesh.Placements,
 	xs ...*op.Tensor) []*op.Tensor {

@@ -42,7 +42,7 @@ func NewLoader(w *World, l fit.Loader, meshes []*mesh.Mesh, dims Axes) (*Loader,
 	return s, nil
 }
 
-// at is the mesh of tensor i of a batch and the axis that splits it.
+// at returns the mesh of tensor i of a batch and the axis that splits it.
 func (s *Loader) at(i int) (m *mesh.Mesh, axis string) {
 	m = s.meshes[min(i, len(s.meshes)-1)]
 	if len(s.dims) > 0 {
@@ -51,7 +51,7 @@ func (s *Loader) at(i int) (m *mesh.Mesh, axis string) {
 	return m, axis
 }
 
-// Layouts is where the tensors of a batch are laid.
+// Layouts returns where the tensors of a batch are laid.
 func (s *Loader) Layouts() ([]op.Layout, error) {
 	batch, err := s.Batch(0)
 	if err == nil {
@@ -68,7 +68,7 @@ func (s *Loader) Layouts() ([]op.Layout, error) {
 	return list, nil
 }
 
-// fits is an error unless there is a mesh for every tensor of a batch.
+// fits returns an error unless there is a mesh for every tensor of a batch.
 func (s *Loader) fits(batch []array.Array) error {
 	if n := max(len(s.meshes), len(s.dims)); n > 1 && n != len(batch) {
 		return fmt.Errorf("shard data loader: %d meshes and %d axes for a batch of %d tensors: want one, or one for each",
@@ -86,7 +86,7 @@ func rowSpec(rank int, axis string) mesh.Spec {
 	return spec
 }
 
-// Tensors is batch i as eager tensors on the meshes.
+// Tensors returns batch i as eager tensors on the meshes.
 func (s *Loader) Tensors(i int) ([]*op.Tensor, error) {
 	batch, err := s.Batch(i)
 	if err == nil {

@@ -2,7 +2,7 @@
 //
 // A program has the sizes that it was compiled for. Here dims that vary are named, and each has a few sizes,
 // its buckets: tensors are padded to the next ones, masks say what is padding, and there is one program for
-// each combination of buckets that comes, never more than were allowed. Who wants to know is told of each
+// each combination of buckets that comes, never more than were allowed. Who wants to know is notified of each
 // program why there is one.
 //
 //	shapes, err := dynamic.New(dynamic.Config{

@@ -34,7 +34,7 @@ type Config struct {
 	Inputs int
 	// Programs is the most programs there may be; 0 means 8.
 	Programs int
-	// Log is told of each program, and why there is one.
+	// Log is notified of each program, and why there is one.
 	Log func(line string)
 }
 
@@ -101,7 +101,7 @@ func New(c Config) (*Shapes, error) {
 	return s, nil
 }
 
-// sizes is an axis' buckets.
+// sizes returns an axis' buckets.
 func (a Axis) sizes() ([]int, error) {
 	if strings.ContainsAny(a.Name, ", ") || a.Name == "" || a.Name == "_" {
 		return nil, fmt.Errorf("dynamic: an axis called %q: want a name without commas and blanks", a.Name)
@@ -122,7 +122,7 @@ func (a Axis) sizes() ([]int, error) {
 	return list, nil
 }
 
-// dims is the axes of a tensor's dims.
+// dims returns the axes of a tensor's dims.
 func (s *Shapes) dims(word string) ([]int, error) {
 	if word == "" {
 		return nil, nil
@@ -213,7 +213,7 @@ func (s *Shapes) admit(padded []array.Array, n Sizes) error {
 	return nil
 }
 
-// Programs is a line for each program that there is: its number, why, and what it takes.
+// Programs returns a line for each program that there is: its number, why, and what it takes.
 func (s *Shapes) Programs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 type Config struct {
 	// Schedule is the learning rate; nil is a constant 1e-3.
 	Schedule optim.Schedule
-	// ClipNorm limits the norm of all gradients together; 0 does not.
+	// ClipNorm clips the global gradient norm; 0 turns clipping off.
 	ClipNorm float64
 	// Sharding splits the optimizer's memory, and more, over an axis of the meshes that parameters are on; nil
 	// does not.
@@ -80,7 +80,7 @@ func NewOptimizer(params []*nn.Param, o optim.Optimizer, c Config) (*Optimizer, 
 	return s, s.start()
 }
 
-// or is c with what it leaves out as other says.
+// or returns c with what it leaves out as other says.
 func (c Config) or(other Config) Config {
 	if c.Schedule == nil {
 		c.Schedule = other.Schedule
@@ -141,16 +141,16 @@ func (o *Optimizer) adopt(p *nn.Param) error {
 	return st.rest(p.Value)
 }
 
-// LR is the learning rate of the next step.
+// LR returns the learning rate of the next step.
 func (o *Optimizer) LR() float64 { return o.c.Schedule.At(o.steps) }
 
-// Steps is how many steps were taken, those included that a Scaler skipped.
+// Steps returns how many steps were taken, those included that a Scaler skipped.
 func (o *Optimizer) Steps() int { return o.steps }
 
-// Params is what the optimizer was made of.
+// Params returns what the optimizer was made of.
 func (o *Optimizer) Params() []*nn.Param { return o.params }
 
-// Slots is what the optimizer remembers of the parameter of a name, nil where it does not train it.
+// Slots returns what the optimizer remembers of the parameter of a name, nil where it does not train it.
 func (o *Optimizer) Slots(name string) []*op.Tensor {
 	for _, s := range o.states {
 		if s.param.Name == name {

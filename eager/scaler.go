@@ -25,10 +25,11 @@ type Scaler struct {
 // NewScaler begins at 65,536.
 func NewScaler() *Scaler { return &Scaler{scale: optim.NewLossScale()} }
 
-// Value is the scale of the next loss.
+// Value returns the scale of the next loss.
 func (s *Scaler) Value() float64 { return s.scale.Scale }
 
-// Scale is a loss times the scale, for Backward. It is in f32 at least, so that it does not overflow itself.
+// Scale returns a loss times the scale, for Backward. It is in f32 at least, so that it does not overflow
+// itself.
 func (s *Scaler) Scale(loss *op.Tensor) *op.Tensor {
 	if loss == nil || loss.Err() != nil {
 		return loss
@@ -37,8 +38,8 @@ func (s *Scaler) Scale(loss *op.Tensor) *op.Tensor {
 	return op.MulScalar(op.Cast(loss, loss.DType().Compute()), s.scale.Scale)
 }
 
-// Step is a step of an optimizer by gradients of scaled losses. It is skipped, and the scale halved, where
-// they overflow.
+// Step returns a step of an optimizer by gradients of scaled losses. It is skipped, and the scale halved,
+// where they overflow.
 func (s *Scaler) Step(o *Optimizer) (skipped bool, err error) {
 	if len(s.losses) == 0 {
 		return false, place(fmt.Errorf("no loss was scaled since the last step: " +

@@ -20,7 +20,7 @@ type Progress struct {
 	Metrics    Metrics
 	Evaluation Evaluation
 	Saved      string
-	// Resumed is where the fit goes on from; nil where it began.
+	// Resumed is where the fit continues from; nil where it began.
 	Resumed *Resumed
 	// History is all steps and evaluations so far.
 	History *History
@@ -28,8 +28,8 @@ type Progress struct {
 	Err error
 }
 
-// Callback is told what a fit does. Embed CallbackBase to implement only some methods. An error ends the fit;
-// ErrStop ends it well.
+// Callback receives what a fit does. Embed CallbackBase to implement only some methods. An error ends the
+// fit; ErrStop ends it well.
 type Callback interface {
 	OnBegin(p *Progress) error
 	OnEpochBegin(p *Progress) error
@@ -42,7 +42,7 @@ type Callback interface {
 }
 
 // SaveFailer may be implemented by a Callback: it is told at once of a checkpoint that could not be written.
-// Training goes on, and the next try is with the state after a later step.
+// Training continues, and the next try is with the state after a later step.
 type SaveFailer interface{ OnSaveFailed(p *Progress, err error) }
 
 // BatchWatcher may be implemented by a Callback: it is shown every batch before its step begins. An error
@@ -82,7 +82,7 @@ type History struct {
 	SaveErrors []error
 }
 
-// Losses is the losses of all steps.
+// Losses returns the losses of all steps.
 func (h *History) Losses() []float64 {
 	list := make([]float64, len(h.Steps))
 	for i, m := range h.Steps {

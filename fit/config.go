@@ -7,29 +7,29 @@ import (
 
 // Config says how long to train, and what happens on the way. The zero value is one epoch in silence.
 type Config struct {
-	// Epochs is how often the data is gone through; 0 means 1. Steps, where set, is how many steps are taken in
+	// Epochs is how often the data is gone through; 0 means 1. Steps, if set, is how many steps are taken in
 	// place of whole epochs.
 	Epochs, Steps int
-	// Valid, where set, is evaluated every ValidEvery steps, 0 means after each epoch and at the end, on its
+	// Valid, if set, is evaluated every ValidEvery steps, 0 means after each epoch and at the end, on its
 	// first ValidBatches; 0 means all.
 	Valid                    Loader
 	ValidEvery, ValidBatches int
-	// SaveDir, where set, gets a checkpoint every SaveEvery steps, 0 means after each epoch, and at the end,
-	// however it comes. The newest Keep stay, 0 means 3; so do those of steps that KeepEvery divides, where
-	// set, and the one with the least loss of Valid. One that cannot be written is told of and tried again;
-	// it does not end training.
+	// SaveDir, if set, gets a checkpoint every SaveEvery steps, 0 means after each epoch, and at the end,
+	// however it comes. The newest Keep stay, 0 means 3; so do those of steps that KeepEvery divides, if set,
+	// and the one with the least loss of Valid. One that cannot be written is told of and tried again; it
+	// does not end training.
 	SaveDir                    string
 	SaveEvery, Keep, KeepEvery int
-	// Resume goes on from the newest good checkpoint of SaveDir, under this or any other strategy; where there
-	// is none yet, training begins. Epochs and Steps then count from the very first step.
+	// Resume continues from the newest good checkpoint of SaveDir, under this or any other strategy; where
+	// there is none yet, training begins. Epochs and Steps then count from the very first step.
 	Resume bool
-	// ResumeDir, where set, is the directory to resume from in place of SaveDir: one that others write, such as
+	// ResumeDir, if set, is the directory to resume from in place of SaveDir: one that others write, such as
 	// the snapshots of an elastic job.
 	ResumeDir string
-	// Fence, where set, is the number of this start of a job that is started again, such as an elastic job's
+	// Fence, if set, is the number of this start of a job that is started again, such as an elastic job's
 	// epoch: what is left of an earlier one writes no checkpoints any more.
 	Fence int
-	// From, where set, is the step of the checkpoint to resume from; later ones are removed.
+	// From, if set, is the step of the checkpoint to resume from; later ones are removed.
 	From int64
 	// Changed is what may be other than in the run that wrote the checkpoint, by the names of facts.
 	Changed []string
@@ -37,13 +37,13 @@ type Config struct {
 	// during an evaluation; 0 means 2, less than 0 none.
 	Prefetch int
 	// Overlap starts the next step before the metrics of one are read, so that a backend never waits for the
-	// host: callbacks are told of a step when the next one has begun. Evaluations, checkpoints and the ends of
-	// epochs still come right after their step.
+	// host: callbacks are notified of a step when the next one has begun. Evaluations, checkpoints and the
+	// ends of epochs still come right after their step.
 	Overlap bool
-	// Log, where set, gets a line every LogEvery steps; 0 means 10.
+	// Log, if set, gets a line every LogEvery steps; 0 means 10.
 	Log      io.Writer
 	LogEvery int
-	// Callbacks are told what happens, after the engine's own.
+	// Callbacks receive what happens, after the engine's own.
 	Callbacks []Callback
 }
 

@@ -1,5 +1,5 @@
 // Package fit is the training loop: it takes steps on the batches of a loader, evaluates, writes checkpoints,
-// goes on from them, and tells callbacks of it. galley.Engine and galley.Trainer fit by it, and so does the
+// continues from them, and tells callbacks of it. galley.Engine and galley.Trainer fit by it, and so does the
 // command galley train; there is no other loop.
 //
 // Its one idea: what happens between steps is data (Config, Callback), and what takes the steps is a Subject,

@@ -32,7 +32,7 @@ type fit struct {
 }
 
 // Run trains on the batches of a loader and returns what happened, also where it ends with an error. Batches
-// follow the steps: a second run of the same subject goes on where the first one ended. first are callbacks
+// follow the steps: a second run of the same subject continues where the first one ended. first are callbacks
 // that come before those of the config.
 func Run(ctx context.Context, t Subject, train Loader, c Config, first ...Callback) (*History, error) {
 	f := &fit{t: t, c: c, train: train, calls: first[:len(first):len(first)], p: Progress{History: &History{}}}
@@ -80,7 +80,7 @@ func (f *fit) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// broken is why the steps have ended, with what the last one that was begun has come to.
+// broken returns why the steps have ended, with what the last one that was begun has come to.
 func (f *fit) broken(ctx context.Context, err error) error {
 	last := f.settle()
 	switch {
@@ -145,7 +145,7 @@ func (f *fit) step(ctx context.Context) error {
 	return nil
 }
 
-// begin starts a step, and tells of the one before.
+// begin starts a step, and reports the one before.
 func (f *fit) begin(at int) error {
 	batch, waited, err := f.next.Next()
 	if err != nil {
@@ -173,7 +173,7 @@ func (f *fit) begin(at int) error {
 	return nil
 }
 
-// settle waits for the step that was begun last and tells of it.
+// settle waits for the step that was begun last and reports it.
 func (f *fit) settle() error {
 	if f.wait == nil {
 		return nil
@@ -227,7 +227,8 @@ func (f *fit) tell(method func(Callback, *Progress) error) error {
 	return f.agree(nil)
 }
 
-// agree is an error in all processes of a job if there is one in any: its own, or that another has stopped.
+// agree returns an error in all processes of a job if there is one in any: its own, or that another has
+// stopped.
 func (f *fit) agree(err error) error {
 	stop := 0
 	switch {

@@ -38,7 +38,7 @@ func (l *Logger) OnEvaluate(p *Progress) error {
 	return err
 }
 
-// OnSave writes where the checkpoint lies.
+// OnSave writes where the checkpoint is.
 func (l *Logger) OnSave(p *Progress) error {
 	_, err := fmt.Fprintf(l.W, "step %d/%d  saved to %s\n", p.Step, p.Steps, p.Saved)
 	return err

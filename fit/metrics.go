@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Loader is batches by number: Len of them are an epoch, and they go on over epochs. A batch depends on its
-// number only, so that looking at one takes nothing away and a run goes on anywhere. data.NewLoader and
+// Loader is batches by number: Len of them are an epoch, and they continue over epochs. A batch depends on
+// its number only, so that looking at one takes nothing away and a run goes on anywhere. data.NewLoader and
 // data.Tokens make loaders.
 type Loader interface {
 	Len() int
@@ -24,7 +24,7 @@ type Loader interface {
 type Described interface{ Facts() []data.Fact }
 
 // Sampled may be implemented by a Loader: From is the batch of Rows samples that begins with the sample of a
-// number, so that a run whose batches have become others goes on with the very next sample.
+// number, so that a run whose batches have become others continues with the very next sample.
 type Sampled interface {
 	From(sample int64) ([]array.Array, error)
 	Rows() int
@@ -32,28 +32,28 @@ type Sampled interface {
 
 // Subject is what a fit trains: galley's Engine and Trainer.
 type Subject interface {
-	// Steps is how many steps have been taken, Sample the number of the next sample, which SetSample sets where
-	// the rows of batches are not what samples are counted by.
+	// Steps returns how many steps have been taken, Sample the number of the next sample, which SetSample
+	// sets where the rows of batches are not what samples are counted by.
 	Steps() int
 	Sample() int64
 	SetSample(sample int64)
 	// Begin starts a step; wait returns its metrics when it is done.
 	Begin(batch []array.Array) (wait func() (Metrics, error), err error)
-	// Evaluate is the loss and the metrics over the first batches of a loader.
+	// Evaluate returns the loss and the metrics over the first batches of a loader.
 	Evaluate(ctx context.Context, l Loader, batches int) (Evaluation, error)
-	// Describe tells what the batches depend on, which checkpoints keep.
+	// Describe reports what the batches depend on, which checkpoints keep.
 	Describe(facts []data.Fact)
-	// Resume goes on from a checkpoint in a directory.
+	// Resume continues from a checkpoint in a directory.
 	Resume(dir string, c ResumeConfig) (*Resumed, error)
 	// Write begins a checkpoint of the state after the last step.
 	Write(ctx context.Context, to *checkpoint.Keeper, scalars ...checkpoint.Scalar) error
-	// State is the state after the last step, where it lies, with further numbers.
+	// State returns the state after the last step, where it is, with further numbers.
 	State(scalars ...checkpoint.Scalar) (checkpoint.State, error)
-	// Agree is the largest of the numbers that the processes of a job give; of one process, its own.
+	// Agree returns the largest of the numbers that the processes of a job give; of one process, its own.
 	Agree(stop int) (int, error)
-	// Peers are the processes that write checkpoints together; nil is one.
+	// Peers returns the processes that write checkpoints together; nil is one.
 	Peers() checkpoint.Peers
-	// Lost is why there is no state to save any more; nil where there is.
+	// Lost returns why there is no state to save any more; nil where there is.
 	Lost() error
 }
 
@@ -108,7 +108,7 @@ type MetricValue struct {
 	Value float64
 }
 
-// Value is the loss or a metric by name.
+// Value returns the loss or a metric by name.
 func (e Evaluation) Value(name string) (float64, error) {
 	if name == "" || name == "loss" {
 		return e.Loss, nil
@@ -123,7 +123,7 @@ func (e Evaluation) Value(name string) (float64, error) {
 	return 0, fmt.Errorf("evaluation: no metric %q: want one of %v", name, names)
 }
 
-// Count is how many batches of a loader to take: so many, or all of an epoch for 0.
+// Count returns how many batches of a loader to take: so many, or all of an epoch for 0.
 func Count(who string, l Loader, batches int) (int, error) {
 	switch {
 	case l == nil || l.Len() == 0:
@@ -136,17 +136,17 @@ func Count(who string, l Loader, batches int) (int, error) {
 	return batches, nil
 }
 
-// Metric is a number that tells how good a model is: the quotient of two sums over all batches. It is
+// Metric is a number that reports how good a model is: the quotient of two sums over all batches. It is
 // computed where the model is, so that only two numbers leave the devices.
 type Metric struct {
 	Name string
 	// Compute is a batch's share: a sum, and what it is divided by, both scalars.
 	Compute func(outputs, labels []*op.Tensor) (sum, count *op.Tensor)
-	// Finish, where set, is applied to the quotient at the end.
+	// Finish, if set, is applied to the quotient at the end.
 	Finish func(x float64) float64
 }
 
-// Predict is what f answers to each of the first batches of a loader; 0 takes all of an epoch.
+// Predict returns what f answers to each of the first batches of a loader; 0 takes all of an epoch.
 func Predict(
 	l Loader,
 	batches int,

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Resumed is where a run goes on.
+// Resumed is where a run continues.
 type Resumed struct {
 	// From is the checkpoint's directory. Step is how many steps were taken, Sample the number of the next
 	// sample.
@@ -20,30 +20,30 @@ type Resumed struct {
 	Best float64
 }
 
-// ResumeConfig says which checkpoint a run goes on from. The zero value is the newest good one.
+// ResumeConfig says which checkpoint a run continues from. The zero value is the newest good one.
 type ResumeConfig struct {
-	// Step, where set, is that of the checkpoint.
+	// Step, if set, is that of the checkpoint.
 	Step int64
 	// Changed is the names of facts that may be others than those of the checkpoint's run; "all" stands for
 	// every one.
 	Changed []string
 }
 
-// ResumeError is why a fit could not go on from its directory of checkpoints.
+// ResumeError is why a fit could not continue from its directory of checkpoints.
 type ResumeError struct{ Err error }
 
 func (e *ResumeError) Error() string { return "fit: resume: " + e.Err.Error() }
 
-// Unwrap is the reason.
+// Unwrap returns the reason.
 func (e *ResumeError) Unwrap() error { return e.Err }
 
 // ErrNoCheckpoint is a directory without any: a fresh start is right.
 var ErrNoCheckpoint = errors.New("no checkpoint")
 
-// Difference is a fact that is another in a checkpoint than in the run that is to go on from it.
+// Difference is a fact that is another in a checkpoint than in the run that is to continue from it.
 type Difference struct{ Name, Saved, Given string }
 
-// OtherRunError is a checkpoint of a run that is not the one that would go on from it.
+// OtherRunError is a checkpoint of a run that is not the one that would continue from it.
 type OtherRunError struct {
 	From        string
 	Differences []Difference

@@ -16,7 +16,7 @@ type LogRow struct {
 	ValidLoss                float64
 	Tokens                   int64
 	Seconds, DataWaitSeconds float64
-	// Routers, where set, is how the routers of a mixture of experts share out the tokens of a step, or of an
+	// Routers, if set, is how the routers of a mixture of experts share out the tokens of a step, or of an
 	// evaluation.
 	Routers *RouterLog
 	// Collectives is what the step's collectives moved and took, which only JSONL has.
@@ -45,7 +45,7 @@ type RouterLog struct {
 	Loads                                      [][]float64
 }
 
-// NewLogRow is a row of a step: what its metrics say.
+// NewLogRow returns a row of a step: what its metrics say.
 func NewLogRow(m Metrics) LogRow {
 	nan := math.NaN()
 	return LogRow{Step: m.Step + 1, Loss: m.Loss, GradNorm: m.GradNorm, LR: m.LR, ValidLoss: nan,
@@ -118,7 +118,7 @@ func (l *RunLog) Write(r LogRow) error {
 	return err
 }
 
-// jsonNumber is a number as JSON has it; infinities, which it has not, are texts.
+// jsonNumber returns a number as JSON has it; infinities, which it has not, are texts.
 func jsonNumber(x float64) []byte {
 	b, err := json.Marshal(x)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Checkpoints makes a directory ready for the checkpoints of a run: the newest stay, as many as keep says,
 // those of steps that every divides, and the best of those that were evaluated. epoch is Config.Fence; peers,
-// where set, are the processes that write them together.
+// if set, are the processes that write them together.
 func Checkpoints(dir string, keep, every, epoch int, peers checkpoint.Peers) (*checkpoint.Keeper, error) {
 	return checkpoint.NewKeeper(
 		checkpoint.Config{Dir: dir, Keep: keep, KeepEvery: int64(every), KeepBest: ValidLoss,
@@ -48,7 +48,7 @@ func (f *fit) open() error {
 	return nil
 }
 
-// resume brings the subject to the checkpoint that the run goes on from; nil where it begins.
+// resume brings the subject to the checkpoint that the run continues from; nil where it begins.
 func (f *fit) resume() (*Resumed, error) {
 	if !f.c.Resume {
 		return nil, nil
@@ -68,8 +68,8 @@ func (f *fit) resume() (*Resumed, error) {
 	return r, nil
 }
 
-// seek has a run whose batches have changed go on with the sample that is next, and not with the batch that
-// is.
+// seek has a run whose batches have changed continue with the sample that is next, and not with the batch
+// that is.
 func (f *fit) seek(r *Resumed) {
 	changed := slices.ContainsFunc(r.Changed, func(d Difference) bool { return d.Name == "batch" })
 	if !changed {
@@ -80,7 +80,7 @@ func (f *fit) seek(r *Resumed) {
 	}
 }
 
-// failed tells of a checkpoint that could not be written.
+// failed reports a checkpoint that could not be written.
 func (f *fit) failed(err error) {
 	f.p.History.SaveErrors = append(f.p.History.SaveErrors, err)
 	for _, c := range f.calls {

@@ -17,13 +17,13 @@ const (
 
 // saverConfig says when a saver writes.
 type saverConfig struct {
-	// every is how many steps lie between checkpoints; 0 writes only what is asked for.
+	// every is how many steps are between checkpoints; 0 writes only what is asked for.
 	every int
 	// failed is told at once why a checkpoint could not be written.
 	failed func(err error)
 }
 
-// saver writes the checkpoints of a run while it goes on. One that cannot be written is told of and tried
+// saver writes the checkpoints of a run while it continues. One that cannot be written is told of and tried
 // again, with the state after a later step; training does not end for it.
 type saver struct {
 	t Subject
@@ -102,8 +102,8 @@ func (s *saver) busy() bool {
 	return err != nil || any > 0
 }
 
-// notSaved tells of a checkpoint that could not be written, and chooses when to try again: at once, then
-// after 1, 2, 4 … steps.
+// notSaved reports a checkpoint that could not be written, and chooses when to try again: at once, then after
+// 1, 2, 4 … steps.
 func (s *saver) notSaved(err error) {
 	s.failed(err)
 	if e, ok := errors.AsType[*checkpoint.SaveError](err); ok && e.Saved {
@@ -133,7 +133,7 @@ func (s *saver) save(ctx context.Context) (saved bool, err error) {
 	return err == nil, err
 }
 
-// scalars is the losses of evaluations so far; a nil saver knows of none.
+// scalars returns the losses of evaluations so far; a nil saver knows of none.
 func (s *saver) scalars() (list []checkpoint.Scalar) {
 	if s == nil {
 		return nil

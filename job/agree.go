@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Fits is an error where a job of several processes cannot run a strategy's devices.
+// Fits returns an error where a job of several processes cannot run a strategy's devices.
 func (j *Job) Fits(s *strategy.Strategy) error {
 	if j.Size() == 1 {
 		return nil
@@ -26,7 +26,7 @@ func (j *Job) Fits(s *strategy.Strategy) error {
 	return nil
 }
 
-// Same is an error if a fact differs between processes: it says which, and where.
+// Same returns an error if a fact differs between processes: it says which, and where.
 func (j *Job) Same(facts []data.Fact) error {
 	if j.Size() == 1 {
 		return nil
@@ -69,7 +69,7 @@ func (j *Job) compare(q int, facts, first []data.Fact) error {
 	return nil
 }
 
-// Max is the largest of the numbers that the processes give, below 256: how they agree on something.
+// Max returns the largest of the numbers that the processes give, below 256: how they agree on something.
 func (j *Job) Max(n int) (int, error) {
 	if j.Size() == 1 {
 		return n, nil

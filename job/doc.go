@@ -1,6 +1,6 @@
 // Package job is several processes that train as one: mpirun, srun or galley launch starts them, each joins,
-// and the devices of a strategy are dealt to them evenly. Losses and parameters are those of one process, to
-// the bit.
+// and the devices of a strategy are assigned to them evenly. Losses and parameters are those of one process,
+// to the bit.
 //
 //	j, err := job.Join() // nil where the process was started by itself
 //	e, err := galley.NewEngine(galley.EngineConfig{Model: model, Strategy: &s, Job: j})

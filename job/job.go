@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/internal/transport"
 )
 
-// Job is the processes that train together, as one of them sees it. The devices of a strategy are dealt to
+// Job is the processes that train together, as one of them sees it. The devices of a strategy are assigned to
 // them evenly, and all of them run the same program. A nil Job is a process by itself.
 type Job struct {
 	p *process.Process
@@ -55,7 +55,7 @@ func Join() (*Job, error) {
 // patienceVariable says how long a process may be silent that others wait for, where 8 s are too short.
 const patienceVariable = "GALLEY_PATIENCE"
 
-// Over is the job that a transport connects, whatever launcher and library are called.
+// Over returns the job that a transport connects, whatever launcher and library are called.
 func Over(t Transport, launcher, library string) (*Job, error) {
 	j := &Job{p: process.Join(t), launcher: launcher, library: library, t: t}
 	if text := os.Getenv(patienceVariable); text != "" {
@@ -79,7 +79,7 @@ func Over(t Transport, launcher, library string) (*Job, error) {
 	return j, nil
 }
 
-// Rank is this process's place among Size; 0 of a nil Job.
+// Rank returns this process's place among Size; 0 of a nil Job.
 func (j *Job) Rank() int {
 	if j == nil {
 		return 0
@@ -87,7 +87,7 @@ func (j *Job) Rank() int {
 	return j.p.Rank()
 }
 
-// Size is the number of processes.
+// Size returns the number of processes.
 func (j *Job) Size() int {
 	if j == nil {
 		return 1
@@ -98,13 +98,13 @@ func (j *Job) Size() int {
 // First reports whether this is the process that prints and writes what one has to.
 func (j *Job) First() bool { return j.Rank() == 0 }
 
-// Launcher is who started the processes, Library what connects them.
+// Launcher returns who started the processes, Library what connects them.
 func (j *Job) Launcher() string { return j.launcher }
 
-// Library is what connects the processes.
+// Library returns what connects the processes.
 func (j *Job) Library() string { return j.library }
 
-// Hosts is where the processes run, by their numbers.
+// Hosts returns where the processes run, by their numbers.
 func (j *Job) Hosts() []string {
 	if j == nil {
 		host, err := os.Hostname()
@@ -116,7 +116,7 @@ func (j *Job) Hosts() []string {
 	return j.hosts
 }
 
-// Neighbours is how many processes of the job run on this host, this one included.
+// Neighbours returns how many processes of the job run on this host, this one included.
 func (j *Job) Neighbours() int {
 	if j == nil {
 		return 1
@@ -130,8 +130,8 @@ func (j *Job) Neighbours() int {
 	return n
 }
 
-// Devices is n devices: of this process, where they meet in its memory, or dealt to the processes of a job.
-// It is the one place that chooses the transport.
+// Devices returns n devices: of this process, where they meet in its memory, or assigned to the processes of
+// a job. It is the one place that chooses the transport.
 func (j *Job) Devices(n int) (comm.World, error) {
 	if j == nil {
 		return transport.New(n)
@@ -152,8 +152,8 @@ func (j *Job) Devices(n int) (comm.World, error) {
 	return j.p.NewWorld(owner)
 }
 
-// AllReduceF32 is the sum of float32s by the library's own call, for measurements. Nothing else may be under
-// way.
+// AllReduceF32 sums float32s by the library's own call, for measurements. Nothing else may be
+// under way.
 func (j *Job) AllReduceF32(dst, src []byte) error {
 	if e, ok := j.t.(interface{ AllReduceF32(dst, src []byte) error }); ok {
 		return e.AllReduceF32(dst, src)
@@ -161,7 +161,7 @@ func (j *Job) AllReduceF32(dst, src []byte) error {
 	return fmt.Errorf("%s has no all-reduce of its own", j.library)
 }
 
-// NewWorld makes n devices for eager tensors, dealt to the processes; Close ends them.
+// NewWorld makes n devices for eager tensors, assigned to the processes; Close ends them.
 func (j *Job) NewWorld(host *cpu.Device, n int) (*dtensor.World, error) {
 	w, err := j.Devices(n)
 	if err != nil {
@@ -173,12 +173,12 @@ func (j *Job) NewWorld(host *cpu.Device, n int) (*dtensor.World, error) {
 // Lost reports whether an error says that a process of a job is no more: not what the program did wrong.
 func Lost(err error) bool { return process.IsLost(err) }
 
-// Name is a process and its host: process 3 (node7).
+// Name returns a process and its host: process 3 (node7).
 func (j *Job) Name(process int) string {
 	return fmt.Sprintf("process %d (%s)", process, j.hosts[process])
 }
 
-// named is an error of another process with its host.
+// named returns an error of another process with its host.
 func (j *Job) named(err error) error {
 	if left, ok := errors.AsType[*process.LeftError](err); ok {
 		return fmt.Errorf("%s: %s", j.Name(left.Process), left.Text)
@@ -186,7 +186,7 @@ func (j *Job) named(err error) error {
 	return err
 }
 
-// Peers is the processes that write checkpoints together; nil for one.
+// Peers returns the processes that write checkpoints together; nil for one.
 func (j *Job) Peers() checkpoint.Peers {
 	if j.Size() == 1 {
 		return nil

@@ -72,7 +72,7 @@ func joinNamed(name string) (*Job, error) {
 	return Over(t, transportVariable, name)
 }
 
-// named is the transport that the environment asks for; empty is MPI.
+// named returns the transport that the environment asks for; empty is MPI.
 func named() string {
 	if name := os.Getenv(transportVariable); name != mpiName {
 		return name

@@ -13,7 +13,7 @@ type Annotation struct {
 	Sharding Sharding
 }
 
-// String is the annotation as ParseAnnotation reads it.
+// String returns the annotation as ParseAnnotation reads it.
 func (a Annotation) String() string { return a.Pattern + "=" + a.Sharding.String() }
 
 // ParseAnnotation reads *.up_proj.weight=@[tp,_].

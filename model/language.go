@@ -10,9 +10,9 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Language is a language model as a Model: ids in, logits out. Its own loss is the cross-entropy of the next
-// tokens, and data.Tokens makes its batches. Under a strategy with context parallelism it is arranged as the
-// strategy says.
+// Language returns a language model as a Model: ids in, logits out. Its own loss is the cross-entropy of the
+// next tokens, and data.Tokens makes its batches. Under a strategy with context parallelism it is arranged as
+// the strategy says.
 func Language(m models.Model) Model { return &language{model: m} }
 
 // language is a language model, arranged for a strategy where one is set.
@@ -46,7 +46,7 @@ func (l *language) arranged(ids *op.Tensor, f func(models.Model) *op.Tensor) []*
 	return []*op.Tensor{f(m)}
 }
 
-// Facts is what a checkpoint has to know of a model besides its parameters.
+// Facts returns what a checkpoint has to know of a model besides its parameters.
 func Facts(m Model) []data.Fact {
 	if l, ok := m.(*language); ok {
 		return []data.Fact{l.model.Config().Fact()}
@@ -54,7 +54,7 @@ func Facts(m Model) []data.Fact {
 	return nil
 }
 
-// Under is a model as a strategy trains it.
+// Under returns a model as a strategy trains it.
 func Under(m Model, s *strategy.Strategy) Model {
 	if s == nil || s.CP < 2 {
 		return m

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Loss is the number to make small, a scalar, made of what a model answers and of a batch's labels.
+// Loss is the number to minimise, a scalar, made of what a model answers and of a batch's labels.
 type Loss func(outputs, labels []*op.Tensor) *op.Tensor
 
 // LossModel is a Model that knows its loss: it is taken where no other is given.
@@ -19,7 +19,8 @@ type LossModel interface {
 	Loss(inputs, labels []*op.Tensor) *op.Tensor
 }
 
-// CrossEntropy is the mean cross-entropy of the first output, as logits, and the first labels; a label of
+// CrossEntropy returns the mean cross-entropy of the first output, as logits, and the first labels; a label
+// of
 // -100 does not count.
 func CrossEntropy(outputs, labels []*op.Tensor) *op.Tensor {
 	if bad := unpaired("cross-entropy", outputs, labels); bad != nil {
@@ -28,7 +29,7 @@ func CrossEntropy(outputs, labels []*op.Tensor) *op.Tensor {
 	return op.CrossEntropy(outputs[0], labels[0], op.CrossEntropyConfig{})
 }
 
-// MeanSquares is the mean of squared differences of the first output and the first labels.
+// MeanSquares returns the mean of squared differences of the first output and the first labels.
 func MeanSquares(outputs, labels []*op.Tensor) *op.Tensor {
 	if bad := unpaired("mean squares", outputs, labels); bad != nil {
 		return bad
@@ -36,8 +37,8 @@ func MeanSquares(outputs, labels []*op.Tensor) *op.Tensor {
 	return op.MSELoss(outputs[0], labels[0], "mean")
 }
 
-// Accuracy is the share of labels that the first output, as logits, rates highest; a label below zero does
-// not count.
+// Accuracy returns the share of labels that the first output, as logits, rates highest; a label below zero
+// does not count.
 func Accuracy() fit.Metric {
 	return fit.Metric{Name: "accuracy", Compute: func(outputs, labels []*op.Tensor) (*op.Tensor, *op.Tensor) {
 		if bad := unpaired("accuracy", outputs, labels); bad != nil {
@@ -51,7 +52,7 @@ func Accuracy() fit.Metric {
 	}}
 }
 
-// unpaired is an invalid tensor where there is no output or no labels to compare it with; otherwise nil.
+// unpaired returns an invalid tensor where there is no output or no labels to compare it with; otherwise nil.
 func unpaired(who string, outputs, labels []*op.Tensor) *op.Tensor {
 	all := append(outputs[:len(outputs):len(outputs)], labels...)
 	if len(outputs) > 0 && len(labels) > 0 || len(all) == 0 {
@@ -68,7 +69,7 @@ func HasLoss(m Model) bool {
 	return ok
 }
 
-// ownLoss is a model's own loss.
+// ownLoss returns a model's own loss.
 func ownLoss(m Model) (LossModel, bool) {
 	if p, ok := m.(*Parallel); ok {
 		m = p.Model
@@ -77,7 +78,7 @@ func ownLoss(m Model) (LossModel, bool) {
 	return l, ok
 }
 
-// LossOf is the loss of a batch: inputs, then labels. A nil loss is the model's own.
+// LossOf returns the loss of a batch: inputs, then labels. A nil loss is the model's own.
 func LossOf(m Model, loss Loss) func(batch []*op.Tensor) *op.Tensor {
 	return func(batch []*op.Tensor) *op.Tensor {
 		n := InputsOf(m, len(batch))
@@ -88,7 +89,7 @@ func LossOf(m Model, loss Loss) func(batch []*op.Tensor) *op.Tensor {
 	}
 }
 
-// Terms is what an evaluation computes of a batch: the loss and each metric, as a sum and its count.
+// Terms returns what an evaluation computes of a batch: the loss and each metric, as a sum and its count.
 func Terms(m Model, loss Loss, metrics []fit.Metric) func(batch []*op.Tensor) []*op.Tensor {
 	return func(batch []*op.Tensor) []*op.Tensor {
 		n := InputsOf(m, len(batch))

@@ -19,7 +19,7 @@ type Model interface {
 // batch of one has no labels.
 type Inputs interface{ Inputs() int }
 
-// InputsOf is how many of n tensors of a batch are a model's inputs.
+// InputsOf returns how many of n tensors of a batch are a model's inputs.
 func InputsOf(m Model, n int) int {
 	if i, ok := m.(Inputs); ok && i.Inputs() > 0 {
 		return min(i.Inputs(), n)
@@ -27,7 +27,7 @@ func InputsOf(m Model, n int) int {
 	return min(max(1, n-1), n)
 }
 
-// Func is a model of parameters and a function that computes with them.
+// Func returns a model of parameters and a function that computes with them.
 func Func(params []*nn.Param, forward func(inputs []*op.Tensor) []*op.Tensor) Model {
 	return &function{params, forward}
 }
@@ -51,7 +51,7 @@ func Check(who string, m Model) error {
 	return nil
 }
 
-// DeviceOf is the device on which a model was made.
+// DeviceOf returns the device on which a model was made.
 func DeviceOf(who string, m Model) (device *cpu.Device, err error) {
 	if err := Check(who, m); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ type Parallel struct {
 	layers      *layout.Layers
 }
 
-// Inputs is that of the model.
+// Inputs returns the inputs of the model.
 func (p *Parallel) Inputs() int {
 	if i, ok := p.Model.(Inputs); ok {
 		return i.Inputs()
@@ -27,7 +27,7 @@ func (p *Parallel) Inputs() int {
 	return 0
 }
 
-// Layers is the layouts that the plan asks for within layers; nil asks for none.
+// Layers returns the layouts that the plan asks for within layers; nil asks for none.
 func (p *Parallel) Layers() *layout.Layers {
 	if p == nil {
 		return nil
@@ -35,7 +35,7 @@ func (p *Parallel) Layers() *layout.Layers {
 	return p.layers
 }
 
-// WithLayers is the model with layouts of what is computed within.
+// WithLayers returns the model with layouts of what is computed within.
 func (p *Parallel) WithLayers(l *layout.Layers) *Parallel {
 	p.layers = l
 	return p

@@ -36,15 +36,15 @@ type AdapterConfig struct {
 
 // Adaptable is a product with a matrix of weights that an Adapter can change: a Linear or a Dense.
 type Adaptable interface {
-	// Matrix is the weights.
+	// Matrix returns the weights.
 	Matrix() *Param
-	// Transposed is whether they are [in, out] in place of [out, in].
+	// Transposed reports whether they are [in, out] in place of [out, in].
 	Transposed() bool
 	// SetAdapter puts an adapter beside the weights; nil takes it away.
 	SetAdapter(a *Adapter)
 }
 
-// Matrix is the weights.
+// Matrix returns the weights.
 func (l *Linear) Matrix() *Param { return l.Weight }
 
 // Transposed is false.
@@ -53,7 +53,7 @@ func (l *Linear) Transposed() bool { return false }
 // SetAdapter puts an adapter beside the weights.
 func (l *Linear) SetAdapter(a *Adapter) { l.adapter = a }
 
-// Matrix is the weights.
+// Matrix returns the weights.
 func (l *Dense) Matrix() *Param { return l.Weight }
 
 // Transposed is true.
@@ -94,7 +94,7 @@ func NewAdapter(l Adaptable, name string, c AdapterConfig) (*Adapter, error) {
 	return a, n.err
 }
 
-// Params is what the adapter learns.
+// Params returns what the adapter learns.
 func (a *Adapter) Params() []*Param {
 	list := []*Param{a.A, a.B}
 	if a.Magnitude != nil {
@@ -103,7 +103,7 @@ func (a *Adapter) Params() []*Param {
 	return list
 }
 
-// lengths is those of the rows of weights, one for each output.
+// lengths returns those of the rows of weights, one for each output.
 func lengths(w *op.Tensor, transposed bool) *op.Tensor {
 	dim := 1
 	if transposed {
@@ -112,7 +112,7 @@ func lengths(w *op.Tensor, transposed bool) *op.Tensor {
 	return op.Sqrt(op.Sum(op.Square(w), dim))
 }
 
-// Merged is what weights the layer has with the adapter.
+// Merged returns what weights the layer has with the adapter.
 func (a *Adapter) Merged(l Adaptable) *op.Tensor {
 	w := a.changed(l)
 	if a.Magnitude == nil {
@@ -125,7 +125,7 @@ func (a *Adapter) Merged(l Adaptable) *op.Tensor {
 	return op.Mul(w, op.Unsqueeze(gain, 1))
 }
 
-// changed is the weights with the change of low rank.
+// changed returns the weights with the change of low rank.
 func (a *Adapter) changed(l Adaptable) *op.Tensor {
 	x, y := a.B.Value, a.A.Value
 	if l.Transposed() { // (B·A)ᵀ
@@ -134,7 +134,7 @@ func (a *Adapter) changed(l Adaptable) *op.Tensor {
 	return op.Add(l.Matrix().Value, op.MulScalar(op.MatMul(x, y), a.Scale))
 }
 
-// forward is the layer with the adapter, without its bias; product is that of the weights alone.
+// forward returns the layer with the adapter, without its bias; product is that of the weights alone.
 func (a *Adapter) forward(x *op.Tensor, l Adaptable, product func(x *op.Tensor) *op.Tensor) *op.Tensor {
 	dropped := a.Dropout.Forward(x)
 	y := product(x)

@@ -40,7 +40,7 @@ const (
 	Everywhere
 )
 
-// SplitHeads is x [batch, seq, heads·dim] as [batch, seq, heads, dim].
+// SplitHeads returns x [batch, seq, heads·dim] as [batch, seq, heads, dim].
 func SplitHeads(x *op.Tensor, heads int) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -56,7 +56,7 @@ func (h Heads) zigzag(x *op.Tensor, c *KVCache) int {
 	return h.Sequence.Parts(x.Dim(1))
 }
 
-// turn is x [batch, seq, heads, dim] turned by the positions of its rows, which follow those in c.
+// turn returns x [batch, seq, heads, dim] turned by the positions of its rows, which follow those in c.
 func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	if h.RoPE == nil || x.Err() != nil {
 		return x
@@ -64,7 +64,9 @@ func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	offset, start := c.position()
 	rope := h.RoPE(offset + x.Dim(1))
 	rope.Offset, rope.Start = offset, start
-	if p := h.Sequence.Packed; p != nil && c == nil {
+	if c != nil && c.Pages != nil {
+		rope.Positions = c.Pages.Positions
+	} else if p := h.Sequence.Packed; p != nil && c == nil {
 		rope.Positions = p.Positions
 	} else if parts := h.zigzag(x, c); parts > 0 {
 		rope.Positions = op.ZigzagPositions(x.Scope(), parts, x.Dim(1))
@@ -72,10 +74,14 @@ func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	return op.RoPE(x, rope)
 }
 
-// attend is attention of queries, keys and values, each [batch, seq, heads, dim], with heads joined again.
+// attend returns attention of queries, keys and values, each [batch, seq, heads, dim], with heads joined
+// again.
 func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	if q.Err() != nil {
 		return q
+	}
+	if c != nil && c.Pages != nil {
+		return h.attendPages(q, k, v, c)
 	}
 	config := op.AttentionConfig{
 		Causal: h.Mask == Causal, Scale: h.Scale, Cap: h.Cap, Window: h.Window,
@@ -100,7 +106,7 @@ func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	return op.Reshape(y, y.Dim(0), y.Dim(1), y.Dim(2)*y.Dim(3))
 }
 
-// cache is the shapes of cached keys and values.
+// cache returns the shapes of cached keys and values.
 func (h Heads) cache(batch, limit, valueDim int) [2]array.Shape {
 	return [2]array.Shape{{batch, limit, h.Keys, h.Dim}, {batch, limit, h.Keys, valueDim}}
 }
@@ -129,7 +135,7 @@ func (a *Attention) Cache(batch, limit int) [2]array.Shape {
 	return a.Heads.cache(batch, limit, a.Heads.Dim)
 }
 
-// normed is x where there is no norm.
+// normed returns x where there is no norm.
 func normed(n *RMSNorm, x *op.Tensor) *op.Tensor {
 	if n == nil {
 		return x
@@ -137,7 +143,7 @@ func normed(n *RMSNorm, x *op.Tensor) *op.Tensor {
 	return n.Forward(x)
 }
 
-// Over is the same layer for sequences of this layout.
+// Over returns the same layer for sequences of this layout.
 func (a *Attention) Over(s Sequence) Attender {
 	b := *a
 	b.Heads.Sequence = s

@@ -37,13 +37,13 @@ func (d *Dropout) Forward(x *op.Tensor) *op.Tensor {
 	return op.DropoutAt(x, d.mode.step(), d.Key, d.Rate)
 }
 
-// zigzag is Forward where dims are in the zigzag order of so many parts: elements are cleared wherever they
-// are.
+// zigzag is like Forward where dims are in the zigzag order of so many parts: elements are cleared wherever
+// they are.
 func (d *Dropout) zigzag(x *op.Tensor, parts int, dims ...int) *op.Tensor {
 	return op.DropoutZigzag(x, d.mode.step(), d.Key, d.Rate, parts, dims...)
 }
 
-// Over is the same layer for sequences of this layout.
+// Over returns the same layer for sequences of this layout.
 func (d *Dropout) Over(s Sequence) *Dropout {
 	other := *d
 	other.sequence = s

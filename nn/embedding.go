@@ -21,7 +21,7 @@ func NewEmbedding(in *Init, count, width int) *Embedding {
 	return &Embedding{Weight: in.Param("weight", array.Shape{count, width}, first)}
 }
 
-// Forward is the vector of each of ids, as a new last dim.
+// Forward returns the vector of each of ids, as a new last dim.
 func (e *Embedding) Forward(ids *op.Tensor) *op.Tensor {
 	x := op.Embedding(ids, e.Weight.Value)
 	if e.Still == nil || x.Err() != nil {
@@ -31,7 +31,7 @@ func (e *Embedding) Forward(ids *op.Tensor) *op.Tensor {
 	return op.Where(still, op.StopGradient(x), x)
 }
 
-// Logits is x times every vector of the table: the table as an output head.
+// Logits returns x times every vector of the table: the table as an output head.
 func (e *Embedding) Logits(x *op.Tensor) *op.Tensor {
 	return op.MatMulT(x, e.Weight.Value, false, true)
 }

@@ -44,7 +44,7 @@ func (p *Param) Draw(d *cpu.Device, box mesh.Box, dst array.Array) error {
 	return nil
 }
 
-// draw is Draw in one go.
+// draw is like Draw in one go.
 func (p *Param) draw(d *cpu.Device, box mesh.Box, dst array.Array) error {
 	if box.Empty() {
 		return nil

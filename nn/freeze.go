@@ -26,7 +26,7 @@ func Freeze(params []*Param, patterns ...string) error {
 	return nil
 }
 
-// Trainable is the parameters that training changes.
+// Trainable returns the parameters that training changes.
 func Trainable(params []*Param) []*Param {
 	var out []*Param
 	for _, p := range params {

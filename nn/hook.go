@@ -6,7 +6,7 @@ import "github.com/galley-ml/galley/op"
 // in a trace they have types. For gradients of a tensor see op.OnGrad.
 type Hook struct {
 	Layer Layer
-	// Forwarded is told what went in and what came out. What it returns, where that is not nil, takes the
+	// Forwarded receives what went in and what came out. What it returns, where that is not nil, takes the
 	// result's place.
 	Forwarded func(x, y *op.Tensor) *op.Tensor
 }

@@ -7,13 +7,16 @@ import "github.com/galley-ml/galley/op"
 type KVCache struct {
 	// K and V are [batch, kept, heads, dim].
 	K, V *op.Tensor
-	// Start, where set, is how many tokens came before, as an integer scalar, and K and V have room for all that
+	// Start, if set, is how many tokens came before, as an integer scalar, and K and V have room for all that
 	// will come: new ones are written into them from Start on. Every call then is the same program.
 	Start *op.Tensor
+	// Pages, where set, says that K and V are pools of pages, [slots, heads, dim], that new ones are written
+	// into.
+	Pages *Pages
 	seen  int
 }
 
-// position is where new tokens begin, as RoPE takes it.
+// position returns where new tokens begin, as RoPE takes it.
 func (c *KVCache) position() (offset int, start *op.Tensor) {
 	if c == nil {
 		return 0, nil

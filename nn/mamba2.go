@@ -87,7 +87,7 @@ func (m *Mamba2) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	return m.Out.Forward(m.Norm.Forward(op.SwiGLU(gate, y)))
 }
 
-// convolve is act(conv(x)), each channel for itself over the last Kernel positions.
+// convolve returns act(conv(x)), each channel for itself over the last Kernel positions.
 func (m *Mamba2) convolve(x *op.Tensor, c *KVCache) *op.Tensor {
 	k, seq := m.Config.Kernel, x.Dim(1)
 	before := op.Full(x.Scope(), x.DType(), array.Shape{x.Dim(0), k - 1, x.Dim(2)}, 0)
@@ -114,7 +114,7 @@ func (m *Mamba2) convolve(x *op.Tensor, c *KVCache) *op.Tensor {
 	return m.Config.Act(y)
 }
 
-// steps is softplus(dt + bias) within its bounds.
+// steps returns softplus(dt + bias) within its bounds.
 func (m *Mamba2) steps(dt *op.Tensor) *op.Tensor {
 	dt = op.Softplus(op.Add(dt, m.StepBias.Value))
 	if m.Config.MinStep > 0 {
@@ -126,7 +126,7 @@ func (m *Mamba2) steps(dt *op.Tensor) *op.Tensor {
 	return dt
 }
 
-// scan is the state-space model itself, steps included.
+// scan returns the state-space model itself, steps included.
 func (m *Mamba2) scan(x, dt, b, c *op.Tensor, cache *KVCache) *op.Tensor {
 	if x.Err() != nil || dt.Err() != nil {
 		return op.Add(x, dt)

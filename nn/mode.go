@@ -18,7 +18,7 @@ func Train(params []*Param, step func() *op.Tensor) (restore func()) {
 	return setMode(params, mode{step: step})
 }
 
-// TrainBound is Train with values in the place of the parameters: those of a training step, in which the
+// TrainBound is like Train with values in the place of the parameters: those of a training step, in which the
 // gradient of a buffer is what is to be added to it.
 func TrainBound(params []*Param, values []*op.Tensor, step func() *op.Tensor) (restore func()) {
 	m := mode{step: step, bound: map[string]bool{}}

@@ -37,7 +37,7 @@ type MoE struct {
 	// Shared, where not nil, computes every token besides.
 	Shared *GatedMLP
 	Config MoEConfig
-	// observe, where not nil, is told what the router decides.
+	// observe, where not nil, receives what the router decides.
 	observe func(Routed)
 }
 
@@ -63,7 +63,7 @@ func (m *MoE) Forward(x *op.Tensor) *op.Tensor {
 	return op.Add(y, m.Shared.Forward(x))
 }
 
-// routed is the experts that the router chooses.
+// routed returns the experts that the router chooses.
 func (m *MoE) routed(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -100,7 +100,7 @@ func (m *MoE) fused(x *op.Tensor) *op.Tensor {
 	return op.Experts(x, experts, weights, gateUp, m.Down.Value)
 }
 
-// compute is the experts' MLPs on rows that are sorted by expert, counts rows for each.
+// compute returns the experts' MLPs on rows that are sorted by expert, counts rows for each.
 func (m *MoE) compute(rows, counts *op.Tensor) *op.Tensor {
 	h := op.GroupedMatMulT(rows, m.GateUp.Value, counts)
 	if h.Err() != nil {

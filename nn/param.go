@@ -28,11 +28,11 @@ type Param struct {
 	key   op.Key
 }
 
-// Like is another parameter of the same model, without a value.
+// Like returns another parameter of the same model, without a value.
 func (p *Param) Like(name string, t op.Type) *Param { return &Param{Name: name, Type: t, mode: p.mode} }
 
-// Grad is the sum of the gradients that Backward has brought to the parameter since the last ClearGrad; nil
-// before the first.
+// Grad returns the sum of the gradients that Backward has brought to the parameter since the last ClearGrad;
+// nil before the first.
 func (p *Param) Grad() *op.Tensor {
 	if p.Value == nil {
 		return nil
@@ -56,7 +56,7 @@ type Config struct {
 	DType array.DType
 	// Seed and a parameter's name are all that its first value depends on.
 	Seed uint64
-	// Load, where set, gives a parameter's value in place of its initializer; a nil value leaves only its shape.
+	// Load, if set, gives a parameter's value in place of its initializer; a nil value leaves only its shape.
 	Load func(name string, t op.Type) (*op.Tensor, error)
 	// Frozen parameters do not remember what is computed from them: for inference.
 	Frozen bool
@@ -90,23 +90,23 @@ func NewInit(c Config) *Init {
 	return &Init{list: &list{config: c, names: map[string]bool{}}}
 }
 
-// At is the same model with names below name.
+// At returns the same model with names below name.
 func (in *Init) At(name string) *Init {
 	return &Init{list: in.list, prefix: in.prefix + name + ".", std: in.std, matrices: in.matrices}
 }
 
-// WithNormal is the same model with what layers call matrices drawn from a normal distribution and their
+// WithNormal returns the same model with what layers call matrices drawn from a normal distribution and their
 // biases zero, as Hugging Face's models begin, in place of the layers' own choice.
 func (in *Init) WithNormal(std float64) *Init {
 	return &Init{list: in.list, prefix: in.prefix, std: std}
 }
 
-// WithWeights is the same model with what layers call matrices made by first.
+// WithWeights returns the same model with what layers call matrices made by first.
 func (in *Init) WithWeights(first Initializer) *Init {
 	return &Init{list: in.list, prefix: in.prefix, std: in.std, matrices: first}
 }
 
-// weights is the initializer of a matrix that sums over from elements.
+// weights returns the initializer of a matrix that sums over from elements.
 func (in *Init) weights(from int) Initializer {
 	if in.matrices != nil {
 		return in.matrices
@@ -117,7 +117,7 @@ func (in *Init) weights(from int) Initializer {
 	return Uniform(1 / math.Sqrt(float64(max(from, 1))))
 }
 
-// biases is the initializer of the bias beside such a matrix.
+// biases returns the initializer of the bias beside such a matrix.
 func (in *Init) biases(from int) Initializer {
 	if in.std > 0 {
 		return Constant(0)
@@ -128,16 +128,16 @@ func (in *Init) biases(from int) Initializer {
 // Index is At for the layers of a list.
 func (in *Init) Index(i int) *Init { return in.At(strconv.Itoa(i)) }
 
-// DType is the dtype of the model's parameters.
+// DType returns the dtype of the model's parameters.
 func (in *Init) DType() array.DType { return in.config.DType }
 
-// Params is all parameters made so far, in order.
+// Params returns all parameters made so far, in order.
 func (in *Init) Params() []*Param { return in.params }
 
-// Adaptable is the layers made so far that an Adapter can change, in order.
+// Adaptable returns the layers made so far that an Adapter can change, in order.
 func (in *Init) Adaptable() []Adaptable { return in.adaptable }
 
-// Err is the first mistake: a name used twice, or a value that could not be loaded.
+// Err returns the first mistake: a name used twice, or a value that could not be loaded.
 func (in *Init) Err() error { return in.err }
 
 // Param makes a parameter.
@@ -192,7 +192,7 @@ func (in *Init) set(p *Param, v *op.Tensor) error {
 	return nil
 }
 
-// keyOf is the stream of random numbers that belongs to a name.
+// keyOf returns the stream of random numbers that belongs to a name.
 func keyOf(seed uint64, name string) op.Key {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -217,12 +217,12 @@ func Uniform(bound float64) Initializer {
 	}
 }
 
-// Constant is one number everywhere.
+// Constant returns one number everywhere.
 func Constant(x float64) Initializer {
 	return func(s op.Scope, _ op.Key, t op.Type) *op.Tensor { return op.Full(s, t.DType, t.Shape, x) }
 }
 
-// Values is what the parameters hold.
+// Values returns what the parameters hold.
 func Values(params []*Param) []*op.Tensor {
 	values := make([]*op.Tensor, len(params))
 	for i, p := range params {
@@ -231,7 +231,7 @@ func Values(params []*Param) []*op.Tensor {
 	return values
 }
 
-// Names is what the parameters are called.
+// Names returns what the parameters are called.
 func Names(params []*Param) []string {
 	names := make([]string, len(params))
 	for i, p := range params {

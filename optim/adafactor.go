@@ -21,10 +21,10 @@ type Adafactor struct {
 	WeightDecay float64
 }
 
-// Slots is two: the mean squares of rows and of columns, or of elements and nothing.
+// Slots returns two: the mean squares of rows and of columns, or of elements and nothing.
 func (Adafactor) Slots() int { return 2 }
 
-// SlotTypes is the types of both.
+// SlotTypes returns the types of both.
 func (Adafactor) SlotTypes(p op.Type) []op.Type {
 	n := len(p.Shape)
 	if n < 2 {
@@ -35,7 +35,7 @@ func (Adafactor) SlotTypes(p op.Type) []op.Type {
 	return []op.Type{{DType: p.DType, Shape: rows}, {DType: p.DType, Shape: columns}}
 }
 
-// Update is one parameter's next value and mean squares.
+// Update returns one parameter's next value and mean squares.
 func (a Adafactor) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
 	dtype := p.DType().Compute()
 	scalar := func(x *op.Tensor) *op.Tensor { return op.Cast(x, dtype) }
@@ -53,7 +53,7 @@ func (a Adafactor) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.T
 	return op.Cast(next, p.DType()), kept
 }
 
-// squares is an estimate of the mean square of every gradient, and what is remembered.
+// squares returns an estimate of the mean square of every gradient, and what is remembered.
 func (a Adafactor) squares(g *op.Tensor, slots []*op.Tensor, fresh *op.Tensor) (*op.Tensor, []*op.Tensor) {
 	mixed := func(slot, now *op.Tensor) *op.Tensor {
 		return op.Add(slot, op.Mul(op.Sub(now, slot), op.ExpandAs(fresh, slot)))
@@ -75,7 +75,7 @@ func atLeast(x *op.Tensor, least float64) *op.Tensor { return op.Maximum(x, op.C
 
 func norm(x *op.Tensor) *op.Tensor { return op.Sqrt(op.Sum(op.Square(x))) }
 
-// decayed is p less its share of weight decay.
+// decayed returns p less its share of weight decay.
 func decayed(p, lr *op.Tensor, decay float64) *op.Tensor {
 	if decay == 0 {
 		return p
@@ -83,7 +83,7 @@ func decayed(p, lr *op.Tensor, decay float64) *op.Tensor {
 	return op.Sub(p, op.Mul(p, op.ExpandAs(op.MulScalar(lr, decay), p)))
 }
 
-// machineEpsilon is the distance from 1 to the next number.
+// machineEpsilon returns the distance from 1 to the next number.
 func machineEpsilon(d array.DType) float64 {
 	if d == array.F64 {
 		return 0x1p-52

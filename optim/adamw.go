@@ -13,10 +13,10 @@ type AdamW struct {
 	WeightDecay float64
 }
 
-// Slots is two: the first and second moment.
+// Slots returns two: the first and second moment.
 func (AdamW) Slots() int { return 2 }
 
-// Update is one parameter's next value and moments, by the fused op.
+// Update returns one parameter's next value and moments, by the fused op.
 func (a AdamW) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
 	next, m, v := op.AdamW(adamState(p, grad, slots, s), a.config())
 	return next, []*op.Tensor{m, v}
@@ -27,7 +27,7 @@ func (a AdamW) config() op.AdamConfig {
 	return op.AdamConfig{Beta1: b1, Beta2: b2, Eps: orElse(a.Eps, 1e-8), WeightDecay: a.WeightDecay}
 }
 
-// betas is the two decays as an optimizer's fields say: a first of 0 is 0 where the second is set.
+// betas returns the two decays as an optimizer's fields say: a first of 0 is 0 where the second is set.
 func betas(first, second, usual float64) (b1, b2 float64) {
 	if second == 0 {
 		return orElse(first, 0.9), usual

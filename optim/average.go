@@ -11,10 +11,10 @@ type Averaged struct {
 	Decay float64
 }
 
-// Slots is one more than the optimizer has.
+// Slots returns one more than the optimizer has.
 func (a Averaged) Slots() int { return a.Optimizer.Slots() + 1 }
 
-// Update is the optimizer's, and the average with the new weights.
+// Update returns the optimizer's, and the average with the new weights.
 func (a Averaged) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
 	n := a.Optimizer.Slots()
 	next, kept := a.Optimizer.Update(p, grad, slots[:n], s)
@@ -23,16 +23,16 @@ func (a Averaged) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Te
 	return next, append(kept, average)
 }
 
-// Named is the same for the parameter of a name, where the optimizer has several.
+// Named returns the same for the parameter of a name, where the optimizer has several.
 func (a Averaged) Named(name string) Optimizer {
 	return Averaged{Optimizer: For(a.Optimizer, name), Decay: a.Decay}
 }
 
-// Check is what is wrong with the optimizer.
+// Check returns what is wrong with the optimizer.
 func (a Averaged) Check(names []string) error { return Check(a.Optimizer, names) }
 
-// Correction is what the last slot is divided by after a number of steps: it began as zeros, and holds that
-// much of the weights of all steps.
+// Correction returns what the last slot is divided by after a number of steps: it began as zeros, and holds
+// that much of the weights of all steps.
 func (a Averaged) Correction(steps int) float64 {
 	held := 1.0
 	decay := orElse(a.Decay, 0.999)

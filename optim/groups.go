@@ -33,7 +33,7 @@ type Group struct {
 	LR float64
 }
 
-// Slots is the most that any of the optimizers has.
+// Slots returns the most that any of the optimizers has.
 func (g Groups) Slots() int {
 	n := g.Default.Slots()
 	for _, group := range g.Groups {
@@ -49,7 +49,7 @@ func (g Groups) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tens
 	return g.forGroup(Group{}).Update(p, grad, slots, s)
 }
 
-// Named is the optimizer of the parameter of a name.
+// Named returns the optimizer of the parameter of a name.
 func (g Groups) Named(name string) Optimizer {
 	for _, group := range g.Groups {
 		if group.names(name) {
@@ -76,8 +76,8 @@ func (g Group) names(name string) bool {
 	return false
 }
 
-// Check is an error where a group names none of a model's parameters, or a pattern cannot be read: a group
-// that does nothing is a mistake.
+// Check returns an error where a group names none of a model's parameters, or a pattern cannot be read: a
+// group that does nothing is a mistake.
 func (g Groups) Check(names []string) error {
 	if g.Default == nil {
 		return fmt.Errorf("optimizer groups: no default: want one for the parameters that no group names")
@@ -108,7 +108,7 @@ func (g Group) namesAny(names []string) bool {
 	return false
 }
 
-// few is the first names of a list.
+// few returns the first names of a list.
 func few(names []string) string {
 	if len(names) > 4 {
 		return fmt.Sprintf("%q and %d more", names[:4], len(names)-4)
@@ -134,7 +134,7 @@ func (m member) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tens
 	return next, append(kept, slots[n:]...)
 }
 
-// For is the optimizer of the parameter of a name: o itself, unless it has several.
+// For returns the optimizer of the parameter of a name: o itself, unless it has several.
 func For(o Optimizer, name string) Optimizer {
 	if g, ok := o.(interface{ Named(name string) Optimizer }); ok {
 		return g.Named(name)
@@ -142,7 +142,7 @@ func For(o Optimizer, name string) Optimizer {
 	return o
 }
 
-// Check is what is wrong with an optimizer for a model of these parameters.
+// Check returns what is wrong with an optimizer for a model of these parameters.
 func Check(o Optimizer, names []string) error {
 	if g, ok := o.(interface{ Check(names []string) error }); ok {
 		return g.Check(names)

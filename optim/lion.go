@@ -12,10 +12,10 @@ type Lion struct {
 	WeightDecay float64
 }
 
-// Slots is one: the average of gradients.
+// Slots returns one: the average of gradients.
 func (Lion) Slots() int { return 1 }
 
-// Update is one parameter's next value and average.
+// Update returns one parameter's next value and average.
 func (l Lion) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
 	b1, b2 := betas(l.Beta1, l.Beta2, 0.99)
 	g := op.Mul(grad, op.ExpandAs(op.Cast(s.Scale, grad.DType()), grad))

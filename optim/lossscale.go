@@ -15,10 +15,10 @@ const (
 	leastLossScale = 0x1p-40
 )
 
-// NewLossScale is the scale of the first step.
+// NewLossScale returns the scale of the first step.
 func NewLossScale() LossScale { return LossScale{Scale: firstLossScale} }
 
-// Next is the scale after a step whose gradients overflowed or did not.
+// Next returns the scale after a step whose gradients overflowed or did not.
 func (l LossScale) Next(overflowed bool) LossScale {
 	switch {
 	case overflowed:

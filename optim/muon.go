@@ -46,10 +46,10 @@ func (m Muon) rest() Optimizer {
 	return m.Rest
 }
 
-// Slots is one, the average, or as many as Rest has.
+// Slots returns one, the average, or as many as Rest has.
 func (m Muon) Slots() int { return max(1, m.rest().Slots()) }
 
-// Named is the optimizer of the parameter of a name.
+// Named returns the optimizer of the parameter of a name.
 func (m Muon) Named(name string) Optimizer {
 	patterns := m.RestParams
 	if patterns == nil {
@@ -70,7 +70,7 @@ func (m Muon) other() Optimizer {
 	return member{Optimizer: m.rest(), rate: orElse(m.RestLR, 1), slots: m.Slots()}
 }
 
-// SlotTypes is those of a matrix within a model, or of what is none.
+// SlotTypes returns those of a matrix within a model, or of what is none.
 func (m Muon) SlotTypes(p op.Type) []op.Type { return muonInner{m}.SlotTypes(p) }
 
 // Update updates a parameter without a name.
@@ -109,12 +109,12 @@ func (m muonInner) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.T
 	return op.Cast(next, p.DType()), kept
 }
 
-// mixed is x with a share of y in its place.
+// mixed returns x with a share of y in its place.
 func mixed(x, y *op.Tensor, keep float64) *op.Tensor {
 	return op.Add(op.MulScalar(x, keep), op.MulScalar(y, 1-keep))
 }
 
-// scale is what the rate is multiplied with for matrices of a shape.
+// scale returns what the rate is multiplied with for matrices of a shape.
 func (m Muon) scale(shape []int) float64 {
 	rows, columns := float64(shape[len(shape)-2]), float64(shape[len(shape)-1])
 	if m.MatchAdamW {

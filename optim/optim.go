@@ -7,9 +7,10 @@ import (
 // Optimizer turns gradients into new parameters. It is stateless: what it remembers between steps is tensors
 // that the caller keeps.
 type Optimizer interface {
-	// Slots is how many tensors of a parameter's type are remembered for each parameter; they start as zeros.
+	// Slots returns how many tensors of a parameter's type are remembered for each parameter; they start as
+	// zeros.
 	Slots() int
-	// Update is one parameter's next value and slots.
+	// Update returns one parameter's next value and slots.
 	Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (next *op.Tensor, nextSlots []*op.Tensor)
 }
 

@@ -13,7 +13,7 @@ type Constant struct {
 	Warmup int
 }
 
-// At is the rate of a step.
+// At returns the rate of a step.
 func (s Constant) At(step int) float64 { return s.LR * warm(step, s.Warmup) }
 
 // Linear falls in a straight line from LR to Final over Steps, after a linear warm-up.
@@ -22,7 +22,7 @@ type Linear struct {
 	Warmup, Steps int
 }
 
-// At is the rate of a step.
+// At returns the rate of a step.
 func (s Linear) At(step int) float64 {
 	if step < s.Warmup {
 		return s.LR * warm(step, s.Warmup)
@@ -36,7 +36,7 @@ type Cosine struct {
 	Warmup, Steps int
 }
 
-// At is the rate of a step.
+// At returns the rate of a step.
 func (s Cosine) At(step int) float64 {
 	if step < s.Warmup {
 		return s.LR * warm(step, s.Warmup)
@@ -44,7 +44,7 @@ func (s Cosine) At(step int) float64 {
 	return s.Final + (s.LR-s.Final)*(1+math.Cos(math.Pi*progress(step, s.Warmup, s.Steps)))/2
 }
 
-// warm is how much of the rate step has: never zero, so that the first step moves.
+// warm returns how much of the rate step has: never zero, so that the first step moves.
 func warm(step, warmup int) float64 {
 	if step >= warmup {
 		return 1
@@ -52,7 +52,7 @@ func warm(step, warmup int) float64 {
 	return float64(step+1) / float64(warmup)
 }
 
-// progress is how far step is between the end of the warm-up and the last step.
+// progress returns how far step is between the end of the warm-up and the last step.
 func progress(step, warmup, steps int) float64 {
 	if steps <= warmup {
 		return 1
@@ -67,7 +67,7 @@ type WSD struct {
 	Warmup, Decay, Steps int
 }
 
-// At is the rate of a step.
+// At returns the rate of a step.
 func (s WSD) At(step int) float64 {
 	if step < s.Warmup {
 		return s.LR * warm(step, s.Warmup)
@@ -83,7 +83,7 @@ type CosineRestarts struct {
 	Growth         float64
 }
 
-// At is the rate of a step.
+// At returns the rate of a step.
 func (s CosineRestarts) At(step int) float64 {
 	if step < s.Warmup {
 		return s.LR * warm(step, s.Warmup)
@@ -102,7 +102,7 @@ type InverseSqrt struct {
 	Warmup int
 }
 
-// At is the rate of a step.
+// At returns the rate of a step.
 func (s InverseSqrt) At(step int) float64 {
 	if step < s.Warmup {
 		return s.LR * warm(step, s.Warmup)

@@ -10,7 +10,7 @@ type SGD struct {
 	Nesterov bool
 }
 
-// Slots is one, the velocity, or none without momentum.
+// Slots returns one, the velocity, or none without momentum.
 func (s SGD) Slots() int {
 	if s.Momentum == 0 {
 		return 0
@@ -18,7 +18,7 @@ func (s SGD) Slots() int {
 	return 1
 }
 
-// Update is one parameter's next value and velocity, by the fused op.
+// Update returns one parameter's next value and velocity, by the fused op.
 func (s SGD) Update(p, grad *op.Tensor, slots []*op.Tensor, at Step) (*op.Tensor, []*op.Tensor) {
 	state := op.SGDState{Param: p, Grad: grad, LR: at.LR, GradScale: at.Scale}
 	if s.Momentum == 0 {

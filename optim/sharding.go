@@ -2,9 +2,9 @@ package optim
 
 // ShardingStage is one of ZeRO's: ShardingStage1, ShardingStage2 or ShardingStage3.
 type ShardingStage interface {
-	// Stage is 1, 2 or 3.
+	// Stage returns 1, 2 or 3.
 	Stage() int
-	// Over is the mesh axis; empty is dp.
+	// Over returns the mesh axis; empty is dp.
 	Over() string
 }
 
@@ -21,20 +21,20 @@ type ShardingStage2 struct{ Axis string }
 // ShardingStage3 also splits the parameters: a layer gathers them when it computes.
 type ShardingStage3 struct{ Axis string }
 
-// Stage is 1.
+// Stage returns 1.
 func (ShardingStage1) Stage() int { return 1 }
 
-// Stage is 2.
+// Stage returns 2.
 func (ShardingStage2) Stage() int { return 2 }
 
-// Stage is 3.
+// Stage returns 3.
 func (ShardingStage3) Stage() int { return 3 }
 
-// Over is the mesh axis.
+// Over returns the mesh axis.
 func (s ShardingStage1) Over() string { return s.Axis }
 
-// Over is the mesh axis.
+// Over returns the mesh axis.
 func (s ShardingStage2) Over() string { return s.Axis }
 
-// Over is the mesh axis.
+// Over returns the mesh axis.
 func (s ShardingStage3) Over() string { return s.Axis }

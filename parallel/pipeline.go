@@ -145,7 +145,7 @@ func (p *Pipeline) Cut(of *strategy.Strategy, boundaries []int) (*strategy.Strat
 	return &s, err
 }
 
-// between is how many layers lie between boundaries.
+// between returns how many layers are between boundaries.
 func (p *Pipeline) between(boundaries []int) (list []int, err error) {
 	at := 0
 	for _, b := range append(slices.Clone(boundaries), len(p.layers)) {
@@ -158,10 +158,10 @@ func (p *Pipeline) between(boundaries []int) (list []int, err error) {
 	return list, nil
 }
 
-// Params is the layers' parameters; shared ones appear once.
+// Params returns the layers' parameters; shared ones appear once.
 func (p *Pipeline) Params() []*nn.Param { return p.init.Params() }
 
-// Inputs is one: the rest of a batch is labels.
+// Inputs returns one: the rest of a batch is labels.
 func (p *Pipeline) Inputs() int { return 1 }
 
 // Forward applies the layers in order. The marks between them are where stages may begin.
@@ -182,7 +182,7 @@ func (p *Pipeline) Forward(inputs ...*op.Tensor) []*op.Tensor {
 	return []*op.Tensor{x}
 }
 
-// Stages is the number of the first layer of each stage.
+// Stages returns the number of the first layer of each stage.
 func (p *Pipeline) Stages() []int {
 	list := []int{0}
 	for _, n := range p.counts[:max(0, len(p.counts)-1)] {

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Plan says by the names of layers how a model is spread over devices. What it does not name lies by
+// Plan says by the names of layers how a model is spread over devices. What it does not name is laid out by
 // the built-in plan.
 type Plan struct {
 	// Strategy is the degrees, and all that is said of a model as a whole.
@@ -31,7 +31,7 @@ type LayerPlan struct {
 	Use     []Parallelism
 }
 
-// On is what is done with the layers whose names match a pattern.
+// On returns what is done with the layers whose names match a pattern.
 func On(pattern string, use ...Parallelism) LayerPlan { return LayerPlan{pattern, use} }
 
 // Parallelism is one thing that can be done with a layer: ColWise, RowWise, PrepareInput, PrepareOutput,

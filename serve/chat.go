@@ -109,7 +109,7 @@ func (s *Server) chatRequest(r *http.Request, m *Model, c *chatRequest) (engine.
 	return q, s.limit(m, &q, asked, 0)
 }
 
-// chatPrompt is the tokens of a conversation.
+// chatPrompt returns the tokens of a conversation.
 func (m *Model) chatPrompt(c *chatRequest) ([]int32, error) {
 	if m.Chat == nil {
 		return nil, badRequest("model %q has no chat template: use /v1/completions, or start the server with "+
@@ -272,7 +272,7 @@ func (c *chatWriter) probabilities(tokens []engine.Token) *chatLogProbs {
 	return p
 }
 
-// probability is a token with its bytes, which may be part of a character only.
+// probability returns a token with its bytes, which may be part of a character only.
 func (c *chatWriter) probability(id int32, logProb float64) chatToken {
 	text := c.model.Text.Decode([]int32{id})
 	t := chatToken{Token: text, LogProb: logProb, Bytes: []int{}}

@@ -94,7 +94,7 @@ func ReadGenerationConfig(dir string) (GenerationConfig, error) {
 	return c, nil
 }
 
-// Apply is sampling with what the file says. A file that does not sample takes the likeliest token.
+// Apply returns sampling with what the file says. A file that does not sample takes the likeliest token.
 func (c GenerationConfig) Apply(s engine.Sampling) engine.Sampling {
 	set(&s.Temperature, c.Temperature)
 	set(&s.TopK, c.TopK)
@@ -113,7 +113,7 @@ func set[T any](to *T, from *T) {
 	}
 }
 
-// StopTokens is the file's, else those of the model.
+// StopTokens returns the file's, else those of the model.
 func (c GenerationConfig) StopTokens(model []int32) []int32 {
 	if len(c.EOS) == 0 {
 		return model
@@ -144,7 +144,7 @@ func NewChatTemplate(text string, tokens map[string]any) (*ChatTemplate, error) 
 	return &ChatTemplate{t, tokens, formatOf(text)}, nil
 }
 
-// Render is the prompt of a conversation, up to where the answer begins.
+// Render returns the prompt of a conversation, up to where the answer begins.
 func (c *ChatTemplate) Render(messages []any, tools []any, more map[string]any) (string, error) {
 	values := map[string]any{"messages": messages, "add_generation_prompt": true, "tools": nil}
 	if len(tools) > 0 {

@@ -31,7 +31,7 @@ func smallConfig(t testing.TB) models.Config {
 	return config
 }
 
-// newModel is a small model of bytes.
+// newModel returns a small model of bytes.
 func newModel(t testing.TB, name string, c engine.Config) *serve.Model {
 	t.Helper()
 	config := smallConfig(t)
@@ -104,7 +104,7 @@ func parse(t testing.TB, text string) (out map[string]any) {
 	return out
 }
 
-// at is what lies at a path of keys and numbers.
+// at returns what is at a path of keys and numbers.
 func at(v any, path ...any) any {
 	for _, p := range path {
 		switch p := p.(type) {
@@ -122,7 +122,7 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// events is the data of a stream, without the last.
+// events returns the data of a stream, without the last.
 func events(t testing.TB, text string) []map[string]any {
 	t.Helper()
 	var out []map[string]any

@@ -17,7 +17,7 @@ type Config struct {
 	Keys []string
 	// Body is how many bytes a request may have; 0 means 4 MiB.
 	Body int64
-	// Tokens is how many tokens a request may ask for; 0 is what the context allows.
+	// Tokens is how many tokens per request may ask for; 0 is what the context allows.
 	Tokens int
 	// Rate is how many requests a second a key may make; 0 is no limit.
 	Rate float64
@@ -26,8 +26,8 @@ type Config struct {
 	// WriteTimeout is how long a reader may take for one piece of an answer before its request is ended; 0
 	// means 30 s.
 	WriteTimeout time.Duration
-	// Adapters is the directory below which adapters lie that may be loaded while the server runs; empty is that
-	// none may.
+	// Adapters is the directory below which adapters are that may be loaded while the server runs; empty is
+	// that none may.
 	Adapters string
 	// Origins are the web pages of others that may ask; none is no page but our own.
 	Origins []string
@@ -113,7 +113,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readiness is whether requests are taken.
+// readiness reports whether requests are taken.
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	ready := s.ready

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/pipeline"
 )
 
-// Micros is how many micro-batches a step of a batch has; 0 where they do not come out even.
+// Micros returns how many micro-batches a step of a batch has; 0 where they do not come out even.
 func (s Strategy) Micros(batch int) int {
 	n, dp := s.Micro, s.replicas()
 	switch {
@@ -24,8 +24,8 @@ func (s Strategy) Micros(batch int) int {
 	return n
 }
 
-// ForBatch is the strategy as a trainer takes it for steps of a batch: with a number of micro-batches, where
-// it was planned by their size.
+// ForBatch returns the strategy as a trainer takes it for steps of a batch: with a number of micro-batches,
+// where it was planned by their size.
 func (s Strategy) ForBatch(batch int) (Strategy, error) {
 	n := s.Micros(batch)
 	if n == 0 {
@@ -35,7 +35,7 @@ func (s Strategy) ForBatch(batch int) (Strategy, error) {
 	return s, nil
 }
 
-// Uneven says how a batch does not come out even.
+// Uneven reports how a batch does not come out even.
 func (s Strategy) Uneven(batch int) error {
 	s = s.Filled()
 	if s.MicroBatch > 0 {
@@ -50,8 +50,8 @@ func (s Strategy) Uneven(batch int) error {
 		batch, n, s.DP, n*s.DP)
 }
 
-// Sized is Filled with both the number of micro-batches and their sequences, for steps of a batch. Where they
-// do not come out even, as Micros tells, the sequences are rounded down.
+// Sized is like Filled with both the number of micro-batches and their sequences, for steps of a batch. Where
+// they do not come out even, as Micros tells, the sequences are rounded down.
 func (s Strategy) Sized(batch int) Strategy {
 	s = s.Filled()
 	if n := s.Micros(batch); n > 0 {
@@ -66,8 +66,8 @@ func (s Strategy) Sized(batch int) Strategy {
 	return s
 }
 
-// usualMicros is how many micro-batches a step has where nothing is said: one for every rank, or those of a
-// schedule's text.
+// usualMicros returns how many micro-batches a step has where nothing is said: one for every rank, or those
+// of a schedule's text.
 func (s Strategy) usualMicros() int {
 	if s.OwnSchedule() {
 		if p, err := pipeline.Parse(s.Schedule); err == nil {

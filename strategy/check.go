@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/pipeline"
 )
 
-// Pipeline is the schedule: a text, or one by name.
+// Pipeline returns the schedule: a text, or one by name.
 func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
 	if s.OwnSchedule() {
 		p, err := pipeline.Parse(s.Schedule)
@@ -26,7 +26,7 @@ func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
 	return pipeline.Generate(name, pipeline.Config{Ranks: s.PP, Micros: s.Micro, Chunks: s.VPP})
 }
 
-// Idle is an error where something is asked for that needs an axis which is not there: it would change
+// Idle returns an error where something is asked for that needs an axis which is not there: it would change
 // nothing.
 func (s Strategy) Idle() error {
 	switch {

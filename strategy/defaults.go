@@ -91,7 +91,7 @@ func (s *Strategy) words() error {
 	return nil
 }
 
-// Unrunnable is why no trainer can run a strategy that may be planned; nil where one can.
+// Unrunnable returns why no trainer can run a strategy that may be planned; nil where one can.
 func (s Strategy) Unrunnable() error {
 	switch dp := s.replicas(); {
 	case s.Zero > 0 && !s.groups(dp):
@@ -172,7 +172,8 @@ func (s Strategy) groups(dp int) bool {
 	return rest == 1
 }
 
-// replicas is the data parallel degree: where nothing is said of it, that of the experts, which fold into it.
+// replicas returns the data parallel degree: where nothing is said of it, that of the experts, which fold
+// into it.
 func (s Strategy) replicas() int {
 	if s.DP != 0 {
 		return s.DP
@@ -180,14 +181,14 @@ func (s Strategy) replicas() int {
 	return max(s.EP, 1)
 }
 
-// RankOf is the pipeline rank that holds a stage.
+// RankOf returns the pipeline rank that holds a stage.
 func (s Strategy) RankOf(stage int) int {
 	s = s.Filled()
 	return s.Class().Rank(stage, s.PP)
 }
 
-// Filled is the strategy with every degree that is left out and with its schedule spelled as package pipeline
-// does. Nothing is checked.
+// Filled returns the strategy with every degree that is left out and with its schedule spelled as package
+// pipeline does. Nothing is checked.
 func (s Strategy) Filled() Strategy {
 	s.DP = s.replicas()
 	for _, at := range []*int{&s.TP, &s.PP, &s.CP, &s.EP, &s.ETP, &s.Branches} {
@@ -212,7 +213,7 @@ func (s Strategy) Filled() Strategy {
 	return s
 }
 
-// Class is the class of the strategy's schedule. An unknown name, which checks refuse, counts as none.
+// Class returns the class of the strategy's schedule. An unknown name, which checks refuse, counts as none.
 func (s *Strategy) Class() *pipeline.Class {
 	c, err := pipeline.Choose(s.Schedule, s.VPP)
 	if err != nil {

@@ -2,7 +2,7 @@ package strategy
 
 import "github.com/galley-ml/galley/mesh"
 
-// Devices is how many devices the strategy needs.
+// Devices returns how many devices the strategy needs.
 func (s Strategy) Devices() int {
 	s = s.Filled()
 	return s.DP * s.TP * s.PP * s.CP * s.Branches
@@ -17,8 +17,8 @@ const (
 	TensorAxis  = "tp"
 )
 
-// Experts is how many of the data parallel devices share experts, and whether those that share a sequence do,
-// too: where EP does not divide DP, it counts both.
+// Experts returns how many of the data parallel devices share experts, and whether those that share a
+// sequence do, too: where EP does not divide DP, it counts both.
 func (s Strategy) Experts() (ep int, context bool) {
 	s.DP, s.EP, s.CP = s.replicas(), max(s.EP, 1), max(s.CP, 1)
 	if s.DP%s.EP != 0 && s.EP%s.CP == 0 && s.DP%(s.EP/s.CP) == 0 {
@@ -27,7 +27,7 @@ func (s Strategy) Experts() (ep int, context bool) {
 	return gcd(s.EP, s.DP), false
 }
 
-// Meshes is the devices of each rank of the pipeline.
+// Meshes returns the devices of each rank of the pipeline.
 func (s Strategy) Meshes() ([]*mesh.Mesh, error) {
 	var axes []mesh.Axis
 	ep, _ := s.Experts()

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Offload is the parts of a training run, from 0 to 1, that lie outside of the devices' memory. Programs
+// Offload is the parts of a training run, from 0 to 1, that are outside of the devices' memory. Programs
 // bring them in when they are used, each while the one before it is computed with, and what changes goes
 // back.
 type Offload struct {
@@ -19,7 +19,7 @@ type Offload struct {
 	// Experts is of the matrices of experts and of the optimizer's state of them: while layers compute, only an
 	// expert that rows chose and the next one are in a device's memory.
 	Experts float64 `yaml:"experts,omitempty" json:"experts,omitempty"`
-	// Dir, where set, has files for it in place of the host's memory.
+	// Dir, if set, has files for it in place of the host's memory.
 	Dir string `yaml:"dir,omitempty" json:"dir,omitempty"`
 }
 
@@ -83,7 +83,7 @@ func partOf(word string) (name string, part float64, ok bool) {
 	return name, part, err == nil && part > 0 && part <= 1
 }
 
-// String says what is offloaded, as ParseOffload reads it.
+// String returns what is offloaded, as ParseOffload reads it.
 func (o Offload) String() string {
 	var words []string
 	for _, x := range o.parts() {

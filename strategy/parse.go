@@ -11,7 +11,7 @@ import (
 // axes are the degrees of parallelism, in the order in which they are written.
 var axes = []string{"dp", "tp", "pp", "cp", "ep"}
 
-// number is the field that a key's whole number is for; nil where there is none.
+// number returns the field that a key's whole number is for; nil where there is none.
 func (s *Strategy) number(key string) *int {
 	switch key {
 	case "dp":
@@ -64,7 +64,7 @@ func Parse(line string) (Strategy, error) {
 	return s, err
 }
 
-// ParsePart is Parse that also says which words there were, in order, each as key=value.
+// ParsePart is like Parse that also says which words there were, in order, each as key=value.
 func ParsePart(line string) (s Strategy, said []string, err error) {
 	var seen []string
 	said = words(line)
@@ -180,8 +180,8 @@ func ParseMesh(text string) (Strategy, error) {
 	return s, nil
 }
 
-// Line is the strategy as Parse reads it: dp=8 tp=4 pp=2 micro=4 zero=1 sp recompute=full. The text of a
-// schedule of one's own has no place in a line: Line says schedule=own, which nobody knows.
+// Line returns the strategy as Parse reads it: dp=8 tp=4 pp=2 micro=4 zero=1 sp recompute=full. The text of a
+// schedule of your own has no place in a line: Line says schedule=own, which nobody knows.
 func (s Strategy) Line() string {
 	n, rest := s.Filled(), s
 	if rest.VPP = 0; s.VPP <= 1 && n.VPP == rest.Filled().VPP {

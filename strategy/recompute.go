@@ -20,10 +20,10 @@ const (
 	Products  = "products"
 )
 
-// FullLayers is full recomputation of the first n layers of each stage.
+// FullLayers returns full recomputation of the first n layers of each stage.
 func FullLayers(n int) Recompute { return Recompute(Full + ":" + strconv.Itoa(n)) }
 
-// Mode is none, selective or full.
+// Mode returns none, selective or full.
 func (r Recompute) Mode() string {
 	if r == "" {
 		return None
@@ -35,7 +35,7 @@ func (r Recompute) Mode() string {
 	return mode
 }
 
-// Layers is how many layers of each stage compute again, -1 for all of them.
+// Layers returns how many layers of each stage compute again, -1 for all of them.
 func (r Recompute) Layers() int {
 	_, count, limited := strings.Cut(string(r), ":")
 	if !limited {
@@ -48,7 +48,7 @@ func (r Recompute) Layers() int {
 	return n
 }
 
-// Check is an error where the words are none that Recompute knows.
+// Check returns an error where the words are none that Recompute knows.
 func (r Recompute) Check() error {
 	mode, count, limited := strings.Cut(string(r), ":")
 	known := mode == "" || mode == None || mode == Selective || mode == Full

@@ -12,7 +12,7 @@ type (
 	// ScheduleConfig is how many ranks, micro-batches and chunks a rank a schedule is made for.
 	ScheduleConfig = pipeline.Config
 	// ScheduleClass is what is to be known of a schedule: its name, a line for people, how many stages a rank
-	// holds, whether they lie on a V, whether backward passes are split.
+	// holds, whether they form a V, whether backward passes are split.
 	ScheduleClass = pipeline.Class
 )
 
@@ -32,8 +32,8 @@ func RegisterSchedule(c ScheduleClass, build func(ScheduleConfig) *Schedule) err
 	return pipeline.Register(c, build)
 }
 
-// CyclicPlace is stage i on rank i modulo ranks.
+// CyclicPlace returns stage i on rank i modulo ranks.
 func CyclicPlace(ranks, chunks int) []int { return pipeline.Cyclic(ranks, chunks) }
 
-// VeePlace is two stages a rank, down the ranks and up again: the first and the last share a rank.
+// VeePlace returns two stages per rank, down the ranks and up again: the first and the last share a rank.
 func VeePlace(ranks int) []int { return pipeline.Vee(ranks) }

@@ -44,7 +44,7 @@ type Strategy struct {
 	// too. Shard is over how many devices, neighbours in groups that hold copies of each other; 0 is all.
 	Zero  int `yaml:"zero,omitempty" json:"zero,omitempty"`
 	Shard int `yaml:"shard,omitempty" json:"shard,omitempty"`
-	// Sequence splits what lies between layers over the tensor axis, too.
+	// Sequence splits what is between layers over the tensor axis, too.
 	Sequence bool `yaml:"sp,omitempty" json:"sp,omitempty"`
 	// Context is how context parallel attention is computed: ring, the default, ulysses, or gather, by which
 	// every device has all keys.
@@ -52,7 +52,7 @@ type Strategy struct {
 	// Recompute is what backward passes compute again: none, selective, full, or full:N for the first N layers
 	// of each stage.
 	Recompute Recompute `yaml:"recompute,omitempty" json:"recompute,omitempty"`
-	// Offload is what lies outside of the devices' memory and is brought in when it is used.
+	// Offload is what is outside of the devices' memory and is brought in when it is used.
 	Offload Offload `yaml:"offload,omitempty" json:"offload,omitzero"`
 	// Layers is how many layers each stage has, in the order that a micro-batch passes them; nil spreads them
 	// evenly.
@@ -78,7 +78,7 @@ type Strategy struct {
 	Auto int `yaml:"auto,omitempty" json:"auto,omitempty"`
 }
 
-// String is the strategy in short, for people: dp2·tp2·pp2 zero1 1f1b ×4. Line is what Parse reads.
+// String returns the strategy in short, for people: dp2·tp2·pp2 zero1 1f1b ×4. Line is what Parse reads.
 func (s Strategy) String() string {
 	var degrees []string
 	for _, name := range axes {
@@ -132,7 +132,7 @@ func (s Strategy) OwnSchedule() bool { return strings.ContainsAny(s.Schedule, "\
 // Equal reports whether two strategies are the same, however they leave out what goes without saying.
 func (s Strategy) Equal(t Strategy) bool { return reflect.DeepEqual(s.plain(), t.plain()) }
 
-// plain is the strategy with every way to say nothing said alike.
+// plain returns the strategy with every way to say nothing said alike.
 func (s Strategy) plain() Strategy {
 	s = s.Filled()
 	if s.Recompute.Mode() == None {

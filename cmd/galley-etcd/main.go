@@ -57,7 +57,7 @@ func run() error {
 	}
 }
 
-// config is that of one server of a cluster.
+// config returns the config of one server of a cluster.
 func config(name string, hosts []string, dir string) (*embed.Config, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("-dir: want a directory")
@@ -95,7 +95,7 @@ func config(name string, hosts []string, dir string) (*embed.Config, error) {
 	return c, nil
 }
 
-// urls is where a host serves its clients, and the other servers.
+// urls returns where a host serves its clients, and the other servers.
 func urls(host string) (client, peer url.URL, err error) {
 	name, port, e := net.SplitHostPort(host)
 	if e != nil {
@@ -111,7 +111,7 @@ func urls(host string) (client, peer url.URL, err error) {
 	return at(n), at(n + 1), nil
 }
 
-// everywhere is an address on all of the host's interfaces.
+// everywhere returns an address on all of the host's interfaces.
 func everywhere(u url.URL) url.URL {
 	_, port, _ := net.SplitHostPort(u.Host)
 	u.Host = net.JoinHostPort("0.0.0.0", port)

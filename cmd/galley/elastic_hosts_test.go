@@ -151,7 +151,7 @@ func (c *testHosts) step() int {
 	return c.last
 }
 
-// goesOn waits until the run tells of a step at least n further, and says how long that took.
+// goesOn waits until the run reports a step at least n further, and says how long that took.
 func (c *testHosts) goesOn(n int, within time.Duration) time.Duration {
 	c.t.Helper()
 	began, from := time.Now(), c.step()
@@ -165,7 +165,7 @@ func (c *testHosts) goesOn(n int, within time.Duration) time.Duration {
 	return 0
 }
 
-// workers is the processes of a host that train; servers those that are its etcd.
+// workers returns the processes of a host that train; servers those that are its etcd.
 func (c *testHosts) workers(host string, servers bool) (pids []int) {
 	text, _ := exec.Command("pgrep", "-P", strconv.Itoa(c.agents[host].Process.Pid)).Output()
 	for _, word := range strings.Fields(string(text)) {

@@ -18,7 +18,7 @@ import (
 // elastic is this process as part of an elastic job; nil where it is of none.
 var elastic *worker.Worker
 
-// joinElastic is the elastic job that an agent started this process for.
+// joinElastic returns the elastic job that an agent started this process for.
 func joinElastic() *worker.Worker {
 	launched, ok := mpi.Launched()
 	if !ok {
@@ -43,7 +43,7 @@ type elasticLoop struct {
 	leaving bool
 }
 
-// elasticConfig has the run go on from the snapshot that the agent has put together, unless the newest
+// elasticConfig has the run continue from the snapshot that the agent has put together, unless the newest
 // checkpoint on disk is of a later step.
 func (l *loop) elasticConfig(c *galley.FitConfig) {
 	if elastic == nil {
@@ -65,7 +65,7 @@ func (l *loop) elasticConfig(c *galley.FitConfig) {
 	c.Resume, c.ResumeDir, c.Steps, c.From = true, elastic.Resume, l.Steps, 0
 }
 
-// newestStep is the step of the newest checkpoint of a directory.
+// newestStep returns the step of the newest checkpoint of a directory.
 func newestStep(dir string) (step int64, path string, err error) {
 	r, err := checkpoint.Open(dir, checkpoint.OpenConfig{Verify: checkpoint.VerifyAtRead})
 	if err != nil {
@@ -121,7 +121,7 @@ func (l *loop) OnState(_ *fit.Progress, s checkpoint.State) error {
 	return err
 }
 
-// places is where the devices are.
+// places returns where the devices are.
 func (l *loop) places() checkpoint.Places {
 	n, size := 1, job.Size()
 	if l.spread != nil {

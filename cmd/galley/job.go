@@ -50,11 +50,11 @@ func end(j *processes.Job, err error) error {
 // toldError is an error that has been printed.
 type toldError struct{ error }
 
-// Unwrap is the error itself.
+// Unwrap returns the error itself.
 func (e *toldError) Unwrap() error { return e.error }
 
-// toldTogether is a mistake on the command line, which one process of a job may have made alone: it joins to
-// say so, or else the others would wait for it forever.
+// toldTogether returns a mistake on the command line, which one process of a job may have made alone: it
+// joins to say so, or else the others would wait for it forever.
 func toldTogether(err error) error {
 	if _, ok := mpi.Launched(); !ok || elastic != nil {
 		return err
@@ -92,7 +92,7 @@ func runTogether(ctx *kong.Context, name string, launched mpi.Job) error {
 	return ctx.Run()
 }
 
-// describeJob is the job in a few words.
+// describeJob returns the job in a few words.
 func describeJob() string {
 	text := fmt.Sprintf(
 		"%d processes, started by %s, connected by %s",
@@ -106,7 +106,7 @@ func describeJob() string {
 	return text
 }
 
-// libraries is the MPI libraries that would be loaded, by family.
+// libraries returns the MPI libraries that would be loaded, by family.
 func libraries() string {
 	var found []string
 	for _, f := range []mpi.Family{mpi.OpenMPI, mpi.MPICH} {

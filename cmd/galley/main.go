@@ -94,7 +94,7 @@ func run(args []string) int {
 	return report(inJob(ctx))
 }
 
-// chosen is the command that a mistake was made in, as one would type it.
+// chosen returns the command that a mistake was made in, as one would type it.
 func chosen(err error) string {
 	if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
 		return p.Context.Model.Name + " " + p.Context.Selected().Path()
@@ -119,7 +119,7 @@ func tell(err error) {
 	}
 }
 
-// exitCode is the code that a process ends with.
+// exitCode returns the code that a process ends with.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -141,8 +141,8 @@ func exitCode(err error) int {
 	return exitUsage
 }
 
-// once is a text without lines that stand in it already: what several find out at once, as that a process is
-// lost, is one thing.
+// once returns a text without lines that stand in it already: what several find out at once, as that a
+// process is lost, is one thing.
 func once(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {

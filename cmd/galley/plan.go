@@ -47,7 +47,7 @@ type planCmd struct {
 	Learned   string        `help:"File for the calibration that probing comes to." default:"probed.yaml" type:"path" group:"Probing"`
 }
 
-// Help is what galley plan --help adds.
+// Help returns what galley plan --help adds.
 func (planCmd) Help() string {
 	return `The search covers data, tensor, sequence, context, expert and pipeline parallelism, chunks and schedules, ZeRO over all replicas or
 those of a host, micro-batches, recomputation layer by layer, and state in the hosts' memory. On clusters of equal hosts the first plan
@@ -120,7 +120,7 @@ func (c *planCmd) Run() error {
 	return report.write(os.Stdout)
 }
 
-// request is what the flags ask for.
+// request returns what the flags ask for.
 func (c *planCmd) request() (search.Config, error) {
 	if c.Model == "" || c.Cluster == "" {
 		return search.Config{}, errors.New(
@@ -157,8 +157,8 @@ func (c *planCmd) request() (search.Config, error) {
 		Workers: min(runtime.GOMAXPROCS(0), 8)}, w.Check()
 }
 
-// usualBatch is about four million tokens, and no fewer sequences than an eighth of the devices, as a power
-// of two.
+// usualBatch returns about four million tokens, and no fewer sequences than an eighth of the devices, as a
+// power of two.
 func usualBatch(devices, seq int) int {
 	batch := 1
 	for batch*seq < 1<<22 || batch*8 < devices {
@@ -256,7 +256,7 @@ func (c *planCmd) predict(f *planfile.File) error {
 	return nil
 }
 
-// modelConfig is the model of a path; a preset's is empty.
+// modelConfig returns the model of a path; a preset's is empty.
 func modelConfig(name string) (models.Config, error) {
 	path, ok := configPath(name)
 	if !ok {
@@ -269,7 +269,7 @@ func modelConfig(name string) (models.Config, error) {
 	return models.ParseConfig(text)
 }
 
-// configPath is the config.json that a model is given by, if it is.
+// configPath returns the config.json that a model is given by, if it is.
 func configPath(name string) (string, bool) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return filepath.Join(name, "config.json"), true
@@ -279,7 +279,7 @@ func configPath(name string) (string, bool) {
 	return name, true
 }
 
-// planOf is the file of the best plan.
+// planOf returns the file of the best plan.
 func planOf(r search.Config, a *search.Answer) *planfile.File {
 	f := planfile.New(r.Workload, r.Cluster, a.Plans[0].Strategy, a.Plans[0].Estimate)
 	if a.Cluster != r.Cluster {
@@ -310,7 +310,7 @@ func (c *planCmd) export(r search.Config, a *search.Answer) error {
 	return err
 }
 
-// compare says how two files differ.
+// compare reports how two files differ.
 func (c *planCmd) compare() error {
 	if c.Model == "" || c.Cluster != "" {
 		return errors.New("--compare: want two files: galley plan --compare a.yaml b.yaml")

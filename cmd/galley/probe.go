@@ -29,7 +29,7 @@ const (
 	leastProbe   = 2 * time.Second
 )
 
-// probeTime is how long train may probe: what --probe says, or what training's own length allows.
+// probeTime returns how long train may probe: what --probe says, or what training's own length allows.
 func (t *training) probeTime(step float64) (time.Duration, error) {
 	switch {
 	case t.Probe == "off", t.Probe == "", t.Probe == "auto" && elastic != nil: // an epoch begins at once
@@ -48,8 +48,8 @@ func (t *training) probeTime(step float64) (time.Duration, error) {
 	return d, nil
 }
 
-// probed is the candidate that steps fastest here, of the planner's best, if there is time to measure; else
-// the planner's choice. It learns what this machine takes of what was predicted.
+// probed returns the candidate that steps fastest here, of the planner's best, if there is time to measure;
+// else the planner's choice. It learns what this machine takes of what was predicted.
 func (t *training) probed(run galley.AutoConfig, p *galley.AutoPlan) (*galley.Strategy, error) {
 	budget, err := t.probeTime(p.Step)
 	if err != nil || budget == 0 {
@@ -94,7 +94,7 @@ func (s stepper) Step() error {
 	return err
 }
 
-// stepping is a stepper of a new trainer.
+// stepping returns a stepper of a new trainer.
 func stepping(make func(galley.Strategy) (*galley.Trainer, error), s galley.Strategy,
 	batch []array.Array) (probe.Stepper, error) {
 	t, err := make(s)
@@ -104,7 +104,7 @@ func stepping(make func(galley.Strategy) (*galley.Trainer, error), s galley.Stra
 	return stepper{t, batch}, nil
 }
 
-// probeRoom is how many bytes candidates may take between their turns: half of what there is.
+// probeRoom returns how many bytes candidates may take between their turns: half of what there is.
 func probeRoom() float64 {
 	free, _ := (host{root: "/"}).available()
 	return free / 2
@@ -237,7 +237,7 @@ func (p *planProbe) trainer(s galley.Strategy) (*galley.Trainer, error) {
 	})
 }
 
-// tokens is a batch of windows, spread by a multiplicative hash.
+// tokens returns a batch of windows, spread by a multiplicative hash.
 func (p *planProbe) tokens() array.Array {
 	a := array.New(array.I32, p.run.Batch, p.run.Seq+1)
 	for i := range a.Len() {

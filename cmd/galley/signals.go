@@ -20,7 +20,7 @@ func (e *stoppedError) Error() string {
 	return fmt.Sprintf("stopped by %s after %d steps", signalName(e.signal), e.steps)
 }
 
-// code is the exit code by which a shell knows what ended a process.
+// code returns the exit code by which a shell knows what ended a process.
 func (e *stoppedError) code() int { return 128 + int(e.signal) }
 
 func signalName(s syscall.Signal) string {
@@ -46,7 +46,7 @@ type interrupts struct {
 	patience *time.Timer
 }
 
-// patient is how long a step may go on after a signal at least; longer where steps take long.
+// patient is how long a step may continue after a signal at least; longer where steps take long.
 const patient = 30 * time.Second
 
 // catchSignals begins to catch signals. longest is how long a step has taken so far, busy what to say of one
@@ -89,7 +89,7 @@ func (s *interrupts) heeded() {
 	}
 }
 
-// signal is the one that came first; 0 is none.
+// signal returns the one that came first; 0 is none.
 func (s *interrupts) signal() syscall.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ type FuseResult struct {
 	FusedGBs float64 `json:"fused_gb_s"`
 }
 
-// String is the result in a line.
+// String returns the result in a line.
 func (r FuseResult) String() string {
 	name := r.Op
 	if r.Grad {
@@ -74,7 +74,7 @@ type subject struct {
 	wrt   int // operands that gradients are taken of; 0 is a function without
 }
 
-// FuseOps is the names of the functions.
+// FuseOps returns the names of the functions.
 func FuseOps() []string {
 	return []string{"rmsnorm", "layernorm", "softmax", "gelu", "swiglu", "adamw", "crossentropy", "rope"}
 }
@@ -110,7 +110,7 @@ func subjects() map[string]subject {
 	}
 }
 
-// withWeights is a matrix and n vectors of a weight for each column.
+// withWeights returns a matrix and n vectors of a weight for each column.
 func withWeights(n int) func(rows, cols int) []op.Type {
 	return func(rows, cols int) []op.Type {
 		return append([]op.Type{f32(rows, cols)}, slices.Repeat([]op.Type{f32(cols)}, n)...)
@@ -147,7 +147,7 @@ func geluApart(x *op.Tensor) *op.Tensor {
 	return op.Mul(op.MulScalar(x, 0.5), op.AddScalar(t, 1))
 }
 
-// crossEntropyApart is the mean over rows of the entropy between given shares and the softmax of logits.
+// crossEntropyApart returns the mean over rows of the entropy between given shares and the softmax of logits.
 func crossEntropyApart(in []*op.Tensor) []*op.Tensor {
 	x, shares := in[0], in[1]
 	top := op.StopGradient(op.KeepDims(op.AMax(x, -1), x, -1))
@@ -174,7 +174,7 @@ func adamHand(in []*op.Tensor) []*op.Tensor {
 	return []*op.Tensor{p, m, v}
 }
 
-// ropeIn is heads of 128 columns, and the cosines and sines of half as many.
+// ropeIn returns heads of 128 columns, and the cosines and sines of half as many.
 func ropeIn(rows, cols int) []op.Type {
 	half := min(cols, 128) / 2
 	heads := max(1, cols/(2*half))
@@ -293,8 +293,8 @@ func inTurns(d *galley.Device, ways []*cpu.Executable, runs int) ([]float64, []a
 	return best, args, nil
 }
 
-// worked is the milliseconds of f: of the processor where one thread does it all, so that they are f's own
-// whatever else the machine does, else those that pass.
+// worked returns the milliseconds of f: of the processor where one thread does it all, so that they are f's
+// own whatever else the machine does, else those that pass.
 func worked(threads int, f func() error) (float64, error) {
 	start, cpu := time.Now(), CPUSeconds()
 	err := f()
@@ -304,7 +304,7 @@ func worked(threads int, f func() error) (float64, error) {
 	return milliseconds(time.Since(start)), err
 }
 
-// copyTime is the best milliseconds of one kernel that reads and writes so many bytes together.
+// copyTime returns the best milliseconds of one kernel that reads and writes so many bytes together.
 func copyTime(d *galley.Device, bytes, runs int) (float64, error) {
 	p, err := galley.Trace("copy", []op.Type{f32(max(1, bytes/8))}, func(in []*op.Tensor) []*op.Tensor {
 		return []*op.Tensor{op.Neg(in[0])}
@@ -323,7 +323,7 @@ func copyTime(d *galley.Device, bytes, runs int) (float64, error) {
 	return best[0], nil
 }
 
-// countNodes is the nodes that compute: all but changes of shape.
+// countNodes returns the nodes that compute: all but changes of shape.
 func countNodes(e *cpu.Executable) int {
 	n := 0
 	for _, x := range e.Func().Nodes() {

@@ -32,7 +32,7 @@ func (oc *opCase) prepare(d *galley.Device, file *safetensors.File, dtype array.
 	return args, func(xs []*op.Tensor) []*op.Tensor { return oc.compute(build, xs[:n:n], xs[n:]) }, nil
 }
 
-// valid is an error where the case speaks of operands or results that it does not have.
+// valid returns an error where the case speaks of operands or results that it does not have.
 func (oc *opCase) valid(build torchop.Func) error {
 	if n := len(oc.Inputs); n < build.Least || n > build.Most {
 		return fmt.Errorf("op %s: got %d inputs, want %s", oc.Op, n, build.Operands())
@@ -82,7 +82,7 @@ func (oc *opCase) checkShapes(build torchop.Func, args []array.Array, file *safe
 	return nil
 }
 
-// auxNames are the cotangents and the vectors of Hessian products, in this order.
+// auxNames returns the cotangents and the vectors of Hessian products, in this order.
 func (oc *opCase) auxNames() []string {
 	var names []string
 	for _, ct := range oc.Cotangents {
@@ -94,7 +94,7 @@ func (oc *opCase) auxNames() []string {
 	return names
 }
 
-// resultNames are the outputs, the gradients and the Hessian products.
+// resultNames returns the outputs, the gradients and the Hessian products.
 func (oc *opCase) resultNames() []string {
 	names := append([]string(nil), oc.Outputs...)
 	for _, g := range oc.Grads {
@@ -124,7 +124,7 @@ func (oc *opCase) read(d *galley.Device, file *safetensors.File, names []string,
 	return out, nil
 }
 
-// compute is the case as tensors: outputs, then gradients, then Hessian-vector products.
+// compute returns the case as tensors: outputs, then gradients, then Hessian-vector products.
 func (oc *opCase) compute(build torchop.Func, in, aux []*op.Tensor) []*op.Tensor {
 	outs := build.Of(in)
 	if len(oc.Grads) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/internal/layout"
 )
 
-// Annotatable is an executor of one device until a program turns out to ask for others: from then on it is
-// many, with the state as it was.
+// Annotatable returns an executor of one device until a program turns out to ask for others: from then on it
+// is many, with the state as it was.
 func (c Config) Annotatable(one Executor, many func() (Executor, error)) Executor {
 	return &annotatable{Executor: one, c: c, many: many}
 }

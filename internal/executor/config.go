@@ -43,19 +43,19 @@ type Config struct {
 	// Device is the host's; with a Backend it may be nil.
 	Device *cpu.Device
 	Params []*nn.Param
-	// Loss is the number to make small, a scalar, computed from one batch.
+	// Loss is the number to minimise, a scalar, computed from one batch.
 	Loss      func(batch []*op.Tensor) *op.Tensor
 	Optimizer optim.Optimizer
-	// ClipNorm limits the norm of all gradients together; 0 does not.
+	// ClipNorm clips the global gradient norm; 0 turns clipping off.
 	ClipNorm float64
 	Mode     Mode
 	// Compute, where it is a 16-bit dtype, is what products compute in.
 	Compute array.DType
-	// Backend, where set, runs compiled steps. Init is a program that makes the first values of all Params
+	// Backend, if set, runs compiled steps. Init is a program that makes the first values of all Params
 	// there.
 	Backend backend.Backend
 	Init    *ir.Func
-	// Load, where set, reads boxes of parameters that have no value.
+	// Load, if set, reads boxes of parameters that have no value.
 	Load func(p *nn.Param, box mesh.Box, dst array.Array) error
 	// Recompute is what the backward pass on a Backend computes again: none, selective or full.
 	Recompute strategy.Recompute
@@ -63,7 +63,7 @@ type Config struct {
 	SkipNorm bool
 	// DetectNaN ends a step at the first op that makes a NaN.
 	DetectNaN bool
-	// Observe, where set, is told how long each node of a compiled step took, Watch what devices of a strategy
+	// Observe, if set, receives how long each node of a compiled step took, Watch what devices of a strategy
 	// do.
 	Observe func(n *ir.Node, took time.Duration)
 	Watch   func(step.Span)
@@ -72,8 +72,8 @@ type Config struct {
 	// RankBackends compute in place of the devices of ranks of the pipeline; Shares split a batch unevenly.
 	RankBackends []backend.Backend
 	Shares       []Share
-	// Strategy, where set, spreads the step over devices; Annotations and Layers say how parameters and layers
-	// lie there.
+	// Strategy, if set, spreads the step over devices; Annotations and Layers say how parameters and layers
+	// are laid out there.
 	Strategy    *strategy.Strategy
 	Annotations []mesh.Annotation
 	Layers      *layout.Layers
@@ -89,8 +89,8 @@ type Config struct {
 	UpdateBarrier bool
 }
 
-// Layout is the layout of a run of the config on the devices of its strategy or, where there is none, of the
-// meshes that its tensors are on.
+// Layout returns the layout of a run of the config on the devices of its strategy or, where there is none, of
+// the meshes that its tensors are on.
 func (c Config) Layout() (*layout.Layout, error) {
 	s := strategy.Strategy{Micro: 1}
 	if c.Strategy != nil {
@@ -134,7 +134,7 @@ func (c Config) CheckAnnotated() error {
 	return nil
 }
 
-// Scalar is a number as a step takes it.
+// Scalar returns a number as a step takes it.
 func (c Config) Scalar(x float64) array.Array {
 	if c.ScalarType().DType == array.F64 {
 		return array.Scalar(x)
@@ -142,7 +142,7 @@ func (c Config) Scalar(x float64) array.Array {
 	return array.Scalar(float32(x))
 }
 
-// Value is a parameter's first value.
+// Value returns a parameter's first value.
 func Value(p *nn.Param) (array.Array, error) {
 	if p.Value == nil {
 		return array.Array{}, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)

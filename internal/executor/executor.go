@@ -15,7 +15,8 @@ import (
 
 // Executor takes the steps of a Config and keeps its state on devices.
 type Executor interface {
-	// Plan is what a step on batches of these types takes, known before it runs. No memory for tensors is taken.
+	// Plan returns what a step on batches of these types takes, known before it runs. No memory for tensors
+	// is taken.
 	Plan(batch ...ir.Type) (*Plan, error)
 	// Start makes the devices ready for batches of these types: programs are compiled, memory is taken.
 	Start(batch ...ir.Type) error
@@ -26,15 +27,16 @@ type Executor interface {
 	// Load takes the state of a checkpoint, which is checked to be of this config, and closes it when it is
 	// read.
 	Load(r *checkpoint.Reader) error
-	// Save is the state as a checkpoint keeps it, shared with the devices until the next step.
+	// Save returns the state as a checkpoint keeps it, shared with the devices until the next step.
 	Save() (checkpoint.State, error)
 	// Put replaces a tensor of the state, where it is on devices of the executor.
 	Put(t Tensor, a array.Array) error
 	// Away reports whether the parameters' values are on devices of the executor, and not in Params.
 	Away() bool
-	// Memory is what the last compiled step needs, and the bytes that each device of a strategy has taken.
+	// Memory returns what the last compiled step needs, and the bytes that each device of a strategy has
+	// taken.
 	Memory() (compiled cpu.Memory, taken []int)
-	// Doing is what each device is at in the step that runs. It may be called from another goroutine.
+	// Doing returns what each device is at in the step that runs. It may be called from another goroutine.
 	Doing() []step.Doing
 	// Forward makes a forward pass of f, which computes with the parameters where they are.
 	Forward(f Func) Forward
@@ -63,10 +65,10 @@ type Func = func(batch []*op.Tensor) []*op.Tensor
 // Forward is a function of the parameters that is run without gradients, on the devices where training keeps
 // them.
 type Forward interface {
-	// Run is the results for each micro-batch, and how many of the batch's rows each has; rows is nil where a
-	// batch is not cut.
+	// Run returns the results for each micro-batch, and how many of the batch's rows each has; rows is nil
+	// where a batch is not cut.
 	Run(ctx context.Context, batch []array.Array) (parts [][]array.Array, rows []int, err error)
-	// Plan is what a run takes.
+	// Plan returns what a run takes.
 	Plan(batch ...ir.Type) (*Plan, error)
 	Close() error
 }
@@ -79,7 +81,7 @@ type Input struct {
 
 // Running is a step that was begun.
 type Running interface {
-	// Wait is its result, when it is done.
+	// Wait returns its result, when it is done.
 	Wait() (Result, error)
 }
 
@@ -90,14 +92,14 @@ type Result struct {
 	Skipped bool
 }
 
-// Wait is the result of a step that is already done.
+// Wait returns the result of a step that is already done.
 func (r Result) Wait() (Result, error) { return r, nil }
 
 // Tensor names a piece of the state: a parameter by its number or, where Slot is not -1, one of the
 // optimizer's slots of it.
 type Tensor struct{ Param, Slot int }
 
-// State is all of the state: each parameter with its slots behind it.
+// State returns all of the state: each parameter with its slots behind it.
 func (c Config) State() []Tensor {
 	var list []Tensor
 	for i := range c.Params {
@@ -108,7 +110,7 @@ func (c Config) State() []Tensor {
 	return list
 }
 
-// Name is what a tensor of the state is called in programs and checkpoints.
+// Name returns what a tensor of the state is called in programs and checkpoints.
 func (c Config) Name(t Tensor) string {
 	if t.Slot < 0 {
 		return c.Params[t.Param].Name
@@ -116,7 +118,7 @@ func (c Config) Name(t Tensor) string {
 	return SlotName(c.Params[t.Param].Name, t.Slot)
 }
 
-// Type is the type of a tensor of the state.
+// Type returns the type of a tensor of the state.
 func (c Config) Type(t Tensor) ir.Type {
 	if t.Slot < 0 {
 		return c.Params[t.Param].Type
@@ -124,8 +126,8 @@ func (c Config) Type(t Tensor) ir.Type {
 	return c.SlotTypes(t.Param)[t.Slot]
 }
 
-// Fits is an error where a checkpoint has other tensors than the config: a longer model's would else be taken
-// for its own.
+// Fits returns an error where a checkpoint has other tensors than the config: a longer model's would else be
+// taken for its own.
 func (c Config) Fits(r *checkpoint.Reader) error {
 	known := map[string]bool{}
 	for _, x := range c.State() {
@@ -147,7 +149,7 @@ func (c Config) Fits(r *checkpoint.Reader) error {
 	return nil
 }
 
-// SaveWhole is the state of an executor that reads every tensor whole.
+// SaveWhole returns the state of an executor that reads every tensor whole.
 func (c Config) SaveWhole(e Executor) (s checkpoint.State, err error) {
 	read, err := e.Reader()
 	if err != nil {

@@ -28,7 +28,7 @@ type Device struct {
 	Load   step.Load
 }
 
-// PlanOf is the plan of the devices that a step is planned for.
+// PlanOf returns the plan of the devices that a step is planned for.
 func PlanOf(s strategy.Strategy, p *step.Plan) *Plan {
 	out := &Plan{Strategy: s, Stages: len(p.Stages), Step: p}
 	for d := range p.Devices() {
@@ -41,8 +41,8 @@ func PlanOf(s strategy.Strategy, p *step.Plan) *Plan {
 	return out
 }
 
-// PlanStepOne is the plan of the step as one program on one device. Nothing is compiled, and no memory is
-// taken.
+// PlanStepOne returns the plan of the step as one program on one device. Nothing is compiled, and no memory
+// is taken.
 func (c Config) PlanStepOne(p *ir.Func) (*Plan, error) {
 	call := step.Call{When: step.AsWhole, Donated: UpTo(0, len(c.Params)*(1+c.Optimizer.Slots())),
 		Params:  slices.Concat(c.StatePieces(), []step.Piece{step.ScalarPiece(0), step.ScalarPiece(1)}),
@@ -54,7 +54,7 @@ func (c Config) PlanStepOne(p *ir.Func) (*Plan, error) {
 	)
 }
 
-// PlanForwardOne is the plan of a forward pass on one device.
+// PlanForwardOne returns the plan of a forward pass on one device.
 func (c Config) PlanForwardOne(p *ir.Func) (*Plan, error) {
 	var call step.Call
 	w := step.WholeConfig{Kind: step.ForwardPass, Weights: c.WholeWeights()}
@@ -67,8 +67,8 @@ func (c Config) PlanForwardOne(p *ir.Func) (*Plan, error) {
 	return c.planOne(p, w, call)
 }
 
-// planOne is the plan of one call of a program on one device, which takes the rest of its parameters from the
-// batch.
+// planOne returns the plan of one call of a program on one device, which takes the rest of its parameters
+// from the batch.
 func (c Config) planOne(p *ir.Func, w step.WholeConfig, call step.Call) (*Plan, error) {
 	p, err := pass.Optimize(p)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c Config) planOne(p *ir.Func, w step.WholeConfig, call step.Call) (*Plan, 
 	return PlanOf(strategy.Strategy{}, s), nil
 }
 
-// OneDevice is a mesh of one device.
+// OneDevice returns a mesh of one device.
 func OneDevice() *mesh.Mesh {
 	m, err := mesh.New([]mesh.Axis{{Name: strategy.DataAxis, Size: 1}}, 0)
 	if err != nil {
@@ -102,7 +102,7 @@ func OneDevice() *mesh.Mesh {
 	return m
 }
 
-// WholeWeights is the parameters, whole on every device, with the optimizer's slots.
+// WholeWeights returns the parameters, whole on every device, with the optimizer's slots.
 func (c Config) WholeWeights() []step.State {
 	var list []step.State
 	for i, p := range c.Params {
@@ -114,7 +114,7 @@ func (c Config) WholeWeights() []step.State {
 	return list
 }
 
-// StatePieces is the parameters, then their slots, as a step takes and returns them.
+// StatePieces returns the parameters, then their slots, as a step takes and returns them.
 func (c Config) StatePieces() []step.Piece {
 	var list []step.Piece
 	for i := range c.Params {
@@ -128,7 +128,7 @@ func (c Config) StatePieces() []step.Piece {
 	return list
 }
 
-// Optimize is what is done to every program of one device before it is compiled.
+// Optimize returns what is done to every program of one device before it is compiled.
 func Optimize(p *ir.Func) (*ir.Func, error) {
 	p, err := pass.Optimize(p)
 	if err != nil {
@@ -155,7 +155,7 @@ func Compile(d *cpu.Device, p *ir.Func, o cpu.Options) (*cpu.Executable, error) 
 	return d.Compile(p, o)
 }
 
-// Cost is what the plan takes on each device.
+// Cost returns what the plan takes on each device.
 func (p *Plan) Cost() *cost.Cost {
 	if p == nil {
 		return nil

@@ -47,7 +47,7 @@ func stack(parts [][]array.Array, i int) array.Array {
 	return all
 }
 
-// Sums is the sums over micro-batches of results that are numbers.
+// Sums returns the sums over micro-batches of results that are numbers.
 func Sums(parts [][]array.Array) []float64 {
 	sums := make([]float64, len(parts[0]))
 	for _, p := range parts {

@@ -13,7 +13,7 @@ type Share struct {
 	Weight  float64
 }
 
-// ShareRows is how many of a batch's rows each share takes: about its part, and at least one.
+// ShareRows returns how many of a batch's rows each share takes: about its part, and at least one.
 func ShareRows(rows int, shares []Share) ([]int, error) {
 	total := 0.0
 	for i, s := range shares {

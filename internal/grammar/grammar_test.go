@@ -16,7 +16,7 @@ import (
 
 var schemas = flag.Int("schemas", 300, "how many random schemas TestSchemas tries")
 
-// vocabulary is all bytes, and pieces that cut across JSON's signs and characters.
+// vocabulary returns all bytes, and pieces that cut across JSON's signs and characters.
 func vocabulary() *grammar.Vocabulary {
 	texts := make([]string, 257)
 	for i := range 256 {
@@ -75,7 +75,7 @@ func write(t *testing.T, g *grammar.Grammar, r *rand.Rand) string {
 	return b.String()
 }
 
-// random is a random schema.
+// random returns a random schema.
 func random(r *rand.Rand, depth int) map[string]any {
 	kinds := []string{"string", "number", "integer", "boolean", "null", "enum", "object", "array", "anyOf", "pattern", "any"}
 	if depth == 0 {
@@ -137,7 +137,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// valid is a plain validator of what random makes.
+// valid returns a plain validator of what random makes.
 func valid(s map[string]any, v any) error {
 	if e, ok := s["enum"]; ok {
 		if !slices.ContainsFunc(e.([]any), func(x any) bool { return x == v }) {

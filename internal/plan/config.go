@@ -182,7 +182,7 @@ func (c *hfConfig) rwkv7(m *Model) {
 	m.Recurrent = Recurrent{In: 3*m.Hidden + 2*ranks, States: m.HeadDim, Groups: m.Heads}
 }
 
-// denseLayers is how many layers have a plain feed-forward layer.
+// denseLayers returns how many layers have a plain feed-forward layer.
 func (c *hfConfig) denseLayers() int {
 	n, last := 0, c.Layers-1
 	if c.MoEEnd != nil && *c.MoEEnd >= 0 {
@@ -197,7 +197,7 @@ func (c *hfConfig) denseLayers() int {
 	return n
 }
 
-// first is the first number that is not 0.
+// first returns the first number that is not 0.
 func first(ns ...int) int {
 	for _, n := range ns {
 		if n != 0 {

@@ -68,16 +68,16 @@ type Latent struct {
 	V      int `yaml:"v,omitempty" json:"v,omitempty"`
 }
 
-// MoE says whether there are experts.
+// MoE reports whether there are experts.
 func (m *Model) MoE() bool { return m.Experts.Count > 0 }
 
-// MLA says whether attention is latent.
+// MLA reports whether attention is latent.
 func (m *Model) MLA() bool { return m.Latent.KVRank > 0 }
 
-// Scans says whether layers go along the sequence with a state.
+// Scans reports whether layers go along the sequence with a state.
 func (m *Model) Scans() bool { return m.Recurrent.In > 0 }
 
-// blocks is how many parts of a layer add to the stream.
+// blocks returns how many parts of a layer add to the stream.
 func (m *Model) blocks() float64 {
 	if m.Scans() && m.FFN == 0 {
 		return 1
@@ -85,7 +85,7 @@ func (m *Model) blocks() float64 {
 	return 2
 }
 
-// Check says what is impossible about the shape.
+// Check reports what is impossible about the shape.
 func (m *Model) Check() error {
 	if err := strict.CheckName("model", m.Name); err != nil {
 		return err
@@ -127,7 +127,7 @@ const (
 	maxBatch  = 1 << 24
 )
 
-// checkSizes says which number is out of its range.
+// checkSizes reports which number is out of its range.
 func (m *Model) checkSizes() error {
 	e, l := &m.Experts, &m.Latent
 	for _, d := range []struct {
@@ -173,7 +173,7 @@ func (m *Model) headDim() int {
 	return max(1, m.Hidden/m.Heads)
 }
 
-// valueDim is the length of a head's values.
+// valueDim returns the length of a head's values.
 func (m *Model) valueDim() int {
 	if m.MLA() {
 		return m.Latent.V
@@ -279,7 +279,7 @@ func (m *Model) ends() (embedding, head, norm float64) {
 	return embedding + float64(m.Positions)*h, head, norm
 }
 
-// Params is how many parameters the model has.
+// Params returns how many parameters the model has.
 func (m *Model) Params() float64 {
 	e, h, n := m.ends()
 	dense := float64(m.denseLayers())
@@ -290,8 +290,8 @@ func (m *Model) Params() float64 {
 	return total
 }
 
-// FlopsPerToken is what papers count for MFU: three times the products of a forward pass, attention to all
-// keys included, whatever the mask leaves. It is a convention for reports, not the price of anything.
+// FlopsPerToken returns what papers count for MFU: three times the products of a forward pass, attention to
+// all keys included, whatever the mask leaves. It is a convention for reports, not the price of anything.
 func (m *Model) FlopsPerToken(seq int) float64 {
 	h := float64(m.Hidden)
 	attn := m.attention().split

@@ -167,7 +167,7 @@ func (s *sketch) indices(shape ...int) *ir.Value {
 	return s.b.Param("ids", ir.Type{DType: array.I32, Shape: shape})
 }
 
-// linear is a product with a weight.
+// linear returns a product with a weight.
 func (s *sketch) linear(x *ir.Value, out int) *ir.Value {
 	shape := x.Shape()
 	return op.MatMul(x, s.weight(shape[len(shape)-1], out))
@@ -215,7 +215,7 @@ func (s *sketch) attention(k pieceKey) *ir.Value {
 	return s.linear(op.Reshape(o, k.tokens, heads*dv), m.Hidden)
 }
 
-// core is attention alone.
+// core returns attention alone.
 func (s *sketch) core(k pieceKey) *ir.Value {
 	m := &s.w.Model
 	if m.Scans() {
@@ -231,7 +231,7 @@ func (s *sketch) core(k pieceKey) *ir.Value {
 		s.input(k.batch, k.keys, kv, m.valueDim()))
 }
 
-// projections are queries, keys and values; latent attention goes through low ranks, which every device
+// projections returns queries, keys and values; latent attention goes through low ranks, which every device
 // computes whole.
 func (s *sketch) projections(x *ir.Value, heads, kv int) (q, k, v *ir.Value) {
 	m := &s.w.Model
@@ -254,7 +254,7 @@ func (s *sketch) projections(x *ir.Value, heads, kv int) (q, k, v *ir.Value) {
 	return q, k, up[1]
 }
 
-// scores is attention, fused or with its scores in memory. Where it is not fused, products read heads in
+// scores returns attention, fused or with its scores in memory. Where it is not fused, products read heads in
 // place by their strides.
 func (s *sketch) scores(q, k, v *ir.Value) *ir.Value {
 	keys, query := k.Shape()[1], q.Shape()[1]
@@ -283,7 +283,7 @@ func (s *sketch) mlp(k pieceKey) *ir.Value {
 	return s.linear(s.activation(f, func(n int) *ir.Value { return s.linear(x, n) }), m.Hidden)
 }
 
-// activation is the nonlinearity of a product of f columns; where it is gated, the gate is as many more.
+// activation returns the nonlinearity of a product of f columns; where it is gated, the gate is as many more.
 func (s *sketch) activation(f int, product func(columns int) *ir.Value) *ir.Value {
 	if !s.w.Model.Gated {
 		return op.GELU(product(f), "tanh")
@@ -297,9 +297,9 @@ func (s *sketch) router(k pieceKey) *ir.Value {
 	return op.Softmax(s.linear(s.input(k.tokens, m.Hidden), m.Experts.Count), 1)
 }
 
-// experts is all but the exchange: rows ordered by the device that they go to, ordered again by expert where
-// they arrive, the experts' products, and both orders undone. tokens counts a token once for each of its
-// experts.
+// experts returns all but the exchange: rows ordered by the device that they go to, ordered again by expert
+// where they arrive, the experts' products, and both orders undone. tokens counts a token once for each of
+// its experts.
 func (s *sketch) experts(k pieceKey) *ir.Value {
 	m := &s.w.Model
 	reorder := func(x *ir.Value) *ir.Value { return op.Embedding(s.indices(k.tokens), x) }
@@ -327,5 +327,6 @@ func (s *sketch) head(k pieceKey) *ir.Value {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// padded is a device's part of a vocabulary: programs fill it up so that every part is a multiple of 128.
+// padded returns a device's part of a vocabulary: programs fill it up so that every part is a multiple of
+// 128.
 func padded(vocab, tp int) int { return ceil(vocab, 128*tp) * 128 }

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// llama is a model with RMSNorm, SwiGLU and rotary positions.
+// llama returns a model with RMSNorm, SwiGLU and rotary positions.
 func llama(name string, layers, hidden, heads, kv, ffn, vocab int) Model {
 	return Model{Name: name, Layers: layers, Hidden: hidden, Heads: heads, KVHeads: kv, FFN: ffn, Vocab: vocab,
 		Gated: true}
 }
 
-// gpt is a model with LayerNorm, GELU, biases, learned positions and a tied output.
+// gpt returns a model with LayerNorm, GELU, biases, learned positions and a tied output.
 func gpt(name string, layers, hidden, heads, positions int) Model {
 	return Model{Name: name, Layers: layers, Hidden: hidden, Heads: heads, FFN: 4 * hidden, Vocab: 50257,
 		Positions: positions,
@@ -74,7 +74,7 @@ var models = []Model{
 
 func tied(m Model) Model { m.Tied = true; return m }
 
-// ModelPresets are the names of the models that are known.
+// ModelPresets returns the names of the models that are known.
 func ModelPresets() []string {
 	names := make([]string, len(models))
 	for i, m := range models {
@@ -83,7 +83,7 @@ func ModelPresets() []string {
 	return names
 }
 
-// ModelPreset is the model of that name: case, blanks and the signs between words do not matter, and
+// ModelPreset returns the model of that name: case, blanks and the signs between words do not matter, and
 // llama-3.1 is llama-3.
 func ModelPreset(name string) (Model, error) {
 	key := modelKey(name)

@@ -156,8 +156,8 @@ func (b *builder) use(stageNumber, weight int, x *ir.Value) *ir.Value {
 	return op.Constrain(x, l.Mesh, mesh.Closed(l.Use))
 }
 
-// skip is whether a stage takes no notice of a constraint: what no weight decides is made by every stage that
-// needs it, on its own devices, whatever was asked for another's.
+// skip reports whether a stage takes no notice of a constraint: what no weight decides is made by every stage
+// that needs it, on its own devices, whatever was asked for another's.
 func (b *builder) skip(stageNumber int, n *ir.Node) bool {
 	c, ok := n.Op().(op.Constrainer)
 	if !ok {
@@ -201,8 +201,8 @@ func (p *Plan) add(t *tape) {
 	p.tapes[t.device] = t
 }
 
-// compiled is a device's program with its memory planned, by its number; devices with equal programs share
-// it.
+// compiled returns a device's program with its memory planned, by its number; devices with equal programs
+// share it.
 func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.Away) (int, error) {
 	f, err := p.Local(device)
 	if err != nil {
@@ -224,7 +224,7 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.
 	return b.numbers[k], b.plan.compile(f, donated, away)
 }
 
-// communicating is a device's program with its collectives in buckets, by hosts, late and started ahead.
+// communicating returns a device's program with its collectives in buckets, by hosts, late and started ahead.
 // Where values cross from one mesh to another no gather is late: a device of both meshes has other nodes than
 // one of one alone, and would wait for it at another collective.
 func (b *builder) communicating(f *ir.Func, crosses bool) (*ir.Func, error) {

@@ -35,7 +35,7 @@ type Machine struct {
 	// gives, 10 ms.
 	Slice  float64
 	Prices Pricer
-	// Watch, where set, is told what devices do, at times from the zero time on.
+	// Watch, if set, receives what devices do, at times from the zero time on.
 	Watch func(Span)
 }
 
@@ -50,8 +50,8 @@ type Forecast struct {
 // the mean, since one run's luck is as large as what plans differ by.
 const draws = 8
 
-// Forecast is how long the step should take where devices share cores: the tapes are run against each other
-// as match runs them, with a clock.
+// Forecast returns how long the step should take where devices share cores: the tapes are run against each
+// other as match runs them, with a clock.
 func (p *Plan) Forecast(m Machine) (Forecast, error) {
 	if m.Cores < 1 || m.Crowd < 1 {
 		return Forecast{}, fmt.Errorf(
@@ -81,7 +81,7 @@ func (p *Plan) Forecast(m Machine) (Forecast, error) {
 	return mean, nil
 }
 
-// drawn is one run of the tapes by the clock.
+// drawn returns one run of the tapes by the clock.
 func (p *Plan) drawn(m Machine, draw uint64, prices map[*ir.Func][]priced) (Forecast, error) {
 	threads := max(1, min(m.Threads/len(p.tapes), m.Cores))
 	c := &clock{m: m, watch: m.Watch, threads: float64(threads),
@@ -119,8 +119,9 @@ type priced struct {
 	kind    uint64
 }
 
-// around is seconds, or somewhat less or more: on average it is the same. The n-th node of a kind on a device
-// has the same luck in every plan, so that a plan that does another's work and more is never priced below it.
+// around returns seconds, or somewhat less or more: on average it is the same. The n-th node of a kind on a
+// device has the same luck in every plan, so that a plan that does another's work and more is never priced
+// below it.
 func (p *pricing) around(x priced) float64 {
 	if p.spread == 0 || x.seconds == 0 {
 		return x.seconds
@@ -137,7 +138,7 @@ func (p *pricing) around(x priced) float64 {
 	return x.seconds * math.Max(0.1, 1+p.spread*(sum-2)*math.Sqrt(3))
 }
 
-// timed is the device's events with what lies between them in seconds; prices keeps those of programs that
+// timed returns the device's events with what is between them in seconds; prices keeps those of programs that
 // were priced.
 func (t *tape) timed(p *pricing, prices map[*ir.Func][]priced) ([]event, error) {
 	list, err := t.events()
@@ -209,7 +210,7 @@ func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]pric
 	return at, work
 }
 
-// pricesOf is the price of each node. A move between meshes is priced as a message for each end.
+// pricesOf returns the price of each node. A move between meshes is priced as a message for each end.
 func pricesOf(f *ir.Func, p *pricing) []priced {
 	list := make([]priced, len(f.Nodes()))
 	for i, n := range f.Nodes() {
@@ -224,7 +225,8 @@ func pricesOf(f *ir.Func, p *pricing) []priced {
 	return list
 }
 
-// kindOf is a hash of a node's op and of what it gives, whatever the axes are called that it is split by.
+// kindOf returns a hash of a node's op and of what it gives, whatever the axes are called that it is split
+// by.
 func kindOf(n *ir.Node) uint64 {
 	h := fnv.New64a()
 	io.WriteString(h, n.Op().Name())
@@ -242,7 +244,7 @@ func typesOfValues(vs []*ir.Value) []ir.Type {
 	return list
 }
 
-// eventsOf is how many events a node is: those that collectives lists for it.
+// eventsOf returns how many events a node is: those that collectives lists for it.
 func (t *tape) eventsOf(n *ir.Node) int {
 	c, ok := n.Op().(op.Collective)
 	if !ok {
@@ -444,7 +446,7 @@ func (c *clock) happens(p *racer, e *event) bool {
 	return true
 }
 
-// meet is the last one to come to a collective; the others go on with it.
+// meet is the last one to come to a collective; the others continue with it.
 func (c *clock) meet(p *racer, e *event) bool {
 	came := append(c.meetings[e.group], p.device)
 	if len(came) < e.size {

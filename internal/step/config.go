@@ -17,14 +17,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Lay is how a weight lies on the devices of a rank. ZeRO is nothing but this: stage 1 splits Slot over the
-// data axis, stage 2 Sum, too, and stage 3 Rest.
+// Lay is how a weight is laid out on the devices of a rank. ZeRO is nothing but this: stage 1 splits Slot
+// over the data axis, stage 2 Sum, too, and stage 3 Rest.
 type Lay struct {
 	// Mesh is of the rank's devices; nil is the rank's own mesh.
 	Mesh *mesh.Mesh
-	// Use is its layout in computation, Rest between steps, Slot how the optimizer's memory of it lies and Sum
-	// how its gradients are summed over micro-batches; axes that leave sums pending are found and need not be
-	// said.
+	// Use is its layout in computation, Rest between steps, Slot how the optimizer's memory of it is laid out
+	// and Sum how its gradients are summed over micro-batches; axes that leave sums pending are found and
+	// need not be said.
 	Use, Rest, Sum, Slot mesh.Spec
 }
 
@@ -32,7 +32,7 @@ type Lay struct {
 type Weight struct {
 	Name string
 	Type ir.Type
-	// Lay is how it lies on every rank, but for those in On.
+	// Lay is how it is laid out on every rank, but for those in On.
 	Lay
 	On map[int]Lay
 	// Held is the ranks that hold it whether they compute with it or not, its home first; the others that do
@@ -47,7 +47,7 @@ type Weight struct {
 // learns reports whether the weight has a part in the gradients' norm.
 func (w *Weight) learns() bool { return !w.Buffer && !w.Fixed }
 
-// LayOn is how the weight lies on a rank, of which meshes has the mesh.
+// LayOn returns how the weight is laid out on a rank, of which meshes has the mesh.
 func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {
 	l, ok := w.On[rank]
 	if !ok {
@@ -59,7 +59,8 @@ func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {
 	return l
 }
 
-// slot is how a slot of a type lies: one that is not as large as the weight is small, and whole everywhere.
+// slot returns how a slot of a type is laid out: one that is not as large as the weight is small, and whole
+// everywhere.
 func (w *Weight) slot(l Lay, t ir.Type) mesh.Spec {
 	if t.Shape.Equal(w.Type.Shape) {
 		return l.Slot
@@ -67,7 +68,7 @@ func (w *Weight) slot(l Lay, t ir.Type) mesh.Spec {
 	return mesh.Whole(len(t.Shape))
 }
 
-// lay is how a weight lies on a rank.
+// lay returns how a weight is laid out on a rank.
 func (c *Config) lay(weight, rank int) Lay { return c.Weights[weight].LayOn(c.Meshes, rank) }
 
 // Config is what a step is made of.
@@ -78,8 +79,8 @@ type Config struct {
 	Forwards []*ir.Func
 	Variant  []int
 	Weights  []Weight
-	// Batch is the layout of the other parameters; the zero value leaves it to inference. BatchMeshes, where it
-	// is set, is where one lies on the ranks that have the devices of its mesh; others have it as they like.
+	// Batch is the layout of the other parameters; the zero value leaves it to inference. BatchMeshes, if
+	// set, is where one is on the ranks that have the devices of its mesh; others have it as they like.
 	Batch       []mesh.Sharding
 	BatchMeshes []*mesh.Mesh
 	// Marks is the layout marked values should have; nil asks for nothing.
@@ -98,7 +99,7 @@ type Config struct {
 	SumType func(weight int) ir.Type
 	// Update makes the next weights.
 	Update Update
-	// Away is what lies outside of the devices' memory.
+	// Away is what is outside of the devices' memory.
 	Away   Away
 	Prices spmd.Prices
 	// Overlap is whether devices compute while they exchange.
@@ -107,9 +108,9 @@ type Config struct {
 	// latency that is saved pays for. Host is how many neighbouring devices share a host, so that collectives go
 	// within hosts and then between them; 0 is all.
 	Bucket, Host int
-	// Program, where set, is the passes of a stage's program before it is split over devices; nil is all. Local,
-	// where set, rewrites what a device runs before its memory is planned. AsIs is that nothing is joined
-	// to loops then.
+	// Program, if set, is the passes of a stage's program before it is split over devices; nil is all. Local,
+	// if set, rewrites what a device runs before its memory is planned. AsIs is that nothing is joined to
+	// loops then.
 	Program, Local func(*ir.Func) (*ir.Func, error)
 	AsIs           bool
 }
@@ -124,7 +125,7 @@ type RunConfig struct {
 	Backends []backend.Backend
 	// DetectNaN ends a step at the first op that makes a NaN.
 	DetectNaN bool
-	// Observe, where set, is told by all devices how long each node took.
+	// Observe, if set, is told by all devices how long each node took.
 	Observe func(n *ir.Node, took time.Duration)
 }
 
@@ -190,7 +191,7 @@ func (c Config) check() error {
 	return err
 }
 
-// String is the programs that are planned, for whoever looks for a fault.
+// String returns the programs that are planned, for anyone who looks for a fault.
 func (c Config) String() string {
 	var b strings.Builder
 	for _, f := range c.Forwards {
@@ -210,7 +211,7 @@ func (c Config) checkParams() error {
 	return nil
 }
 
-// cuts is the nodes of a program at which stages begin.
+// cuts returns the nodes of a program at which stages begin.
 func (c Config) cuts(f *ir.Func) ([]int, error) {
 	var list []int
 	for _, want := range c.Cuts {
@@ -226,7 +227,7 @@ func (c Config) cuts(f *ir.Func) ([]int, error) {
 	return list, nil
 }
 
-// Uses is the layout of weights in computation: those of some numbers.
+// Uses returns the layout of weights in computation: those of some numbers.
 func Uses(weights []Weight, which []int) []mesh.Spec {
 	list := make([]mesh.Spec, len(which))
 	for i, w := range which {

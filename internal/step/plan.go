@@ -50,7 +50,7 @@ const (
 	ForwardPass
 )
 
-// String is the kind as plans write it.
+// String returns the kind as plans write it.
 func (k Kind) String() string { return [...]string{"train", "forward"}[k] }
 
 // State is a weight of a plan with what the optimizer keeps for it.
@@ -99,13 +99,13 @@ type program struct {
 	away    cpu.Away
 }
 
-// Devices is how many devices the plan needs.
+// Devices returns how many devices the plan needs.
 func (p *Plan) Devices() int { return len(p.tapes) }
 
 // Has reports whether a device has a part in the plan: meshes may leave numbers out.
 func (p *Plan) Has(device int) bool { return p.tapes[device] != nil }
 
-// Memory is what a device needs: what Start then takes.
+// Memory returns what a device needs: what Start then takes.
 func (p *Plan) Memory(device int) Memory {
 	if p.Whole {
 		return p.tapes[device].wholeMemory()
@@ -113,7 +113,7 @@ func (p *Plan) Memory(device int) Memory {
 	return p.tapes[device].memory()
 }
 
-// Programs is the programs that devices run, each once, in the order in which they come.
+// Programs returns the programs that devices run, each once, in the order in which they come.
 func (p *Plan) Programs() []*ir.Func {
 	var list []*ir.Func
 	for _, x := range p.programs {
@@ -122,7 +122,7 @@ func (p *Plan) Programs() []*ir.Func {
 	return list
 }
 
-// PartOf is the part that an action of the schedule calls; nil if it calls none.
+// PartOf returns the part that an action of the schedule calls; nil if it calls none.
 func (p *Plan) PartOf(a pipeline.Action) *Part {
 	if !a.Kind.Computes() {
 		return nil

@@ -47,8 +47,8 @@ type player struct {
 	t     *tape
 	m     *memory
 	batch [][]array.Array // by micro-batch
-	// watch and observe, where set, are told of instructions and of nodes; at is the instruction at hand, and
-	// updating is set when an update begins.
+	// watch and observe, if set, are notified of instructions and of nodes; at is the instruction at hand,
+	// and updating is set when an update begins.
 	watch    func(Span)
 	observe  func(n *ir.Node, took time.Duration)
 	meshes   []*mesh.Mesh
@@ -124,7 +124,7 @@ func (p *player) play(i int) error {
 	return err
 }
 
-// tell reports an instruction to whoever watches.
+// tell reports an instruction to the observer.
 func (p *player) tell(in *instruction, i int, start time.Time) {
 	if p.watch == nil {
 		return
@@ -136,8 +136,8 @@ func (p *player) tell(in *instruction, i int, start time.Time) {
 	p.watch(s)
 }
 
-// watched is the device that reports its nodes to the step's observer, and its collectives to whoever
-// watches.
+// watched returns the device that reports its nodes to the step's observer, and its collectives to the
+// observer.
 func (p *player) watched(d *cpu.Device) *cpu.Device {
 	if p.watch == nil && p.observe == nil {
 		return d

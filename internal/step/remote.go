@@ -18,7 +18,7 @@ type remote struct {
 	exes map[*cpu.Executable]backend.Executable
 }
 
-// remotes is the backend of each device that has one, by the ranks of the pipeline.
+// remotes returns the backend of each device that has one, by the ranks of the pipeline.
 func (p *Plan) remotes(ranks []backend.Backend) (map[int]*remote, error) {
 	list := map[int]*remote{}
 	if len(ranks) > len(p.Meshes) {

@@ -32,13 +32,13 @@ type Runner struct {
 // Doing is what a device is at in a step.
 type Doing struct {
 	Device int
-	// Name is what of the schedule it is; Node, where set, the op of it that is being computed, a collective
+	// Name is what of the schedule it is; Node, if set, the op of it that is being computed, a collective
 	// perhaps.
 	Name string
 	Node *ir.Node
 }
 
-// String is the device, what of the schedule it is at, and the op with its line.
+// String returns the device, what of the schedule it is at, and the op with its line.
 func (d Doing) String() string {
 	text := fmt.Sprintf("device %d", d.Device)
 	if d.Name != "" {
@@ -54,8 +54,8 @@ func (d Doing) String() string {
 	return text
 }
 
-// Doing is what the devices are at that have not ended their step: what a run that does not move hangs at. It
-// may be called while a step runs.
+// Doing returns what the devices are at that have not ended their step: what a run that does not move hangs
+// at. It may be called while a step runs.
 func (r *Runner) Doing() []Doing {
 	var list []Doing
 	for i := range r.at {
@@ -107,7 +107,7 @@ func (p *Plan) Start(w comm.World, c RunConfig) (*Runner, error) {
 	return r, nil
 }
 
-// Close ends the devices and the world, and gives back what is kept outside of them.
+// Close ends the devices and the world, and releases what is kept outside of them.
 func (r *Runner) Close() {
 	for _, b := range r.remotes {
 		b.close()
@@ -127,10 +127,10 @@ func (r *Runner) Close() {
 // Watch tells f of every instruction that is run, from many goroutines.
 func (r *Runner) Watch(f func(Span)) { r.watch = f }
 
-// World is the devices' world, for its statistics.
+// World returns the devices' world, for its statistics.
 func (r *Runner) World() comm.World { return r.world }
 
-// Taken is the bytes that a device has taken in this process.
+// Taken returns the bytes that a device has taken in this process.
 func (r *Runner) Taken(device int) int {
 	if r.memory[device] == nil {
 		return 0

@@ -46,9 +46,10 @@ type Request struct {
 
 // Mask restricts the tokens of a continuation.
 type Mask interface {
-	// Allowed is a bit for each token of the vocabulary that may come next. It is not changed until Take.
+	// Allowed returns a bit for each token of the vocabulary that may come next. It is not changed until
+	// Take.
 	Allowed() []uint64
-	// Take is told the token that was chosen.
+	// Take receives the token that was chosen.
 	Take(id int32)
 	// Done reports whether nothing can follow: the continuation then ends as at a stop token.
 	Done() bool
@@ -64,7 +65,7 @@ type Token struct {
 	LogProb float64
 	// Top is the likeliest tokens, where they were asked for.
 	Top []Candidate
-	// Finish is why the continuation ends with this token; empty where it goes on.
+	// Finish is why the continuation ends with this token; empty where it continues.
 	Finish Finish
 	// Cached is how many tokens of the prompt did not have to be computed.
 	Cached int
@@ -103,7 +104,7 @@ func bad(param, format string, args ...any) error {
 	return &BadRequest{Param: param, Err: fmt.Errorf(format, args...)}
 }
 
-// check says what is impossible.
+// check reports what is impossible.
 func (e *Engine) check(r *Request) error {
 	vocab := e.model.Config().Vocab
 	if len(r.Prompt) == 0 {

@@ -89,7 +89,7 @@ func fault(format string, args ...any) finding {
 	return finding{outcome: differs, faults: []string{fmt.Sprintf(format, args...)}}
 }
 
-// verdictOf is agreement without faults, a difference with some.
+// verdictOf returns agreement without faults, a difference with some.
 func verdictOf(faults []string) finding {
 	if len(faults) == 0 {
 		return finding{}

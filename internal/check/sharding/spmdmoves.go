@@ -60,7 +60,7 @@ type recordedStep struct {
 	Out *spmdTensor `json:"value_out"`
 }
 
-// recordedPlan is the ops that a case lists, and whether it lists any.
+// recordedPlan returns the ops that a case lists, and whether it lists any.
 func (c *reshardCase) recordedPlan() ([]recordedStep, bool) {
 	var steps []recordedStep
 	if raw, ok := c.Expect["steps"]; ok && json.Unmarshal(raw, &steps) == nil {

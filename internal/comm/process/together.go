@@ -49,7 +49,7 @@ func (p *Process) Exchange(stream Stream, data []byte) ([][]byte, error) {
 	return g.parts, nil
 }
 
-// gathering is the exchange of a key, made by whoever comes first.
+// gathering returns the exchange of a key, made by the first to arrive.
 func (p *Process) gathering(key gatheringKey) *gathering {
 	g := p.gatherings[key]
 	if g == nil {

@@ -39,7 +39,7 @@ type Agent struct {
 	began   time.Time
 	told    time.Time
 	missing time.Time
-	// progress is what is told of the first process, if it runs here.
+	// progress is what is notified of the first process, if it runs here.
 	progress Progress
 }
 
@@ -120,7 +120,7 @@ func (a *Agent) register(ctx context.Context, c []store.Condition, changes []sto
 	return true, nil
 }
 
-// memberChange writes what this host tells of itself.
+// memberChange writes what this host reports itself.
 func (a *Agent) memberChange(m epoch.Member, l *lease) store.Change {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -222,7 +222,7 @@ func (a *Agent) look(ctx context.Context) error {
 // blindFor is how long an agent without workers waits for a store that does not answer.
 const blindFor = 10 * time.Minute
 
-// blind is a round without a store: nothing is begun, and workers go on while the lease holds.
+// blind returns a round without a store: nothing is begun, and workers continue while the lease holds.
 func (a *Agent) blind(err error) (out bool, code int, _ error) {
 	if a.missing.IsZero() {
 		a.missing = time.Now()
@@ -274,7 +274,7 @@ func (a *Agent) follow(ctx context.Context) (out bool, code int, err error) {
 	return false, 0, nil
 }
 
-// tellEnded tells how the workers of an epoch ended, and what this host holds of their state.
+// tellEnded reports how the workers of an epoch ended, and what this host holds of their state.
 func (a *Agent) tellEnded(ctx context.Context) error {
 	if a.ended == nil {
 		return nil
@@ -297,7 +297,8 @@ func (a *Agent) tellEnded(ctx context.Context) error {
 	return a.look(ctx)
 }
 
-// signalled is what a signal to the agent does: the first lets the host leave in order, the second ends it.
+// signalled returns what a signal to the agent does: the first lets the host leave in order, the second ends
+// it.
 func (a *Agent) signalled(ctx context.Context, s syscall.Signal) (out bool, code int) {
 	if a.asked != 0 {
 		a.events.tell("%v again: ended at once", s)
@@ -323,7 +324,7 @@ func (a *Agent) needed() bool {
 	return a.view.Plan.Of(a.Host, a.member.ID) != nil && !told
 }
 
-// leftCode is the exit code of a host that was asked to leave.
+// leftCode returns the exit code of a host that was asked to leave.
 func (a *Agent) leftCode() int {
 	if a.stopped {
 		return 128 + int(a.asked)
@@ -378,7 +379,7 @@ func (a *Agent) move(ctx context.Context, m epoch.Move) {
 	}
 }
 
-// beginEpoch raises the epoch: all hosts of it go on from the greatest step that they hold together.
+// beginEpoch raises the epoch: all hosts of it continue from the greatest step that they hold together.
 func (a *Agent) beginEpoch(ctx context.Context, m epoch.Move) {
 	p := &epoch.Plan{Epoch: a.view.Epoch + 1, Hosts: epoch.Places(m.Begin), Why: m.Why}
 	held, failed := a.memory.gather(ctx, p.Hosts)

@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 )
 
-// newID is a random name.
+// newID returns a random name.
 func newID() string { return strings.ToLower(rand.Text()[:10]) }
 
 func cores() int { return runtime.GOMAXPROCS(0) }

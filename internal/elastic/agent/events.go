@@ -22,7 +22,7 @@ type events struct {
 // keptEvents is how many are kept.
 const keptEvents = 20
 
-// tell says what has happened, to whoever watches and to the others.
+// tell reports what has happened, to the observer and to the others.
 func (e *events) tell(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	fmt.Fprintf(e.a.Stderr, "galley: elastic: %s: %s\n", e.a.Host, text)
@@ -39,7 +39,7 @@ func (e *events) tell(format string, args ...any) {
 	}()
 }
 
-// hostNames is the hosts of a plan.
+// hostNames returns the hosts of a plan.
 func hostNames(p *epoch.Plan) string {
 	var list []string
 	for _, h := range p.Hosts {
@@ -48,7 +48,7 @@ func hostNames(p *epoch.Plan) string {
 	return strings.Join(list, ", ")
 }
 
-// fromText is where an epoch goes on.
+// fromText returns where an epoch continues.
 func fromText(p *epoch.Plan) string {
 	if p.Step < 0 {
 		return "without a snapshot"

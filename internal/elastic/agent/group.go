@@ -123,7 +123,7 @@ func (a *Agent) startWorkers(ctx context.Context, p *epoch.Plan) error {
 	return nil
 }
 
-// processHosts is the host of every process.
+// processHosts returns the host of every process.
 func processHosts(p *epoch.Plan) (list []string) {
 	for _, h := range p.Hosts {
 		for range h.Processes {
@@ -133,7 +133,7 @@ func processHosts(p *epoch.Plan) (list []string) {
 	return list
 }
 
-// mapping says where processes run, in PMI's words: which of them share a machine.
+// mapping returns where processes run, in PMI's words: which of them share a machine.
 func mapping(p *epoch.Plan) string {
 	node := map[string]int{}
 	var b strings.Builder
@@ -196,7 +196,7 @@ func (w *group) wait() {
 	}
 }
 
-// happens is what workers tell; a nil channel of none.
+// happens returns what workers tell; a nil channel of none.
 func (w *group) happens() <-chan happening {
 	if w == nil {
 		return nil
@@ -220,7 +220,7 @@ func (w *group) tell(place int, x worker.Word) {
 	_, _ = w.conns[place].Write(append(text, '\n')) // it is seen when it ends
 }
 
-// grant lets workers go on until a time.
+// grant lets workers continue until a time.
 func (w *group) grant(until int64) {
 	if w != nil {
 		w.tellAll(worker.Word{Until: until})
@@ -241,8 +241,8 @@ func (w *group) signal(s syscall.Signal) {
 	}
 }
 
-// typicalStep is how long a step takes: the mean of the middle half. A median would not do: a step without a
-// snapshot is told of together with the next.
+// typicalStep returns how long a step takes: the mean of the middle half. A median would not do: a step
+// without a snapshot is told of together with the next.
 func (w *group) typicalStep() time.Duration {
 	if w == nil || len(w.seconds) == 0 {
 		return 0
@@ -367,7 +367,7 @@ func (a *Agent) over(why string) {
 	}
 }
 
-// outcome is how the workers ended.
+// outcome returns how the workers ended.
 func (w *group) outcome(why string) epoch.Ended {
 	e := epoch.Ended{Why: epoch.Finished, Step: w.step}
 	switch {
@@ -383,7 +383,7 @@ func (w *group) outcome(why string) epoch.Ended {
 	return e
 }
 
-// reason is why workers of this host have failed.
+// reason returns why workers of this host have failed.
 func (w *group) reason() string {
 	for _, x := range w.ends {
 		if x.Killed {

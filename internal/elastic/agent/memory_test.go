@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 )
 
-// testHost is an agent's memory.
+// testHost returns an agent's memory.
 func testHost(t *testing.T, host string) *memory {
 	t.Helper()
 	a := &Agent{Config: Config{Job: "j", Host: host, Dir: t.TempDir(), Address: "127.0.0.1", Store: store.NewMemory(),

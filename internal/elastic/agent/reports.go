@@ -132,7 +132,7 @@ func (a *Agent) fence(ctx context.Context, p *epoch.Plan) func(map[string]string
 	}
 }
 
-// join is all that was put.
+// join returns all that was put.
 func join(entries []store.Entry) (map[string]string, error) {
 	all := map[string]string{}
 	for _, e := range entries {
@@ -145,7 +145,7 @@ func join(entries []store.Entry) (map[string]string, error) {
 	return all, nil
 }
 
-// stacksDir is where the stacks of stuck workers are kept: they outlive the agent.
+// stacksDir returns where the stacks of stuck workers are kept: they outlive the agent.
 func (a *Agent) stacksDir() string {
 	return filepath.Join(os.TempDir(), "galley-stacks-"+a.Job+"-"+a.Host)
 }
@@ -153,7 +153,7 @@ func (a *Agent) stacksDir() string {
 // stacksFor is how long workers have to write their stacks; those that are stopped never do.
 const stacksFor = 3 * time.Second
 
-// awaitFile is what a file holds as soon as it is there; nothing if it is not there in time.
+// awaitFile returns what a file holds as soon as it is there; nothing if it is not there in time.
 func awaitFile(path string, until time.Time) []byte {
 	for {
 		if text, err := os.ReadFile(path); err == nil && len(text) > 0 || time.Now().After(until) {

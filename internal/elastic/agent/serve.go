@@ -18,7 +18,8 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/epoch"
 )
 
-// handler answers the other agents, and whoever asks for the state of the job, if they know its secret.
+// handler answers the other agents, and the caller that asks for the state of the job, if they know its
+// secret.
 func (m *memory) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /inventory", m.serveInventory)
@@ -41,7 +42,7 @@ func (m *memory) serveInventory(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(m.held) // whoever asked sees what is missing
 }
 
-// below is a path below the root that a request names.
+// below returns a path below the root that a request names.
 func (m *memory) below(r *http.Request) (string, error) {
 	path := r.URL.Query().Get("path")
 	if !filepath.IsLocal(path) {

@@ -61,7 +61,7 @@ func TestWorkersThatHang(t *testing.T) {
 	}
 }
 
-// TestTypicalStep: steps that are told of in pairs, at once and after two, and one that took long.
+// TestTypicalStep: steps that are notified of in pairs, at once and after two, and one that took long.
 func TestTypicalStep(t *testing.T) {
 	w := &group{}
 	for range 10 {

@@ -15,11 +15,11 @@ import (
 type Config struct {
 	// Min and Max are how many hosts there may be.
 	Min, Max int
-	// Devices, where set, is what the processes have to share evenly.
+	// Devices, if set, is what the processes have to share evenly.
 	Devices int
 	// Version and Flags are what all agents have to have in common with the one that leads.
 	Version, Flags string
-	// Price, where set, is how many seconds a step should take on hosts, by the planner; 0 where it cannot say.
+	// Price, if set, is how many seconds a step should take on hosts, by the planner; 0 where it cannot say.
 	// It is not ready while the planner is at it.
 	Price func(hosts []Member) (seconds float64, ready bool)
 }
@@ -64,11 +64,11 @@ type Move struct {
 	Done *Done
 	// Waiting is whom the job waits for.
 	Waiting string
-	// Failures, where set, is the failures so far.
+	// Failures, if set, is the failures so far.
 	Failures []Failure
 }
 
-// Lead is what the one that leads does.
+// Lead returns what the one that leads does.
 func (v *View) Lead(c Config, m *Memory) Move {
 	switch {
 	case v.Done != nil:
@@ -134,8 +134,8 @@ func (v *View) change(c Config, m *Memory) Move {
 	}
 }
 
-// gain is the part of the time that other hosts than those of the plan save: by the planner's price of a step
-// on both or, where it has none, by how many processes there are.
+// gain returns the part of the time that other hosts than those of the plan save: by the planner's price of a
+// step on both or, where it has none, by how many processes there are.
 func (v *View) gain(c Config, chosen []Member) (share float64, by string, ready bool) {
 	if c.Price != nil {
 		var own []Member
@@ -155,7 +155,7 @@ func (v *View) gain(c Config, chosen []Member) (share float64, by string, ready 
 	return float64(n-now) / float64(n), "by their number", true
 }
 
-// next is what follows an epoch that is over.
+// next returns what follows an epoch that is over.
 func (v *View) next(c Config, m *Memory) Move {
 	list := v.Failures
 	why := "the workers have handed on"
@@ -193,7 +193,7 @@ func (v *View) next(c Config, m *Memory) Move {
 // keptFailures is how many are remembered.
 const keptFailures = 16
 
-// repeated is the failure that came three times in a row at the same step; empty if there is none.
+// repeated returns the failure that came three times in a row at the same step; empty if there is none.
 func repeated(list []Failure) string {
 	if len(list) < failures {
 		return ""
@@ -219,8 +219,8 @@ func (v *View) begin(c Config, m *Memory, why string) Move {
 	return Move{Begin: chosen, Why: why}
 }
 
-// choose is the hosts that would take part now: those of the plan first, so that ranks stay where they are,
-// then by name.
+// choose returns the hosts that would take part now: those of the plan first, so that ranks stay where they
+// are, then by name.
 func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
 	var list, out []Member
 	var notes []string
@@ -259,7 +259,7 @@ func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
 	return list, missing
 }
 
-// rank is a host's first rank in the plan; those that are not in it come last.
+// rank returns a host's first rank in the plan; those that are not in it come last.
 func (v *View) rank(x Member) int {
 	if p := v.Plan.Of(x.Host, x.ID); p != nil {
 		return p.First
@@ -282,7 +282,7 @@ func names(list []Member) []string {
 	return out
 }
 
-// lasts is how long something has lasted that was so at every call.
+// lasts returns how long something has lasted that was so at every call.
 func (m *Memory) lasts(what string) time.Duration {
 	if m.since == nil {
 		m.since = map[string]time.Duration{}
@@ -316,7 +316,7 @@ func (m *Memory) count(list []Failure, epoch int) {
 	m.counted = max(m.counted, epoch)
 }
 
-// Places is the hosts of a plan.
+// Places returns the hosts of a plan.
 func Places(list []Member) []Place {
 	out := make([]Place, len(list))
 	first := 0
@@ -328,8 +328,8 @@ func Places(list []Member) []Place {
 	return out
 }
 
-// Change is what a move writes: on the condition that the leader still leads and that nobody else has raised
-// the epoch.
+// Change returns what a move writes: on the condition that the leader still leads and that nobody else has
+// raised the epoch.
 func (v *View) Change(prefix string, m Move, p *Plan) (conditions []store.Condition, changes []store.Change) {
 	put := func(key string, x any) {
 		text, err := json.Marshal(x)

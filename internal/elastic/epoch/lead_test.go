@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// hosts is a view of a job whose plan has all of them, each with two processes.
+// hosts returns a view of a job whose plan has all of them, each with two processes.
 func hosts(names ...string) *View {
 	v := &View{Members: map[string]Member{}, Drained: map[string]bool{}, Ended: map[string]Ended{}, Epoch: 1}
 	var list []Member

@@ -19,8 +19,8 @@ const Embedded = "embedded="
 // program is the server.
 const program = "galley-etcd"
 
-// Servers is the URLs of what --etcd names. own is the name under which this host serves; empty where it does
-// not.
+// Servers returns the URLs of what --etcd names. own is the name under which this host serves; empty where it
+// does not.
 func Servers(text, host string) (urls []string, own string, err error) {
 	list, embedded := strings.CutPrefix(text, Embedded)
 	if !embedded {
@@ -150,7 +150,7 @@ func (t *tail) String() string { return strings.TrimSpace(string(t.text)) }
 
 var _ io.Writer = (*tail)(nil)
 
-// find is the server's file: beside this program, or on the path.
+// find returns the server's file: beside this program, or on the path.
 func find() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		path := filepath.Join(filepath.Dir(self), program)

@@ -12,7 +12,7 @@ type Agree func(n int) (int, error)
 // Worker is this process as part of an elastic job: there are none here.
 type Worker struct{ Env }
 
-// Join is nil: no agent starts processes here.
+// Join returns nil: no agent starts processes here.
 func Join(int) *Worker { return nil }
 
 // Tell tells nobody.
@@ -35,5 +35,5 @@ func (*Worker) Save(checkpoint.State, func() checkpoint.Places, Agree, bool) err
 // HandOn does nothing.
 func (*Worker) HandOn() {}
 
-// Taken is none.
+// Taken returns none.
 func (*Worker) Taken() Taken { return Taken{} }

@@ -33,7 +33,7 @@ type Report struct {
 
 // Word is what an agent tells a worker: what is set.
 type Word struct {
-	// Until is how long the worker may go on, by the host's clock that never jumps, in nanoseconds.
+	// Until is how long the worker may continue, by the host's clock that never jumps, in nanoseconds.
 	Until int64 `json:"until,omitempty"`
 	// Stop asks it to end after a step.
 	Stop bool `json:"stop,omitempty"`
@@ -52,12 +52,12 @@ const (
 // Env is what an agent tells a worker when it starts it.
 type Env struct {
 	// Epoch is the worker's, Dir where it keeps its snapshots, Resume the directory of the checkpoint that it
-	// goes on from, if any.
+	// continues from, if any.
 	Epoch       int
 	Dir, Resume string
 	// Hosts is the host of each process.
 	Hosts []string
-	// Why is why the epoch began, Until until when it may go on if it hears nothing.
+	// Why is why the epoch began, Until until when it may continue if it hears nothing.
 	Why   string
 	Until int64
 	// Room is the memory that there is for snapshots.
@@ -66,14 +66,14 @@ type Env struct {
 
 const variable = "GALLEY_ELASTIC"
 
-// Variables is the environment that tells it.
+// Variables returns the environment that tells it.
 func (e Env) Variables() []string {
 	return []string{variable + "=4", variable + "_EPOCH=" + strconv.Itoa(e.Epoch), variable + "_DIR=" + e.Dir,
 		variable + "_RESUME=" + e.Resume, variable + "_HOSTS=" + strings.Join(e.Hosts, ","), variable + "_WHY=" + e.Why,
 		variable + "_UNTIL=" + strconv.FormatInt(e.Until, 10), variable + "_ROOM=" + strconv.FormatInt(e.Room, 10)}
 }
 
-// readEnv is what the environment tells.
+// readEnv returns what the environment tells.
 func readEnv() (e Env, fd int, ok bool) {
 	fd, err := strconv.Atoi(os.Getenv(variable))
 	if err != nil {

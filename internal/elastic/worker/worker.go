@@ -42,7 +42,7 @@ type Worker struct {
 	sole bool
 }
 
-// Join is this process's part in the elastic job whose agent started it; nil where none has.
+// Join returns this process's part in the elastic job whose agent started it; nil where none has.
 func Join(rank int) *Worker {
 	env, fd, ok := readEnv()
 	if !ok {
@@ -184,7 +184,7 @@ func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agr
 	return err
 }
 
-// unsafe is 1 while the newest snapshot of this process is not on another host, if it has to be.
+// unsafe returns 1 while the newest snapshot of this process is not on another host, if it has to be.
 func (w *Worker) unsafe() int {
 	if w.last >= 0 && w.sole && w.copied.Load() < w.last {
 		return 1
@@ -251,7 +251,7 @@ func (w *Worker) HandOn() {
 	os.Exit(HandedOn)
 }
 
-// Taken is the snapshots so far.
+// Taken returns the snapshots so far.
 func (w *Worker) Taken() Taken {
 	if w == nil {
 		return Taken{}

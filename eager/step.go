@@ -12,15 +12,15 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Step updates the parameters by their gradients, which stay until ClearGrad. Where something is wrong,
-// nothing is changed.
+// Step updates the parameters with their gradients, which stay until ClearGrad. If it returns an error,
+// nothing has changed.
 func (o *Optimizer) Step() error {
 	_, err := o.step(1)
 	return err
 }
 
-// step takes a step with gradients of a loss that was multiplied by scale. It is skipped where the scale made
-// them overflow.
+// step takes a step with the gradients of a loss that was multiplied by scale. It is skipped if the scale
+// made them overflow.
 func (o *Optimizer) step(scale float64) (skipped bool, err error) {
 	list, err := o.reached()
 	if err != nil {
@@ -121,7 +121,7 @@ func (o *Optimizer) scalar(x float64) *op.Tensor {
 	return o.scope.Tensor(array.Scalar(float32(x)))
 }
 
-// GradNorm returns the global gradient norm, as they are now.
+// GradNorm returns the current global gradient norm.
 func (o *Optimizer) GradNorm() (float64, error) {
 	list, err := o.reached()
 	if err != nil {

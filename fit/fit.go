@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
-// fit is one run.
+// fit is the state of one Run.
 type fit struct {
 	t      Subject
 	c      Config
@@ -19,21 +19,21 @@ type fit struct {
 	calls  []Callback
 	keeper *checkpoint.Keeper
 	saver  *saver
-	// ahead is how far the number of a batch is ahead of its step's.
+	// ahead is the index of a batch minus that of its step.
 	ahead int
 	next  *data.Ahead
 	p     Progress
-	// sample and rows are the next sample and those of a batch, where the loader knows them; else 0.
+	// sample is the next sample, rows the number of samples per batch, if the loader knows them; else 0.
 	sample, rows int64
-	// wait is what the last step is waited for by, nil once its metrics are told; waited is how long its batch
-	// was waited for.
+	// wait waits for the last step; it is nil once the step's metrics have been reported. waited is how long
+	// its batch took.
 	wait   func() (Metrics, error)
 	waited time.Duration
 }
 
-// Run trains on the batches of a loader and returns what happened, also where it ends with an error. Batches
-// follow the steps: a second run of the same subject continues where the first one ended. first are callbacks
-// that come before those of the config.
+// Run trains on the batches of a loader and returns the history, even if it ends with an error. A second run
+// of the same subject continues where the first one ended. first are callbacks that are called before those
+// of the config.
 func Run(ctx context.Context, t Subject, train Loader, c Config, first ...Callback) (*History, error) {
 	f := &fit{t: t, c: c, train: train, calls: first[:len(first):len(first)], p: Progress{History: &History{}}}
 	if err := c.check(train); err != nil {
@@ -80,7 +80,7 @@ func (f *fit) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// broken returns why the steps have ended, with what the last one that was begun has come to.
+// broken returns the error that ended the steps, joined with that of the step in progress.
 func (f *fit) broken(ctx context.Context, err error) error {
 	last := f.settle()
 	switch {
@@ -92,7 +92,7 @@ func (f *fit) broken(ctx context.Context, err error) error {
 	return errors.Join(last, err)
 }
 
-// batches makes those of the steps that are left, ahead of them.
+// batches prepares the batches of the remaining steps ahead of time.
 func (f *fit) batches() *data.Ahead {
 	c := data.AheadConfig{First: f.p.Step + f.ahead, Count: max(f.p.Steps-f.p.Step, 0), Depth: f.c.Prefetch}
 	batch := f.train.Batch
@@ -108,7 +108,7 @@ func (f *fit) batches() *data.Ahead {
 	return data.NewAhead(batch, c)
 }
 
-// step takes one step, and what is due after it.
+// step takes one step, then evaluates and saves if due.
 func (f *fit) step(ctx context.Context) error {
 	if err := f.agree(ctx.Err()); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (f *fit) step(ctx context.Context) error {
 	return nil
 }
 
-// begin starts a step, and reports the one before.
+// begin starts a step and reports the one before it.
 func (f *fit) begin(at int) error {
 	batch, waited, err := f.next.Next()
 	if err != nil {
@@ -173,7 +173,7 @@ func (f *fit) begin(at int) error {
 	return nil
 }
 
-// settle waits for the step that was begun last and reports it.
+// settle waits for the step in progress and reports it.
 func (f *fit) settle() error {
 	if f.wait == nil {
 		return nil
@@ -191,7 +191,7 @@ func (f *fit) settle() error {
 	return f.tell(Callback.OnStep)
 }
 
-// due reports whether something that is done every few steps, or after each epoch, is after so many.
+// due reports whether something that happens every few steps, or after each epoch, is due.
 func (f *fit) due(step, every int) bool {
 	if every == 0 {
 		every = f.train.Len()
@@ -227,8 +227,7 @@ func (f *fit) tell(method func(Callback, *Progress) error) error {
 	return f.agree(nil)
 }
 
-// agree returns an error in all processes of a job if there is one in any: its own, or that another has
-// stopped.
+// agree returns an error in all processes of a job if any of them has one.
 func (f *fit) agree(err error) error {
 	stop := 0
 	switch {
@@ -251,7 +250,7 @@ func (f *fit) agree(err error) error {
 	return nil
 }
 
-// end saves what is to be kept and tells callbacks of the end. What ended the fit comes first.
+// end saves the final state and calls OnEnd. The error that ended the fit comes first.
 func (f *fit) end(ctx context.Context, err error) error {
 	for _, c := range f.calls {
 		if x, ok := c.(StepsWatcher); ok {

@@ -34,7 +34,7 @@ func plainExperts() storedNames {
 
 func rotaryBuffers() []string { return []string{"rotary_emb.inv_freq"} }
 
-// tableNames returns the names under which a checkpoint may hold the table of tokens per second time where it
+// tableNames returns the names under which a checkpoint may hold the table of tokens a second time where it
 // is tied.
 func (s storedNames) tableNames() []string {
 	if len(s.heads) == 0 {

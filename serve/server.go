@@ -17,7 +17,7 @@ type Config struct {
 	Keys []string
 	// Body is how many bytes a request may have; 0 means 4 MiB.
 	Body int64
-	// Tokens is how many tokens per request may ask for; 0 is what the context allows.
+	// Tokens is how many tokens a request may ask for; 0 is what the context allows.
 	Tokens int
 	// Rate is how many requests a second a key may make; 0 is no limit.
 	Rate float64

@@ -172,8 +172,12 @@ func (c *launchCmd) store() (s store.Store, address string, end func(), err erro
 		return nil, "", end, fmt.Errorf("--etcd: %w", err)
 	}
 	if own != "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, "", end, err
+		}
 		list := strings.TrimPrefix(c.Etcd, etcd.Embedded)
-		if end, err = etcd.Start(own, list, filepath.Join(os.TempDir(), "galley-etcd-"+c.Job+"-"+c.Host)); err != nil {
+		if end, err = etcd.Start(self, own, list, filepath.Join(os.TempDir(), "galley-etcd-"+c.Job+"-"+c.Host)); err != nil {
 			return nil, "", func() {}, fmt.Errorf("--etcd: %w", err)
 		}
 	}

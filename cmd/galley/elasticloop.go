@@ -27,12 +27,27 @@ func joinElastic() *worker.Worker {
 	return worker.Join(launched.Rank)
 }
 
+// meetElastic tells the agent that this process has heard of all others, which connect when they first speak.
+func meetElastic() error {
+	if elastic == nil {
+		return nil
+	}
+	_, err := job.Max(0)
+	if err == nil {
+		elastic.Tell(worker.Report{Met: true})
+	}
+	return err
+}
+
 // mistaken reports whether an error is the user's to mend: to start again would not help.
 func mistaken(err error) bool {
 	_, stopped := errors.AsType[*stoppedError](err)
 	_, bug := errors.AsType[*galley.BugError](err)
-	return !stopped && !bug && !errors.Is(err, errJoin) && !processes.Lost(err)
+	return !stopped && !bug && !errors.Is(err, errJoin) && !lost(err)
 }
+
+// lost reports whether an error says that another process is no more.
+func lost(err error) bool { return processes.Lost(err) }
 
 // errJoin is a process that could not join the others.
 var errJoin = errors.New("joining the other processes")
@@ -72,6 +87,17 @@ func newestStep(dir string) (step int64, path string, err error) {
 		return -1, "", err
 	}
 	return r.Meta().Step, r.Path(), r.Close()
+}
+
+// fitsSnapshots returns an error where snapshots of one of this process's devices have too little memory. Of mixed
+// precision the slots alone count: parameters in 16 bits are no part of the state.
+func (t *training) fitsSnapshots(p *galley.StepPlan) error {
+	m := p.Memory[job.Rank()*len(p.Memory)/job.Size()]
+	share := m.Slots
+	if t.AMP == "" {
+		share += m.Weights
+	}
+	return elastic.Fits(int64(share))
 }
 
 // logEpoch writes into the run's log why an epoch began.

@@ -30,11 +30,15 @@ func inJob(ctx *kong.Context) error {
 		return ctx.Run()
 	}
 	var err error
-	if job, err = processes.Join(); err != nil || job == nil {
-		if err != nil {
-			return fmt.Errorf("%w: %w", errJoin, err)
-		}
+	if job, err = processes.Join(); err != nil {
+		return fmt.Errorf("%w: %w", errJoin, err)
+	}
+	err = meetElastic()
+	switch {
+	case job == nil:
 		return ctx.Run()
+	case err != nil:
+		return end(job, err)
 	}
 	return end(job, runTogether(ctx, name, launched))
 }

@@ -25,6 +25,7 @@ type commands struct {
 	Launch     launchCmd     `cmd:"" help:"Start several processes that train together, on this machine or, elastically, on many."`
 	Status     statusCmd     `cmd:"" help:"Say who takes part in an elastic job, where it is and what has happened."`
 	Drain      drainCmd      `cmd:"" help:"Have a host leave an elastic job after the step that it takes."`
+	EtcdServer etcdServerCmd `cmd:"" hidden:"" help:"Serve etcd for an elastic job: launch --etcd embedded=HOST starts it."`
 	Finetune   finetuneCmd   `cmd:"" help:"Train a model further on conversations or preferences: an adapter, or all weights."`
 	Generate   generateCmd   `cmd:"" help:"Continue a text with a model."`
 	Serve      serveCmd      `cmd:"" help:"Answer OpenAI's API over HTTP with models."`
@@ -125,7 +126,7 @@ func exitCode(err error) int {
 	case err == nil:
 		return 0
 	case elastic != nil:
-		elastic.End(err, mistaken(err))
+		elastic.End(err, mistaken(err), lost(err))
 	case errors.Is(err, errFailed):
 		return exitFailed
 	}

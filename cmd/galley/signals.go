@@ -54,6 +54,10 @@ const patient = 30 * time.Second
 func catchSignals(longest func() time.Duration, busy func() string) *interrupts {
 	s := &interrupts{came: make(chan os.Signal, 2)}
 	s.Context, s.cancel = context.WithCancel(context.Background())
+	if elastic != nil { // its agent gets them, and knows whether others go on
+		elastic.OnSignal(func(x syscall.Signal) { s.got(x, longest, busy) })
+		return s
+	}
 	signal.Notify(s.came, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		for x := range s.came {
@@ -109,6 +113,9 @@ func (s *interrupts) agreed(x syscall.Signal) {
 // stop lets signals do again what they do.
 func (s *interrupts) stop() {
 	s.heeded()
+	if elastic != nil {
+		elastic.OnSignal(nil)
+	}
 	signal.Stop(s.came)
 	close(s.came)
 	s.cancel()

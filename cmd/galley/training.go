@@ -176,6 +176,9 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 		return nil, err
 	}
 	fmt.Println(p)
+	if err := t.fitsSnapshots(p); err != nil {
+		return nil, err
+	}
 	if t.adapt != nil {
 		t.adapt.weigh(p)
 	}

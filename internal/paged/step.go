@@ -81,7 +81,7 @@ func newStep(m *Model, c *Cache, rows int) *Step {
 	return s
 }
 
-// Rows returns how many tokens per step takes at most.
+// Rows returns the maximum number of tokens per step.
 func (s *Step) Rows() int { return s.most }
 
 func (s *Step) pool() *kernel.Pool { return s.model.pool }

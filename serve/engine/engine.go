@@ -47,7 +47,7 @@ type Config struct {
 	Running int
 	// Waiting is how many more may wait; 0 is no limit.
 	Waiting int
-	// Budget is how many tokens per step takes at most; 0 means 256.
+	// Budget is the maximum number of tokens per step; 0 means 256.
 	Budget int
 	// Speculate is how many tokens are guessed at most and computed together with the next one; 0 is none.
 	// Guesses come from the sequence itself, so texts that repeat themselves gain, and no answer changes.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,7 +33,9 @@ type Agent struct {
 	ended *epoch.Ended
 	// lead is what this agent remembers while it leads.
 	lead epoch.Memory
-	// asked is when the host was asked to leave, or zero; waiting when it was last said whom the job waits for.
+	// buddy is a host that waits, which keeps copies while all workers are on this one; nil if there is none.
+	buddy atomic.Pointer[epoch.Place]
+	// asked is how the host was asked to leave, or zero; waiting when it was last said whom the job waits for.
 	asked   syscall.Signal
 	stopped bool
 	waiting time.Time
@@ -48,6 +51,7 @@ const (
 	defaultLease = 5 * time.Second
 	defaultBeats = 10 * time.Second
 	defaultStuck = time.Minute
+	defaultMeet  = time.Minute
 )
 
 func (c Config) withDefaults() Config {
@@ -59,6 +63,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Stuck == 0 {
 		c.Stuck = defaultStuck
+	}
+	if c.Meet == 0 {
+		c.Meet = defaultMeet
 	}
 	return c
 }
@@ -194,6 +201,10 @@ func (a *Agent) round(ctx context.Context) (out bool, code int, err error) {
 	if err := a.tellEnded(ctx); err != nil {
 		return a.blind(err)
 	}
+	a.findBuddy()
+	if a.view.Drained[a.Host] && a.asked == 0 {
+		a.askedToLeave(ctx, syscall.SIGTERM, "drained")
+	}
 	if out, code, err := a.follow(ctx); out || err != nil {
 		return out, code, err
 	}
@@ -304,18 +315,40 @@ func (a *Agent) signalled(ctx context.Context, s syscall.Signal) (out bool, code
 		a.events.tell("%v again: ended at once", s)
 		return true, 128 + int(s)
 	}
+	a.askedToLeave(ctx, s, s.String())
+	return false, 0
+}
+
+// askedToLeave has this host leave in order: others go on after a step. Where nobody can, the run is stopped
+// as by a signal, and its state saved on disk if it has a directory.
+func (a *Agent) askedToLeave(ctx context.Context, s syscall.Signal, how string) {
 	a.asked, a.member.Leaving = s, true
-	if a.view.Plan != nil && len(a.view.Plan.Hosts) == 1 && a.group != nil {
-		a.events.tell("%v: the workers end after this step", s)
+	alone := a.view.Plan != nil && len(a.view.Plan.Hosts) == 1 && !a.view.CanLose(a.Config.Config, a.Host)
+	if alone && a.group != nil {
+		a.events.tell("%s: the workers end after this step", how)
 		a.stopped = true
-		a.group.signal(s) // nobody goes on: the run is stopped, and its state saved on disk if it has a directory
-		return false, 0
+		a.group.signal(s)
+		return
 	}
-	a.events.tell("%v: this host leaves after this step", s)
+	a.events.tell("%s: this host leaves after this step", how)
 	if err := a.tellMember(ctx); err != nil {
 		a.events.tell("the store does not answer: %v", err)
 	}
-	return false, 0
+}
+
+// findBuddy looks for a host that may keep copies where all workers run here: one that waits.
+func (a *Agent) findBuddy() {
+	w := a.group
+	if w == nil || len(w.plan.Hosts) > 1 {
+		return
+	}
+	buddy := a.view.Spare(a.Config.Config)
+	a.buddy.Store(buddy)
+	if buddy != nil && !w.spare {
+		w.spare = true
+		w.tellAll(worker.Word{Spare: true})
+		a.events.tell("host %s waits: it keeps copies of the snapshots", buddy.Host)
+	}
 }
 
 // needed reports whether this host has not yet told how its workers ended.

@@ -39,6 +39,7 @@ type memory struct {
 
 	mu   sync.Mutex
 	held []share
+	news bool // copies have come since
 }
 
 // share is a process's share of a snapshot that a host holds.
@@ -124,7 +125,20 @@ func (m *memory) refresh() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held = list
+	m.held, m.news = list, false
+}
+
+// stock returns what is held, with copies that have come while no worker ran here.
+func (m *memory) stock() []share {
+	m.mu.Lock()
+	news := m.news
+	m.mu.Unlock()
+	if news {
+		m.refresh()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.held)
 }
 
 // open reads one share. One that is not whole is passed over; one whose bytes have changed is told of.
@@ -187,9 +201,7 @@ const askFor = 3 * time.Second
 // ask returns what one host holds.
 func (m *memory) ask(ctx context.Context, h epoch.Place) (list []share, err error) {
 	if h.Host == m.a.Host {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		list = slices.Clone(m.held)
+		list = m.stock()
 	} else {
 		ctx, cancel := context.WithTimeout(ctx, askFor)
 		defer cancel()

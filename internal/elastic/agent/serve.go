@@ -37,9 +37,7 @@ func (m *memory) handler() http.Handler {
 }
 
 func (m *memory) serveInventory(w http.ResponseWriter, _ *http.Request) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_ = json.NewEncoder(w).Encode(m.held) // whoever asked sees what is missing
+	_ = json.NewEncoder(w).Encode(m.stock()) // whoever asked sees what is missing
 }
 
 // below returns a path below the root that a request names.
@@ -72,7 +70,11 @@ func (m *memory) takeCopy(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInsufficientStorage)
+		return
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.news = true
 }
 
 // keepFile writes a file, which is there whole or not at all.

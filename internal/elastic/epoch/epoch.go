@@ -95,6 +95,8 @@ type Ended struct {
 	Code int
 	Text string
 	Step int64
+	// Lost is a failure that only says that a worker of another host is no more.
+	Lost bool
 }
 
 // Stop asks the workers of an epoch to end: after a step, or, where Hard, at once.

@@ -3,6 +3,7 @@ package epoch
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -162,16 +163,14 @@ func (v *View) next(c Config, m *Memory) Move {
 	if v.Stop != nil {
 		why = v.Stop.Why
 	}
+	if f := v.failure(); f != nil {
+		why = fmt.Sprintf("%s: %s", f.Host, f.Text)
+		list = append(list[:len(list):len(list)], *f)
+	}
 	for _, h := range v.Plan.Hosts {
 		switch e, ended := v.Ended[h.Host]; {
 		case ended && e.Why == Mistaken:
 			return Move{Done: &Done{Code: e.Code, Text: e.Text}}
-		case ended && e.Why == Failed && len(list) == len(v.Failures): // others may fail because one has
-			why = fmt.Sprintf("%s: %s", h.Host, e.Text)
-			list = append(
-				list[:len(list):len(list)],
-				Failure{Host: h.Host, Text: e.Text, Step: e.Step, Epoch: v.Epoch},
-			)
 		case !ended:
 			why = fmt.Sprintf("host %s is lost", h.Host)
 		}
@@ -179,15 +178,40 @@ func (v *View) next(c Config, m *Memory) Move {
 	if v.all(Finished) {
 		return Move{Done: &Done{}}
 	}
-	if again := repeated(list); again != "" {
+	m.count(list, v.Epoch)
+	if again := repeated(list); again != "" && !v.oneHost(c, list) {
 		return Move{Done: &Done{Code: 1, Text: again}}
 	}
-	m.count(list, v.Epoch)
 	move := v.begin(c, m, why)
 	if len(list) > len(v.Failures) {
 		move.Failures = list[max(0, len(list)-keptFailures):]
 	}
 	return move
+}
+
+// failure returns the one by which an epoch ended: others fail because one has, and say that it is lost.
+func (v *View) failure() *Failure {
+	var found *Failure
+	lost := false
+	for _, h := range v.Plan.Hosts {
+		e, ended := v.Ended[h.Host]
+		if ended && e.Why == Failed && (found == nil || lost && !e.Lost) {
+			found, lost = &Failure{Host: h.Host, Text: e.Text, Step: e.Step, Epoch: v.Epoch}, e.Lost
+		}
+	}
+	return found
+}
+
+// oneHost reports whether the last failure's step has failed on one host alone, which the others can do
+// without: it is left out.
+func (v *View) oneHost(c Config, list []Failure) bool {
+	last := list[len(list)-1]
+	for _, f := range list {
+		if f.Step == last.Step && f.Host != last.Host {
+			return false
+		}
+	}
+	return v.CanLose(c, last.Host)
 }
 
 // keptFailures is how many are remembered.
@@ -252,11 +276,49 @@ func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
 		list = list[:len(list)-1]
 	}
 	if len(list) < c.Min {
+		notes = append(notes, v.gone()...)
 		slices.Sort(notes)
 		missing = fmt.Sprintf("%d of at least %d hosts are here (%s)", len(list), c.Min,
 			strings.Join(append(names(list), notes...), "; "))
 	}
 	return list, missing
+}
+
+// gone returns the hosts of the plan that are not there any more.
+func (v *View) gone() (notes []string) {
+	if v.Plan == nil {
+		return nil
+	}
+	for _, h := range v.Plan.Hosts {
+		if _, ok := v.Members[h.Host]; !ok {
+			notes = append(notes, h.Host+" is gone")
+		}
+	}
+	return notes
+}
+
+// CanLose reports whether the job could go on without a host that takes part.
+func (v *View) CanLose(c Config, host string) bool {
+	x := *v
+	x.Drained = maps.Clone(v.Drained)
+	x.Drained[host] = true
+	_, missing := x.choose(c, &Memory{})
+	return missing == ""
+}
+
+// Spare returns a host that could take part and does not, the first by name; nil if there is none.
+func (v *View) Spare(c Config) *Place {
+	var best *Member
+	for host, x := range v.Members {
+		fits := !x.Leaving && !v.Drained[host] && x.Version == c.Version && x.Flags == c.Flags
+		if fits && v.Plan.Of(host, x.ID) == nil && (best == nil || host < best.Host) {
+			best = &x
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return &Places([]Member{*best})[0]
 }
 
 // rank returns a host's first rank in the plan; those that are not in it come last.

@@ -1,5 +1,5 @@
 // Package etcd is a store in an etcd cluster, over its JSON gateway: HTTP is all that it takes, so the
-// program does not grow by etcd's client and what that is made of. cmd/galley-etcd is a server for clusters
+// program does not grow by etcd's client and what that is made of. Package server is etcd itself, for clusters
 // that have none.
 package etcd
 

@@ -3,6 +3,8 @@
 package worker
 
 import (
+	"syscall"
+
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
@@ -19,7 +21,7 @@ func Join(int) *Worker { return nil }
 func (*Worker) Tell(Report) {}
 
 // End tells nobody.
-func (*Worker) End(error, bool) {}
+func (*Worker) End(error, bool, bool) {}
 
 // Stopping is false.
 func (*Worker) Stopping() bool { return false }
@@ -27,10 +29,16 @@ func (*Worker) Stopping() bool { return false }
 // Due is false.
 func (*Worker) Due(int64, bool) bool { return false }
 
+// Fits is always so.
+func (*Worker) Fits(int64) error { return nil }
+
 // Save keeps nothing.
 func (*Worker) Save(checkpoint.State, func() checkpoint.Places, Agree, bool) error {
 	return nil
 }
+
+// OnSignal hears of none.
+func (*Worker) OnSignal(func(syscall.Signal)) {}
 
 // HandOn does nothing.
 func (*Worker) HandOn() {}

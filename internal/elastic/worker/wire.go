@@ -19,16 +19,18 @@ type Report struct {
 	// boxes.
 	Sealed string `json:"sealed,omitempty"`
 	Sole   bool   `json:"sole,omitempty"`
-	// Ending is a worker that takes no further steps.
+	// Met is a worker that has heard of all others; Ending one that takes no further steps.
+	Met    bool `json:"met,omitempty"`
 	Ending bool `json:"ending,omitempty"`
 	// Safe is a step whose snapshot is whole in all processes.
 	Safe int64 `json:"safe,omitempty"`
 	// Strategy is how the step is spread, Bytes what a snapshot of this host takes.
 	Strategy string `json:"strategy,omitempty"`
 	Bytes    int64  `json:"bytes,omitempty"`
-	// Mistake is an error of the user's, Error any other.
+	// Mistake is an error of the user's, Error any other; Lost if it says that another process is no more.
 	Mistake string `json:"mistake,omitempty"`
 	Error   string `json:"error,omitempty"`
+	Lost    bool   `json:"lost,omitempty"`
 }
 
 // Word is what an agent tells a worker: what is set.
@@ -39,6 +41,10 @@ type Word struct {
 	Stop bool `json:"stop,omitempty"`
 	// Copied is a step whose snapshot another host has, too.
 	Copied int64 `json:"copied,omitempty"`
+	// Spare says that a host waits that may hold copies, though all workers are on one.
+	Spare bool `json:"spare,omitempty"`
+	// Signal is one that the agent got, for a run that nobody else goes on with.
+	Signal int `json:"signal,omitempty"`
 }
 
 // Exit codes of workers besides those of any command.

@@ -117,7 +117,11 @@ func (c *hfConfig) family(m *Model) {
 		m.Tied, m.HeadDim = c.Tied == nil || *c.Tied, first(m.HeadDim, 256)
 	case "ernie4_5", "ernie4_5_moe":
 		m.Tied, m.Bias = c.Tied == nil || *c.Tied, c.UseBias
-	case "bert", "vit":
+	case "phi":
+		m.Gated, m.LayerNorm, m.Bias = false, true, true
+	case "cohere", "smollm3":
+		m.Tied = c.Tied == nil || *c.Tied
+	case "bert", "roberta", "vit":
 		c.encoder(m)
 	case "mamba2", "rwkv", "rwkv7":
 		c.recurrent(m)
@@ -128,7 +132,7 @@ func (c *hfConfig) family(m *Model) {
 func (c *hfConfig) encoder(m *Model) {
 	m.Encoder, m.Gated, m.LayerNorm, m.Bias = true, false, true, true
 	m.FFN = first(m.FFN, 4*m.Hidden)
-	if c.Type == "bert" {
+	if c.Type == "bert" || c.Type == "roberta" {
 		m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)+first(c.TokenTypes, 2)
 		return
 	}

@@ -4,7 +4,8 @@ func cohereFamilies() []family {
 	keys := llamaKeys()
 	keys.eps = "layer_norm_eps"
 	return []family{like(family{
-		name: "cohere", architecture: "CohereForCausalLM", eps: 1e-5, theta: 1e4, positions: 8192, pad: 0, tied: true,
+		name: "cohere", architecture: "CohereForCausalLM", eps: 1e-5, theta: 1e4, positions: 8192, pad: 0,
+		tied: true,
 		keys: keys, read: readCohere, write: writeCohere, fill: fillCohere, build: buildCohere,
 	})}
 }

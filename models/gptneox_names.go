@@ -4,8 +4,9 @@ func gptNeoXFamily() family {
 	keys := llamaKeys()
 	keys.eps = "layer_norm_eps"
 	return family{
-		name: "gpt_neox", architecture: "GPTNeoXForCausalLM", base: "gpt_neox.", embedding: "embed_in.weight", keys: keys,
-		eps: 1e-5, theta: 1e4, positions: 2048, activation: "gelu", pad: unpadded, rotary: true,
+		name: "gpt_neox", architecture: "GPTNeoXForCausalLM", base: "gpt_neox.", embedding: "embed_in.weight",
+		keys: keys,
+		eps:  1e-5, theta: 1e4, positions: 2048, activation: "gelu", pad: unpadded, rotary: true,
 		read: readGPTNeoX, write: writeGPTNeoX, check: checkGPT2, build: buildGPTNeoX,
 		stored: storedNames{
 			buffers: []string{"rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias"},

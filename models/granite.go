@@ -30,5 +30,5 @@ func buildGranite(f *family, c Config, in *nn.Init) (*decoder, error) {
 // multiplied is a layer that multiplies by a number.
 type multiplied float64
 
-// Forward is x times the number.
+// Forward returns x times the number.
 func (by multiplied) Forward(x *op.Tensor) *op.Tensor { return op.MulScalar(x, float64(by)) }

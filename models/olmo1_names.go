@@ -9,7 +9,8 @@ func olmo1Families() []family {
 	keys := llamaKeys()
 	keys.eps = ""
 	return []family{like(family{
-		name: "olmo", architecture: "OlmoForCausalLM", eps: olmo1Eps, theta: 1e4, positions: 2048, pad: 1, keys: keys,
+		name: "olmo", architecture: "OlmoForCausalLM", eps: olmo1Eps, theta: 1e4, positions: 2048, pad: 1,
+		keys: keys,
 		read: readOLMo1, write: writeOLMo1, check: checkOLMo1, build: buildOLMo1,
 	})}
 }
@@ -22,7 +23,8 @@ func readOLMo1(r *reader, f *family, c *Config) {
 
 func checkOLMo1(c Config) error {
 	if !(c.QKVBound >= 0) || c.NormEps != olmo1Eps {
-		return fmt.Errorf("clip_qkv %v, epsilon %v: want no negative number, and %v", c.QKVBound, c.NormEps, olmo1Eps)
+		return fmt.Errorf("clip_qkv %v, epsilon %v: want no negative number, and %v", c.QKVBound, c.NormEps,
+			olmo1Eps)
 	}
 	return nil
 }

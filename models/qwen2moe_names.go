@@ -9,7 +9,8 @@ func qwen2MoEFamilies() []family {
 	keys := llamaKeys()
 	keys.experts = "num_experts"
 	return []family{like(family{
-		name: "qwen2_moe", architecture: "Qwen2MoeForCausalLM", eps: 1e-6, theta: 1e4, positions: 32768, qkvBias: true,
+		name: "qwen2_moe", architecture: "Qwen2MoeForCausalLM", eps: 1e-6, theta: 1e4, positions: 32768,
+		qkvBias: true,
 		experts: true, pad: noPad, keys: keys, read: readQwen2MoE, write: writeQwen2MoE, fill: fillQwen2MoE,
 		check: checkQwen2MoE, build: buildQwen2MoE,
 	})}

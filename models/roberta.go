@@ -50,7 +50,7 @@ type droppedFirst struct {
 	pool pooler
 }
 
-// Forward is [batch, width] of x [batch, seq, width].
+// Forward returns [batch, width] of x [batch, seq, width].
 func (l droppedFirst) Forward(x *op.Tensor) *op.Tensor { return l.pool.Forward(through(l.drop, x)) }
 
 // countedPositions numbers the tokens of each row that are not padding, from pad+1 on; padding has the number

@@ -1,12 +1,12 @@
 package op
 
-// AdaptiveAvgPool is the means of windows over the dims of x [batch, channels, …] behind the channels, as
-// many along each as size says, which together cover it.
+// AdaptiveAvgPool returns the means of windows over the dims of x [batch, channels, …] behind the channels,
+// as many along each as size says, which together cover it.
 func AdaptiveAvgPool(x *Tensor, size ...int) *Tensor {
 	return adaptivePool(x, "adaptive_avg_pool", size, Mean)
 }
 
-// AdaptiveMaxPool is the largest elements of such windows.
+// AdaptiveMaxPool returns the largest elements of such windows.
 func AdaptiveMaxPool(x *Tensor, size ...int) *Tensor {
 	return adaptivePool(x, "adaptive_max_pool", size, AMax)
 }

@@ -2,7 +2,7 @@ package op
 
 import "math"
 
-// Asin is the angle between -π/2 and π/2 whose sine each element is; NaN beyond 1.
+// Asin returns the angle between -π/2 and π/2 whose sine each element is; NaN beyond 1.
 func Asin(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -12,7 +12,7 @@ func Asin(x *Tensor) *Tensor {
 	return Atan(Div(x, Sqrt(Mul(Sub(one, x), Add(one, x)))))
 }
 
-// Acos is the angle between 0 and π whose cosine each element is; NaN beyond 1.
+// Acos returns the angle between 0 and π whose cosine each element is; NaN beyond 1.
 func Acos(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x

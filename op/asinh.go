@@ -1,6 +1,6 @@
 package op
 
-// Asinh is the number whose hyperbolic sine each element is.
+// Asinh returns the number whose hyperbolic sine each element is.
 func Asinh(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -11,10 +11,10 @@ func Asinh(x *Tensor) *Tensor {
 	return Mul(side, Log1p(Add(a, Div(s, AddScalar(Sqrt(AddScalar(s, 1)), 1)))))
 }
 
-// signOrOne is -1 for negative elements and 1 for all others, as a constant.
+// signOrOne returns -1 for negative elements and 1 for all others, as a constant.
 func signOrOne(x *Tensor) *Tensor { return Where(Less(x, Const(x, 0)), Const(x, -1), Const(x, 1)) }
 
-// Acosh is the number of at least 0 whose hyperbolic cosine each element is; NaN below 1.
+// Acosh returns the number of at least 0 whose hyperbolic cosine each element is; NaN below 1.
 func Acosh(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -23,7 +23,7 @@ func Acosh(x *Tensor) *Tensor {
 	return Log1p(Add(beyond, Sqrt(Mul(beyond, AddScalar(x, 1)))))
 }
 
-// Atanh is the number whose hyperbolic tangent each element is; NaN beyond 1.
+// Atanh returns the number whose hyperbolic tangent each element is; NaN beyond 1.
 func Atanh(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x

@@ -2,8 +2,8 @@ package op
 
 import "math"
 
-// Atan2 is the angle of the point (x, y), broadcast together, seen from the origin: between -π and π. That of
-// the origin is 0, with a gradient of 0.
+// Atan2 returns the angle of the point (x, y), broadcast together, seen from the origin: between -π and π.
+// That of the origin is 0, with a gradient of 0.
 func Atan2(y, x *Tensor) *Tensor {
 	switch {
 	case x.Err() != nil:

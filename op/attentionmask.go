@@ -6,9 +6,9 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// MaskedAttention is Attention with a mask that broadcasts to [batch, heads, seqQ, seqK]: truth values say
-// which keys a query sees, numbers are added to the scores. What c hides stays hidden. It is computed by its
-// parts and keeps all weights; where Attention can say the same, that is faster.
+// MaskedAttention returns Attention with a mask that broadcasts to [batch, heads, seqQ, seqK]: truth values
+// say which keys a query sees, numbers are added to the scores. What c hides stays hidden. It is computed by
+// its parts and keeps all weights; where Attention can say the same, that is faster.
 func MaskedAttention(q, k, v, mask *Tensor, c AttentionConfig) *Tensor {
 	for _, t := range []*Tensor{q, k, v, mask} {
 		if t.Err() != nil {
@@ -18,10 +18,12 @@ func MaskedAttention(q, k, v, mask *Tensor, c AttentionConfig) *Tensor {
 	switch {
 	case len(q.Shape()) != 4 || len(k.Shape()) != 4 || len(v.Shape()) != 4 || k.Dim(2) == 0 ||
 		q.Dim(2)%k.Dim(2) != 0 || v.Dim(2) != k.Dim(2):
-		return refuse(q, "masked_attention", "queries %v, keys %v, values %v: want [batch, seq, heads, dim], and heads "+
-			"of queries that divide by those of keys", q.Type(), k.Type(), v.Type())
+		return refuse(q, "masked_attention",
+			"queries %v, keys %v, values %v: want [batch, seq, heads, dim], and heads "+
+				"of queries that divide by those of keys", q.Type(), k.Type(), v.Type())
 	case c.Start != nil || c.QuerySegments != nil || c.KeySegments != nil || c.Zigzag != 0:
-		return refuse(q, "masked_attention", "a start, segments or zigzag order beside a mask: want the mask to say it")
+		return refuse(q, "masked_attention",
+			"a start, segments or zigzag order beside a mask: want the mask to say it")
 	}
 	scale := c.Scale
 	if scale == 0 {
@@ -42,7 +44,7 @@ func MaskedAttention(q, k, v, mask *Tensor, c AttentionConfig) *Tensor {
 	return Cast(Einsum("bhst,bthd->bshd", softmaxOver(scores, seen), wide(repeatHeads(v, q.Dim(2)))), dtype)
 }
 
-// repeatHeads is keys or values with each head repeated for the queries that share it.
+// repeatHeads returns keys or values with each head repeated for the queries that share it.
 func repeatHeads(x *Tensor, heads int) *Tensor {
 	b, s, h, d := x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3)
 	if h == heads {
@@ -52,7 +54,7 @@ func repeatHeads(x *Tensor, heads int) *Tensor {
 	return Reshape(wide, b, s, heads, d)
 }
 
-// seen is which keys the configuration lets a query see, of the shape of scores.
+// seen returns which keys the configuration lets a query see, of the shape of scores.
 func (c AttentionConfig) seen(scores *Tensor) *Tensor {
 	shape := scores.Shape()
 	key := Iota(scores.Scope(), array.I32, shape, 3)
@@ -67,7 +69,7 @@ func (c AttentionConfig) seen(scores *Tensor) *Tensor {
 	return seen
 }
 
-// softmaxOver is the softmax over the last dim of what is seen; a row that sees nothing is zeros.
+// softmaxOver returns the softmax over the last dim of what is seen; a row that sees nothing is zeros.
 func softmaxOver(x, seen *Tensor) *Tensor {
 	least := Const(x, math.Inf(-1))
 	hidden := Where(seen, x, least)

@@ -2,8 +2,8 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// Diagonal is the elements of the matrices in the last two dims of x whose column is offset more than their
-// row: its last dim runs along them.
+// Diagonal returns the elements of the matrices in the last two dims of x whose column is offset more than
+// their row: its last dim runs along them.
 func Diagonal(x *Tensor, offset int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -21,8 +21,8 @@ func Diagonal(x *Tensor, offset int) *Tensor {
 	return IndexSelect(flat, rank-2, at)
 }
 
-// DiagEmbed is matrices with the last dim of x on the diagonal whose column is offset more than its row, and
-// zeros elsewhere.
+// DiagEmbed returns matrices with the last dim of x on the diagonal whose column is offset more than its row,
+// and zeros elsewhere.
 func DiagEmbed(x *Tensor, offset int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -40,7 +40,7 @@ func DiagEmbed(x *Tensor, offset int) *Tensor {
 	return Tril(Triu(rows, offset), offset)
 }
 
-// padded is how much is padded along the last of rank dims.
+// padded returns how much is padded along the last of rank dims.
 func padded(rank, last int) []int {
 	list := make([]int, rank)
 	list[rank-1] = last

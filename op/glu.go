@@ -1,6 +1,6 @@
 package op
 
-// GLU is the first half of x along dim times the sigmoid of the second. [Dauphin et al. 2016]
+// GLU returns the first half of x along dim times the sigmoid of the second. [Dauphin et al. 2016]
 func GLU(x *Tensor, dim int) *Tensor {
 	if x.Err() != nil {
 		return x

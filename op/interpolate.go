@@ -65,7 +65,7 @@ type resampled struct {
 	corners  bool
 }
 
-// step is how far apart results are, in elements.
+// step returns how far apart results are, in elements.
 func (l resampled) step() float64 {
 	switch {
 	case l.corners && l.to > 1:
@@ -86,12 +86,12 @@ func (l resampled) nearest(x *Tensor, d int, shift float64) *Tensor {
 	return IndexSelect(x, d, l.index(at))
 }
 
-// index is places as indices, those beyond the edges at them.
+// index returns places as indices, those beyond the edges at them.
 func (l resampled) index(at *Tensor) *Tensor {
 	return Cast(Clamp(at, 0, float64(l.from-1)), array.I32)
 }
 
-// places is where results lie among the elements.
+// places returns where results lie among the elements.
 func (l resampled) places(x *Tensor) *Tensor {
 	at := Iota(x.Scope(), array.F64, array.Shape{l.to}, 0)
 	if l.corners {
@@ -108,14 +108,14 @@ func (l resampled) linear(x *Tensor, d int) *Tensor {
 	return Add(l.weighted(x, d, low, Sub(Const(part, 1), part)), l.weighted(x, d, AddScalar(low, 1), part))
 }
 
-// weighted is the elements at places, each times its weight.
+// weighted returns the elements at places, each times its weight.
 func (l resampled) weighted(x *Tensor, d int, at, weight *Tensor) *Tensor {
 	shape := ones(len(x.Shape()))
 	shape[d] = l.to
 	return Mul(IndexSelect(x, d, l.index(at)), Reshape(Cast(weight, x.DType()), shape...))
 }
 
-// cubic is Keys's interpolation with a of -0.75. [Keys 1981]
+// cubic returns Keys's interpolation with a of -0.75. [Keys 1981]
 func (l resampled) cubic(x *Tensor, d int) *Tensor {
 	const a = -0.75
 	at := l.places(x)

@@ -1,6 +1,6 @@
 package op
 
-// LeakyReLU is x where that is positive and slope·x elsewhere. [Maas et al. 2013]
+// LeakyReLU returns x where that is positive and slope·x elsewhere. [Maas et al. 2013]
 func LeakyReLU(x *Tensor, slope float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -8,7 +8,7 @@ func LeakyReLU(x *Tensor, slope float64) *Tensor {
 	return Where(Greater(x, Const(x, 0)), x, MulScalar(x, slope))
 }
 
-// PReLU is LeakyReLU with slopes that are learned: one, or one for each of the channels in dim 1 of x.
+// PReLU returns LeakyReLU with slopes that are learned: one, or one for each of the channels in dim 1 of x.
 // [He et al. 2015]
 func PReLU(x, slopes *Tensor) *Tensor {
 	switch {

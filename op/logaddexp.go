@@ -1,6 +1,6 @@
 package op
 
-// LogAddExp is log(e^x + e^y), broadcast together, without overflow.
+// LogAddExp returns log(e^x + e^y), broadcast together, without overflow.
 func LogAddExp(x, y *Tensor) *Tensor {
 	switch {
 	case x.Err() != nil:

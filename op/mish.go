@@ -1,4 +1,4 @@
 package op
 
-// Mish is x·tanh(softplus(x)). [Misra 2019]
+// Mish returns x·tanh(softplus(x)). [Misra 2019]
 func Mish(x *Tensor) *Tensor { return Mul(x, Tanh(Softplus(x))) }

@@ -14,7 +14,7 @@ func PixelShuffle(x *Tensor, factor int) *Tensor {
 	return Reshape(parts, n, c, h*factor, w*factor)
 }
 
-// PixelUnshuffle is the inverse of PixelShuffle.
+// PixelUnshuffle returns the inverse of PixelShuffle.
 func PixelUnshuffle(x *Tensor, factor int) *Tensor {
 	if x.Err() != nil {
 		return x

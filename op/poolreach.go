@@ -17,14 +17,16 @@ func newPoolReach(x *Tensor, c PoolConfig, spatial int) (*poolReach, *Tensor) {
 	kernel, stride, pad := c.lists(spatial)
 	dilate := perDim(c.Dilation, spatial, 1)
 	if len(x.Shape()) != spatial+2 || min(len(kernel), len(stride), len(pad), len(dilate)) < spatial {
-		return nil, refuse(x, "pool", "%v: want batch, channels and %d more dims, and a number for each of them in "+
-			"kernel %v, stride %v, padding %v and dilation %v", x.Type(), spatial, kernel, stride, pad, dilate)
+		return nil, refuse(x, "pool",
+			"%v: want batch, channels and %d more dims, and a number for each of them in "+
+				"kernel %v, stride %v, padding %v and dilation %v", x.Type(), spatial, kernel, stride, pad, dilate)
 	}
 	r := &poolReach{kernel, stride, dilate, []int{0, 0}, []int{0, 0}, []int{0, 0}}
 	for d := range spatial {
 		n := x.Dim(d + 2)
 		room := n + 2*pad[d] - dilate[d]*(kernel[d]-1) - 1
-		if kernel[d] < 1 || stride[d] < 1 || dilate[d] < 1 || pad[d] < 0 || 2*pad[d] > kernel[d] || room < 0 || n == 0 {
+		if kernel[d] < 1 || stride[d] < 1 || dilate[d] < 1 || pad[d] < 0 || 2*pad[d] > kernel[d] || room < 0 ||
+			n == 0 {
 			return nil, refuse(x, "pool", "kernel %v, stride %v, padding %v and dilation %v do not fit %v", kernel,
 				stride, pad, dilate, x.Type())
 		}
@@ -47,7 +49,7 @@ func (r *poolReach) dilated() bool {
 	return false
 }
 
-// reachingMax is the largest elements of windows that may reach beyond the padding or have gaps.
+// reachingMax returns the largest elements of windows that may reach beyond the padding or have gaps.
 func reachingMax(x *Tensor, c PoolConfig, spatial int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -76,8 +78,8 @@ func reachingMax(x *Tensor, c PoolConfig, spatial int) *Tensor {
 	return Squeeze(best, 2)
 }
 
-// reachingMean is the means of windows over what counts in them: the input, and its padding unless that is
-// excluded, but never what lies beyond.
+// reachingMean returns the means of windows over what counts in them: the input, and its padding unless that
+// is excluded, but never what lies beyond.
 func reachingMean(x *Tensor, c PoolConfig, spatial int) *Tensor {
 	if x.Err() != nil {
 		return x

@@ -1,6 +1,6 @@
 package op
 
-// SoftShrink is x brought nearer to 0 by lambda, and 0 where it is within lambda of it.
+// SoftShrink returns x brought nearer to 0 by lambda, and 0 where it is within lambda of it.
 func SoftShrink(x *Tensor, lambda float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -10,7 +10,7 @@ func SoftShrink(x *Tensor, lambda float64) *Tensor {
 	return Where(Less(x, Const(x, -lambda)), AddScalar(x, lambda), above)
 }
 
-// HardShrink is x, and 0 where it is within lambda of 0.
+// HardShrink returns x, and 0 where it is within lambda of 0.
 func HardShrink(x *Tensor, lambda float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -19,10 +19,10 @@ func HardShrink(x *Tensor, lambda float64) *Tensor {
 	return Where(near, Const(x, 0), x)
 }
 
-// TanhShrink is x − tanh(x).
+// TanhShrink returns x − tanh(x).
 func TanhShrink(x *Tensor) *Tensor { return Sub(x, Tanh(x)) }
 
-// Threshold is x where it is more than bound, and value elsewhere.
+// Threshold returns x where it is more than bound, and value elsewhere.
 func Threshold(x *Tensor, bound, value float64) *Tensor {
 	if x.Err() != nil {
 		return x

@@ -2,7 +2,7 @@ package op
 
 import "math"
 
-// CosineSimilarity is the cosine of the angle between x and y, broadcast together, along dim, which is
+// CosineSimilarity returns the cosine of the angle between x and y, broadcast together, along dim, which is
 // dropped. Lengths count as at least eps.
 func CosineSimilarity(x, y *Tensor, dim int, eps float64) *Tensor {
 	switch {
@@ -15,7 +15,7 @@ func CosineSimilarity(x, y *Tensor, dim int, eps float64) *Tensor {
 	return Div(Sum(Mul(x, y), dim), Mul(length(x), length(y)))
 }
 
-// Normalize is x divided by its norm of order p along dim, or by eps where that is more.
+// Normalize returns x divided by its norm of order p along dim, or by eps where that is more.
 func Normalize(x *Tensor, p float64, dim int, eps float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -23,7 +23,7 @@ func Normalize(x *Tensor, p float64, dim int, eps float64) *Tensor {
 	return Div(x, KeepDims(Clamp(Norm(x, p, dim), eps, math.Inf(1)), x, dim))
 }
 
-// PairwiseDistance is the norm of order p, over the last dim, of x − y + eps.
+// PairwiseDistance returns the norm of order p, over the last dim, of x − y + eps.
 func PairwiseDistance(x, y *Tensor, p, eps float64) *Tensor {
 	d := Sub(x, y)
 	if d.Err() != nil {

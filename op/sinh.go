@@ -1,6 +1,6 @@
 package op
 
-// Sinh is the hyperbolic sine (e^x − e^-x)/2, exact to rounding near 0.
+// Sinh returns the hyperbolic sine (e^x − e^-x)/2, exact to rounding near 0.
 func Sinh(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -8,7 +8,7 @@ func Sinh(x *Tensor) *Tensor {
 	return MulScalar(Sub(Expm1(x), Expm1(Neg(x))), 0.5)
 }
 
-// Cosh is the hyperbolic cosine (e^x + e^-x)/2.
+// Cosh returns the hyperbolic cosine (e^x + e^-x)/2.
 func Cosh(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x

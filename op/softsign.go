@@ -1,6 +1,6 @@
 package op
 
-// Softsign is x/(1+|x|).
+// Softsign returns x/(1+|x|).
 func Softsign(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x

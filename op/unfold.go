@@ -2,8 +2,8 @@ package op
 
 import "slices"
 
-// Unfold is the windows of a convolution over x [batch, channels, …] as columns: [batch, channels·window,
-// windows], the elements of a window in order, those of each channel together.
+// Unfold returns the windows of a convolution over x [batch, channels, …] as columns: [batch,
+// channels·window, windows], the elements of a window in order, those of each channel together.
 func Unfold(x *Tensor, kernel []int, c ConvConfig) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -21,8 +21,8 @@ func Unfold(x *Tensor, kernel []int, c ConvConfig) *Tensor {
 	return Reshape(all, x.Dim(0), x.Dim(1)*len(places), u.windows())
 }
 
-// Fold is the sum of windows, as Unfold makes them of a tensor [batch, channels, size…], each back where it
-// was taken from.
+// Fold returns the sum of windows, as Unfold makes them of a tensor [batch, channels, size…], each back where
+// it was taken from.
 func Fold(x *Tensor, size, kernel []int, c ConvConfig) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -130,7 +130,7 @@ func (u *unfolding) offset(at []int) windowOffset {
 	return o
 }
 
-// behind is how much of the padded tensor lies behind the last place of an offset.
+// behind returns how much of the padded tensor lies behind the last place of an offset.
 func (u *unfolding) behind(o windowOffset) []int {
 	rest := make([]int, len(u.shape))
 	for d, n := range u.shape {

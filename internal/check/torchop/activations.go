@@ -5,7 +5,8 @@ import "github.com/galley-ml/galley/op"
 func activations() map[string]builder {
 	t := map[string]builder{}
 	unary(t, map[string]func(*op.Tensor) *op.Tensor{
-		"tanh": op.Tanh, "sigmoid": op.Sigmoid, "relu": op.ReLU, "silu": op.SiLU, "selu": op.SELU, "relu6": op.ReLU6,
+		"tanh": op.Tanh, "sigmoid": op.Sigmoid, "relu": op.ReLU, "silu": op.SiLU, "selu": op.SELU,
+		"relu6":       op.ReLU6,
 		"hardsigmoid": op.HardSigmoid, "hardswish": op.HardSwish, "mish": op.Mish, "logsigmoid": op.LogSigmoid,
 		"softsign": op.Softsign, "tanhshrink": op.TanhShrink,
 	})
@@ -19,8 +20,14 @@ func activations() map[string]builder {
 	t["leaky_relu"] = func(a *attrs) Func { return withNumber(op.LeakyReLU, a.float("negative_slope", 0.01)) }
 	t["softshrink"] = func(a *attrs) Func { return withNumber(op.SoftShrink, a.lambda()) }
 	t["hardshrink"] = func(a *attrs) Func { return withNumber(op.HardShrink, a.lambda()) }
-	t["hardtanh"] = func(a *attrs) Func { return between(op.HardTanh, a.float("min_val", -1), a.float("max_val", 1)) }
-	t["threshold"] = func(a *attrs) Func { return between(op.Threshold, a.float("threshold", 0), a.float("value", 0)) }
+	t["hardtanh"] = func(a *attrs) Func {
+		return between(op.HardTanh, a.float("min_val", -1),
+			a.float("max_val", 1))
+	}
+	t["threshold"] = func(a *attrs) Func {
+		return between(op.Threshold, a.float("threshold", 0),
+			a.float("value", 0))
+	}
 	t["glu"] = func(a *attrs) Func {
 		dim := a.dim(-1)
 		return lift1(func(x *op.Tensor) *op.Tensor { return op.GLU(x, dim) })
@@ -32,7 +39,8 @@ func activations() map[string]builder {
 	t["softmin"] = func(a *attrs) Func {
 		return along(func(x *op.Tensor, d int) *op.Tensor { return op.Softmax(op.Neg(x), d) }, a.dim(-1))
 	}
-	alias(t, "log_sigmoid", "logsigmoid", "swish", "silu", "hard_sigmoid", "hardsigmoid", "hard_swish", "hardswish",
+	alias(t, "log_sigmoid", "logsigmoid", "swish", "silu", "hard_sigmoid", "hardsigmoid", "hard_swish",
+		"hardswish",
 		"hard_tanh", "hardtanh")
 	return t
 }
@@ -51,7 +59,7 @@ func along(f func(x *op.Tensor, dim int) *op.Tensor, dim int) Func {
 	return lift1(func(x *op.Tensor) *op.Tensor { return f(x, dim) })
 }
 
-// softplus is log(1 + e^(beta·x))/beta, and x itself where beta·x is above the threshold.
+// softplus returns log(1 + e^(beta·x))/beta, and x itself where beta·x is above the threshold.
 func softplus(a *attrs) Func {
 	beta, threshold := a.float("beta", 1), a.float("threshold", 20)
 	return lift1(func(x *op.Tensor) *op.Tensor {

@@ -28,7 +28,7 @@ func newAttrs(text json.RawMessage) (*attrs, error) {
 	return a, nil
 }
 
-// left is an error if an attribute was wrong or was not taken.
+// left returns an error if an attribute was wrong or was not taken.
 func (a *attrs) left() error {
 	if a.err == nil && len(a.raw) > 0 {
 		return fmt.Errorf("attribute %q is not known", slices.Sorted(maps.Keys(a.raw))[0])
@@ -47,7 +47,7 @@ func (a *attrs) has(key string) bool {
 	return ok && string(v) != "null"
 }
 
-// get is an attribute's value; otherwise where it is left out or null.
+// get returns an attribute's value; otherwise where it is left out or null.
 func get[T any](a *attrs, key string, otherwise T) T {
 	v, given := a.raw[key], a.has(key)
 	delete(a.raw, key)
@@ -68,7 +68,7 @@ func (a *attrs) float(key string, otherwise float64) float64 {
 	return float64(get(a, key, real(otherwise)))
 }
 
-// ints is a number or a list of them; nil where it is left out.
+// ints returns a number or a list of them; nil where it is left out.
 func (a *attrs) ints(keys ...string) []int {
 	var list []int
 	for _, key := range keys {
@@ -79,7 +79,7 @@ func (a *attrs) ints(keys ...string) []int {
 	return list
 }
 
-// floats is a number or a list of them; nil where it is left out.
+// floats returns a number or a list of them; nil where it is left out.
 func (a *attrs) floats(key string) []float64 {
 	if !a.has(key) {
 		delete(a.raw, key)
@@ -93,7 +93,7 @@ func (a *attrs) floats(key string) []float64 {
 	return get(a, key, []float64(nil))
 }
 
-// dim is the only number of dim or axis.
+// dim returns the only number of dim or axis.
 func (a *attrs) dim(otherwise int) int {
 	list := a.ints("dim", "axis")
 	switch len(list) {
@@ -106,7 +106,7 @@ func (a *attrs) dim(otherwise int) int {
 	return otherwise
 }
 
-// oneOf is a word of a list, the first of which is that of a case that says none.
+// oneOf returns a word of a list, the first of which is that of a case that says none.
 func (a *attrs) oneOf(key string, words ...string) string {
 	got := a.string(key, words[0])
 	if !slices.Contains(words, got) {
@@ -127,7 +127,7 @@ func (a *attrs) never(keys ...string) {
 	}
 }
 
-// reduction is how losses are combined, in either of PyTorch's ways to say it.
+// reduction returns how losses are combined, in either of PyTorch's ways to say it.
 func (a *attrs) reduction(more ...string) string {
 	r := a.oneOf("reduction", append([]string{"mean", "sum", "none"}, more...)...)
 	sized, reduced := a.bool("size_average", true), a.bool("reduce", true)

@@ -7,16 +7,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// elements are functions of each element, or of several broadcast together.
+// elements returns functions of each element, or of several broadcast together.
 func elements() map[string]builder {
 	t := map[string]builder{}
 	unary(t, map[string]func(*op.Tensor) *op.Tensor{
-		"exp": op.Exp, "log": op.Log, "sqrt": op.Sqrt, "rsqrt": op.Rsqrt, "sin": op.Sin, "cos": op.Cos, "abs": op.Abs,
+		"exp": op.Exp, "log": op.Log, "sqrt": op.Sqrt, "rsqrt": op.Rsqrt, "sin": op.Sin, "cos": op.Cos,
+		"abs": op.Abs,
 		"neg": op.Neg, "erf": op.Erf, "square": op.Square, "reciprocal": op.Reciprocal, "log1p": op.Log1p,
 		"expm1": op.Expm1, "sign": op.Sign, "floor": op.Floor, "ceil": op.Ceil, "logical_not": op.LogicalNot,
 		"isfinite": op.IsFinite, "tan": op.Tan, "asin": op.Asin, "acos": op.Acos, "atan": op.Atan, "sinh": op.Sinh,
-		"cosh": op.Cosh, "asinh": op.Asinh, "acosh": op.Acosh, "atanh": op.Atanh, "log2": op.Log2, "log10": op.Log10,
-		"exp2": op.Exp2, "trunc": op.Trunc, "frac": op.Frac, "clone": op.Identity,
+		"cosh": op.Cosh, "asinh": op.Asinh, "acosh": op.Acosh, "atanh": op.Atanh, "log2": op.Log2,
+		"log10": op.Log10,
+		"exp2":  op.Exp2, "trunc": op.Trunc, "frac": op.Frac, "clone": op.Identity,
 		"isnan":      func(x *op.Tensor) *op.Tensor { return op.NotEqual(x, x) },
 		"isinf":      func(x *op.Tensor) *op.Tensor { return op.Equal(op.Abs(x), op.Const(x, math.Inf(1))) },
 		"erfc":       func(x *op.Tensor) *op.Tensor { return op.Sub(op.Const(x, 1), op.Erf(x)) },
@@ -54,14 +56,17 @@ func elements() map[string]builder {
 		value := a.float("value", 0)
 		return lift2(func(x, mask *op.Tensor) *op.Tensor { return op.Where(mask, op.Const(x, value), x) })
 	}
-	alias(t, "equal", "eq", "not_equal", "ne", "greater", "gt", "greater_equal", "ge", "less", "lt", "less_equal", "le",
-		"is_finite", "isfinite", "multiply", "mul", "divide", "div", "true_divide", "div", "subtract", "sub", "absolute", "abs",
-		"negative", "neg", "clip", "clamp", "fix", "trunc", "arctan", "atan", "arcsin", "asin", "arccos", "acos", "arctan2",
+	alias(t, "equal", "eq", "not_equal", "ne", "greater", "gt", "greater_equal", "ge", "less", "lt",
+		"less_equal", "le",
+		"is_finite", "isfinite", "multiply", "mul", "divide", "div", "true_divide", "div", "subtract", "sub",
+		"absolute", "abs",
+		"negative", "neg", "clip", "clamp", "fix", "trunc", "arctan", "atan", "arcsin", "asin", "arccos",
+		"acos", "arctan2",
 		"atan2", "arcsinh", "asinh", "arccosh", "acosh", "arctanh", "atanh", "sgn", "sign")
 	return t
 }
 
-// scaled is f of x and alpha·y.
+// scaled returns f of x and alpha·y.
 func scaled(f func(x, y *op.Tensor) *op.Tensor, alpha float64) Func {
 	return lift2(func(x, y *op.Tensor) *op.Tensor {
 		if alpha != 1 {
@@ -71,13 +76,14 @@ func scaled(f func(x, y *op.Tensor) *op.Tensor, alpha float64) Func {
 	})
 }
 
-// quotient is x/y, rounded as asked.
+// quotient returns x/y, rounded as asked.
 func quotient(x, y *op.Tensor, mode string) *op.Tensor {
 	if mode == "" {
 		return op.Div(x, y)
 	}
 	if x.Err() == nil && y.Err() == nil && x.DType().IsInt() && y.DType().IsInt() {
-		return op.Div(op.Sub(x, map[string]func(x, y *op.Tensor) *op.Tensor{"floor": op.Mod, "trunc": op.FMod}[mode](x,
+		return op.Div(op.Sub(x, map[string]func(x, y *op.Tensor) *op.Tensor{"floor": op.Mod,
+			"trunc": op.FMod}[mode](x,
 			y)), y)
 	}
 	if mode == "floor" {
@@ -86,7 +92,7 @@ func quotient(x, y *op.Tensor, mode string) *op.Tensor {
 	return op.Trunc(op.Div(x, y))
 }
 
-// remainder is what is left of x with the sign of y, of whole numbers and others.
+// remainder returns what is left of x with the sign of y, of whole numbers and others.
 func remainder(x, y *op.Tensor) *op.Tensor {
 	if x.Err() != nil || y.Err() != nil || !x.DType().IsFloat() {
 		return op.Mod(x, y)
@@ -94,7 +100,7 @@ func remainder(x, y *op.Tensor) *op.Tensor {
 	return op.Sub(x, op.Mul(op.Floor(op.Div(x, y)), y))
 }
 
-// power is of a number, or of a tensor beside x.
+// power returns of a number, or of a tensor beside x.
 func power(a *attrs) Func {
 	if !a.has("exponent") {
 		delete(a.raw, "exponent")
@@ -114,7 +120,7 @@ func round(a *attrs) Func {
 	})
 }
 
-// clamp is between numbers, or between tensors beside x.
+// clamp returns between numbers, or between tensors beside x.
 func clamp(a *attrs) Func {
 	low, high := a.float("min", math.Inf(-1)), a.float("max", math.Inf(1))
 	return liftSome(1, 3, func(in []*op.Tensor) *op.Tensor {
@@ -131,7 +137,7 @@ func clamp(a *attrs) Func {
 	})
 }
 
-// lerp is x + weight·(y − x), of a number or a tensor beside them.
+// lerp returns x + weight·(y − x), of a number or a tensor beside them.
 func lerp(a *attrs) Func {
 	if a.has("weight") {
 		w := a.float("weight", 0)
@@ -140,7 +146,7 @@ func lerp(a *attrs) Func {
 	return lift3(func(x, y, w *op.Tensor) *op.Tensor { return op.Add(x, op.Mul(w, op.Sub(y, x))) })
 }
 
-// combined is x + value·f(y, z).
+// combined returns x + value·f(y, z).
 func combined(f func(x, y *op.Tensor) *op.Tensor, value float64) Func {
 	return lift3(func(x, y, z *op.Tensor) *op.Tensor { return op.Add(x, op.MulScalar(f(y, z), value)) })
 }

@@ -2,7 +2,7 @@ package torchop
 
 import "github.com/galley-ml/galley/op"
 
-// indices are ops that read or write where an operand says.
+// indices returns ops that read or write where an operand says.
 func indices() map[string]builder {
 	gather := func(a *attrs) Func {
 		a.never("sparse_grad")
@@ -38,7 +38,7 @@ func indices() map[string]builder {
 	}
 }
 
-// written is f(x, dim, index, source).
+// written returns f(x, dim, index, source).
 func written(f func(x *op.Tensor, dim int, index, source *op.Tensor) *op.Tensor) builder {
 	return func(a *attrs) Func {
 		dim := a.dim(0)

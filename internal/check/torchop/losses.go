@@ -7,7 +7,8 @@ import (
 
 func losses() map[string]builder {
 	return map[string]builder{
-		"mse_loss": pairLoss(op.MSELoss), "l1_loss": pairLoss(op.L1Loss), "soft_margin_loss": pairLoss(op.SoftMarginLoss),
+		"mse_loss": pairLoss(op.MSELoss), "l1_loss": pairLoss(op.L1Loss),
+		"soft_margin_loss":                 pairLoss(op.SoftMarginLoss),
 		"huber_loss":                       numberLoss(op.HuberLoss, "delta", 1),
 		"smooth_l1_loss":                   numberLoss(op.SmoothL1Loss, "beta", 1),
 		"hinge_embedding_loss":             numberLoss(op.HingeEmbeddingLoss, "margin", 1),
@@ -43,7 +44,8 @@ func pairLoss(f func(x, y *op.Tensor, reduction string) *op.Tensor) builder {
 	}
 }
 
-func numberLoss(f func(x, y *op.Tensor, c float64, reduction string) *op.Tensor, key string, otherwise float64) builder {
+func numberLoss(f func(x, y *op.Tensor, c float64, reduction string) *op.Tensor, key string,
+	otherwise float64) builder {
 	return func(a *attrs) Func {
 		c, r := a.float(key, otherwise), a.reduction()
 		return lift2(func(x, y *op.Tensor) *op.Tensor { return f(x, y, c, r) })
@@ -57,7 +59,7 @@ func tripleLoss(f func(x1, x2, y *op.Tensor, margin float64, reduction string) *
 	}
 }
 
-// reduced is losses of elements as asked.
+// reduced returns losses of elements as asked.
 func reduced(losses *op.Tensor, reduction string) *op.Tensor {
 	switch reduction {
 	case "mean":
@@ -131,8 +133,8 @@ func nllLoss(a *attrs) Func {
 	})
 }
 
-// crossEntropy is of labels, or of probabilities where targets are floats, and may have weights of classes as
-// its third operand.
+// crossEntropy returns of labels, or of probabilities where targets are floats, and may have weights of
+// classes as its third operand.
 func crossEntropy(a *attrs) Func {
 	c := a.labels()
 	c.LabelSmoothing = a.float("label_smoothing", 0)
@@ -152,8 +154,8 @@ func crossEntropy(a *attrs) Func {
 	})
 }
 
-// classesLast is x with its classes in the last dim: PyTorch has them in the second. Where labels fit x as it
-// is, it is taken so.
+// classesLast returns x with its classes in the last dim: PyTorch has them in the second. Where labels fit x
+// as it is, it is taken so.
 func classesLast(x, labels *op.Tensor) *op.Tensor {
 	if x.Err() != nil || labels.Err() != nil {
 		return x
@@ -165,7 +167,7 @@ func classesLast(x, labels *op.Tensor) *op.Tensor {
 	return secondLast(x)
 }
 
-// secondLast is x with its second dim moved behind all others; of a vector or a matrix it is the last.
+// secondLast returns x with its second dim moved behind all others; of a vector or a matrix it is the last.
 func secondLast(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil || len(x.Shape()) < 3 {
 		return x

@@ -13,11 +13,17 @@ func norms() map[string]builder {
 		"rms_norm":   rmsNorm,
 		"group_norm": func(a *attrs) Func {
 			groups, eps := a.int("num_groups", 1), a.float("eps", 1e-5)
-			return liftSome(1, 3, func(in []*op.Tensor) *op.Tensor { return op.GroupNorm(in[0], groups, in[1], in[2], eps) })
+			return liftSome(1, 3, func(in []*op.Tensor) *op.Tensor {
+				return op.GroupNorm(in[0], groups, in[1],
+					in[2], eps)
+			})
 		},
 		"instance_norm": func(a *attrs) Func {
 			eps := a.float("eps", 1e-5)
-			return liftSome(1, 3, func(in []*op.Tensor) *op.Tensor { return op.InstanceNorm(in[0], in[1], in[2], eps) })
+			return liftSome(1, 3, func(in []*op.Tensor) *op.Tensor {
+				return op.InstanceNorm(in[0], in[1], in[2],
+					eps)
+			})
 		},
 		"batch_norm": batchNorm,
 		"batch_norm_inference": func(a *attrs) Func {
@@ -34,7 +40,7 @@ func norms() map[string]builder {
 	}
 }
 
-// overLast is a norm of the last dims of x together, as many as shape has; nil is one.
+// overLast returns a norm of the last dims of x together, as many as shape has; nil is one.
 func overLast(x *op.Tensor, shape []int, weights []*op.Tensor,
 	f func(x *op.Tensor, weights []*op.Tensor) *op.Tensor) *op.Tensor {
 	if x.Err() != nil || len(shape) < 2 {
@@ -54,7 +60,7 @@ func overLast(x *op.Tensor, shape []int, weights []*op.Tensor,
 	return op.Reshape(f(op.Flatten(x, lead, -1), rows), x.Shape()...)
 }
 
-// given is a weight, or ones or zeros of the last dim of x in its place.
+// given returns a weight, or ones or zeros of the last dim of x in its place.
 func given(w, x *op.Tensor, otherwise float64) *op.Tensor {
 	if w != nil || x.Err() != nil || len(x.Shape()) == 0 {
 		return w
@@ -80,8 +86,8 @@ func rmsNorm(a *attrs) Func {
 	})
 }
 
-// batchNorm is by the batch's own statistics, or, of five operands and without training, by running ones: as
-// PyTorch orders them, x, mean, variance, weight and bias.
+// batchNorm returns by the batch's own statistics, or, of five operands and without training, by running
+// ones: as PyTorch orders them, x, mean, variance, weight and bias.
 func batchNorm(a *attrs) Func {
 	eps := a.float("eps", 1e-5)
 	training := a.bool("training", false)
@@ -107,7 +113,8 @@ func localResponseNorm(a *attrs) Func {
 			return op.Square(x)
 		}
 		n, c := x.Dim(0), x.Dim(1)
-		squares := op.Pad(op.Reshape(op.Square(x), n, 1, c, -1), []int{0, 0, size / 2, 0}, []int{0, 0, (size - 1) / 2, 0}, 0)
+		squares := op.Pad(op.Reshape(op.Square(x), n, 1, c, -1), []int{0, 0, size / 2, 0}, []int{0, 0,
+			(size - 1) / 2, 0}, 0)
 		means := op.AvgPool2D(squares, op.PoolConfig{Kernel: []int{size, 1}, Stride: []int{1, 1}})
 		by := op.AddScalar(op.MulScalar(op.Reshape(means, x.Shape()...), alpha), k)
 		return op.Div(x, op.Pow(by, beta))

@@ -2,7 +2,7 @@ package torchop
 
 import "github.com/galley-ml/galley/op"
 
-// products are of matrices and vectors.
+// products returns of matrices and vectors.
 func products() map[string]builder {
 	t := map[string]builder{
 		"matmul": func(a *attrs) Func {
@@ -43,7 +43,7 @@ func products() map[string]builder {
 	return t
 }
 
-// plusProduct is beta·x + alpha·(y·z).
+// plusProduct returns beta·x + alpha·(y·z).
 func plusProduct(a *attrs) Func {
 	beta, alpha := a.float("beta", 1), a.float("alpha", 1)
 	return lift3(func(x, y, z *op.Tensor) *op.Tensor {
@@ -71,7 +71,7 @@ func tensordot(a *attrs) Func {
 	})
 }
 
-// wholes is the numbers of a list within a list.
+// wholes returns the numbers of a list within a list.
 func wholes(lists []any, i int) (out []int) {
 	if i >= len(lists) {
 		return nil
@@ -84,7 +84,7 @@ func wholes(lists []any, i int) (out []int) {
 	return out
 }
 
-// contract is the sum of products over pairs of dims.
+// contract returns the sum of products over pairs of dims.
 func contract(x, y *op.Tensor, left, right []int) *op.Tensor {
 	if x.Err() != nil || y.Err() != nil {
 		return op.MatMul(x, y)
@@ -114,7 +114,7 @@ func contract(x, y *op.Tensor, left, right []int) *op.Tensor {
 	return op.Einsum(string(a)+","+string(b)+"->"+string(out), x, y)
 }
 
-// kron is every element of x times all of y.
+// kron returns every element of x times all of y.
 func kron(x, y *op.Tensor) *op.Tensor {
 	if x.Err() != nil || y.Err() != nil || len(x.Shape()) != len(y.Shape()) {
 		return op.Mul(x, y)
@@ -127,7 +127,7 @@ func kron(x, y *op.Tensor) *op.Tensor {
 	return op.Reshape(op.Mul(op.Reshape(x, a...), op.Reshape(y, b...)), shape...)
 }
 
-// cross is the vector product along a dim of size 3.
+// cross returns the vector product along a dim of size 3.
 func cross(a *attrs) Func {
 	dim := a.dim(-1)
 	return lift2(func(x, y *op.Tensor) *op.Tensor {

@@ -13,8 +13,9 @@ import (
 func reductions() map[string]builder {
 	t := map[string]builder{}
 	for name, f := range map[string]func(x *op.Tensor, dims ...int) *op.Tensor{
-		"sum": op.Sum, "mean": op.Mean, "amax": op.AMax, "amin": op.AMin, "prod": op.Prod, "logsumexp": op.LogSumExp,
-		"any": op.AnyOf, "all": op.AllOf, "count_nonzero": countNonzero, "nansum": nanSum, "nanmean": nanMean,
+		"sum": op.Sum, "mean": op.Mean, "amax": op.AMax, "amin": op.AMin, "prod": op.Prod,
+		"logsumexp": op.LogSumExp,
+		"any":       op.AnyOf, "all": op.AllOf, "count_nonzero": countNonzero, "nansum": nanSum, "nanmean": nanMean,
 	} {
 		t[name] = func(a *attrs) Func { return a.reduce(f) }
 	}
@@ -25,7 +26,8 @@ func reductions() map[string]builder {
 	}
 	t["norm"] = norm("p")
 	t["vector_norm"] = norm("ord")
-	for name, f := range map[string]func(x *op.Tensor, dim int) *op.Tensor{"argmax": op.ArgMax, "argmin": op.ArgMin} {
+	for name, f := range map[string]func(x *op.Tensor, dim int) *op.Tensor{"argmax": op.ArgMax,
+		"argmin": op.ArgMin} {
 		t[name] = arg(f)
 	}
 	for name, f := range map[string]func(x *op.Tensor, dim int) *op.Tensor{
@@ -50,12 +52,13 @@ func reductions() map[string]builder {
 		f, g := a.reduce(op.AMin), second.reduce(op.AMax)
 		return Func{1, 1, func(in []*op.Tensor) []*op.Tensor { return append(f.Of(in), g.Of(in)...) }}
 	}
-	alias(t, "cumulative_sum", "cumsum", "max_values", "amax", "linalg_vector_norm", "vector_norm", "linalg.vector_norm",
+	alias(t, "cumulative_sum", "cumsum", "max_values", "amax", "linalg_vector_norm", "vector_norm",
+		"linalg.vector_norm",
 		"vector_norm", "linalg_norm", "vector_norm", "linalg.norm", "vector_norm")
 	return t
 }
 
-// reduce is f over dim, or all dims where it is left out.
+// reduce returns f over dim, or all dims where it is left out.
 func (a *attrs) reduce(f func(x *op.Tensor, dims ...int) *op.Tensor) Func {
 	over, keep := a.ints("dim", "axis"), a.bool("keepdim", false)
 	return lift1(func(x *op.Tensor) *op.Tensor {
@@ -67,7 +70,7 @@ func (a *attrs) reduce(f func(x *op.Tensor, dims ...int) *op.Tensor) Func {
 	})
 }
 
-// variance is that of a sample unless the case says otherwise, in either of PyTorch's ways.
+// variance returns that of a sample unless the case says otherwise, in either of PyTorch's ways.
 func (a *attrs) variance() func(x *op.Tensor, dims ...int) *op.Tensor {
 	correction := 1.0
 	if !a.bool("unbiased", true) {
@@ -90,7 +93,7 @@ func (a *attrs) variance() func(x *op.Tensor, dims ...int) *op.Tensor {
 	}
 }
 
-// withMean is f of the variance, and the mean.
+// withMean returns f of the variance, and the mean.
 func (a *attrs) withMean(f func(v *op.Tensor) *op.Tensor) Func {
 	second := attrs{raw: copied(a)}
 	variance := a.variance()
@@ -99,7 +102,7 @@ func (a *attrs) withMean(f func(v *op.Tensor) *op.Tensor) Func {
 	return Func{1, 1, func(in []*op.Tensor) []*op.Tensor { return append(spread.Of(in), mean.Of(in)...) }}
 }
 
-// copied is the attributes once more, for what is made of two functions.
+// copied returns the attributes once more, for what is made of two functions.
 func copied(a *attrs) map[string]json.RawMessage { return maps.Clone(a.raw) }
 
 func norm(order string) builder {
@@ -113,7 +116,7 @@ func norm(order string) builder {
 	}
 }
 
-// arg is where the first of a dim is, or of all elements in order where no dim is given.
+// arg returns where the first of a dim is, or of all elements in order where no dim is given.
 func arg(f func(x *op.Tensor, dim int) *op.Tensor) builder {
 	return func(a *attrs) Func {
 		if !a.has("dim") && !a.has("axis") {
@@ -131,7 +134,7 @@ func arg(f func(x *op.Tensor, dim int) *op.Tensor) builder {
 	}
 }
 
-// largest is PyTorch's max and min: of two tensors, of all elements, or along a dim with where they are.
+// largest returns PyTorch's max and min: of two tensors, of all elements, or along a dim with where they are.
 func largest(whole func(x *op.Tensor, dims ...int) *op.Tensor, where func(x *op.Tensor, dim int) *op.Tensor,
 	pair func(x, y *op.Tensor) *op.Tensor) builder {
 	return func(a *attrs) Func {

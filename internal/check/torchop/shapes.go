@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// shapes are ops that move elements and compute nothing.
+// shapes returns ops that move elements and compute nothing.
 func shapes() map[string]builder {
 	return map[string]builder{
 		"slice": func(a *attrs) Func {
@@ -65,7 +65,7 @@ func shapes() map[string]builder {
 	}
 }
 
-// diagonal is that of the matrices in two dims, the first ones unless others are named.
+// diagonal returns that of the matrices in two dims, the first ones unless others are named.
 func diagonal(a *attrs) Func {
 	offset, first, second := a.int("offset", 0), a.int("dim1", 0), a.int("dim2", 1)
 	return lift1(func(x *op.Tensor) *op.Tensor {
@@ -183,7 +183,7 @@ func transpose(a *attrs) Func {
 	})
 }
 
-// swapped is x with two dims in each other's place.
+// swapped returns x with two dims in each other's place.
 func swapped(x *op.Tensor, first, second int) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -200,7 +200,7 @@ func swapped(x *op.Tensor, first, second int) *op.Tensor {
 	return op.Transpose(x, perm...)
 }
 
-// turned is the transposed matrix; a vector stays.
+// turned returns the transposed matrix; a vector stays.
 func turned(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil || len(x.Shape()) < 2 {
 		return x
@@ -338,7 +338,7 @@ func roll(a *attrs) Func {
 	})
 }
 
-// diag is a matrix of a vector, or the diagonal of a matrix.
+// diag returns a matrix of a vector, or the diagonal of a matrix.
 func diag(a *attrs) Func {
 	offset := a.int("diagonal", 0)
 	return lift1(func(x *op.Tensor) *op.Tensor {
@@ -388,7 +388,7 @@ func oneOfSorted(values, at *op.Tensor, k, dim int, keep bool) (*op.Tensor, *op.
 	return op.Squeeze(value, dim), op.Squeeze(index, dim)
 }
 
-// median is the lower of two middle elements: of all, or along a dim with where it is.
+// median returns the lower of two middle elements: of all, or along a dim with where it is.
 func median(a *attrs) Func {
 	if !a.has("dim") {
 		a.never("dim", "keepdim")

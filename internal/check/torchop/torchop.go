@@ -35,7 +35,7 @@ func (f Func) Operands() string {
 // builder makes a function of the attributes that it takes.
 type builder func(a *attrs) Func
 
-// New is the function that a recorded case names.
+// New returns the function that a recorded case names.
 func New(name string, text json.RawMessage) (Func, error) {
 	build, ok := table()[name]
 	if !ok {
@@ -53,7 +53,7 @@ func New(name string, text json.RawMessage) (Func, error) {
 	return f, nil
 }
 
-// refusing is f, with an error as its result where attributes name dims that its operands do not have.
+// refusing returns f, with an error as its result where attributes name dims that its operands do not have.
 func refusing(name string, f func(in []*op.Tensor) []*op.Tensor) func(in []*op.Tensor) []*op.Tensor {
 	return func(in []*op.Tensor) (out []*op.Tensor) {
 		defer func() {
@@ -66,7 +66,7 @@ func refusing(name string, f func(in []*op.Tensor) []*op.Tensor) func(in []*op.T
 	}
 }
 
-// at is a dim counted from the first; refusing reports one that is not there.
+// at returns a dim counted from the first; refusing reports one that is not there.
 func at(dim, rank int) int {
 	if dim < -rank || dim >= rank {
 		panic(fmt.Sprintf("dim %d of %d", dim, rank))
@@ -104,14 +104,14 @@ func liftAll(f func(in []*op.Tensor) *op.Tensor) Func {
 	return Func{1, math.MaxInt, func(in []*op.Tensor) []*op.Tensor { return one(f(in)) }}
 }
 
-// liftSome is a function of between least and most operands, of which those that are left out are nil.
+// liftSome returns a function of between least and most operands, of which those that are left out are nil.
 func liftSome(least, most int, f func(in []*op.Tensor) *op.Tensor) Func {
 	return Func{least, most, func(in []*op.Tensor) []*op.Tensor {
 		return one(f(append(slices.Clone(in), make([]*op.Tensor, most-len(in))...)))
 	}}
 }
 
-// both is a function with two results: values and where they were.
+// both returns a function with two results: values and where they were.
 func both(f func(x *op.Tensor) (values, indices *op.Tensor)) Func {
 	return Func{1, 1, func(in []*op.Tensor) []*op.Tensor {
 		values, indices := f(in[0])

@@ -39,7 +39,8 @@ func TestMisfit(t *testing.T) {
 	defer d.Close()
 	x := d.NewSession().Tensor(array.FromSlice([]float64{1, 2, 3}, 3))
 	for name, attrs := range map[string]string{
-		"chunk": `{"chunks": 2, "dim": 5}`, "movedim": `{"source": [4], "destination": [0]}`, "split": `{"sizes": 2, "dim": 3}`,
+		"chunk": `{"chunks": 2, "dim": 5}`, "movedim": `{"source": [4], "destination": [0]}`,
+		"split":  `{"sizes": 2, "dim": 3}`,
 		"median": `{"dim": 7}`,
 	} {
 		f, err := New(name, json.RawMessage(attrs))

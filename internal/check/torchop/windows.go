@@ -8,21 +8,24 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// windows are convolutions, poolings and what else moves a window over an image.
+// windows returns convolutions, poolings and what else moves a window over an image.
 func windows() map[string]builder {
 	t := map[string]builder{
 		"conv1d": conv(op.Conv1D, 1), "conv2d": conv(op.Conv2D, 2), "conv3d": conv(op.Conv3D, 3),
 		"conv_transpose1d": convTranspose(op.ConvTranspose1D),
 		"conv_transpose2d": convTranspose(op.ConvTranspose2D),
 		"conv_transpose3d": convTranspose(op.ConvTranspose3D),
-		"max_pool1d":       maxPool(op.MaxPool1D), "max_pool2d": maxPool(op.MaxPool2D), "max_pool3d": maxPool(op.MaxPool3D),
-		"avg_pool1d": avgPool(op.AvgPool1D), "avg_pool2d": avgPool(op.AvgPool2D), "avg_pool3d": avgPool(op.AvgPool3D),
-		"unfold": unfold, "fold": fold, "interpolate": interpolate, "upsample": interpolate,
+		"max_pool1d":       maxPool(op.MaxPool1D), "max_pool2d": maxPool(op.MaxPool2D),
+		"max_pool3d": maxPool(op.MaxPool3D),
+		"avg_pool1d": avgPool(op.AvgPool1D), "avg_pool2d": avgPool(op.AvgPool2D),
+		"avg_pool3d": avgPool(op.AvgPool3D),
+		"unfold":     unfold, "fold": fold, "interpolate": interpolate, "upsample": interpolate,
 	}
 	for n := 1; n <= 3; n++ {
 		t[fmt.Sprintf("adaptive_avg_pool%dd", n)] = adaptive(op.AdaptiveAvgPool, n)
 		t[fmt.Sprintf("adaptive_max_pool%dd", n)] = adaptive(op.AdaptiveMaxPool, n)
-		t[fmt.Sprintf("lp_pool%dd", n)] = lpPool([]func(*op.Tensor, op.PoolConfig) *op.Tensor{op.AvgPool1D, op.AvgPool2D,
+		t[fmt.Sprintf("lp_pool%dd", n)] = lpPool([]func(*op.Tensor, op.PoolConfig) *op.Tensor{op.AvgPool1D,
+			op.AvgPool2D,
 			op.AvgPool3D}[n-1])
 	}
 	return t
@@ -49,8 +52,8 @@ func conv(f convolution, spatial int) builder {
 	}
 }
 
-// padSame is x with as many zeros around it as make a convolution keep its size, one more behind where they
-// are odd.
+// padSame returns x with as many zeros around it as make a convolution keep its size, one more behind where
+// they are odd.
 func padSame(x *op.Tensor, kernel, dilation []int, spatial int) *op.Tensor {
 	low, high := []int{0, 0}, []int{0, 0}
 	for d := range spatial {
@@ -75,8 +78,9 @@ func convTranspose(f convolution) builder {
 type pooling func(x *op.Tensor, c op.PoolConfig) *op.Tensor
 
 func (a *attrs) pool() op.PoolConfig {
-	return op.PoolConfig{Kernel: a.ints("kernel", "kernel_size"), Stride: a.ints("stride"), Padding: a.ints("padding"),
-		Ceil: a.bool("ceil_mode", false)}
+	return op.PoolConfig{Kernel: a.ints("kernel", "kernel_size"), Stride: a.ints("stride"),
+		Padding: a.ints("padding"),
+		Ceil:    a.bool("ceil_mode", false)}
 }
 
 func maxPool(f pooling) builder {
@@ -99,7 +103,7 @@ func avgPool(f pooling) builder {
 	}
 }
 
-// lpPool is the norm of order p of each window.
+// lpPool returns the norm of order p of each window.
 func lpPool(f pooling) builder {
 	return func(a *attrs) Func {
 		p, c := a.float("norm_type", a.float("p", 2)), a.pool()

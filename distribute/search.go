@@ -9,22 +9,21 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Choice is what decides the layout of values of which annotations say nothing.
+// Choice selects how values without annotations get their sharding.
 type Choice int
 
-// The ways to decide.
+// The choices.
 const (
-	// Inferred: annotations spread; what they do not reach is whole.
+	// Inferred propagates annotations; values that they do not reach are replicated.
 	Inferred Choice = iota
-	// Searched: whatever makes the program cheapest, forward and backward together. Annotations of parameters
-	// stay.
+	// Searched minimises the cost of the program, forward and backward together. Annotations of parameters
+	// are kept.
 	Searched
 )
 
-// SearchReport says how good a searched sharding is, in the sum of what ops compute and of what values cost
-// to move.
+// SearchReport says how good a searched sharding is, as the sum of compute and communication costs.
 type SearchReport struct {
-	// Seconds is what it costs, Bound what none costs less than in which repeated layers have one layout.
+	// Seconds is its cost, Bound a lower bound for shardings in which repeated layers are sharded alike.
 	Seconds, Bound float64
 	// Variables and Labels are the size of the problem.
 	Variables, Labels int
@@ -36,7 +35,7 @@ func (r *SearchReport) String() string {
 		r.Labels, units.Seconds(r.Seconds), 100*(r.Seconds-r.Bound)/r.Seconds)
 }
 
-// Search returns how the search went; nil where nothing was searched.
+// Search returns the report of the search; nil if shardings were inferred.
 func (d *Program) Search() *SearchReport { return d.search }
 
 // find takes the place of inference: the search says the layout of every value.

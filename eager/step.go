@@ -76,13 +76,13 @@ func (o *Optimizer) reached() (list []*state, err error) {
 			"and ClearGrad after Step", len(o.states))
 	case len(missing) > 0 && !o.c.SkipUnreached:
 		return nil, fmt.Errorf("no gradient has reached %d of %d parameters: %s: compute the loss from them, "+
-			"freeze them with nn.Freeze, or set SkipUnreached", len(missing), len(o.states), few(missing))
+			"freeze them with nn.Freeze, or set SkipUnreached", len(missing), len(o.states), firstNames(missing))
 	}
 	return list, nil
 }
 
-// few returns the first of many names.
-func few(names []string) string {
+// firstNames returns the first of many names.
+func firstNames(names []string) string {
 	if len(names) > 4 {
 		return strings.Join(names[:4], ", ") + fmt.Sprintf(" and %d more", len(names)-4)
 	}

@@ -69,7 +69,7 @@ func (f *fit) run(ctx context.Context) (err error) {
 		f.next.Close()
 		err = f.end(ctx, err)
 	}()
-	if err := f.tell(Callback.OnBegin); err != nil {
+	if err := f.notify(Callback.OnBegin); err != nil {
 		return err
 	}
 	for f.t.Steps() < p.Steps {
@@ -82,7 +82,7 @@ func (f *fit) run(ctx context.Context) (err error) {
 
 // broken returns the error that ended the steps, joined with that of the step in progress.
 func (f *fit) broken(ctx context.Context, err error) error {
-	last := f.settle()
+	last := f.awaitStep()
 	switch {
 	case last == nil || errors.Is(last, ErrStop):
 		return err
@@ -116,7 +116,7 @@ func (f *fit) step(ctx context.Context) error {
 	n, at := f.train.Len(), f.t.Steps()
 	if at%n == 0 {
 		f.p.Epoch = at / n
-		if err := f.tell(Callback.OnEpochBegin); err != nil {
+		if err := f.notify(Callback.OnEpochBegin); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (f *fit) step(ctx context.Context) error {
 		!f.stateDue(at) {
 		return nil
 	}
-	if err := f.settle(); err != nil {
+	if err := f.awaitStep(); err != nil {
 		return err
 	}
 	if err := f.showState(at); err != nil {
@@ -140,7 +140,7 @@ func (f *fit) step(ctx context.Context) error {
 		return err
 	}
 	if at%n == 0 {
-		return f.tell(Callback.OnEpochEnd)
+		return f.notify(Callback.OnEpochEnd)
 	}
 	return nil
 }
@@ -166,15 +166,15 @@ func (f *fit) begin(at int) error {
 		f.sample += f.rows
 		f.t.SetSample(f.sample)
 	}
-	if err := f.settle(); err != nil {
+	if err := f.awaitStep(); err != nil {
 		return err // what the new step comes to, nobody asks any more
 	}
 	f.wait, f.waited = wait, waited
 	return nil
 }
 
-// settle waits for the step in progress and reports it.
-func (f *fit) settle() error {
+// awaitStep waits for the step in progress and reports it.
+func (f *fit) awaitStep() error {
 	if f.wait == nil {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (f *fit) settle() error {
 	}
 	p.Step, p.Epoch = p.Metrics.Step+1, p.Metrics.Step/f.train.Len()
 	p.History.Steps = append(p.History.Steps, p.Metrics)
-	return f.tell(Callback.OnStep)
+	return f.notify(Callback.OnStep)
 }
 
 // due reports whether something that happens every few steps, or after each epoch, is due.
@@ -210,15 +210,15 @@ func (f *fit) evaluate(ctx context.Context) error {
 	}
 	f.p.History.Evaluations = append(f.p.History.Evaluations, f.p.Evaluation)
 	if f.saver != nil && f.saver.evaluated(f.p.Evaluation.Loss) {
-		if err := f.told(f.saver.save(ctx)); err != nil {
+		if err := f.notifySave(f.saver.save(ctx)); err != nil {
 			return err
 		}
 	}
-	return f.tell(Callback.OnEvaluate)
+	return f.notify(Callback.OnEvaluate)
 }
 
-// tell calls a method of all callbacks.
-func (f *fit) tell(method func(Callback, *Progress) error) error {
+// notify calls a method of all callbacks.
+func (f *fit) notify(method func(Callback, *Progress) error) error {
 	for _, c := range f.calls {
 		if err := method(c, &f.p); err != nil {
 			return f.agree(err)
@@ -262,7 +262,7 @@ func (f *fit) end(ctx context.Context, err error) error {
 		err = nil
 	}
 	f.p.Err = err
-	told := f.tell(Callback.OnEnd)
+	told := f.notify(Callback.OnEnd)
 	if err != nil || errors.Is(told, ErrStop) {
 		told = nil
 	}

@@ -94,11 +94,11 @@ func (f *fit) save(ctx context.Context) error {
 	if f.saver == nil {
 		return nil
 	}
-	return f.told(f.saver.after(ctx))
+	return f.notifySave(f.saver.after(ctx))
 }
 
-// told calls OnSave for a checkpoint that was started.
-func (f *fit) told(saved bool, err error) error {
+// notifySave calls OnSave for a checkpoint that was started.
+func (f *fit) notifySave(saved bool, err error) error {
 	if err != nil {
 		return fmt.Errorf("fit: save: %w", err)
 	}
@@ -106,7 +106,7 @@ func (f *fit) told(saved bool, err error) error {
 		return nil
 	}
 	f.p.Saved = f.c.SaveDir
-	return f.tell(Callback.OnSave)
+	return f.notify(Callback.OnSave)
 }
 
 // finish saves the final state and waits until it is on disk, however training ended, so that no progress is
@@ -119,7 +119,7 @@ func (f *fit) finish(ctx context.Context, ended error) error {
 	if diverged || f.t.Lost() != nil || len(f.p.History.Steps) == 0 {
 		return f.keeper.Close()
 	}
-	err := f.told(f.saver.finish(ctx))
+	err := f.notifySave(f.saver.finish(ctx))
 	if errors.Is(err, ErrStop) {
 		err = nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/galley-ml/galley/dtensor"
@@ -26,6 +27,8 @@ type Job struct {
 	launcher, library string
 	// t carries bytes between them.
 	t comm.Transport
+	// told makes sure that a failure is told once.
+	told sync.Once
 }
 
 // streams of exchanges: what the program agrees on, and checkpoints in the background.
@@ -182,10 +185,21 @@ func (j *Job) Name(process int) string {
 // named returns an error of another process with its host.
 func (j *Job) named(err error) error {
 	if left, ok := errors.AsType[*process.LeftError](err); ok {
-		return fmt.Errorf("%s: %s", j.Name(left.Process), left.Text)
+		return &namedError{fmt.Sprintf("%s: %s", j.Name(left.Process), left.Text), left}
 	}
 	return err
 }
+
+// namedError is an error of another process. A process that ends with it passes it on under that one's name.
+type namedError struct {
+	text string
+	left *process.LeftError
+}
+
+func (e *namedError) Error() string { return e.text }
+
+// Unwrap returns the error that the other process left with.
+func (e *namedError) Unwrap() error { return e.left }
 
 // Peers returns the processes that write checkpoints together; nil for a single process.
 func (j *Job) Peers() checkpoint.Peers {
@@ -208,6 +222,38 @@ func (p peers) Exchange(data []byte) ([][]byte, error) {
 	return all, nil
 }
 
+// OnFailure makes the first process call tell soon after another has left with an error, even while it is busy
+// and will reach End much later: launchers kill all processes once one has exited, and the reason would be
+// lost. End does not tell the same failure again.
+func (j *Job) OnFailure(tell func(error)) {
+	if j != nil {
+		j.p.OnFailure(func(errs []error) { j.tell(j.cause(nil, errs), tell) })
+	}
+}
+
+// tell makes the first process tell why the job fails, and the others wait until it has.
+func (j *Job) tell(err error, tell func(error)) {
+	j.p.Tell(func() {
+		j.told.Do(func() { tell(err) })
+	})
+}
+
+// cause returns why the job fails: this process's own error, or else another's; nil if it does not fail.
+func (j *Job) cause(own error, errs []error) error {
+	if _, echo := errors.AsType[*process.LeftError](own); own != nil && !echo {
+		return own
+	}
+	for q, err := range errs {
+		if _, left := errors.AsType[*process.LeftError](err); left {
+			return j.named(err)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", j.Name(q), err)
+		}
+	}
+	return nil
+}
+
 // End leaves the job with the error of this process, or nil, and returns the error of the first process or,
 // if it has none, another's. In the first process tell, if not nil, is called with that error before the
 // other processes exit: launchers kill all processes as soon as one fails, so anything printed later may be
@@ -222,22 +268,9 @@ func (j *Job) End(err error, tell func(error)) error {
 		}
 		return err
 	}
-	errs := j.p.Leave(err)
-	own := err
-	if _, echo := errors.AsType[*process.LeftError](err); echo {
-		own = nil
-	}
-	for q, e := range errs {
-		if own == nil && e != nil {
-			own = j.named(e)
-			if _, left := errors.AsType[*process.LeftError](e); !left {
-				own = fmt.Errorf("%s: %w", j.Name(q), e)
-			}
-		}
-	}
-	if own != nil {
-		j.p.Tell(func() { tell(own) })
-		return own
+	if cause := j.cause(err, j.p.Leave(err)); cause != nil {
+		j.tell(cause, tell)
+		return cause
 	}
 	if err = j.p.Close(); err != nil && j.First() {
 		tell(err)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Sub is a mesh axis or a part of one. A whole axis has Pre and Size zero. A part x:(p)s sees axis x as p × s
-// × rest, major first, and is the middle factor: x:(1)2 is the major half-turn of x, and x:(2)2 the one below
-// it.
+// Sub is a mesh axis or a part of one. A whole axis has Pre and Size zero. A part x:(p)s views axis x as p ×
+// s × rest, major first, and is the middle factor: of an axis of size 4, x:(1)2 is the major factor of two
+// and x:(2)2 the minor one.
 type Sub struct {
 	Axis      string
 	Pre, Size int
@@ -130,13 +130,13 @@ func (m *Mesh) Overlap(s Sub, with Axes) bool {
 	return slices.ContainsFunc(with, func(t Sub) bool { return s == t || !m.disjoint(s, t) })
 }
 
-// Extent returns the number of positions along one axis or sub-axis.
+// Extent returns the size of one axis or sub-axis.
 func (m *Mesh) Extent(s Sub) int {
 	_, n := m.part(s)
 	return n
 }
 
-// Count returns the number of positions along all axes of a list together.
+// Count returns the product of the sizes of the axes in a list.
 func (m *Mesh) Count(a Axes) int {
 	n := 1
 	for _, s := range a {

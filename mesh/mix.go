@@ -85,8 +85,8 @@ func (m *Mesh) disjointAxes(a, b Axes) bool {
 	return !slices.ContainsFunc(b, func(s Sub) bool { return m.Overlap(s, a) })
 }
 
-// Undivided returns the axes that split dims but no factor, since they do not divide what they would split,
-// and nothing else.
+// Undivided returns the axes that split dims but no factor, because their size does not divide it, and
+// nothing else.
 func (p *Parsed) Undivided(m *Mesh, wants []Projection) Axes {
 	var rest Axes
 	for _, w := range wants {
@@ -95,8 +95,8 @@ func (p *Parsed) Undivided(m *Mesh, wants []Projection) Axes {
 	return p.unused(m, wants, rest)
 }
 
-// Homeless returns the axes that split dims which must be whole, and nothing else.
-func (p *Parsed) Homeless(m *Mesh, wants []Projection) Axes {
+// Unplaceable returns the axes that only split dims which must be whole.
+func (p *Parsed) Unplaceable(m *Mesh, wants []Projection) Axes {
 	var whole Axes
 	for _, w := range wants {
 		for f, list := range w.Axes {

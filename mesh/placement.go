@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Placement is what one mesh axis does to a tensor: nothing, split one of its dims, or hold parts that are
-// yet to be combined. A tensor has one Placement for each axis of its mesh. The zero value is Replicate.
+// Placement says how a tensor is placed along one mesh axis: replicated, sharded along a dim, or partial (the
+// devices hold terms that are yet to be reduced). A tensor has one Placement per mesh axis. The zero value is
+// Replicate.
 type Placement struct {
 	kind   placementKind
 	dim    int
@@ -41,7 +42,7 @@ func (p Placement) Reduce() (Reduce, bool) { return p.reduce, p.kind == partial 
 // Replicated reports whether every device along the axis holds the same.
 func (p Placement) Replicated() bool { return p.kind == replicated }
 
-// String is R, S(dim) or P(reduction).
+// String returns R, S(dim) or P(reduction).
 func (p Placement) String() string {
 	switch p.kind {
 	case sharded:

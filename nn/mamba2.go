@@ -11,16 +11,16 @@ import (
 type Mamba2Config struct {
 	// Hidden is the width of the stream; Heads times Dim is that of the layer itself.
 	Hidden, Heads, Dim int
-	// States is how many numbers of state each element of a head has; Groups sets of heads share what writes
-	// and reads them.
+	// States is the state size per element of a head; heads in each of Groups share the projections that
+	// write and read the state.
 	States, Groups int
-	// Kernel is how many positions, its own included, the short convolution sees.
+	// Kernel is the width of the short causal convolution.
 	Kernel int
-	// Chunk is as op.StateScan's.
+	// Chunk is the chunk size of op.StateScan.
 	Chunk int
-	// Eps is that of the norm.
+	// Eps is the epsilon of the norm.
 	Eps float64
-	// MinStep and MaxStep bound the steps; a MaxStep of 0 is no bound.
+	// MinStep and MaxStep clamp the time steps; a MaxStep of 0 means no bound.
 	MinStep, MaxStep float64
 	// Act follows the convolution.
 	Act Activation
@@ -144,10 +144,10 @@ func (m *Mamba2) scan(x, dt, b, c *op.Tensor, cache *KVCache) *op.Tensor {
 	return y
 }
 
-// Over is as Attender has it: a sequence is met in its layout.
+// Over implements Attender.
 func (m *Mamba2) Over(Sequence) Attender { return m }
 
-// Cache is as Attender has it: what Forward keeps, however many tokens there are.
+// Cache implements Attender: its size does not depend on the number of tokens.
 func (m *Mamba2) Cache(batch, _ int) [2]array.Shape {
 	k := m.Config
 	return [2]array.Shape{{batch, k.Kernel - 1, k.mixed()}, {batch, k.Heads, k.Dim, k.States}}

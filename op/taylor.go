@@ -17,7 +17,7 @@ type Direction struct {
 
 // Taylor returns the derivatives of ys along lines through the xs that they were computed from, in forward
 // mode: for each direction, by order from 0 on, those of each y. The series of all values between xs and ys
-// are carried on jointly, so the cost of an order grows with the order, not twofold as in Grad of Grad. What
+// are computed together, so the cost of an order grows with the order, not twofold as in Grad of Grad. What
 // it returns is made of ops: it can be differentiated again, forward or backward. Eager xs must be tracked.
 func Taylor(ys, xs []*Tensor, ds ...Direction) [][][]*Tensor {
 	bad := badSeries(ys, xs, ds)
@@ -76,8 +76,8 @@ func followAll(lines []jet, ds []Direction, ys, xs []*Tensor) (gone *ir.Node) {
 		return nil
 	}
 	for _, n := range slices.Backward(w.order) {
-		if o, ok := n.Op().(jointly); ok {
-			o.jointly(n, lines, ds)
+		if o, ok := n.Op().(lineDeriver); ok {
+			o.alongLines(n, lines, ds)
 		}
 		for i, j := range lines {
 			j.visit(n, ds[i].Order)

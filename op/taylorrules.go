@@ -12,9 +12,9 @@ type expander interface {
 	expand(k int, in []*series, out *series) *Tensor
 }
 
-// jointly is an op that has one op for its derivatives along all lines, where it gives them.
-type jointly interface {
-	jointly(n *ir.Node, lines []jet, ds []Direction)
+// lineDeriver is an op with a single op for its derivatives along all lines, where it gives them.
+type lineDeriver interface {
+	alongLines(n *ir.Node, lines []jet, ds []Direction)
 }
 
 // elementwise is an op of one operand each of whose elements makes its own of the result. Its VJP is then its

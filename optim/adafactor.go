@@ -7,24 +7,23 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Adafactor remembers of a matrix only the mean squares of its rows and columns of gradients, steps by a
-// share of the parameter's own size, and limits how large a step is [Shazeer and Stern 2018]. It is
-// PyTorch's.
+// Adafactor keeps only row and column means of a matrix's squared gradients, scales steps by the parameter's
+// own magnitude, and clips the update [Shazeer and Stern 2018]. It matches PyTorch's.
 type Adafactor struct {
-	// Decay is the power of the step's number by which old gradients are forgotten; zero means -0.8.
+	// Decay is the exponent of the step number in the decay of old gradients; zero means -0.8.
 	Decay float64
-	// Limit bounds the root mean square of an update; zero means 1.
+	// Limit clips the root mean square of an update; zero means 1.
 	Limit float64
-	// Least is the smallest size that a parameter is taken to have; zero means 1e-3.
+	// Least is a lower bound on the magnitude of a parameter; zero means 1e-3.
 	Least float64
 	// WeightDecay shrinks every parameter by LR·WeightDecay a step.
 	WeightDecay float64
 }
 
-// Slots returns two: the mean squares of rows and of columns, or of elements and nothing.
+// Slots returns 2: row and column means, or element means and an unused one.
 func (Adafactor) Slots() int { return 2 }
 
-// SlotTypes returns the types of both.
+// SlotTypes returns the types of both slots.
 func (Adafactor) SlotTypes(p op.Type) []op.Type {
 	n := len(p.Shape)
 	if n < 2 {

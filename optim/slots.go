@@ -2,8 +2,8 @@ package optim
 
 import "github.com/galley-ml/galley/op"
 
-// SlotTypes returns the types of what an optimizer remembers of the parameter of a name and type: as many as
-// it has slots. Optimizers whose slots are not all of the parameter's type have a method of that name.
+// SlotTypes returns the types of the optimizer state of the named parameter, one per slot. Optimizers with
+// slots of another type than the parameter's implement a method of that name.
 func SlotTypes(o Optimizer, name string, p op.Type) []op.Type {
 	o = For(o, name)
 	if t, ok := o.(interface{ SlotTypes(p op.Type) []op.Type }); ok {

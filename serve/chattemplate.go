@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// ReadChatTemplate reads a directory's chat template as transformers does: chat_template.jinja, else that of
-// tokenizer_config.json. It is nil where there is none. File, where not empty, is taken in their place.
+// ReadChatTemplate reads a model directory's chat template as transformers does: chat_template.jinja, else
+// that of tokenizer_config.json. It returns nil if there is none. A file that is not empty replaces both.
 func ReadChatTemplate(dir, file string) (*ChatTemplate, error) {
 	tokens, text, err := tokenizerConfig(filepath.Join(dir, "tokenizer_config.json"))
 	if err != nil {

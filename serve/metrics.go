@@ -81,7 +81,7 @@ func (m *modelMetrics) failed(err error) {
 	m.finished("error")
 }
 
-// Observe is engine.Config.Observe of a model that will be served: it counts the tokens of steps.
+// Observe counts the tokens of steps; pass it as engine.Config.Observe.
 func (m *Model) Observe(s engine.StepStats) {
 	if m.metrics != nil {
 		m.metrics.tokens.observe(float64(s.Tokens))

@@ -154,6 +154,8 @@ func (f form) parse() (*grammar.Grammar, error) {
 		return grammar.Schema([]byte(f.text))
 	case "regex":
 		return grammar.Regex(f.text)
+	case "calls":
+		return parseCalls(f.text)
 	case "gbnf":
 		return grammar.GBNF(f.text)
 	}

@@ -34,7 +34,7 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 	if err := s.Unrunnable(); err != nil {
 		return s, err
 	}
-	if err := s.lonelyBranches(); err != nil {
+	if err := s.checkBranches(); err != nil {
 		return s, err
 	}
 	if s.MicroBatch != 0 {
@@ -121,9 +121,9 @@ func (s Strategy) Unrunnable() error {
 	return nil
 }
 
-// lonelyBranches refuses settings that cannot be combined with Branches, which runs the whole step on two
+// checkBranches refuses settings that cannot be combined with Branches, which runs the whole step on two
 // devices in its own way.
-func (s Strategy) lonelyBranches() error {
+func (s Strategy) checkBranches() error {
 	if s.Branches < 0 || s.Branches > 2 {
 		return fmt.Errorf("strategy: branches is %d: want 2, for two devices, or 0", s.Branches)
 	}

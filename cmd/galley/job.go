@@ -40,6 +40,7 @@ func inJob(ctx *kong.Context) error {
 	case err != nil:
 		return end(job, err)
 	}
+	job.OnFailure(tell)
 	return end(job, runTogether(ctx, name, launched))
 }
 
@@ -57,9 +58,9 @@ type toldError struct{ error }
 // Unwrap returns the error itself.
 func (e *toldError) Unwrap() error { return e.error }
 
-// toldTogether returns a mistake on the command line, which one process of a job may have made alone: it
+// reportInJob returns a mistake on the command line, which one process of a job may have made alone: it
 // joins to say so, or else the others would wait for it forever.
-func toldTogether(err error) error {
+func reportInJob(err error) error {
 	if _, ok := mpi.Launched(); !ok || elastic != nil {
 		return err
 	}

@@ -87,10 +87,10 @@ func run(args []string) int {
 	}
 	ctx, err := parser.Parse(spelled(args))
 	if err != nil {
-		return report(toldTogether(fmt.Errorf("%w%s: see %s --help", err, hint(err), chosen(err))))
+		return report(reportInJob(fmt.Errorf("%w%s: see %s --help", err, hint(err), chosen(err))))
 	}
 	if err := repeated(ctx); err != nil {
-		return report(toldTogether(err))
+		return report(reportInJob(err))
 	}
 	return report(inJob(ctx))
 }

@@ -162,8 +162,8 @@ func (k *Keeper) acquire(ctx context.Context) error {
 
 func (k *Keeper) release() { <-k.turn }
 
-// told returns the error of the last save, once.
-func (k *Keeper) told() error {
+// takeError returns the error of the last save, once.
+func (k *Keeper) takeError() error {
 	err := k.err
 	k.err = nil
 	return err
@@ -175,7 +175,7 @@ func (k *Keeper) Wait(ctx context.Context) error {
 		return err
 	}
 	defer k.release()
-	return k.told()
+	return k.takeError()
 }
 
 // Outcome reports whether no save runs, and the error of the last one, unless someone was told of it before.
@@ -184,7 +184,7 @@ func (k *Keeper) Outcome() (done bool, err error) {
 	select {
 	case k.turn <- struct{}{}:
 		defer k.release()
-		return true, k.told()
+		return true, k.takeError()
 	default:
 		return false, nil
 	}
@@ -201,7 +201,7 @@ func (k *Keeper) Close() error {
 		return nil
 	}
 	k.closed, k.buffers = true, nil
-	return errors.Join(k.told(), k.letGo())
+	return errors.Join(k.takeError(), k.letGo())
 }
 
 // Progress is how far a save is.

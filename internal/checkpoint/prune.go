@@ -106,7 +106,7 @@ func (k *Keeper) Rewind(ctx context.Context, step int64) error {
 		return err
 	}
 	defer k.release()
-	err := k.told()
+	err := k.takeError()
 	if err == nil {
 		err = k.remove(func(i int) bool { return k.kept[i].name.step > step })
 	}

@@ -46,7 +46,7 @@ func (k *Keeper) begin(p *plan) error {
 	if k.closed {
 		return fmt.Errorf("checkpoint: step %d: the keeper of %s is closed", p.manifest.Step, k.c.Dir)
 	}
-	if err := k.told(); err != nil {
+	if err := k.takeError(); err != nil {
 		return err
 	}
 	for i := range k.kept {

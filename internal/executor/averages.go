@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Averages returns the moving averages of the parameters that an optim.Averaged optimizer has kept over so
-// many updates. A parameter that training leaves alone, or a buffer, is its own average.
+// Averages returns the moving averages that an optim.Averaged optimizer has kept over a number of updates.
+// For frozen parameters and buffers it is the value itself.
 func (c Config) Averages(e Executor, updates int) ([]array.Array, error) {
 	o, ok := c.Optimizer.(optim.Averaged)
 	if !ok {

@@ -12,19 +12,19 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Cutting is how a batch becomes micro-batches.
+// Cutting splits a batch into micro-batches.
 type Cutting struct {
 	Rows []int
-	// shared is what all micro-batches are given besides, the tensors that a program captured; given, where it
-	// is not nil, computes more of it from the whole batch and them.
+	// shared has the tensors that all micro-batches receive in addition, those that a program captured.
+	// given, if not nil, computes more of them from the whole batch.
 	shared []array.Array
 	given  *cpu.Executable
-	// numbered is whether the first of shared is the number of the step.
+	// numbered reports whether the first of shared is the step number.
 	numbered bool
 }
 
-// StepNumber is the number of a step as a parameter of a program, which it has after those of the batch if it
-// asks for it.
+// StepNumber is the step number as a program parameter, which is added after the batch if the program asks
+// for it.
 type StepNumber struct {
 	b *ir.Builder
 	x *op.Tensor
@@ -64,9 +64,10 @@ func (c *Cutting) Micros(batch []array.Array, step int) ([][]array.Array, error)
 	return parts, nil
 }
 
-// CutProgram returns a program of weights and a whole batch as programs of its micro-batches, one for each
-// kind of them, and which of them each takes; number is that of the step, nil where there are none. Results
-// without rows add up over micro-batches; forms are lists of results, of which the first is taken that does.
+// CutProgram turns a program of weights and a whole batch into programs of its micro-batches, one per kind,
+// and returns which kind each micro-batch uses; number is the step number, nil if there is none. Results
+// without rows must add up over micro-batches; forms are alternative lists of results, and the first that
+// adds up is used.
 func CutProgram(f *ir.Func, weights int, batch []ir.Type, rows []int, number *StepNumber,
 	forms ...[]int) (list []*ir.Func, variant []int, c *Cutting, err error) {
 	c = &Cutting{Rows: rows}

@@ -13,9 +13,10 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// TraceStep returns the program of a whole training step on batches of these types. Its parameters are the
-// model's, the optimizer's slots, the learning rate, the step's number and the batch; its results the loss,
-// the gradients' norm, the next parameters and slots. The model needs no values: shapes are enough.
+// TraceStep returns the program of a whole training step on batches of the given types. Its parameters are
+// the model's parameters, the optimizer's slots, the learning rate, the step number and the batch; its
+// results are the loss, the gradient norm, and the next parameters and slots. The model needs shapes, not
+// values.
 func (c Config) TraceStep(batch []ir.Type) (*ir.Func, error) {
 	b := ir.NewBuilder("train_step")
 	return b.Build(c.Step(c.StepParams(b, batch))...)
@@ -28,7 +29,7 @@ func (c Config) StepParams(b *ir.Builder, batch []ir.Type) []*op.Tensor {
 	return append(in, BatchParams(b, batch)...)
 }
 
-// WeightParams adds a program's parameters for the model's.
+// WeightParams adds the program parameters for the model's parameters.
 func (c Config) WeightParams(b *ir.Builder) (list []*op.Tensor) {
 	for _, p := range c.Params {
 		list = append(list, b.Param(p.Name, p.Type))
@@ -36,7 +37,7 @@ func (c Config) WeightParams(b *ir.Builder) (list []*op.Tensor) {
 	return list
 }
 
-// SlotParams adds those for the optimizer's slots.
+// SlotParams adds the program parameters for the optimizer's slots.
 func (c Config) SlotParams(b *ir.Builder) (list []*op.Tensor) {
 	for i, p := range c.Params {
 		for k, t := range c.SlotTypes(i) {
@@ -46,8 +47,8 @@ func (c Config) SlotParams(b *ir.Builder) (list []*op.Tensor) {
 	return list
 }
 
-// SlotTypes returns the types of the optimizer's slots of parameter i: as small as can be where no optimizer
-// changes it.
+// SlotTypes returns the types of the optimizer's slots of parameter i; they are as small as possible for
+// parameters that no optimizer updates.
 func (c Config) SlotTypes(i int) []ir.Type {
 	if p := c.Params[i]; p.Fixed || p.Buffer {
 		return slices.Repeat([]ir.Type{{DType: array.F32, Shape: array.Shape{1}}}, c.Optimizer.Slots())
@@ -55,7 +56,7 @@ func (c Config) SlotTypes(i int) []ir.Type {
 	return optim.SlotTypes(c.Optimizer, c.Params[i].Name, c.Params[i].Type)
 }
 
-// BatchParams adds those for a batch.
+// BatchParams adds the program parameters for a batch.
 func BatchParams(b *ir.Builder, batch []ir.Type) (list []*op.Tensor) {
 	for i, t := range batch {
 		list = append(list, b.Param(fmt.Sprintf("batch%d", i), t))
@@ -63,7 +64,7 @@ func BatchParams(b *ir.Builder, batch []ir.Type) (list []*op.Tensor) {
 	return list
 }
 
-// SlotName returns what the optimizer's memory of a parameter is called.
+// SlotName returns the name of an optimizer slot of a parameter.
 func SlotName(param string, slot int) string { return fmt.Sprintf("%s.slot%d", param, slot) }
 
 // ScalarType returns the type in which the optimizer computes: f64 for f64 parameters, else f32.
@@ -74,8 +75,8 @@ func (c Config) ScalarType() ir.Type {
 	return ir.Type{DType: array.F32}
 }
 
-// Step returns a training step as a function of tensors, eager or traced; see TraceStep for what goes in and
-// out.
+// Step returns a training step as a function of eager or traced tensors; see TraceStep for its operands and
+// results.
 func (c Config) Step(in []*op.Tensor) []*op.Tensor {
 	params, rest, batch := c.StepParts(in)
 	loss := CheckedLoss(c.LossOf(params, batch, StepOf(rest)), params)
@@ -86,8 +87,8 @@ func (c Config) Step(in []*op.Tensor) []*op.Tensor {
 	return c.Update(loss, params, grads, rest, nil)
 }
 
-// StepParts returns what goes into a step: the parameters, the slots with the learning rate and the step's
-// number, the batch.
+// StepParts splits the operands of a step into the parameters, the slots with learning rate and step number,
+// and the batch.
 func (c Config) StepParts(in []*op.Tensor) (params, rest, batch []*op.Tensor) {
 	n := len(c.Params)
 	last := n + n*c.Optimizer.Slots() + 2
@@ -132,7 +133,7 @@ func (c Config) learned(grads []*op.Tensor) (list []*op.Tensor) {
 	return list
 }
 
-// Updated returns parameter i after a step, and its slots: as they are where training leaves it alone.
+// Updated returns parameter i and its slots after a step; they are unchanged if it is not trained.
 func (c Config) Updated(i int, p, grad *op.Tensor, slots []*op.Tensor, s optim.Step) (*op.Tensor,
 	[]*op.Tensor) {
 	if c.Params[i].Fixed {

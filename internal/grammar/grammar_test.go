@@ -106,6 +106,9 @@ func random(r *rand.Rand, depth int) map[string]any {
 			}
 		}
 		return map[string]any{"type": "object", "properties": props, "required": required, "additionalProperties": false}
+	case "integer":
+		lo := r.IntN(4000) - 2000
+		return map[string]any{"type": k, "minimum": lo, "maximum": lo + r.IntN(1<<r.IntN(12))}
 	default:
 		return map[string]any{"type": k}
 	}
@@ -167,7 +170,8 @@ func valid(s map[string]any, v any) error {
 		}
 	case "number", "integer":
 		x, ok := v.(float64)
-		if !ok || s["type"] == "integer" && x != float64(int64(x)) {
+		if !ok || s["type"] == "integer" &&
+			(x != float64(int64(x)) || x < s["minimum"].(float64) || x > s["maximum"].(float64)) {
 			return wrong
 		}
 	case "boolean":
@@ -251,7 +255,10 @@ func TestGrammars(t *testing.T) {
 // TestRefused: what cannot be kept to is named.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"type": "integer", "minimum": 3}`:                         `keyword "minimum" is not supported`,
+		`{"type": "number", "minimum": 3}`:                          `keyword "minimum" is not supported`,
+		`{"type": ["integer", "number"], "minimum": 3}`:             `keyword "minimum" is not supported`,
+		`{"type": "integer", "minimum": 3, "exclusiveMaximum": 3}`:  "no integer",
+		`{"type": "integer", "maximum": "3"}`:                       "maximum: want a number",
 		`{"type": "thing"}`:                                         `type "thing"`,
 		`{"type": "object", "required": ["a"]}`:                     `required "a"`,
 		`{"$ref": "#/$defs/x"}`:                                     "it is not there",

@@ -37,9 +37,10 @@ var annotations = []string{"title", "description", "default", "examples", "$sche
 
 // keywords are the rest, by the type that they belong to.
 var keywords = map[string][]string{
-	"object": {"properties", "required", "additionalProperties"},
-	"array":  {"items", "minItems", "maxItems"},
-	"string": {"minLength", "maxLength", "pattern"},
+	"object":  {"properties", "required", "additionalProperties"},
+	"array":   {"items", "minItems", "maxItems"},
+	"string":  {"minLength", "maxLength", "pattern"},
+	"integer": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"},
 }
 
 func (s *schema) value(v any, path string, depth int) (expr, error) {
@@ -180,7 +181,7 @@ func (s *schema) typed(d *jinja.Dict, path string, depth int) (expr, error) {
 			return nil, fmt.Errorf("%s: type: want a text or a list of texts", path)
 		}
 		for name, words := range keywords { // one that speaks of properties means objects
-			if slices.ContainsFunc(words, func(w string) bool { _, has := d.Get(w); return has }) {
+			if name != "integer" && slices.ContainsFunc(words, func(w string) bool { _, has := d.Get(w); return has }) {
 				types = append(types, name)
 			}
 		}
@@ -190,7 +191,9 @@ func (s *schema) typed(d *jinja.Dict, path string, depth int) (expr, error) {
 	}
 	known := []string{"type"}
 	for _, t := range types {
-		known = append(known, keywords[t]...)
+		if t != "integer" || !slices.Contains(types, "number") { // of fractions no bound is kept
+			known = append(known, keywords[t]...)
+		}
 	}
 	if err := s.onlyKnown(d, path, known...); err != nil {
 		return nil, err
@@ -217,7 +220,7 @@ func (s *schema) one(kind string, d *jinja.Dict, path string, depth int) (expr, 
 	case "number":
 		return refExpr(s.number), nil
 	case "integer":
-		return refExpr(s.integer), nil
+		return s.integerOf(d, path)
 	case "boolean":
 		return altExpr{literal("true"), literal("false")}, nil
 	case "null":

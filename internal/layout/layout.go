@@ -14,33 +14,34 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Config is what is laid out.
+// Config is the input of New.
 type Config struct {
 	Params []*nn.Param
-	// Strategy is complete: its defaults are filled in.
+	// Strategy has its defaults filled in.
 	Strategy strategy.Strategy
-	// Annotations ask for parameters by name; Layers, if set, for layers.
+	// Annotations request shardings of parameters by name; Layers, if set, of layers.
 	Annotations []mesh.Annotation
 	Layers      *Layers
-	// Loaded is where the loader lays the tensors of a batch; one without a mesh is as it likes.
+	// Loaded has the layouts in which the loader makes the tensors of a batch; one without a mesh is
+	// unconstrained.
 	Loaded []op.Layout
-	// ZeroAxis is the axis over which ZeRO splits; empty is all that split the batch.
+	// ZeroAxis is the axis that ZeRO shards over; empty means all axes that split the batch.
 	ZeroAxis string
-	// Where is the line that asks for the strategy, for messages.
+	// Where is the source line that asks for the strategy, for messages.
 	Where ir.Pos
 }
 
-// Layout is the layout of a training run on the devices of a strategy: every annotation, whoever asked for
-// it, is read here.
+// Layout has the shardings of a training run on the devices of a strategy. Every annotation, whatever its
+// source, is read here.
 type Layout struct {
 	Config
-	// Meshes is the devices of each rank of the pipeline, Schedule what they do in turn.
+	// Meshes has the devices of each pipeline rank, Schedule the order of their work.
 	Meshes   []*mesh.Mesh
 	Schedule *pipeline.Schedule
-	// given is the strategy as it was given, without defaults; unscheduled is why it has no schedule by itself.
+	// given is the strategy without defaults; unscheduled is why it has no schedule of its own.
 	given       strategy.Strategy
 	unscheduled error
-	// applied is what Layers came to in the last program that was traced.
+	// applied is the result of Layers for the last traced program.
 	applied *applied
 	// held is the layout of parameters that are on a mesh already, on where each parameter is on which rank
 	// by that and by what the first program asks of it; homes is the ranks that hold it in any case.
@@ -73,7 +74,7 @@ func New(c Config) (*Layout, error) {
 	return l, nil
 }
 
-// Apply returns a traced program with what the plan of layers asks put in; without a plan it is the program.
+// Apply returns a traced program with the marks of the plan of layers; without a plan it returns the program.
 func (l *Layout) Apply(f *ir.Func) (*ir.Func, error) {
 	if l.Layers == nil {
 		return f, nil
@@ -235,8 +236,8 @@ func (l *Layout) Entering(p *nn.Param) ir.Type {
 	return l.Computed(p.Type)
 }
 
-// Masters returns how many slots of a parameter hold its own value: with mixed precision, in which the
-// optimizer has the precise one, it is 1.
+// Masters returns the number of slots that hold a parameter's own value: 1 with mixed precision, where the
+// optimizer keeps the f32 master weights, else 0.
 func (l *Layout) Masters() int {
 	if l.Strategy.AMP == "off" {
 		return 0

@@ -310,14 +310,14 @@ func (p *Pool) Expect(k Kind) Expected {
 	for _, x := range p.forward(cross) {
 		variance -= x * x
 	}
-	shared := variance - p.apart(own)
+	shared := variance - p.sourceVariance(own)
 	sure := max(0, math.Abs(mean)-p.doubt*math.Sqrt(max(0, shared)))
 	variance += p.scatter(k)
 	return Expected{math.Exp(math.Copysign(sure, mean)), math.Exp(p.stretch*within*math.Sqrt(variance)) - 1}
 }
 
-// apart returns the variance of a source's own effects.
-func (p *Pool) apart(s *Seen) float64 {
+// sourceVariance returns the variance of a source's own effects.
+func (p *Pool) sourceVariance(s *Seen) float64 {
 	sum := 0.0
 	for l := ofSource; l < levels; l++ {
 		if p.shares(l, s, s) {

@@ -8,7 +8,7 @@ import (
 
 // tryMixes tries every assignment that gives each factor one of its options.
 func (c *choice) tryMixes(wants []mesh.Projection) error {
-	for a := range c.base.rule.Mixes(c.m, wants, c.base.rule.Homeless(c.m, wants)) {
+	for a := range c.base.rule.Mixes(c.m, wants, c.base.rule.Unplaceable(c.m, wants)) {
 		if err := c.tryBoth(a); err != nil {
 			return err
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Away is the parts of a step's tensors, from 0 to 1, that are outside of the devices' memory: of the
-// weights, of the optimizer's slots, and of what forward passes leave for backward ones. Programs bring them
-// in when they are used, one ahead of its turn. Experts is of the weights that ops read by pieces, those of
-// experts, and of their slots: of these weights only the pieces that are used come in.
+// Away says which fraction of a step's tensors, from 0 to 1, is kept outside of device memory: of the
+// weights, of the optimizer's slots, and of the activations kept for the backward pass. Programs prefetch
+// each one ahead of its use. Experts applies to the weights that ops read in pieces, those of experts, and to
+// their slots: only the pieces in use are brought in.
 type Away struct{ Weights, Slots, Activations, Experts float64 }
 
 // share chooses tensors whose bytes are at most a part of all, spread evenly over their order.
@@ -184,7 +184,7 @@ func (t *tape) awayBytes(in *instruction) (n float64) {
 	return n
 }
 
-// Elsewhere returns the bytes that a device's store keeps: host memory or disk.
+// Elsewhere returns the bytes that a device keeps outside of its memory, on the host or on disk.
 func (p *Plan) Elsewhere(device int) (n int) {
 	for _, t := range p.tapes[device].store {
 		n += t.Bytes()

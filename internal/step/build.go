@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// builder makes a plan of a config.
+// builder makes a plan from a config.
 type builder struct {
 	c    Config
 	plan *Plan
@@ -36,7 +36,7 @@ type programKey struct {
 	donated, away string
 }
 
-// New plans a training step. Nothing of it runs yet, and no memory for tensors is taken.
+// New plans a training step. Nothing runs and no tensor memory is allocated.
 func New(c Config) (*Plan, error) {
 	defer fault.Pass("plan of the step", c)
 	if err := c.check(); err != nil {
@@ -62,8 +62,8 @@ func New(c Config) (*Plan, error) {
 	return b.finish()
 }
 
-// NewForward plans a forward pass: the tapes of a step without their backward half. The programs may return
-// anything; of the config it reads neither what is said of gradients nor the update. A batch may have fewer
+// NewForward plans a forward pass: the tapes of a step without the backward pass. The programs may return
+// anything; of the config it reads neither the settings of gradients nor the update. A batch may have fewer
 // micro-batches than the schedule.
 func NewForward(c Config) (*Plan, error) {
 	defer fault.Pass("plan of the forward pass", c)
@@ -167,7 +167,7 @@ func (b *builder) skip(stageNumber int, n *ir.Node) bool {
 	return err == nil && !b.c.Meshes[b.c.Schedule.Place[stageNumber]].Covers(m)
 }
 
-// finish writes the tapes and holds them against each other.
+// finish writes the tapes and checks them against each other.
 func (b *builder) finish() (*Plan, error) {
 	p := b.plan
 	for i, w := range b.c.Weights {

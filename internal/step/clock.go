@@ -10,39 +10,38 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Pricer says what it takes, in seconds: a device of so many threads for a node, of a collective for one
-// member's part in it, and one core for a message of so many bytes and for bytes that are copied.
+// Pricer returns costs in seconds: of a node on a device with a number of threads, of one member's part in a
+// collective, of a message, and of copying bytes.
 type Pricer interface {
 	Node(n *ir.Node, threads int) float64
 	Deliver(bytes float64) float64
 	Copy(bytes float64) float64
 }
 
-// Machine is the cores that in-process devices share.
+// Machine describes the cores that in-process devices share.
 type Machine struct {
-	// Cores is how many devices compute at once at most, Crowd how much longer each takes where all cores are
-	// busy.
+	// Cores is the number of devices that can compute at the same time, Crowd the slowdown of each when all
+	// cores are busy.
 	Cores int
 	Crowd float64
-	// Threads is how many threads all devices share; each has at least one.
+	// Threads is the number of threads that all devices share; each has at least one.
 	Threads int
-	// Latency is the seconds after which a core that has had nothing to do begins with what comes.
+	// Latency is the time in seconds that an idle core takes to start on new work.
 	Latency float64
-	// Spread is how much the time of an op differs from one time to the next, as a part of it: devices with the
-	// same work do not come to a collective at the same time.
+	// Spread is the relative variation of an op's time: devices with equal work do not reach a collective at
+	// the same time.
 	Spread float64
-	// Slice is the seconds after which another device that is ready has its turn; 0 is what Go's scheduler
-	// gives, 10 ms.
+	// Slice is the scheduler's time slice in seconds; 0 means that of Go, 10 ms.
 	Slice  float64
 	Prices Pricer
-	// Watch, if set, receives what devices do, at times from the zero time on.
+	// Watch, if set, receives the simulated timeline of the devices.
 	Watch func(Span)
 }
 
-// Forecast is a step's time.
+// Forecast is the predicted time of a step.
 type Forecast struct {
-	// Seconds is from the start of the step to its end, Work the cores' seconds that devices compute and
-	// communicate, Waiting those in which a core has nothing to do.
+	// Seconds is the wall time, Work the core-seconds spent computing and communicating, Waiting the idle
+	// core-seconds.
 	Seconds, Work, Waiting float64
 }
 
@@ -50,8 +49,8 @@ type Forecast struct {
 // the mean, since one run's luck is as large as what plans differ by.
 const draws = 8
 
-// Forecast returns how long the step should take where devices share cores: the tapes are run against each
-// other as match runs them, with a clock.
+// Forecast predicts the time of the step on devices that share cores: it runs the tapes against each other,
+// as match does, with a simulated clock.
 func (p *Plan) Forecast(m Machine) (Forecast, error) {
 	if m.Cores < 1 || m.Crowd < 1 {
 		return Forecast{}, fmt.Errorf(
@@ -446,7 +445,7 @@ func (c *clock) happens(p *racer, e *event) bool {
 	return true
 }
 
-// meet is the last one to come to a collective; the others continue with it.
+// meet reports whether the device is the last to arrive at a collective; the others then continue.
 func (c *clock) meet(p *racer, e *event) bool {
 	came := append(c.meetings[e.group], p.device)
 	if len(came) < e.size {

@@ -29,7 +29,7 @@ func (p *Plan) String() string {
 	return w.Builder.String()
 }
 
-// TapeText returns the tape of one device, and the programs that it runs.
+// TapeText prints the tape of one device and the programs that it runs.
 func (p *Plan) TapeText(device int) string {
 	w := &printer{p: p}
 	for i := range p.programs {
@@ -42,7 +42,7 @@ func (p *Plan) TapeText(device int) string {
 	return w.Builder.String()
 }
 
-// Outline returns the plan without its tapes and the programs of single devices: what its stages are.
+// Outline prints the stages without tapes and local programs.
 func (p *Plan) Outline() *Plan {
 	out := *p
 	out.programs, out.tapes = nil, nil

@@ -324,7 +324,7 @@ func TestErrors(t *testing.T) {
 		"prompt":     {Prompt: make([]int32, 64), Tokens: 1},
 		"max_tokens": {Prompt: []int32{1}},
 		"n":          {Prompt: []int32{1}, Tokens: 1, N: 100},
-		"sampling":   {Prompt: []int32{1}, Tokens: 1, Sampling: engine.Sampling{TopP: 3}},
+		"top_p":      {Prompt: []int32{1}, Tokens: 1, Sampling: engine.Sampling{TopP: 3}},
 	} {
 		_, err := collect(e, r)
 		if got, ok := engine.IsBadRequest(err); !ok || got != param {

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/galley-ml/galley/internal/sample"
@@ -122,7 +123,8 @@ func (e *Engine) check(r *Request) error {
 		return bad("n", "n: got %d, want 1 to %d", r.N, e.config.Running)
 	}
 	if err := r.Sampling.Validate(vocab); err != nil {
-		return &BadRequest{Param: "sampling", Err: err}
+		field, _, _ := strings.Cut(err.Error(), ":")
+		return &BadRequest{Param: field, Err: err}
 	}
 	if limit := e.Limit(); len(r.Prompt)+1 > limit {
 		return bad("prompt", "prompt: it has %d tokens: the context is %d, of which at least one is generated",

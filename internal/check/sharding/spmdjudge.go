@@ -91,18 +91,18 @@ func (c *spmdCase) judge() finding {
 	o, ok := spmdOps()[c.Op]
 	switch {
 	case !ok:
-		return apart("there is no %s here", c.Op)
+		return unsupported("there is no %s here", c.Op)
 	case o.missing != "":
-		return apart("%s: %s", c.Op, o.missing)
+		return unsupported("%s: %s", c.Op, o.missing)
 	case c.inconsistent() != "":
-		return apart("recorded as it would be wrong if executed: %s", c.inconsistent())
+		return unsupported("recorded as it would be wrong if executed: %s", c.inconsistent())
 	case c.Hazard != "":
-		return apart("recorded as wrong if executed: %s", c.Hazard)
+		return unsupported("recorded as wrong if executed: %s", c.Hazard)
 	case o.deviates != "":
 		if f := c.compare(o); f.outcome == agrees || f.outcome == isBetter {
 			return f
 		}
-		return apart("%s: %s", c.Op, o.deviates)
+		return unsupported("%s: %s", c.Op, o.deviates)
 	case c.illFormed():
 		return c.judgeIllFormed(o)
 	}
@@ -140,15 +140,15 @@ func (c *spmdCase) judgeIllFormed(o spmdOp) finding {
 		read = c.Outputs
 	}
 	if slices.ContainsFunc(read, (*spmdTensor).illFormed) {
-		return apart("a spec that inference reads is ill formed")
+		return unsupported("a spec that inference reads is ill formed")
 	}
 	switch f := c.compare(o); f.outcome {
 	case agrees, isBetter:
-		return apart("a spec that inference does not read is ill formed; the rest holds here")
-	case isApart:
+		return unsupported("a spec that inference does not read is ill formed; the rest holds here")
+	case isUnsupported:
 		return f
 	default:
-		return apart("a spec that inference does not read is ill formed; the rest differs: %s",
+		return unsupported("a spec that inference does not read is ill formed; the rest differs: %s",
 			strings.Join(f.faults, "; "))
 	}
 }
@@ -168,7 +168,7 @@ func (c *spmdCase) compare(o spmdOp) finding {
 		if c.WantError != "" {
 			return finding{}
 		}
-		return apart("%s does not take what is given: %v", c.Op, err)
+		return unsupported("%s does not take what is given: %v", c.Op, err)
 	}
 	f := newFlow(m, results)
 	if c.Direction == "backward" {
@@ -178,7 +178,7 @@ func (c *spmdCase) compare(o spmdOp) finding {
 	}
 	switch {
 	case errors.Is(err, errSpec):
-		return apart("a spec that inference reads is ill formed")
+		return unsupported("a spec that inference reads is ill formed")
 	case err != nil:
 		return fault("%v", err)
 	case c.WantError != "":

@@ -92,7 +92,7 @@ func (c *reshardCase) comparePlan(from, to *mesh.Layout) finding {
 		return finding{}
 	}
 	if !from.Mesh().Equal(to.Mesh()) {
-		return apart("a list of another framework's sends and receives")
+		return unsupported("a list of another framework's sends and receives")
 	}
 	t := ir.Type{DType: array.F32, Shape: from.Shape()}
 	moves, _, err := spmd.Reshard(from.Mesh(), t, from.Spec(), to.Spec())

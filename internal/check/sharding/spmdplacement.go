@@ -95,7 +95,7 @@ func (e *endToEnd) UnmarshalJSON(data []byte) error {
 func (e *endToEnd) judge() finding {
 	c, err := e.toCase()
 	if err != nil {
-		return apart("%v", err)
+		return unsupported("%v", err)
 	}
 	f := c.judge()
 	if slices, ok := e.raw["out_local_equals_flattened_input_slice_by_rank"]; ok && f.outcome == agrees {

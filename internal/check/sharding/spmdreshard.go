@@ -47,7 +47,7 @@ func (p placed) layout(shape []int) (*mesh.Layout, error) {
 
 func (c *reshardCase) judge() finding {
 	if c.Expect["program"] != nil {
-		return apart("a program over several meshes, with a loss and a gradient")
+		return unsupported("a program over several meshes, with a loss and a gradient")
 	}
 	from, err := c.Src.layout(c.Shape)
 	if err == nil {
@@ -57,7 +57,7 @@ func (c *reshardCase) judge() finding {
 		}
 	}
 	if errors.Is(err, errInterleaved) {
-		return apart("%v", err)
+		return unsupported("%v", err)
 	}
 	return fault("%v", err)
 }
@@ -85,10 +85,10 @@ func (c *reshardCase) check(from, to *mesh.Layout) finding {
 			reason: "terms that add up to the same are made of what each device holds: " + strings.Join(faults, "; ")}
 	case len(faults) > 0:
 		return verdictOf(append(faults, plan.faults...))
-	case plan.outcome == isApart && compared > 0, !listed && compared > 0:
+	case plan.outcome == isUnsupported && compared > 0, !listed && compared > 0:
 		return finding{}
 	case !listed:
-		return apart("nothing is stated that could be compared")
+		return unsupported("nothing is stated that could be compared")
 	}
 	return plan
 }

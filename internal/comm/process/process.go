@@ -36,8 +36,9 @@ type Process struct {
 	gatherings map[gatheringKey]*gathering
 	left       []*LeftError // by process: why it left, without a text if it had no error; nil before
 	allLeft    gate
-	told       gate     // open when the first process has told why the job ends
-	free       [][]byte // buffers that are not in use
+	told       gate               // open when the first process has told why the job ends
+	onFailure  func(errs []error) // of the first process, until it is called
+	free       [][]byte           // buffers that are not in use
 }
 
 const (

@@ -27,7 +27,7 @@ type planCmd struct {
 	Cluster string `arg:"" optional:"" help:"One line like '8x8 H100-SXM ib=400G', or a YAML file."`
 
 	Batch       int      `help:"Sequences in a step; 0 is about four million tokens." default:"0"`
-	Seq         int      `help:"Tokens in a sequence." default:"4096"`
+	Seq         int      `help:"Tokens in a sequence; 0 is 4096, or as many as the model has learned positions for." default:"0"`
 	Precision   string   `help:"Format of products: bf16, fp16, fp32, tf32, fp8, mxfp8 or nvfp4." default:"bf16"`
 	Top         int      `help:"Plans to show, each of another division of the devices." default:"5"`
 	Explain     bool     `help:"Show the time, memory and stages of every plan in parts."`
@@ -127,10 +127,10 @@ func (c *planCmd) request() (search.Config, error) {
 			"want a model and a cluster: galley plan llama-3-8b '8x8 H100-SXM ib=400G'",
 		)
 	}
-	if err := positive(map[string]int{"seq": c.Seq, "top": c.Top}); err != nil {
+	if err := positive(map[string]int{"top": c.Top}); err != nil {
 		return search.Config{}, err
 	}
-	if err := natural(map[string]int{"batch": c.Batch}); err != nil {
+	if err := natural(map[string]int{"batch": c.Batch, "seq": c.Seq}); err != nil {
 		return search.Config{}, err
 	}
 	if c.Export != "" && !export.Knows(c.Export) && !export.Places(c.Export) {
@@ -145,9 +145,9 @@ func (c *planCmd) request() (search.Config, error) {
 	if err != nil {
 		return search.Config{}, err
 	}
-	w := plan.Workload{Model: m, Batch: c.Batch, Seq: c.Seq, Precision: c.Precision}
+	w := plan.Workload{Model: m, Batch: c.Batch, Seq: usualSeq(c.Seq, m.Positions), Precision: c.Precision}
 	if w.Batch == 0 {
-		w.Batch = usualBatch(hw.Size(), c.Seq)
+		w.Batch = usualBatch(hw.Size(), w.Seq)
 	}
 	pin, err := search.ParsePin(c.Pin)
 	if err != nil {
@@ -155,6 +155,17 @@ func (c *planCmd) request() (search.Config, error) {
 	}
 	return search.Config{Workload: w, Cluster: hw, Pin: pin, Top: c.Top,
 		Workers: min(runtime.GOMAXPROCS(0), 8)}, w.Check()
+}
+
+// usualSeq returns what was asked for, or 4096 tokens, no more than the model has learned positions for.
+func usualSeq(asked, positions int) int {
+	if asked > 0 {
+		return asked
+	}
+	if positions > 0 {
+		return min(4096, positions)
+	}
+	return 4096
 }
 
 // usualBatch returns about four million tokens, and no fewer sequences than an eighth of the devices, as a

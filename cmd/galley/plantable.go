@@ -55,7 +55,7 @@ func (r *planReport) whatIf(c search.Config, text string) error {
 
 func (r *planReport) write(w io.Writer) error {
 	m := r.workload.Model
-	fmt.Fprintf(w, "%s: %.4g billion parameters, %s of %d tokens in a step\n", m.Name, m.Params()/1e9,
+	fmt.Fprintf(w, "%s: %s parameters, %s of %d tokens in a step\n", m.Name, manyNumbers(m.Params()),
 		plural(r.workload.Batch, "sequence"), r.workload.Seq)
 	fmt.Fprintf(w, "on %s: %s\n\n", summary(r.cluster), plural(r.cluster.Size(), "device"))
 	r.table(w)
@@ -305,4 +305,15 @@ func writeStages(w io.Writer, p search.Plan) {
 		i = j
 	}
 	t.Flush()
+}
+
+// manyNumbers returns a count in words: 8.03 billion, 124.4 million.
+func manyNumbers(n float64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.4g billion", n/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.4g million", n/1e6)
+	}
+	return fmt.Sprintf("%.0f", n)
 }

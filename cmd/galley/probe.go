@@ -191,7 +191,10 @@ func (p *planProbe) prepare() (err error) {
 	case c.ProbeTime <= 0:
 		return fmt.Errorf("--probe-time=%s: want a time above 0, such as 30s", c.ProbeTime)
 	}
-	if err := positive(map[string]int{"seq": c.Seq, "top": c.Top}); err != nil {
+	if err := positive(map[string]int{"top": c.Top}); err != nil {
+		return err
+	}
+	if err := natural(map[string]int{"seq": c.Seq}); err != nil {
 		return err
 	}
 	path := c.Model
@@ -205,7 +208,8 @@ func (p *planProbe) prepare() (err error) {
 	if p.config, err = models.ParseConfig(text); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	p.run = forecast.Run{Model: p.config, Batch: c.Batch, Seq: c.Seq, Devices: c.Devices}
+	p.run = forecast.Run{Model: p.config, Batch: c.Batch, Devices: c.Devices,
+		Seq: usualSeq(c.Seq, p.config.Positions)}
 	if p.run.Batch == 0 {
 		p.run.Batch = 16
 	}
@@ -217,7 +221,7 @@ func (p *planProbe) prepare() (err error) {
 			return fmt.Errorf("--calibration: %w", err)
 		}
 	}
-	return longEnough(p.config, c.Seq)
+	return longEnough(p.config, p.run.Seq)
 }
 
 // trainer takes steps of a new model.

@@ -52,6 +52,11 @@ func familyOf(m plan.Model) (string, map[string]any) {
 			keys[name] = n
 		}
 		return "deepseek_v3", keys
+	case m.MoE() && m.QKNorm > 0:
+		keys["num_experts"], keys["num_experts_per_tok"], keys["moe_intermediate_size"] = x.Count, x.TopK, x.FFN
+		return "qwen3_moe", keys
+	case m.QKNorm > 0:
+		return "qwen3", keys
 	case m.MoE():
 		keys["num_local_experts"], keys["num_experts_per_tok"] = x.Count, x.TopK
 		return "mixtral", keys

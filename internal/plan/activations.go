@@ -10,11 +10,14 @@ func (e *Estimator) layerActivations(s *strategy.Strategy, moe bool) float64 {
 	tokens := float64(s.MicroBatch*e.w.Seq) / float64(s.CP)
 	t := float64(s.TP)
 	h, half := float64(m.Hidden), e.bytes
-	whole := 4 * half * h // two norms' inputs and results
+	whole := 2 * half * h * m.norms() // norms' inputs and results
 	if soft.Dropout {
 		whole += 2 * h
 	}
 	split := half * float64(2*m.queryWidth()+2*m.kvWidth())
+	if m.QKNorm > 0 {
+		split += half * float64(m.queryWidth()+m.kvWidth())
+	}
 	if m.MLA() {
 		l := &m.Latent
 		whole += half * float64(l.QRank+l.KVRank+l.Rope)

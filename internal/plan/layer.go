@@ -83,13 +83,14 @@ func (e *Estimator) priceLayer(k layerKey) (*layerCost, error) {
 		}
 		c.compute = c.compute.plus(p.times(s.times))
 	}
-	core := e.w.attention(k, rows)
-	core.kind = corePiece
-	p, err := e.piece(k.device, core)
-	if err != nil {
-		return nil, err
+	for _, core := range e.w.attention(k, rows) {
+		core.key.kind = corePiece
+		p, err := e.piece(k.device, core.key)
+		if err != nil {
+			return nil, err
+		}
+		c.core += core.times * p.forward
 	}
-	c.core = p.forward
 	e.exchange(k, rows, outside, c)
 	return c, nil
 }
@@ -100,19 +101,31 @@ type repeated struct {
 	key   pieceKey
 }
 
-func (w *Workload) attention(k layerKey, rows int) pieceKey {
-	return pieceKey{kind: attentionPiece, tokens: rows, batch: k.micro, query: ceil(w.Seq, k.cp), keys: w.Seq,
+// attention returns that of a layer: where some layers have a window and others see all keys, as much of each
+// as the model has, for they take turns and every stage has both.
+func (w *Workload) attention(k layerKey, rows int) (list []repeated) {
+	key := pieceKey{kind: attentionPiece, tokens: rows, batch: k.micro, query: ceil(w.Seq, k.cp), keys: w.Seq,
 		tp: k.tp}
+	part := w.Model.windowed()
+	if part > 0 {
+		windowed := key
+		windowed.window = w.Model.Window
+		list = append(list, repeated{part, windowed})
+	}
+	if part < 1 {
+		list = append(list, repeated{1 - part, key})
+	}
+	return list
 }
 
 // pieces returns what a layer computes on a device that has so many rows of products, and so many outside of
 // them.
 func (w *Workload) pieces(k layerKey, rows, outside int) []repeated {
 	list := []repeated{
-		{w.Model.blocks(), pieceKey{kind: normPiece, tokens: outside}},
+		{w.Model.norms(), pieceKey{kind: normPiece, tokens: outside}},
 		{w.Model.blocks(), pieceKey{kind: residualPiece, tokens: outside}},
-		{1, w.attention(k, rows)},
 	}
+	list = append(list, w.attention(k, rows)...)
 	if !k.moe && w.Model.FFN == 0 {
 		return list
 	}

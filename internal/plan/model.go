@@ -24,11 +24,26 @@ type Model struct {
 	Gated bool `yaml:"gated,omitempty" json:"gated,omitempty"`
 	// LayerNorm has a mean and a bias; RMSNorm otherwise.
 	LayerNorm bool `yaml:"layer_norm,omitempty" json:"layer_norm,omitempty"`
+	// FixedNorms means that norms of the stream learn nothing.
+	FixedNorms bool `yaml:"fixed_norms,omitempty" json:"fixed_norms,omitempty"`
 	// Bias means that products have one, QKVBias that only those of queries, keys and values do.
 	Bias    bool `yaml:"bias,omitempty" json:"bias,omitempty"`
 	QKVBias bool `yaml:"qkv_bias,omitempty" json:"qkv_bias,omitempty"`
-	// Window is how many keys a query sees; 0 is all before it.
-	Window int `yaml:"window,omitempty" json:"window,omitempty"`
+	// Norms is how many norms of the stream a layer has; 0 means one for each part that adds to it. QKNorm is
+	// the weights of those of queries and keys; 0 is none.
+	Norms  int `yaml:"norms,omitempty" json:"norms,omitempty"`
+	QKNorm int `yaml:"qk_norm,omitempty" json:"qk_norm,omitempty"`
+	// Window is how many keys a query sees; 0 is all before it. WindowLayers is how many layers have it, spread
+	// over the model; 0 is all.
+	Window       int `yaml:"window,omitempty" json:"window,omitempty"`
+	WindowLayers int `yaml:"window_layers,omitempty" json:"window_layers,omitempty"`
+	// Transform means that a product of the stream's width comes before that with the vocabulary, as in BERT.
+	Transform bool `yaml:"transform,omitempty" json:"transform,omitempty"`
+	// Extra is the further parameters of a layer, which take memory and hardly time: biases that the fields
+	// above do not have, short convolutions, factors of channels. ExtraEnds is those before and after the
+	// layers, less what the first layer has not.
+	Extra     int `yaml:"extra,omitempty" json:"extra,omitempty"`
+	ExtraEnds int `yaml:"extra_ends,omitempty" json:"extra_ends,omitempty"`
 	// Experts, where there are any, take the place of the feed-forward layer.
 	Experts Experts `yaml:"experts,omitempty" json:"experts,omitzero"`
 	// Latent, where it has ranks, is multi-head latent attention.
@@ -57,6 +72,10 @@ type Experts struct {
 	Shared int `yaml:"shared,omitempty" json:"shared,omitempty"`
 	// Dense is how many layers, the first ones, have a plain feed-forward layer.
 	Dense int `yaml:"dense,omitempty" json:"dense,omitempty"`
+	// Bias means that the router adds a number to what it gives each expert, SharedGate that a product says how
+	// much the experts that every token visits count.
+	Bias       bool `yaml:"bias,omitempty" json:"bias,omitempty"`
+	SharedGate bool `yaml:"shared_gate,omitempty" json:"shared_gate,omitempty"`
 }
 
 // Latent is multi-head latent attention: queries, keys and values from low-rank projections.
@@ -83,6 +102,36 @@ func (m *Model) blocks() float64 {
 		return 1
 	}
 	return 2
+}
+
+// norms returns how many norms of the stream a layer has.
+func (m *Model) norms() float64 {
+	if m.Norms > 0 {
+		return float64(m.Norms)
+	}
+	return m.blocks()
+}
+
+// normParams returns how many parameters a norm of the stream has.
+func (m *Model) normParams() float64 {
+	switch {
+	case m.FixedNorms:
+		return 0
+	case m.LayerNorm:
+		return 2 * float64(m.Hidden)
+	}
+	return float64(m.Hidden)
+}
+
+// windowed returns the part of the layers in which a query sees few keys.
+func (m *Model) windowed() float64 {
+	switch {
+	case m.Window == 0:
+		return 0
+	case m.WindowLayers == 0:
+		return 1
+	}
+	return float64(m.WindowLayers) / float64(m.Layers)
 }
 
 // Check reports what is impossible about the shape.
@@ -138,7 +187,9 @@ func (m *Model) checkSizes() error {
 			maxSize}, {"vocab", m.Vocab, 1, maxVocab},
 		{"kv_heads", m.KVHeads, 0, maxSize}, {"head_dim", m.HeadDim, 0, maxSize}, {"ffn", m.FFN, 0,
 			maxSize}, {"positions", m.Positions, 0, maxVocab},
-		{"window", m.Window, 0, maxVocab}, {"experts", e.Count, 0, 1 << 16}, {"experts' top_k", e.TopK, 0, 1 << 16},
+		{"window", m.Window, 0, maxVocab}, {"window_layers", m.WindowLayers, 0, max(0, m.Layers)},
+		{"norms", m.Norms, 0, 16}, {"qk_norm", m.QKNorm, 0, maxSize}, {"extra", m.Extra, 0, maxVocab},
+		{"extra_ends", m.ExtraEnds, -maxVocab, maxVocab}, {"experts", e.Count, 0, 1 << 16}, {"experts' top_k", e.TopK, 0, 1 << 16},
 		{"experts' ffn", e.FFN, 0, maxSize}, {"experts' shared", e.Shared, 0, maxSize}, {"experts' dense", e.Dense,
 			0, maxLayers},
 		{"recurrent in", m.Recurrent.In, 0, maxSize}, {"recurrent states", m.Recurrent.States, 0, maxSize},
@@ -214,11 +265,8 @@ func (p layerParams) total() float64 { return p.split + p.whole + p.expert }
 func (m *Model) layer(moe bool) layerParams {
 	h := float64(m.Hidden)
 	p := m.attention()
-	norms := m.blocks() * h
-	if m.LayerNorm {
-		norms *= 2
-	}
-	p.whole += norms
+	norms := m.norms() * m.normParams()
+	p.whole += norms + float64(m.QKNorm+m.Extra)
 	mats := 2.0
 	if m.Gated {
 		mats = 3
@@ -233,6 +281,12 @@ func (m *Model) layer(moe bool) layerParams {
 	}
 	e := &m.Experts
 	p.whole += h * float64(e.Count)
+	if e.Bias {
+		p.whole += float64(e.Count)
+	}
+	if e.SharedGate {
+		p.whole += h
+	}
 	p.expert = mats * h * float64(e.FFN) * float64(e.Count)
 	p.split += mats * h * float64(e.Shared)
 	return p
@@ -272,9 +326,9 @@ func (m *Model) ends() (embedding, head, norm float64) {
 	if !m.Tied {
 		head = embedding
 	}
-	norm = h
-	if m.LayerNorm {
-		norm *= 2
+	norm = m.normParams() + float64(m.ExtraEnds)
+	if m.Transform {
+		norm += h*h + h
 	}
 	return embedding + float64(m.Positions)*h, head, norm
 }
@@ -310,6 +364,9 @@ func (m *Model) FlopsPerToken(seq int) float64 {
 	}
 	dense := float64(m.denseLayers())
 	sum := float64(m.Layers)*(attn+core) + dense*mats*h*float64(m.FFN) + h*float64(m.Vocab)
+	if m.Transform {
+		sum += h * h
+	}
 	if e := &m.Experts; m.MoE() {
 		sum += (float64(m.Layers) - dense) * h * (mats*float64(e.FFN*e.TopK+e.Shared) + float64(e.Count))
 	}

@@ -45,6 +45,7 @@ type pieceKey struct {
 	tp     int // over how many devices heads, widths or vocabulary are split
 	width  int // of a feed-forward layer
 	local  int // experts on the device
+	window int // how many keys a query sees; 0 is all before it
 }
 
 // sketch builds pieces of a workload's model.
@@ -203,6 +204,9 @@ func (s *sketch) attention(k pieceKey) *ir.Value {
 	}
 	q, key, v := s.projections(x, heads, kv)
 	q, key = op.Reshape(q, k.batch, k.query, heads, d), op.Reshape(key, k.batch, k.query, kv, d)
+	if m.QKNorm > 0 {
+		q, key = op.RMSNorm(q, s.weight(d), 1e-5), op.RMSNorm(key, s.weight(d), 1e-5)
+	}
 	v = op.Reshape(v, k.batch, k.query, kv, dv)
 	if m.Positions == 0 && !m.MLA() {
 		q, key = op.RoPE(q, op.RoPEConfig{}), op.RoPE(key, op.RoPEConfig{})
@@ -211,7 +215,7 @@ func (s *sketch) attention(k pieceKey) *ir.Value {
 	if k.keys > k.query {
 		key, v = s.input(k.batch, k.keys, kv, d), s.input(k.batch, k.keys, kv, dv)
 	}
-	o := s.scores(q, key, v)
+	o := s.scores(q, key, v, k.window)
 	return s.linear(op.Reshape(o, k.tokens, heads*dv), m.Hidden)
 }
 
@@ -228,7 +232,7 @@ func (s *sketch) core(k pieceKey) *ir.Value {
 		kv = heads
 	}
 	return s.scores(s.input(k.batch, k.query, heads, m.headDim()), s.input(k.batch, k.keys, kv, m.headDim()),
-		s.input(k.batch, k.keys, kv, m.valueDim()))
+		s.input(k.batch, k.keys, kv, m.valueDim()), k.window)
 }
 
 // projections returns queries, keys and values; latent attention goes through low ranks, which every device
@@ -256,11 +260,11 @@ func (s *sketch) projections(x *ir.Value, heads, kv int) (q, k, v *ir.Value) {
 
 // scores returns attention, fused or with its scores in memory. Where it is not fused, products read heads in
 // place by their strides.
-func (s *sketch) scores(q, k, v *ir.Value) *ir.Value {
+func (s *sketch) scores(q, k, v *ir.Value, window int) *ir.Value {
 	keys, query := k.Shape()[1], q.Shape()[1]
 	if !s.w.Software.Unfused {
 		// Balanced parts of a causal sequence see half of the keys on average.
-		return op.Attention(q, k, v, op.AttentionConfig{Causal: !s.w.Model.Encoder, Window: s.w.Model.Window,
+		return op.Attention(q, k, v, op.AttentionConfig{Causal: !s.w.Model.Encoder, Window: window,
 			Offset: (keys - query) / 2})
 	}
 	b, a, d := q.Shape()[0], q.Shape()[2], q.Shape()[3]
@@ -321,7 +325,11 @@ func (s *sketch) embedding(k pieceKey) *ir.Value {
 
 func (s *sketch) head(k pieceKey) *ir.Value {
 	m := &s.w.Model
-	x := s.norm(s.input(k.tokens, m.Hidden))
+	x := s.input(k.tokens, m.Hidden)
+	if m.Transform {
+		x = op.GELU(s.linear(x, m.Hidden), "tanh")
+	}
+	x = s.norm(x)
 	return op.CrossEntropy(s.linear(x, padded(m.Vocab, k.tp)), s.indices(k.tokens), op.CrossEntropyConfig{})
 }
 

@@ -80,6 +80,8 @@ func TestPiecesAreTheTracedLayer(t *testing.T) {
 		flops, bytes float64
 	}{
 		{"llama", 2, 0, Model{KVHeads: 2, Gated: true}, 0.002, 0.15},
+		{"qwen3", 2, 0, Model{KVHeads: 2, Gated: true, QKNorm: 64}, 0.002, 0.15},
+		{"gemma2", 2, 0, Model{KVHeads: 2, Gated: true, Norms: 4}, 0.01, 0.25},
 		{"gpt2", 0, 0, Model{LayerNorm: true, Positions: seq}, 0.002, 0.25},
 		{"mixtral", 8, 4, Model{Gated: true, Experts: Experts{Count: 4, TopK: 2, FFN: 512}}, 0.002, 0.02},
 	} {

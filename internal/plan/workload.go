@@ -109,6 +109,10 @@ func (w *Workload) Check() error {
 	if w.Batch < 1 || w.Seq < 1 || w.Batch > maxBatch || w.Seq > maxBatch {
 		return fmt.Errorf("workload: got %d sequences of %d tokens, want 1 to %d of each", w.Batch, w.Seq, maxBatch)
 	}
+	if most := w.Model.Positions; most > 0 && w.Seq > most {
+		return fmt.Errorf("workload: sequences of %d tokens: %s has learned positions for %d: want --seq %d or less",
+			w.Seq, w.Model.Name, most, most)
+	}
 	if _, ok := precisions[w.Precision]; !ok {
 		return fmt.Errorf("workload: precision %q: want %s", w.Precision,
 			strings.Join([]string{"bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"}, ", "))

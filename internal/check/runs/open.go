@@ -117,8 +117,8 @@ func (c *runCase) usualBatch() *float64 {
 // sequenceYear is when Megatron had sequence parallelism.
 const sequenceYear = 2022
 
-// usualParallel fills in what a framework does where it is not told: modern ones shard the optimizer and, with
-// tensor parallelism, sequences; torchtitan's interleaved schedule has two chunks a rank.
+// usualParallel fills in what a framework does where it is not told: modern ones split sequences with tensor
+// parallelism; torchtitan's interleaved schedule has two chunks a rank.
 func (c *runCase) usualParallel() {
 	r, s := &c.row.Strategy, &c.strategy
 	modern := era(c.row) == "modern"
@@ -140,7 +140,7 @@ func (c *runCase) usualParallel() {
 	c.readSchedule()
 }
 
-// usualZero returns the stage of ZeRO that a system's name stands for: PyTorch's sharding is the third, modern
+// usualZero sets the stage of ZeRO that a system's name stands for: PyTorch's sharding is the third, modern
 // frameworks shard the optimizer, and so did pipelines under DeepSpeed.
 func (c *runCase) usualZero() {
 	f := strings.ToLower(c.row.Framework)
@@ -158,7 +158,7 @@ func (c *runCase) usualZero() {
 	}
 }
 
-// readContext returns how sequences that are split exchange what attention needs.
+// readContext sets how sequences that are split exchange what attention needs.
 func (c *runCase) readContext() {
 	said := strings.ToLower(c.row.Strategy.Context)
 	if said == "" && c.strategy.CP > 1 {

@@ -95,7 +95,7 @@ func counted(lists [][]string) string {
 	return strings.Join(words, ", ")
 }
 
-// summary returns the table: each source with what other sources say, beside the prediction without that.
+// summary prints the table: each source with what other sources say, beside the prediction without that.
 func (t *runTable) summary() {
 	w := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w,

@@ -212,18 +212,19 @@ func deepSpeed(r *runRow, s *plan.Software) {
 	}
 }
 
-// classicMegatron returns Megatron before it had fused attention and overlapped communication, and what was built
-// on it: releases without a number, of the years to 2022.
+// classicMegatron reports whether a framework is Megatron before it had fused attention and overlapped
+// communication, or built on it: releases without a number, of the years to 2022.
 func classicMegatron(f string) bool {
 	return !modernMegatron(f) && (strings.Contains(f, "megatron") || strings.Contains(f, "deepspeed"))
 }
 
-// compiledWhole returns a framework whose compiler sees the whole step.
+// compiledWhole reports whether a framework's compiler sees the whole step.
 func compiledWhole(f string) bool {
 	return strings.Contains(f, "maxtext") || strings.Contains(f, "pax") || strings.Contains(f, "jax")
 }
 
-// modernMegatron returns Megatron since it has a core with fused kernels, and what is built on that.
+// modernMegatron reports whether a framework is Megatron since it has a core with fused kernels, or built on
+// that.
 func modernMegatron(f string) bool {
 	return strings.Contains(f, "bridge") || strings.Contains(f, "nemo") || strings.Contains(f, "core") ||
 		release.MatchString(f)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// plain turns what a row says in words, or by other quantities, into the numbers that its fields hold. What it
-// cannot read stays as it is.
+// plain turns what a row says in words, or by other quantities, into the numbers that its fields hold. What
+// it cannot read stays as it is.
 func plain(row map[string]any) {
 	model, strategy, cluster, measured := object(row, "model"), object(row, "strategy"), object(row, "cluster"),
 		object(row, "measured")
@@ -52,7 +52,7 @@ func plainExperts(model map[string]any) {
 	model["moe"] = moe
 }
 
-// plainNodes returns a number of hosts in place of a list of them.
+// plainNodes takes a number of hosts in place of a list of them.
 func plainNodes(cluster map[string]any) {
 	hosts, ok := cluster["nodes"].(float64)
 	if !ok {
@@ -102,8 +102,8 @@ func plainSharding(strategy, cluster map[string]any) {
 
 var stageNumber = regexp.MustCompile(`(?:zero|stage)[ _-]*([0-3])`)
 
-// zeroStage returns the stage of ZeRO that a word stands for, -1 where nobody knows; shard says that it goes over
-// the devices of a host.
+// zeroStage returns the stage of ZeRO that a word stands for, -1 where nobody knows; shard says that it goes
+// over the devices of a host.
 func zeroStage(word string) (stage int, shard bool) {
 	w := strings.ToLower(word)
 	has := func(names ...string) bool { return containsAny(w, names) }
@@ -168,7 +168,7 @@ func plainBatch(strategy, model map[string]any) {
 	delete(strategy, "global_batch_tokens")
 }
 
-// plainPart returns a part of the peak: 43% and 43 are 0.43, for nothing takes more than the whole.
+// plainPart reads a part of the peak: 43% and 43 are 0.43, for nothing takes more than the whole.
 func plainPart(measured map[string]any, name string) {
 	if s, ok := measured[name].(string); ok {
 		if x, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(s, "%")), 64); err == nil {
@@ -182,7 +182,7 @@ func plainPart(measured map[string]any, name string) {
 
 var timed = regexp.MustCompile(`^\s*([\d.]+)\s*(ms|s|sec|seconds|min)\s*$`)
 
-// plainTime returns a time with its unit.
+// plainTime reads a time with its unit.
 func plainTime(measured map[string]any) {
 	s, _ := measured["step_time_s"].(string)
 	m := timed.FindStringSubmatch(s)

@@ -126,6 +126,15 @@ func (c *launchCmd) runElastic(args []string) error {
 
 // trains returns the command that processes run. What is wrong with its flags is told before anything starts.
 func (c *launchCmd) trains() (*trainCmd, error) {
+	train, err := parseTrain(c.command())
+	if err == nil {
+		err = train.validate()
+	}
+	return train, err
+}
+
+// parseTrain reads the command line of an elastic job, which has to be one of train.
+func parseTrain(args []string) (*trainCmd, error) {
 	var cli commands
 	parser, err := kong.New(
 		&cli,
@@ -140,14 +149,14 @@ func (c *launchCmd) trains() (*trainCmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, err := parser.Parse(spelled(c.command()))
+	ctx, err := parser.Parse(spelled(args))
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, hint(err))
 	}
 	if name, _, _ := strings.Cut(ctx.Command(), " "); name != "train" {
 		return nil, fmt.Errorf("--elastic: galley %s does not go on after a loss: want train", name)
 	}
-	return &cli.Train, cli.Train.validate()
+	return &cli.Train, nil
 }
 
 // asks returns the strategy that the command asks for, and how many devices, which processes share; nil and 0

@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 
+	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/deploy"
+	"github.com/galley-ml/galley/internal/forecast"
 )
 
 // kubernetesCmd writes a manifest.
@@ -16,7 +19,7 @@ type kubernetesCmd struct {
 	Image     string   `help:"Image that has galley on its path." required:"" placeholder:"IMAGE"`
 	Memory    string   `help:"Memory of a pod." placeholder:"64Gi"`
 	GPUs      int      `name:"gpus" help:"GPUs of a pod."`
-	Shared    string   `help:"Size of /dev/shm: room for two snapshots of the state of a pod's devices; galley plan tells their size." default:"8Gi" placeholder:"SIZE"`
+	Shared    string   `help:"Size of /dev/shm; without it, room for the snapshots of the model's state and for messages between processes." placeholder:"SIZE"`
 	Claim     string   `help:"PersistentVolumeClaim for checkpoints." placeholder:"NAME"`
 	Mount     string   `help:"Where pods see it." default:"/state" placeholder:"DIR"`
 	Etcd      string   `help:"URLs of an etcd; without it one runs in the first pods." placeholder:"URL"`
@@ -49,10 +52,45 @@ func (c *kubernetesCmd) Run() error {
 			err = fmt.Errorf("--%s=%s: want a number of bytes such as 64Gi", flag, value)
 		}
 	}
+	if err == nil && c.Shared == "" {
+		c.Shared, err = c.sharedSize(hosts)
+	}
 	if err != nil {
 		return err
 	}
 	return toStdout(deploy.Kubernetes{Kind: c.Kind, Name: c.Name, Namespace: c.Namespace, Image: c.Image, Hosts: hosts,
 		Processes: c.Processes, Cores: c.Cores, Memory: c.Memory, GPUs: c.GPUs, Shared: c.Shared, Claim: c.Claim,
 		Mount: c.Mount, Grace: c.Grace, Etcd: c.Etcd, Args: behindDashes(c.Args)}.Text())
+}
+
+// messageBytes is the shared memory that one process takes for messages to its neighbours.
+const messageBytes = 256 << 20
+
+// sharedSize returns how much /dev/shm a pod needs: for what the fewest pods keep of the state, by the command's
+// model and strategy. Where the planner chooses the strategy, every pod may hold all of it.
+func (c *kubernetesCmd) sharedSize(hosts deploy.Hosts) (string, error) {
+	train, given, all, err := c.trains()
+	var run forecast.Run
+	if err == nil {
+		run, err = train.priced()
+	}
+	if err != nil {
+		return "", fmt.Errorf("--shared: the size of /dev/shm follows from the command: %w: or give it, such as "+
+			"--shared 64Gi", err)
+	}
+	if given == nil {
+		given = &galley.Strategy{}
+	}
+	all = max(all, hosts.Least*c.Processes)
+	shape := hostShape{hosts: hosts.Least, all: all, devices: (all + hosts.Least - 1) / hosts.Least}
+	bytes := snapshotBytes(parameters(run.Model), shape, *given) + float64(c.Processes)*messageBytes
+	return fmt.Sprintf("%dGi", int(math.Ceil(bytes/(1<<30)))), nil
+}
+
+// trains returns the command that pods run, its strategy, nil where the planner chooses it, and its devices.
+func (c *kubernetesCmd) trains() (train *trainCmd, given *galley.Strategy, devices int, err error) {
+	if train, err = parseTrain(behindDashes(c.Args)); err == nil {
+		given, devices, err = train.asks()
+	}
+	return train, given, devices, err
 }

@@ -26,7 +26,7 @@ func TestSnapshotBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := snapshotBytes(1, c, test.s); got != test.want {
+		if got := snapshotBytes(1, clusterHosts(c), test.s); got != test.want {
 			t.Errorf("%s, %v: got %g bytes a parameter, want %g", test.cluster, test.s, got, test.want)
 		}
 	}

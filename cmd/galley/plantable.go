@@ -72,7 +72,7 @@ func (r *planReport) write(w io.Writer) error {
 		}
 		writeMemory(w, p.Estimate)
 		fmt.Fprintf(w, "  an elastic run keeps up to %.1f GB of snapshots in the memory of a host\n",
-			snapshotBytes(m.Params(), r.cluster, p.Strategy)/1e9)
+			snapshotBytes(m.Params(), clusterHosts(r.cluster), p.Strategy)/1e9)
 		if r.explain {
 			writeStages(w, p)
 		}
@@ -256,16 +256,27 @@ func writeMemory(w io.Writer, e plan.Estimate) {
 	fmt.Fprintf(w, " %s\n", strings.Join(words, ", "))
 }
 
+// hostShape is hosts as the snapshots of an elastic run see them.
+type hostShape struct {
+	hosts, all int // all is the devices of all hosts
+	devices    int // of the largest host
+}
+
+// clusterHosts returns the hosts of a cluster.
+func clusterHosts(c *cluster.Cluster) hostShape {
+	h := hostShape{hosts: c.NumHosts(), all: c.Size()}
+	for _, g := range c.Groups {
+		h.devices = max(h.devices, g.Devices)
+	}
+	return h
+}
+
 // snapshotBytes returns the most memory that the snapshots of an elastic run take on a host: worker.Slots
 // times its share of f32 parameters and Adam's two slots, and a neighbour's of what only one host has.
-func snapshotBytes(params float64, c *cluster.Cluster, s strategy.Strategy) float64 {
-	devices := 0 // of the largest host
-	for _, g := range c.Groups {
-		devices = max(devices, g.Devices)
-	}
+func snapshotBytes(params float64, h hostShape, s strategy.Strategy) float64 {
 	share := func(parts int) float64 {
-		own := min(1, float64(devices)/float64(parts))
-		if c.NumHosts() > 1 && parts > c.Size()/2 {
+		own := min(1, float64(h.devices)/float64(parts))
+		if h.hosts > 1 && parts > h.all/2 {
 			return 2 * own // there is one copy of each: a neighbour keeps it, too
 		}
 		return own

@@ -56,6 +56,9 @@ func Softplus[T Float](dst, x []T) { unary(dst, x, simd.softplus, softplusOf[T])
 // Sin sets dst[i] = sin(x[i]).
 func Sin[T Float](dst, x []T) { unary(dst, x, nil, sinOf[T]) }
 
+// Atan sets dst[i] = atan(x[i]).
+func Atan[T Float](dst, x []T) { unary(dst, x, nil, atanOf[T]) }
+
 // Cos sets dst[i] = cos(x[i]).
 func Cos[T Float](dst, x []T) { unary(dst, x, nil, cosOf[T]) }
 

@@ -16,10 +16,12 @@ import (
 // LibraryVariable names the library's file, where it is not found by itself or another is wanted.
 const LibraryVariable = "GALLEY_MPI_LIBRARY"
 
-// names are the files of the families' libraries, as the dynamic linker knows them.
+// names are the files of the families' libraries, as the dynamic linker knows them. The last ones are of MPI's
+// standard binary interface, which a library of either family may have.
 var names = map[Family][]string{
-	OpenMPI: {"libmpi.so.40", "libmpi.so.80", "libmpi.40.dylib", "libmpi.dylib"},
-	MPICH:   {"libmpich.so.12", "libmpi.so.12", "libmpich.so", "libmpi.12.dylib", "libmpich.12.dylib"},
+	OpenMPI: {"libmpi.so.40", "libmpi.so.80", "libmpi.40.dylib", "libmpi.dylib", "libmpi_abi.so.0", "libmpi_abi.0.dylib"},
+	MPICH: {"libmpich.so.12", "libmpi.so.12", "libmpich.so", "libmpi.12.dylib", "libmpich.12.dylib",
+		"libmpi_abi.so.0", "libmpi_abi.0.dylib"},
 }
 
 // library is a loaded MPI library.
@@ -88,6 +90,27 @@ func openMPIABI(handle uintptr) (abi, error) {
 		}
 	}
 	return a, nil
+}
+
+// standardABI returns the numbers of MPI's own binary interface, of MPI 5.0 (libmpi_abi.so).
+func standardABI(family Family) abi {
+	return abi{
+		family: family, world: 0x101, byte: 0x247, errorsReturn: 0x142, float: 0x210, sum: 0x21,
+		handleBytes: 8, anySource: -1, tagUB: 501, statusBytes: 32, statusSource: 0, statusError: 8,
+		undefined: -32766, threadsWanted: 2048,
+	}
+}
+
+// isStandard reports whether a library has MPI's standard binary interface: one with another says version -1
+// of it, or does not know the question.
+func isStandard(handle uintptr) bool {
+	address, err := purego.Dlsym(handle, "MPI_Abi_get_version")
+	if err != nil {
+		return false
+	}
+	var major, minor int32
+	code := fn(address).call(uintptr(unsafe.Pointer(&major)), uintptr(unsafe.Pointer(&minor)))
+	return code == 0 && major == 1
 }
 
 // settings are variables for libraries, to be set before they are loaded, by C's own function: Go's Setenv
@@ -173,15 +196,25 @@ func newLibrary(file string, handle uintptr) (*library, error) {
 
 // recognize sets what differs between families.
 func (l *library) recognize(handle uintptr) error {
-	var err error
+	var family Family
 	switch {
 	case strings.HasPrefix(l.version, "Open MPI"):
-		l.abi, err = openMPIABI(handle)
+		family = OpenMPI
 	case strings.HasPrefix(l.version, "MPICH"), strings.Contains(l.version, "MVAPICH"),
 		strings.HasPrefix(l.version, "Intel(R) MPI"):
-		l.abi = mpichABI()
+		family = MPICH
 	default:
-		err = fmt.Errorf("%s is %q: want Open MPI or a library with MPICH's binary interface", l.file, l.version)
+		return fmt.Errorf("%s is %q: want Open MPI or a library with MPICH's binary interface", l.file, l.version)
+	}
+	var err error
+	switch {
+	case isStandard(handle):
+		l.abi = standardABI(family)
+		l.version += " (standard ABI)"
+	case family == OpenMPI:
+		l.abi, err = openMPIABI(handle)
+	default:
+		l.abi = mpichABI()
 	}
 	return err
 }

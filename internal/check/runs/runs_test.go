@@ -68,7 +68,8 @@ func TestRunsPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"mbridge: 1 of 1 rows used\n  assumed: latent attention of deepseek-v3",
-		"recompute none", "time from TFLOP/s", "korthikanti-t5-1T-selective", "source left out", "rows predicted"} {
+		"recompute none", "time from TFLOP/s", "korthikanti-t5-1T-selective", "source left out", "rows predicted", "at most 12.0% wanted: ",
+		"others' factors make worse, none wanted: ", "at least 85.0% wanted: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -284,11 +285,14 @@ func modelConfig(name string) (models.Config, error) {
 func configPath(name string) (string, bool) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return filepath.Join(name, "config.json"), true
-	} else if err != nil && !strings.HasSuffix(name, ".json") {
+	} else if err != nil && !strings.HasSuffix(name, ".json") && !isPath.MatchString(name) {
 		return "", false
 	}
 	return name, true
 }
+
+// isPath is how the name of a file begins that is no model's.
+var isPath = regexp.MustCompile(`^(\.{0,2}/|~)`)
 
 // planOf returns the file of the best plan.
 func planOf(r search.Config, a *search.Answer) *planfile.File {

@@ -79,10 +79,10 @@ func (o Optimizer) configure(c *TrainerConfig) (err error) {
 	return err
 }
 
-// strategyAxis is the axis of a strategy that the optimizer is sharded over; that of parameters on meshes is
-// one of theirs.
+// strategyAxis is the axis of a strategy that the optimizer is sharded over. Where parameters are on meshes, or
+// the strategy has no degrees, so that a program may lay its tensors on some, it is one of theirs.
 func (c *TrainerConfig) strategyAxis() string {
-	if c.executor().Annotated() {
+	if c.Strategy == nil || c.Strategy.Devices() == 1 || c.executor().Annotated() {
 		return ""
 	}
 	return c.zeroAxis

@@ -77,7 +77,7 @@ func (p *Annotated) Alone() (*Trained, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.loop(s, params, alone, func() error { return nil })
+	return p.loop(s, params, nil, alone, func() error { return nil })
 }
 
 // Eager trains the program op by op on its meshes. Every annotation is looked at when it is asked for, and
@@ -94,7 +94,8 @@ func (p *Annotated) Eager() (*Trained, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.loop(w, params, p.layChecked, func() error { return p.paramsHonoured(params) })
+	stage := p.eagerStage()
+	return p.loop(w, params, stage, p.layChecked, func() error { return p.paramsHonoured(params, stage) })
 }
 
 // laidParams is the parameters where the program asks for them.
@@ -113,10 +114,16 @@ func (p *Annotated) laidParams(w *dtensor.World) ([]*nn.Param, error) {
 	return params, nil
 }
 
-func (p *Annotated) paramsHonoured(params []*nn.Param) error {
+// paramsHonoured is an error where a parameter or its gradient is elsewhere than was asked, but for what a stage
+// of ZeRO splits besides.
+func (p *Annotated) paramsHonoured(params []*nn.Param, stage optim.ShardingStage) error {
+	zero := 0
+	if stage != nil {
+		zero = stage.Stage()
+	}
 	for i, x := range params {
-		for _, v := range []*op.Tensor{x.Value, x.Grad()} {
-			if err := p.honoured(v, p.Weights[i].At); err != nil {
+		for from, v := range map[int]*op.Tensor{3: x.Value, 2: x.Grad()} {
+			if err := p.honouredBesides(v, p.Weights[i].At, zero, from); err != nil {
 				return fmt.Errorf("parameter %q: %w", x.Name, err)
 			}
 		}
@@ -125,8 +132,10 @@ func (p *Annotated) paramsHonoured(params []*nn.Param) error {
 }
 
 // loop trains as people write it; look is called after each step, before gradients are cleared.
-func (p *Annotated) loop(s session, params []*nn.Param, place placing, look func() error) (*Trained, error) {
-	opt, err := eager.NewOptimizer(params, p.adamW(), eager.Config{Schedule: optim.Constant{LR: 1e-2}})
+func (p *Annotated) loop(s session, params []*nn.Param, stage optim.ShardingStage, place placing,
+	look func() error) (*Trained, error) {
+	opt, err := eager.NewOptimizer(params, p.adamW(), eager.Config{Schedule: optim.Constant{LR: 1e-2},
+		Sharding: stage})
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +213,7 @@ func (p *Annotated) Check() error {
 	for _, way := range []struct {
 		name string
 		run  func() (*Trained, error)
-	}{{"eager", p.Eager}, {"static", p.Static}} {
+	}{{"eager", p.Eager}, {"static", p.Static}, {"static", p.Under}} {
 		got, err := way.run()
 		if err == nil {
 			err = got.Compare(want)

@@ -2,6 +2,7 @@ package random
 
 import (
 	"fmt"
+	"io"
 	"regexp"
 
 	"github.com/galley-ml/galley"
@@ -223,6 +224,23 @@ func (p *Annotated) Check() error {
 		}
 	}
 	return nil
+}
+
+// Outcome is how many of some programs were wrong, and how many refused with their line when they were compiled.
+type Outcome struct{ Wrong, Refused int }
+
+// Programs checks the programs of seeds; those that are wrong are written with what is.
+func Programs(w io.Writer, from uint64, n int) (out Outcome) {
+	for seed := from; seed < from+uint64(n); seed++ {
+		switch err := DrawAnnotated(seed).Check(); {
+		case Refused(err):
+			out.Refused++
+		case err != nil:
+			out.Wrong++
+			fmt.Fprintln(w, err)
+		}
+	}
+	return out
 }
 
 // refusal is what is refused of programs that are compiled: a line, and that sums stay pending in what goes to

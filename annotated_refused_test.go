@@ -49,8 +49,8 @@ func TestStrategyAndMeshes(t *testing.T) {
 	refused(t, "groups of three", err, "mesh dp=4,tp=2", "shard=3", "the 4 of")
 }
 
-// TestZeroGroupsOnMeshes: ZeRO in groups splits within a part of an axis of a model's own mesh: each device has
-// a half of the slots, not a quarter, and the numbers are those of one device.
+// TestZeroGroupsOnMeshes: ZeRO in groups splits within a part of an axis of a model's own mesh: each device
+// has a half of the slots, not a quarter, and the numbers are those of one device.
 func TestZeroGroupsOnMeshes(t *testing.T) {
 	want, _ := trainChain(t, newChain(t, device(t).NewSession(), 2), optim.AdamW{}, nil)
 	slots := map[int]int{}
@@ -75,7 +75,8 @@ func TestZeroGroupsOnMeshes(t *testing.T) {
 // TestPartialParameters: a parameter whose sums are pending is refused, with the line that laid it so.
 func TestPartialParameters(t *testing.T) {
 	c := newChain(t, world(t, 2), 1)
-	c.weights[0].Value = dtensor.Shard(c.weights[0].Value, parseMesh(t, "x=2"), mesh.Partial(mesh.Sum)).Detach().Track()
+	v := dtensor.Shard(c.weights[0].Value, parseMesh(t, "x=2"), mesh.Partial(mesh.Sum))
+	c.weights[0].Value = v.Detach().Track()
 	words := []string{`"w0", laid at ` + here, "@[_,_]+{x}", "split or whole"}
 	_, err := galley.ToStatic(c, chainLoader{}, squares, optim.AdamW{}, nil)
 	refused(t, "static", err, words...)
@@ -83,8 +84,8 @@ func TestPartialParameters(t *testing.T) {
 	refused(t, "eager", err, words...)
 }
 
-// TestMeshesWithoutDevices: what is laid on several devices where there is one is an error with its line: in a
-// session, on a backend, in shares of a batch, in mode eager.
+// TestMeshesWithoutDevices: what is laid on several devices where there is one is an error with its line: in
+// a session, on a backend, in shares of a batch, in mode eager.
 func TestMeshesWithoutDevices(t *testing.T) {
 	d := device(t)
 	_, err := galley.Read(dtensor.Shard(d.NewSession().Tensor(wave(2, 2)), parseMesh(t, "x=2"), mesh.Shard(0)))
@@ -113,7 +114,8 @@ func TestMeshesWithoutDevices(t *testing.T) {
 	_, err = galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.weights, Loss: chainStep(m),
 		Shares: []galley.Share{{Backend: hlo, Weight: 1}, {Weight: 1}}})
 	refused(t, "shares of parameters on a mesh", err, "Shares", "on meshes")
-	_, err = galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.weights, Loss: chainStep(m), Recompute: "full"})
+	_, err = galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.weights, Loss: chainStep(m),
+		Recompute: "full"})
 	refused(t, "recompute without a backend", err, `Strategy{Recompute: "full"}`)
 }
 
@@ -156,11 +158,17 @@ func TestBackendsOfMeshes(t *testing.T) {
 	refused(t, "backends of three ranks", err, "RankBackends of 3 ranks", "pp=2")
 }
 
-// TestIdleContext: a context axis that splits nothing is refused, as a tensor axis is.
-func TestIdleContext(t *testing.T) {
+// TestIdleAxes: a tensor or a context axis that splits nothing of a model of one's own is refused, and so is
+// a strategy op by op.
+func TestIdleAxes(t *testing.T) {
 	c := newChain(t, device(t).NewSession(), 2)
-	_, err := galley.ToStatic(c, chainLoader{}, c.loss, optim.AdamW{}, &galley.Strategy{CP: 2})
+	_, err := galley.ToStatic(c, chainLoader{}, c.loss, optim.AdamW{}, &galley.Strategy{TP: 2})
+	refused(t, "tp on a model without a plan", err, "tp=2", "no parameter is split over it", `"w0=@[tp,_]"`)
+	_, err = galley.ToStatic(c, chainLoader{}, c.loss, optim.AdamW{}, &galley.Strategy{CP: 2})
 	refused(t, "cp on a model without sequences", err, "cp=2", "nothing is split over it", "dp=2")
+	_, err = galley.NewEngine(galley.EngineConfig{Model: c, Loss: c.loss, Mode: galley.Eager,
+		Strategy: &galley.Strategy{DP: 2}})
+	refused(t, "a strategy op by op", err, "mode is eager", `strategy "dp2"`)
 }
 
 // TestAutoOnMeshes: a search takes the meshes of a model as they are and finds the rest; what was said of a
@@ -191,11 +199,12 @@ func TestAutoOnMeshes(t *testing.T) {
 	refused(t, "more than there are", err, "4 devices", "dp=8")
 }
 
-// TestZeroOnMixedMeshes: ZeRO over an axis that some of the meshes have: what lies on others, or on none, stays
-// as it is there; an axis that none has is refused.
+// TestZeroOnMixedMeshes: ZeRO over an axis that some of the meshes have: what lies on others, or on none,
+// stays as it is there; an axis that none has is refused.
 func TestZeroOnMixedMeshes(t *testing.T) {
 	want, _ := trainChain(t, newChain(t, device(t).NewSession(), 3), optim.AdamW{}, nil)
-	for _, stage := range []optim.ShardingStage{optim.ShardingStage1{Axis: "y"}, optim.ShardingStage3{Axis: "y"}} {
+	for _, stage := range []optim.ShardingStage{optim.ShardingStage1{Axis: "y"},
+		optim.ShardingStage3{Axis: "y"}} {
 		o, err := galley.ShardOptimizer(optim.AdamW{}, stage)
 		if err != nil {
 			t.Fatal(err)

@@ -45,8 +45,8 @@ func (s *space) meshesOf(f *ir.Func) error {
 		}
 	}
 	if s.devices > s.c.Machine.Devices {
-		return fmt.Errorf("the model's tensors are on devices up to %d: want %d devices: got %d", s.devices-1, s.devices,
-			s.c.Machine.Devices)
+		return fmt.Errorf("the model's tensors are on devices up to %d: want %d devices: got %d", s.devices-1,
+			s.devices, s.c.Machine.Devices)
 	}
 	return nil
 }

@@ -49,8 +49,8 @@ func (c Config) CheckMixed() error {
 	case len(c.Shares) > 0 && (c.Strategy != nil || c.Mode == Eager):
 		return fmt.Errorf("trainer: Shares split a batch of a compiled step: want no Strategy, and Static")
 	case len(c.Shares) > 0 && c.Annotated():
-		return fmt.Errorf("trainer: Shares split a batch, each with all parameters: want no parameters or batches on " +
-			"meshes")
+		return fmt.Errorf("trainer: Shares split a batch, each with all parameters: " +
+			"want no parameters or batches on meshes")
 	}
 	return nil
 }

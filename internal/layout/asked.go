@@ -35,15 +35,15 @@ func heldOf(params []*nn.Param) (map[string]placed, error) {
 	return held, nil
 }
 
-// HeldAt is where a parameter lies, and whether it is on a mesh. One whose sums are pending is refused: it has
-// no value of its own that an optimizer could change.
+// HeldAt is where a parameter lies, and whether it is on a mesh. One whose sums are pending is refused: it
+// has no value of its own that an optimizer could change.
 func HeldAt(p *nn.Param) (at op.Layout, ok bool, err error) {
 	if p.Value == nil {
 		return at, false, nil
 	}
 	if at, ok = op.LayoutOf(p.Value); ok && len(at.Spec.Partial) > 0 {
-		return at, true, fmt.Errorf("%s: it is %v on mesh %v: a parameter is split or whole: want no sums that are "+
-			"pending", ParameterText(p), at.Spec, at.Mesh)
+		return at, true, fmt.Errorf("%s: it is %v on mesh %v: a parameter is split or whole: want no sums that "+
+			"are pending", ParameterText(p), at.Spec, at.Mesh)
 	}
 	return at, ok, nil
 }

@@ -47,8 +47,8 @@ type Layout struct {
 	held  map[string]placed
 	on    map[string]map[int]placed
 	homes map[string][]int
-	// ranks is the devices of the pipeline, where meshes alone say them; nil where the strategy does. first is who
-	// says the first of them, for messages.
+	// ranks is the devices of the pipeline, where meshes alone say them; nil where the strategy does. first is
+	// who says the first of them, for messages.
 	ranks []*rank
 	first string
 	// cut is the stages that compute with each weight, where a step was cut by itself.
@@ -142,10 +142,11 @@ func checkCounts(counts []int, stages, layers int) error {
 	}
 	switch {
 	case layers == 0:
-		return fmt.Errorf("strategy: layers of stages are %v: the model marks none: want op.Mark(x, nn.LayerMark(i)) "+
-			"where each begins, or no layers, so that it is cut where it is narrowest", counts)
+		return fmt.Errorf("strategy: layers of stages are %v: the model marks none: "+
+			"want op.Mark(x, nn.LayerMark(i)) where each begins, or no layers, so that it is cut where it is narrowest", counts)
 	case len(counts) != stages || total != layers:
-		return fmt.Errorf("strategy: layers of stages are %v: want %d numbers with the sum %d", counts, stages, layers)
+		return fmt.Errorf("strategy: layers of stages are %v: want %d numbers with the sum %d", counts, stages,
+			layers)
 	}
 	return nil
 }

@@ -81,8 +81,8 @@ func (l *Layout) lays(p *nn.Param) (map[int]step.Lay, error) {
 		at, ok := l.on[p.Name][rank]
 		switch {
 		case ok && said && !onlyAxes(at.Mesh, byName).Equal(at.Spec):
-			return nil, fmt.Errorf("%s asks for %s, an annotation or a plan for %s: want one of them", at.what, at.Spec,
-				byName)
+			return nil, fmt.Errorf("%s asks for %s, an annotation or a plan for %s: want one of them", at.what,
+				at.Spec, byName)
 		case !ok && said && l.ranks != nil:
 			at.Layout = op.Layout{Mesh: m, Spec: onlyAxes(m, byName)}
 		case !ok && l.ranks != nil && l.Strategy.Zero > 0: // which splits it over the axes of each rank
@@ -206,12 +206,12 @@ func (l *Layout) checkZero() error {
 	case split || l.ranks == nil && l.ZeroAxis == "":
 		return nil
 	case l.ranks == nil:
-		return fmt.Errorf("strategy: the optimizer is sharded over axis %s, which has one device: set DP to 2 or more, "+
-			"or leave out the sharding", l.ZeroAxis)
+		return fmt.Errorf("strategy: the optimizer is sharded over axis %s, which has one device: set DP to 2 or "+
+			"more, or leave out the sharding", l.ZeroAxis)
 	}
 	if l.ZeroAxis != "" {
-		return fmt.Errorf("zero=%d over axis %q: none of the meshes that parameters are on has one of several devices: "+
-			"want an axis of %v", l.Strategy.Zero, l.ZeroAxis, l.Meshes)
+		return fmt.Errorf("zero=%d over axis %q: none of the meshes that parameters are on has one of several "+
+			"devices: want an axis of %v", l.Strategy.Zero, l.ZeroAxis, l.Meshes)
 	}
 	return fmt.Errorf("zero=%d: no axis of %v splits the batch: want one called %s, or to name one: "+
 		"ShardingStage1{Axis: …}", l.Strategy.Zero, l.Meshes, strategy.DataAxis)

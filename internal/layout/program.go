@@ -164,9 +164,9 @@ func (l *Layout) placed(p *placer, first bool) (out *Program, err error) {
 func (l *Layout) scheduled(place []int) (*pipeline.Schedule, error) {
 	s := l.given
 	if s.VPP > 1 && s.VPP*len(l.ranks) != len(place) {
-		return nil, fmt.Errorf("%s: meshes make %d stages on %d ranks, in the order %v, and vpp=%d of %s wants %d: want data "+
-			"to pass every mesh %[5]d times, or no vpp", l.first, len(place), len(l.ranks), place, s.VPP, l.strategyText(),
-			s.VPP*len(l.ranks))
+		return nil, fmt.Errorf("%s: meshes make %d stages on %d ranks, in the order %v, and vpp=%d of %s wants %d: "+
+			"want data to pass every mesh %[5]d times, or no vpp", l.first, len(place), len(l.ranks), place, s.VPP,
+			l.strategyText(), s.VPP*len(l.ranks))
 	}
 	if !s.OwnSchedule() {
 		p, err := pipeline.Placed(s.Schedule, place, len(l.ranks), l.Strategy.Micro)
@@ -177,8 +177,8 @@ func (l *Layout) scheduled(place []int) (*pipeline.Schedule, error) {
 	}
 	p, err := pipeline.Parse(s.Schedule)
 	if err == nil && (!slices.Equal(p.Place, place) || p.Micros != l.Strategy.Micro) {
-		err = fmt.Errorf("%s: the schedule of %s has stages on ranks %v and %d micro-batches: got meshes with %v and %d",
-			l.first, l.strategyText(), p.Place, p.Micros, place, l.Strategy.Micro)
+		err = fmt.Errorf("%s: the schedule of %s has stages on ranks %v and %d micro-batches: got meshes with %v "+
+			"and %d", l.first, l.strategyText(), p.Place, p.Micros, place, l.Strategy.Micro)
 	}
 	return p, err
 }

@@ -41,9 +41,9 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 		return nil, l.unsplit()
 	}
 	if l.Strategy.CP > 1 && !asked && f != nil && !l.hasSequences(f) {
-		return nil, fmt.Errorf("strategy: cp=%d: nothing is split over it, so that all of its devices would compute the "+
-			"same: the model marks no sequences: want cp=1 and dp=%d, or op.Mark(x, nn.LayerMark(i)) of [batch, sequence, …] "+
-			"where layers begin", l.Strategy.CP, l.Strategy.DP*l.Strategy.CP)
+		return nil, fmt.Errorf("strategy: cp=%d: nothing is split over it, so that all of its devices would compute "+
+			"the same: the model marks no sequences: want cp=1 and dp=%d, or op.Mark(x, nn.LayerMark(i)) of "+
+			"[batch, sequence, …] where layers begin", l.Strategy.CP, l.Strategy.DP*l.Strategy.CP)
 	}
 	if _, context := l.Strategy.Experts(); l.Strategy.EP > 1 && !l.splits(list, strategy.ExpertAxis) &&
 		!(context && l.splits(list, strategy.ContextAxis)) {

@@ -24,7 +24,8 @@ type Annotated struct {
 	Inputs  []tensor
 	// Code makes values: the inputs are the first, and the last is the loss.
 	Code []instr
-	// Asked is a strategy that leaves the numbers as they are, ZeRO over ZeroAxis among it; meshes say the degrees.
+	// Asked is a strategy that leaves the numbers as they are, ZeRO over ZeroAxis among it; meshes say the
+	// degrees.
 	Asked    strategy.Strategy
 	ZeroAxis string
 	// changed, where set, changes what is asked after the program was compiled: tests of the check itself do.
@@ -204,7 +205,8 @@ func (p *Annotated) honouredBesides(x *op.Tensor, at laid, zero, from int) error
 		return err
 	}
 	m, spec, ok := dtensor.Placements(x)
-	if !ok || !m.Equal(p.Meshes[at.Mesh]) || !spec.Equal(want) && (zero < from || !besides(zero, from, m, spec, want)) {
+	as := ok && (spec.Equal(want) || zero >= from && besides(zero, from, m, spec, want))
+	if !as || !m.Equal(p.Meshes[at.Mesh]) {
 		return fmt.Errorf("got layout %v on %v, want %v on %v", spec, m, want, p.Meshes[at.Mesh])
 	}
 	return nil

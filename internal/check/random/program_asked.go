@@ -40,8 +40,9 @@ func (d *drawer) asks() {
 
 // stage is the stage of ZeRO; nil for none.
 func (p *Annotated) stage() optim.ShardingStage {
-	return []optim.ShardingStage{nil, optim.ShardingStage1{Axis: p.ZeroAxis}, optim.ShardingStage2{Axis: p.ZeroAxis},
-		optim.ShardingStage3{Axis: p.ZeroAxis}}[p.Asked.Zero]
+	axis := p.ZeroAxis
+	return []optim.ShardingStage{nil, optim.ShardingStage1{Axis: axis}, optim.ShardingStage2{Axis: axis},
+		optim.ShardingStage3{Axis: axis}}[p.Asked.Zero]
 }
 
 // eagerStage is the stage for the loop, which wants all parameters on meshes with the axis.
@@ -60,8 +61,8 @@ func (p *Annotated) eagerStage() optim.ShardingStage {
 // uncut is what is refused of micro-batches: a line, and that they would change the numbers.
 var uncut = regexp.MustCompile(`\.go:\d+: .*would change with the size of micro-batches`)
 
-// Under trains the program by ToStatic under its strategy. One that cannot be cut into micro-batches, which is
-// refused with the line, is trained whole.
+// Under trains the program by ToStatic under its strategy. One that cannot be cut into micro-batches, which
+// is refused with the line, is trained whole.
 func (p *Annotated) Under() (*Trained, error) {
 	s := p.Asked
 	s.Zero = 0 // the optimizer says it

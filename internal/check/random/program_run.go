@@ -115,8 +115,8 @@ func (p *Annotated) laidParams(w *dtensor.World) ([]*nn.Param, error) {
 	return params, nil
 }
 
-// paramsHonoured is an error where a parameter or its gradient is elsewhere than was asked, but for what a stage
-// of ZeRO splits besides.
+// paramsHonoured is an error where a parameter or its gradient is elsewhere than was asked, but for what a
+// stage of ZeRO splits besides.
 func (p *Annotated) paramsHonoured(params []*nn.Param, stage optim.ShardingStage) error {
 	zero := 0
 	if stage != nil {
@@ -226,7 +226,8 @@ func (p *Annotated) Check() error {
 	return nil
 }
 
-// Outcome is how many of some programs were wrong, and how many refused with their line when they were compiled.
+// Outcome is how many of some programs were wrong, and how many refused with their line when they were
+// compiled.
 type Outcome struct{ Wrong, Refused int }
 
 // Programs checks the programs of seeds; those that are wrong are written with what is.
@@ -243,8 +244,8 @@ func Programs(w io.Writer, from uint64, n int) (out Outcome) {
 	return out
 }
 
-// refusal is what is refused of programs that are compiled: a line, and that sums stay pending in what goes to
-// another stage.
+// refusal is what is refused of programs that are compiled: a line, and that sums stay pending in what goes
+// to another stage.
 var refusal = regexp.MustCompile(`static: .*\.go:\d+: constrain: .*its sums are pending, and another stage`)
 
 // Refused reports whether an error of Check is an annotation that is refused with its line.

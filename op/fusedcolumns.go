@@ -22,7 +22,7 @@ func (p *fusedProgram) newColumnSums(out []array.Array) *columnSums {
 	return c
 }
 
-// emptySums is memory for the sums of one block.
+// emptySums returns memory for the sums of one block.
 func (p *fusedProgram) emptySums(cols int) [][]float32 {
 	var sums [][]float32
 	for _, ln := range p.plan.nodes {

@@ -2,10 +2,10 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// walkDim is one dim of the rows of a loop, and how far apart its neighbours lie, in elements.
+// walkDim is one dim of the rows of a loop, and how far apart its neighbours are, in elements.
 type walkDim struct{ size, stride int }
 
-// rowWalk is where the rows of a loop lie in an operand or a result: the position of a row by its number, and
+// rowWalk is where the rows of a loop are in an operand or a result: the position of a row by its number, and
 // the step from one column to the next, 1 or 0.
 type rowWalk struct {
 	offset int
@@ -13,7 +13,7 @@ type rowWalk struct {
 	step   int
 }
 
-// at is where row r begins, how many rows from it on are evenly apart, and how far.
+// at returns where row r begins, how many rows from it on are evenly apart, and how far.
 func (w rowWalk) at(r int) (offset, run, stride int) {
 	offset = w.offset
 	for i := len(w.dims) - 1; i >= 0; i-- {
@@ -69,7 +69,7 @@ func mergedDims(dims []walkDim) []walkDim {
 	return out
 }
 
-// broadcastDims is how an operand of shape s is read while a result of shape out is written in order.
+// broadcastDims returns how an operand of shape s is read while a result of shape out is written in order.
 func broadcastDims(s, out array.Shape) []walkDim {
 	dims := make([]walkDim, len(out))
 	for d, stride := range broadcastStrides(s, out) {
@@ -101,7 +101,8 @@ func isRow(dims []walkDim, rows, cols int) bool {
 	return ok && w.step == 0 && w.even(1)
 }
 
-// cut is the walk over the columns from lo on, in times pieces of cols columns each, as rows of their own.
+// cut returns the walk over the columns from lo on, in times pieces of cols columns each, as rows of their
+// own.
 func (w rowWalk) cut(rows, lo, times, cols int) rowWalk {
 	dims := append([]walkDim{}, w.dims...)
 	if rows == 1 { // one dim that has no stride

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// heldOn is the mesh that a parameter's value is on, if it is on any.
+// heldOn returns the mesh that a parameter's value is on, if it is on any.
 func heldOn(p *nn.Param) (*mesh.Mesh, bool) {
 	if p.Value == nil {
 		return nil, false

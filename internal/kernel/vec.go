@@ -91,7 +91,7 @@ func unary32[T Float](f func(dst, x []float32), dst, x []T) bool {
 	return true
 }
 
-// binary32 is unary32 for kernels of two operands.
+// binary32 is like unary32 for kernels of two operands.
 func binary32[T Float](f func(dst, x, y []float32), dst, x, y []T) bool {
 	if f == nil {
 		return false
@@ -104,7 +104,7 @@ func binary32[T Float](f func(dst, x, y []float32), dst, x, y []T) bool {
 	return true
 }
 
-// scalar32 is unary32 for kernels of one operand and one constant.
+// scalar32 is like unary32 for kernels of one operand and one constant.
 func scalar32[T Float](f func(dst, x []float32, c float32), dst, x []T, c T) bool {
 	if f == nil {
 		return false

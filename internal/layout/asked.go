@@ -20,7 +20,7 @@ type asked struct {
 	strong bool
 }
 
-// heldOf is where the model's parameters lie, those that are on a mesh already, and who says so.
+// heldOf returns where the model's parameters lie, those that are on a mesh already, and who says so.
 func heldOf(params []*nn.Param) (map[string]placed, error) {
 	held := map[string]placed{}
 	for _, p := range params {
@@ -35,7 +35,7 @@ func heldOf(params []*nn.Param) (map[string]placed, error) {
 	return held, nil
 }
 
-// HeldAt is where a parameter lies, and whether it is on a mesh. One whose sums are pending is refused: it
+// HeldAt returns where a parameter is, and whether it is on a mesh. One whose sums are pending is refused: it
 // has no value of its own that an optimizer could change.
 func HeldAt(p *nn.Param) (at op.Layout, ok bool, err error) {
 	if p.Value == nil {
@@ -48,7 +48,7 @@ func HeldAt(p *nn.Param) (at op.Layout, ok bool, err error) {
 	return at, ok, nil
 }
 
-// ParameterText is a parameter and the line that laid it on its mesh, for messages.
+// ParameterText names a parameter and the line that laid it on its mesh, for messages.
 func ParameterText(p *nn.Param) string {
 	if line := op.LaidAt(p.Value); line != "" {
 		return fmt.Sprintf("parameter %q, laid at %s", p.Name, line)
@@ -56,13 +56,13 @@ func ParameterText(p *nn.Param) string {
 	return fmt.Sprintf("parameter %q", p.Name)
 }
 
-// Held is where a parameter lay when the run began, and whether it was on a mesh.
+// Held returns where a parameter lay when the run began, and whether it was on a mesh.
 func (l *Layout) Held(name string) (op.Layout, bool) {
 	at, ok := l.held[name]
 	return at.Layout, ok
 }
 
-// asks is every mesh that a program's tensors are laid on.
+// asks returns every mesh that a program's tensors are laid on.
 func (l *Layout) asks(f *ir.Func) ([]asked, error) {
 	var list []asked
 	for _, p := range l.Params {
@@ -105,7 +105,7 @@ func learnedIn(f *ir.Func, weights int) []bool {
 	return learned
 }
 
-// strategyText is the strategy and its line, for messages.
+// strategyText returns the strategy and its line, for messages.
 func (l *Layout) strategyText() string {
 	if l.Where == "" {
 		return fmt.Sprintf("strategy %s", l.given)
@@ -113,8 +113,8 @@ func (l *Layout) strategyText() string {
 	return fmt.Sprintf("strategy %s at %s", l.given, l.Where)
 }
 
-// agree is an error where somebody asks for other devices than a strategy that says how many there are: both
-// lines are named.
+// agree returns an error where somebody asks for other devices than a strategy that says how many there are:
+// both lines are named.
 func (l *Layout) agree(list []asked) error {
 	for _, a := range list {
 		if !slices.ContainsFunc(l.Meshes, func(m *mesh.Mesh) bool { return m.Covers(a.mesh) && a.mesh.Covers(m) }) {

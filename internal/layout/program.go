@@ -32,7 +32,7 @@ func (l *Layout) Place(f *ir.Func) (*Program, error) {
 	return p, err
 }
 
-// PlaceForward is Place of a forward pass: the step that is placed before it decides where weights are.
+// PlaceForward returns Place of a forward pass: the step that is placed before it decides where weights are.
 func (l *Layout) PlaceForward(f *ir.Func) (*Program, error) { return l.place(f, forwardPass) }
 
 // Decided reports whether a step has decided where weights are.
@@ -121,7 +121,7 @@ func (l *Layout) decide(p *placer, list []asked) (err error) {
 	return nil
 }
 
-// contradicted is an error where a strategy says what the meshes of a program, of which a is one, say.
+// contradicted returns an error where a strategy says what the meshes of a program, of which a is one, say.
 func (l *Layout) contradicted(a asked) error {
 	switch s := l.given; {
 	case s.Layers != nil:
@@ -134,13 +134,13 @@ func (l *Layout) contradicted(a asked) error {
 	return nil
 }
 
-// alone is the error of a strategy that says what the meshes of a program, of which a is one, say alone.
+// alone returns the error of a strategy that says what the meshes of a program, of which a is one, say alone.
 func (l *Layout) alone(a asked, what string) error {
 	return fmt.Errorf("%s: mesh %v: meshes say %s, and %s does: want one of both", a.what, a.mesh, what,
 		l.strategyText())
 }
 
-// placed is the program in its stages, with a schedule for them.
+// placed returns the program in its stages, with a schedule for them.
 func (l *Layout) placed(p *placer, first bool) (out *Program, err error) {
 	out = &Program{}
 	if class, known := pipeline.Lookup(l.given.Schedule); known == nil && class.Vee {
@@ -160,7 +160,7 @@ func (l *Layout) placed(p *placer, first bool) (out *Program, err error) {
 	return out, nil
 }
 
-// scheduled is the strategy's schedule for the stages that meshes make.
+// scheduled returns the strategy's schedule for the stages that meshes make.
 func (l *Layout) scheduled(place []int) (*pipeline.Schedule, error) {
 	s := l.given
 	if s.VPP > 1 && s.VPP*len(l.ranks) != len(place) {
@@ -217,8 +217,8 @@ func (l *Layout) placeIn(f *ir.Func, list []asked, kind passKind) (*Program, err
 	return out, err
 }
 
-// unplaced is a program of which the strategy alone says the stages: it has layers, or is cut where it is
-// narrowest. That of a step decides where weights are, which others follow.
+// unplaced returns a program of which the strategy alone says the stages: it has layers, or is cut where it
+// is narrowest. That of a step decides where weights are, which others follow.
 func (l *Layout) unplaced(f *ir.Func, kind passKind) (*Program, error) {
 	switch {
 	case l.unscheduled != nil:
@@ -236,7 +236,7 @@ func (l *Layout) unplaced(f *ir.Func, kind passKind) (*Program, error) {
 	return l.narrow(f)
 }
 
-// Devices is how many devices there are, those between that nothing is on included.
+// Devices returns how many devices there are, those between that nothing is on included.
 func (l *Layout) Devices() int {
 	most := 0
 	for _, m := range l.Meshes {
@@ -248,7 +248,7 @@ func (l *Layout) Devices() int {
 // hasLayers reports whether a program says where its layers begin.
 func hasLayers(f *ir.Func) bool { return len(layerMarks(f)) > 0 }
 
-// rowAxes is the axes that split the rows of a batch: by the loader, or where the program first lays it.
+// rowAxes returns the axes that split the rows of a batch: by the loader, or where the program first lays it.
 func (l *Layout) rowAxes(f *ir.Func) (names []string) {
 	add := func(at op.Layout) {
 		if at.Mesh == nil || len(at.Spec.Dims) == 0 {

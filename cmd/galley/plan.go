@@ -237,7 +237,10 @@ func (c *planCmd) write(r search.Config, a *search.Answer) error {
 	if err := c.predict(f); err != nil {
 		return err
 	}
-	return f.Save(c.Output)
+	if err := f.Save(c.Output); err != nil {
+		return err
+	}
+	return writeOver(os.Stderr, f)
 }
 
 // tapedMost is up to how many layers times devices tapes are built without being asked for: seconds.

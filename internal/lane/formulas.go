@@ -29,8 +29,6 @@ const (
 
 	geluC0 = 0.7978845608028653558798921198687637369 // sqrt(2/pi)
 	geluC1 = 0.044715
-
-	signBit = 0x80000000
 )
 
 func (b *Builder) mulAdd(p, x, q Arg) Arg { return b.emit(MulAdd, 0, b.reg(p), x, q) }
@@ -43,14 +41,14 @@ func (b *Builder) choose(predicate uint8, x, y, yes, no Arg) Arg {
 
 // clamp limits x to [low,high] and keeps NaN.
 func (b *Builder) clamp(x Arg, low, high float64) Arg {
-	return b.two(Max, Const(low), b.two(Min, Const(high), x))
+	return b.two(Max, b.number(low), b.two(Min, b.number(high), x))
 }
 
 // horner is the polynomial in x with the coefficients from the highest power down.
 func (b *Builder) horner(x Arg, coef []float64) Arg {
-	p := b.reg(Const(coef[0]))
+	p := b.reg(b.number(coef[0]))
 	for _, k := range coef[1:] {
-		p = b.mulAdd(p, x, Const(k))
+		p = b.mulAdd(p, x, b.number(k))
 	}
 	return p
 }
@@ -119,7 +117,7 @@ func (b *Builder) expm1Within(x Arg) Arg {
 func (b *Builder) Tanh(x Arg) Arg {
 	a := b.two(Min, Const(10), b.Abs(x))
 	e := b.expm1Within(b.Add(a, a))
-	return b.Or(b.Div(e, b.Add(e, Const(2))), b.And(x, Bits(signBit)))
+	return b.Or(b.Div(e, b.Add(e, Const(2))), b.And(x, b.sign()))
 }
 
 // sigmoidOfMinus is 1/(1+exp(x)).
@@ -133,6 +131,12 @@ func (b *Builder) SiLU(x Arg) Arg { return b.Div(x, b.Add(b.Exp(b.Neg(x)), Const
 
 // Rsqrt is one over the square root.
 func (b *Builder) Rsqrt(x Arg) Arg { return b.Div(Const(1), b.Sqrt(x)) }
+
+// Reciprocal is one over x.
+func (b *Builder) Reciprocal(x Arg) Arg { return b.Div(Const(1), x) }
+
+// Square is x times itself.
+func (b *Builder) Square(x Arg) Arg { return b.Mul(x, x) }
 
 // ReLU is the larger of x and 0, keeping NaN.
 func (b *Builder) ReLU(x Arg) Arg { return b.two(Max, Const(0), x) }
@@ -177,7 +181,7 @@ func (b *Builder) Log1p(x Arg) Arg {
 
 // Softplus is max(x,0) + log1p(exp(-|x|)).
 func (b *Builder) Softplus(x Arg) Arg {
-	y := b.Log1p(b.Exp(b.Or(x, Bits(signBit))))
+	y := b.Log1p(b.Exp(b.Or(x, b.sign())))
 	return b.Add(b.ReLU(x), y)
 }
 
@@ -198,7 +202,7 @@ func (b *Builder) normalTail(x Arg, rate float64) (q, e Arg) {
 func (b *Builder) Erf(x Arg) Arg {
 	q, _ := b.normalTail(x, -1)
 	large := b.Sub(Const(1), b.Add(q, q))
-	large = b.Or(large, b.And(x, Bits(signBit)))
+	large = b.Or(large, b.And(x, b.sign()))
 	small := b.Mul(b.horner(b.Mul(x, x), erfCoef), x)
 	return b.choose(Less, b.Abs(x), Const(1), small, large)
 }
@@ -249,6 +253,13 @@ func (b *Builder) SiLUGrad(x, dy Arg) Arg {
 
 // SwiGLU is SiLU of the gate times up.
 func (b *Builder) SwiGLU(gate, up Arg) Arg { return b.Mul(b.SiLU(gate), up) }
+
+// SwiGLUGrad is dy times the derivatives of SwiGLU by the gate and by up.
+func (b *Builder) SwiGLUGrad(gate, up, dy Arg) (dgate, dup Arg) {
+	p := b.Sigmoid(gate)
+	dup = b.Mul(b.Mul(p, gate), dy)
+	return b.Mul(b.Mul(b.logisticGrad(p, b.clamp(gate, -1e4, 1e4)), up), dy), dup
+}
 
 // logisticGrad is p + p*(1-p)*w, the derivative of x*p(z(x)) for a logistic p and w = x*z'(x).
 func (b *Builder) logisticGrad(p, w Arg) Arg {

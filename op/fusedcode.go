@@ -1,6 +1,7 @@
 package op
 
 import (
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -44,7 +45,8 @@ func (p *fusedProgram) compile() error {
 	return nil
 }
 
-// program is the loop as the generator has it: streams of operands, then of results, then sums of columns.
+// program is the loop as the generator has it: streams of operands, then of results, then sums of columns and
+// leaves of sums of all.
 func (p *fusedProgram) program(part loopPart) *jit.Program {
 	out := &jit.Program{Cols: part.cols}
 	plan, number := p.plan, map[*ir.Value]int{}
@@ -67,7 +69,7 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 			s.value.DType() == array.F16,
 		)
 	}
-	var columns []int
+	var columns, leaves []int
 	for i, ln := range plan.nodes {
 		v := ln.node.Out()[0]
 		in := make([]int, len(plan.in[i]))
@@ -78,6 +80,10 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 		}
 		if ln.loop.Kind == LoopColumns {
 			columns = append(columns, in[0])
+			continue
+		}
+		if ln.loop.Kind == LoopTotal {
+			leaves = append(leaves, add(jit.Value{Kind: jit.Fold, Level: jit.Row, In: in, Phase: plan.phase[v] + 1}))
 			continue
 		}
 		if plan.level[v] == atPlace {
@@ -99,10 +105,16 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 		dtype := p.results[s.result].DType()
 		out.Bytes, out.Half = append(out.Bytes, dtype.Size()), append(out.Half, dtype == array.F16)
 	}
-	for _, x := range columns {
-		out.Stores = append(out.Stores, jit.Store{Value: x, Stream: out.Streams, Add: true})
+	sum := func(x int, columns bool) {
+		out.Stores = append(out.Stores, jit.Store{Value: x, Stream: out.Streams, Add: columns})
 		out.Streams++
 		out.Bytes, out.Half = append(out.Bytes, 4), append(out.Half, false)
+	}
+	for _, x := range columns {
+		sum(x, true)
+	}
+	for _, x := range leaves {
+		sum(x, false)
 	}
 	return out
 }
@@ -161,7 +173,7 @@ func (p *fusedProgram) runCode(env *Env, in, out []array.Array) {
 		}
 		env.Pool.For(blocks(c.part.rows, rows), 1, func(lo, hi int) {
 			r := p.codeRun(&c)
-			r.begin(in, out)
+			r.begin(in, out, sums.leaves)
 			for t := lo; t < hi; t++ {
 				for _, s := range r.sums {
 					clear(s)
@@ -203,6 +215,10 @@ func (p *fusedProgram) codeRun(c *loopCode) *codeRun {
 		r.walks = append(r.walks, rowWalk{dims: []walkDim{{c.part.rows, 0}}})
 		r.bytes = append(r.bytes, 4)
 	}
+	for range p.plan.kind(LoopTotal) {
+		r.walks = append(r.walks, rowWalk{offset: c.part.first, dims: []walkDim{{c.part.rows, 1}}})
+		r.bytes = append(r.bytes, 4)
+	}
 	r.data = make([]unsafe.Pointer, len(r.walks))
 	r.call.Base, r.call.Stride = make([]unsafe.Pointer, len(r.walks)), make([]int, len(r.walks))
 	r.call.Scratch = array.New(array.U8, c.code.Scratch()).Bytes()
@@ -210,7 +226,7 @@ func (p *fusedProgram) codeRun(c *loopCode) *codeRun {
 }
 
 // begin points the run at arrays.
-func (r *codeRun) begin(in, out []array.Array) {
+func (r *codeRun) begin(in, out []array.Array, leaves [][]float32) {
 	k := 0
 	add := func(b []byte) { r.data[k], k = unsafe.Pointer(unsafe.SliceData(b)), k+1 }
 	for i := range r.c.part.streams {
@@ -219,7 +235,7 @@ func (r *codeRun) begin(in, out []array.Array) {
 	for _, s := range r.p.stores {
 		add(out[s.result].Bytes())
 	}
-	for _, s := range r.sums {
+	for _, s := range slices.Concat(r.sums, leaves) {
 		r.data[k], k = unsafe.Pointer(unsafe.SliceData(s)), k+1
 	}
 }

@@ -220,7 +220,8 @@ func (p *fusedProgram) codeRun(c *loopCode) *codeRun {
 		r.bytes = append(r.bytes, 4)
 	}
 	r.data = make([]unsafe.Pointer, len(r.walks))
-	r.call.Base, r.call.Stride = make([]unsafe.Pointer, len(r.walks)), make([]int, len(r.walks))
+	n := len(r.walks)
+	r.call.Base, r.call.Stride, r.call.Block = make([]unsafe.Pointer, n), make([]int, n), make([]int, n)
 	r.call.Scratch = array.New(array.U8, c.code.Scratch()).Bytes()
 	return r
 }
@@ -246,7 +247,7 @@ func (r *codeRun) end() {
 	clear(r.call.Base)
 }
 
-// rows runs rows from lo to hi, as many at once as lie evenly everywhere.
+// rows runs rows from lo to hi, as many at once as lie evenly everywhere, in blocks and from block to block.
 func (r *codeRun) rows(lo, hi int) {
 	for lo < hi {
 		n := hi - lo
@@ -256,8 +257,14 @@ func (r *codeRun) rows(lo, hi int) {
 			r.call.Base[i] = unsafe.Add(r.data[i], at*r.bytes[i])
 			r.call.Stride[i] = stride * r.bytes[i]
 		}
-		r.call.Rows = n
+		blocks := (hi - lo) / n
+		for i, w := range r.walks {
+			again, apart := w.blocks(lo, n)
+			blocks = min(blocks, again)
+			r.call.Block[i] = apart * r.bytes[i]
+		}
+		r.call.Rows, r.call.Blocks = n, blocks
 		r.c.code.Run(&r.call)
-		lo += n
+		lo += n * blocks
 	}
 }

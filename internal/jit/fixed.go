@@ -146,7 +146,7 @@ func (p *pass) fetchAhead() {
 		r := free[0]
 		free, p.ahead = free[1:], append(p.ahead, r)
 		p.c.load(r, p.c.pointer(v.Stream))
-		p.c.addMem(r, at(rdi, 8*(argStreams+2*v.Stream+1)))
+		p.c.addMem(r, at(rdi, 8*(argStreams+argStream*v.Stream+1)))
 	}
 }
 

@@ -604,26 +604,25 @@ whole3:
 	VANDPS       lanes7fffffff<>+0(SB), Y0, Y1
 	VMOVUPS      lanes41200000<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
-	VADDPS       Y1, Y1, Y1
 	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
+	VFMADD231PS  lanes4038aa3b<>+0(SB), Y1, Y2
 	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
-	VPSLLD       $0x17, Y2, Y2
-	VPADDD       lanes3f000000<>+0(SB), Y2, Y2
-	VSUBPS       lanes3f000000<>+0(SB), Y2, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y4
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y4
-	VFMADD213PS  Y3, Y2, Y4
-	VADDPS       Y4, Y4, Y1
-	VADDPS       lanes40000000<>+0(SB), Y1, Y2
-	VDIVPS       Y2, Y1, Y1
+	VFNMADD231PS lanes3eb18000<>+0(SB), Y3, Y1
+	VFNMADD231PS lanesb8de8083<>+0(SB), Y3, Y1
+	VMOVUPS      lanes3d368b03<>+0(SB), Y3
+	VFMADD213PS  lanes3e090836<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3eaaaa8b<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f2aaa6c<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f800000<>+0(SB), Y1, Y3
+	VMULPS       Y1, Y1, Y4
+	VFMADD213PS  Y1, Y4, Y3
+	VPSLLD       $0x17, Y2, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMOVUPS      lanesbf000000<>+0(SB), Y2
+	VFMADD231PS  lanes3f000000<>+0(SB), Y1, Y2
+	VFMADD213PS  Y2, Y1, Y3
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
+	VDIVPS       Y1, Y3, Y1
 	VANDPS       lanes80000000<>+0(SB), Y0, Y0
 	VORPS        Y0, Y1, Y0
 	VMOVUPS      Y0, (AX)
@@ -631,26 +630,25 @@ whole3:
 	VANDPS       lanes7fffffff<>+0(SB), Y0, Y1
 	VMOVUPS      lanes41200000<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
-	VADDPS       Y1, Y1, Y1
 	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
+	VFMADD231PS  lanes4038aa3b<>+0(SB), Y1, Y2
 	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
-	VPSLLD       $0x17, Y2, Y2
-	VPADDD       lanes3f000000<>+0(SB), Y2, Y2
-	VSUBPS       lanes3f000000<>+0(SB), Y2, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y4
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y4
-	VFMADD213PS  Y3, Y2, Y4
-	VADDPS       Y4, Y4, Y1
-	VADDPS       lanes40000000<>+0(SB), Y1, Y2
-	VDIVPS       Y2, Y1, Y1
+	VFNMADD231PS lanes3eb18000<>+0(SB), Y3, Y1
+	VFNMADD231PS lanesb8de8083<>+0(SB), Y3, Y1
+	VMOVUPS      lanes3d368b03<>+0(SB), Y3
+	VFMADD213PS  lanes3e090836<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3eaaaa8b<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f2aaa6c<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f800000<>+0(SB), Y1, Y3
+	VMULPS       Y1, Y1, Y4
+	VFMADD213PS  Y1, Y4, Y3
+	VPSLLD       $0x17, Y2, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMOVUPS      lanesbf000000<>+0(SB), Y2
+	VFMADD231PS  lanes3f000000<>+0(SB), Y1, Y2
+	VFMADD213PS  Y2, Y1, Y3
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
+	VDIVPS       Y1, Y3, Y1
 	VANDPS       lanes80000000<>+0(SB), Y0, Y0
 	VORPS        Y0, Y1, Y0
 	VMOVUPS      Y0, 32(AX)
@@ -674,26 +672,25 @@ part3:
 	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
 	VMOVUPS      lanes41200000<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y2
-	VADDPS       Y2, Y2, Y2
 	VMOVUPS      lanes4b400000<>+0(SB), Y3
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
+	VFMADD231PS  lanes4038aa3b<>+0(SB), Y2, Y3
 	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
-	VPSLLD       $0x17, Y3, Y3
-	VPADDD       lanes3f000000<>+0(SB), Y3, Y3
-	VSUBPS       lanes3f000000<>+0(SB), Y3, Y4
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y5
-	VMULPS       Y2, Y2, Y6
-	VFMADD213PS  Y2, Y6, Y5
-	VFMADD213PS  Y4, Y3, Y5
-	VADDPS       Y5, Y5, Y2
-	VADDPS       lanes40000000<>+0(SB), Y2, Y3
-	VDIVPS       Y3, Y2, Y2
+	VFNMADD231PS lanes3eb18000<>+0(SB), Y4, Y2
+	VFNMADD231PS lanesb8de8083<>+0(SB), Y4, Y2
+	VMOVUPS      lanes3d368b03<>+0(SB), Y4
+	VFMADD213PS  lanes3e090836<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3eaaaa8b<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f2aaa6c<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f800000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VPSLLD       $0x17, Y3, Y2
+	VPADDD       lanes3f800000<>+0(SB), Y2, Y2
+	VMOVUPS      lanesbf000000<>+0(SB), Y3
+	VFMADD231PS  lanes3f000000<>+0(SB), Y2, Y3
+	VFMADD213PS  Y3, Y2, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
+	VDIVPS       Y2, Y4, Y2
 	VANDPS       lanes80000000<>+0(SB), Y1, Y1
 	VORPS        Y1, Y2, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
@@ -726,15 +723,85 @@ DATA lanes41200000<>+24(SB)/4, $0x41200000
 DATA lanes41200000<>+28(SB)/4, $0x41200000
 GLOBL lanes41200000<>(SB), RODATA|NOPTR, $32
 
-DATA lanes40000000<>+0(SB)/4, $0x40000000
-DATA lanes40000000<>+4(SB)/4, $0x40000000
-DATA lanes40000000<>+8(SB)/4, $0x40000000
-DATA lanes40000000<>+12(SB)/4, $0x40000000
-DATA lanes40000000<>+16(SB)/4, $0x40000000
-DATA lanes40000000<>+20(SB)/4, $0x40000000
-DATA lanes40000000<>+24(SB)/4, $0x40000000
-DATA lanes40000000<>+28(SB)/4, $0x40000000
-GLOBL lanes40000000<>(SB), RODATA|NOPTR, $32
+DATA lanes4038aa3b<>+0(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+4(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+8(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+12(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+16(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+20(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+24(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+28(SB)/4, $0x4038aa3b
+GLOBL lanes4038aa3b<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3eb18000<>+0(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+4(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+8(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+12(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+16(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+20(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+24(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+28(SB)/4, $0x3eb18000
+GLOBL lanes3eb18000<>(SB), RODATA|NOPTR, $32
+
+DATA lanesb8de8083<>+0(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+4(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+8(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+12(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+16(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+20(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+24(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+28(SB)/4, $0xb8de8083
+GLOBL lanesb8de8083<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3d368b03<>+0(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+4(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+8(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+12(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+16(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+20(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+24(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+28(SB)/4, $0x3d368b03
+GLOBL lanes3d368b03<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3e090836<>+0(SB)/4, $0x3e090836
+DATA lanes3e090836<>+4(SB)/4, $0x3e090836
+DATA lanes3e090836<>+8(SB)/4, $0x3e090836
+DATA lanes3e090836<>+12(SB)/4, $0x3e090836
+DATA lanes3e090836<>+16(SB)/4, $0x3e090836
+DATA lanes3e090836<>+20(SB)/4, $0x3e090836
+DATA lanes3e090836<>+24(SB)/4, $0x3e090836
+DATA lanes3e090836<>+28(SB)/4, $0x3e090836
+GLOBL lanes3e090836<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3eaaaa8b<>+0(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+4(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+8(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+12(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+16(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+20(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+24(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+28(SB)/4, $0x3eaaaa8b
+GLOBL lanes3eaaaa8b<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3f2aaa6c<>+0(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+4(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+8(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+12(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+16(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+20(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+24(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+28(SB)/4, $0x3f2aaa6c
+GLOBL lanes3f2aaa6c<>(SB), RODATA|NOPTR, $32
+
+DATA lanesbf000000<>+0(SB)/4, $0xbf000000
+DATA lanesbf000000<>+4(SB)/4, $0xbf000000
+DATA lanesbf000000<>+8(SB)/4, $0xbf000000
+DATA lanesbf000000<>+12(SB)/4, $0xbf000000
+DATA lanesbf000000<>+16(SB)/4, $0xbf000000
+DATA lanesbf000000<>+20(SB)/4, $0xbf000000
+DATA lanesbf000000<>+24(SB)/4, $0xbf000000
+DATA lanesbf000000<>+28(SB)/4, $0xbf000000
+GLOBL lanesbf000000<>(SB), RODATA|NOPTR, $32
 
 DATA lanes80000000<>+0(SB)/4, $0x80000000
 DATA lanes80000000<>+4(SB)/4, $0x80000000
@@ -1206,16 +1273,16 @@ whole5:
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y2, Y0
 	VPSLLD       $0x17, Y1, Y1
 	VPADDD       lanes3f000000<>+0(SB), Y1, Y1
-	VSUBPS       lanes3f000000<>+0(SB), Y1, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y3
-	VMULPS       Y0, Y0, Y4
-	VFMADD213PS  Y0, Y4, Y3
-	VFMADD213PS  Y2, Y1, Y3
-	VADDPS       Y3, Y3, Y0
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y2
+	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y0, Y3
+	VFMADD213PS  Y0, Y3, Y2
+	VSUBPS       lanes3f000000<>+0(SB), Y1, Y0
+	VFMADD213PS  Y0, Y1, Y2
+	VADDPS       Y2, Y2, Y0
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
 	VMOVUPS      lanes42b20000<>+0(SB), Y1
@@ -1229,16 +1296,16 @@ whole5:
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y2, Y0
 	VPSLLD       $0x17, Y1, Y1
 	VPADDD       lanes3f000000<>+0(SB), Y1, Y1
-	VSUBPS       lanes3f000000<>+0(SB), Y1, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y3
-	VMULPS       Y0, Y0, Y4
-	VFMADD213PS  Y0, Y4, Y3
-	VFMADD213PS  Y2, Y1, Y3
-	VADDPS       Y3, Y3, Y0
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y2
+	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y0, Y3
+	VFMADD213PS  Y0, Y3, Y2
+	VSUBPS       lanes3f000000<>+0(SB), Y1, Y0
+	VFMADD213PS  Y0, Y1, Y2
+	VADDPS       Y2, Y2, Y0
 	VMOVUPS      Y0, 32(AX)
 	ADDQ         $+64, AX
 	ADDQ         $+64, CX
@@ -1268,16 +1335,16 @@ part5:
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
 	VPSLLD       $0x17, Y2, Y2
 	VPADDD       lanes3f000000<>+0(SB), Y2, Y2
-	VSUBPS       lanes3f000000<>+0(SB), Y2, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y4
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y4
-	VFMADD213PS  Y3, Y2, Y4
-	VADDPS       Y4, Y4, Y1
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
+	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
+	VMULPS       Y1, Y1, Y4
+	VFMADD213PS  Y1, Y4, Y3
+	VSUBPS       lanes3f000000<>+0(SB), Y2, Y1
+	VFMADD213PS  Y1, Y2, Y3
+	VADDPS       Y3, Y3, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 	ADDQ         $+32, AX
 	ADDQ         $+32, CX
@@ -2202,16 +2269,6 @@ DATA lanes3eb33333<>+20(SB)/4, $0x3eb33333
 DATA lanes3eb33333<>+24(SB)/4, $0x3eb33333
 DATA lanes3eb33333<>+28(SB)/4, $0x3eb33333
 GLOBL lanes3eb33333<>(SB), RODATA|NOPTR, $32
-
-DATA lanesbf000000<>+0(SB)/4, $0xbf000000
-DATA lanesbf000000<>+4(SB)/4, $0xbf000000
-DATA lanesbf000000<>+8(SB)/4, $0xbf000000
-DATA lanesbf000000<>+12(SB)/4, $0xbf000000
-DATA lanesbf000000<>+16(SB)/4, $0xbf000000
-DATA lanesbf000000<>+20(SB)/4, $0xbf000000
-DATA lanesbf000000<>+24(SB)/4, $0xbf000000
-DATA lanesbf000000<>+28(SB)/4, $0xbf000000
-GLOBL lanesbf000000<>(SB), RODATA|NOPTR, $32
 
 // func geluTanhAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2, CMOV, FMA3
@@ -6559,26 +6616,25 @@ whole58:
 	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
 	VBROADCASTSS      lanes41200000<>+0(SB), Z2
 	VMINPS            Z1, Z2, Z1
-	VADDPS            Z1, Z1, Z1
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VFMADD231PS.BCST  lanes4038aa3b<>+0(SB), Z1, Z2
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z3
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z1
-	VPSLLD            $0x17, Z2, Z2
-	VPADDD.BCST       lanes3f000000<>+0(SB), Z2, Z2
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z2, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z4
-	VMULPS            Z1, Z1, Z5
-	VFMADD213PS       Z1, Z5, Z4
-	VFMADD213PS       Z3, Z2, Z4
-	VADDPS            Z4, Z4, Z1
-	VADDPS.BCST       lanes40000000<>+0(SB), Z1, Z2
-	VDIVPS            Z2, Z1, Z1
+	VFNMADD231PS.BCST lanes3eb18000<>+0(SB), Z3, Z1
+	VFNMADD231PS.BCST lanesb8de8083<>+0(SB), Z3, Z1
+	VBROADCASTSS      lanes3d368b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3e090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3eaaaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VPSLLD            $0x17, Z2, Z1
+	VPADDD.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanesbf000000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3f000000<>+0(SB), Z1, Z2
+	VFMADD213PS       Z2, Z1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
+	VDIVPS            Z1, Z3, Z1
 	VANDPS.BCST       lanes80000000<>+0(SB), Z0, Z0
 	VORPS             Z0, Z1, Z0
 	VMOVUPS           Z0, (AX)
@@ -6586,26 +6642,25 @@ whole58:
 	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
 	VBROADCASTSS      lanes41200000<>+0(SB), Z2
 	VMINPS            Z1, Z2, Z1
-	VADDPS            Z1, Z1, Z1
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VFMADD231PS.BCST  lanes4038aa3b<>+0(SB), Z1, Z2
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z3
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z1
-	VPSLLD            $0x17, Z2, Z2
-	VPADDD.BCST       lanes3f000000<>+0(SB), Z2, Z2
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z2, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z4
-	VMULPS            Z1, Z1, Z5
-	VFMADD213PS       Z1, Z5, Z4
-	VFMADD213PS       Z3, Z2, Z4
-	VADDPS            Z4, Z4, Z1
-	VADDPS.BCST       lanes40000000<>+0(SB), Z1, Z2
-	VDIVPS            Z2, Z1, Z1
+	VFNMADD231PS.BCST lanes3eb18000<>+0(SB), Z3, Z1
+	VFNMADD231PS.BCST lanesb8de8083<>+0(SB), Z3, Z1
+	VBROADCASTSS      lanes3d368b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3e090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3eaaaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VPSLLD            $0x17, Z2, Z1
+	VPADDD.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanesbf000000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3f000000<>+0(SB), Z1, Z2
+	VFMADD213PS       Z2, Z1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
+	VDIVPS            Z1, Z3, Z1
 	VANDPS.BCST       lanes80000000<>+0(SB), Z0, Z0
 	VORPS             Z0, Z1, Z0
 	VMOVUPS           Z0, 64(AX)
@@ -6626,26 +6681,25 @@ part58:
 	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
 	VBROADCASTSS      lanes41200000<>+0(SB), Z2
 	VMINPS            Z1, Z2, Z1
-	VADDPS            Z1, Z1, Z1
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VFMADD231PS.BCST  lanes4038aa3b<>+0(SB), Z1, Z2
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z3
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z1
-	VPSLLD            $0x17, Z2, Z2
-	VPADDD.BCST       lanes3f000000<>+0(SB), Z2, Z2
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z2, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z4
-	VMULPS            Z1, Z1, Z5
-	VFMADD213PS       Z1, Z5, Z4
-	VFMADD213PS       Z3, Z2, Z4
-	VADDPS            Z4, Z4, Z1
-	VADDPS.BCST       lanes40000000<>+0(SB), Z1, Z2
-	VDIVPS            Z2, Z1, Z1
+	VFNMADD231PS.BCST lanes3eb18000<>+0(SB), Z3, Z1
+	VFNMADD231PS.BCST lanesb8de8083<>+0(SB), Z3, Z1
+	VBROADCASTSS      lanes3d368b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3e090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3eaaaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VPSLLD            $0x17, Z2, Z1
+	VPADDD.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanesbf000000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3f000000<>+0(SB), Z1, Z2
+	VFMADD213PS       Z2, Z1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
+	VDIVPS            Z1, Z3, Z1
 	VANDPS.BCST       lanes80000000<>+0(SB), Z0, Z0
 	VORPS             Z0, Z1, Z0
 	VMOVUPS           Z0, K1, (AX)
@@ -6892,16 +6946,16 @@ whole60:
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z0
 	VPSLLD            $0x17, Z1, Z1
 	VPADDD.BCST       lanes3f000000<>+0(SB), Z1, Z1
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z3
-	VMULPS            Z0, Z0, Z4
-	VFMADD213PS       Z0, Z4, Z3
-	VFMADD213PS       Z2, Z1, Z3
-	VADDPS            Z3, Z3, Z0
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z2
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z0
+	VFMADD213PS       Z0, Z1, Z2
+	VADDPS            Z2, Z2, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
 	VBROADCASTSS      lanes42b20000<>+0(SB), Z1
@@ -6915,16 +6969,16 @@ whole60:
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z0
 	VPSLLD            $0x17, Z1, Z1
 	VPADDD.BCST       lanes3f000000<>+0(SB), Z1, Z1
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z3
-	VMULPS            Z0, Z0, Z4
-	VFMADD213PS       Z0, Z4, Z3
-	VFMADD213PS       Z2, Z1, Z3
-	VADDPS            Z3, Z3, Z0
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z2
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z0
+	VFMADD213PS       Z0, Z1, Z2
+	VADDPS            Z2, Z2, Z0
 	VMOVUPS           Z0, 64(AX)
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
@@ -6951,16 +7005,16 @@ part60:
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z0
 	VPSLLD            $0x17, Z1, Z1
 	VPADDD.BCST       lanes3f000000<>+0(SB), Z1, Z1
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z3
-	VMULPS            Z0, Z0, Z4
-	VFMADD213PS       Z0, Z4, Z3
-	VFMADD213PS       Z2, Z1, Z3
-	VADDPS            Z3, Z3, Z0
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z2
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z0
+	VFMADD213PS       Z0, Z1, Z2
+	VADDPS            Z2, Z2, Z0
 	VMOVUPS           Z0, K1, (AX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX

@@ -101,23 +101,27 @@ func (b *Builder) expReduced(d reduced, low Arg) Arg {
 // Expm1 is exp(x)-1. With s = 2^(n-1) it is 2*(s*(exp(r)-1) + (s-1/2)), which is exact near zero and does not
 // overflow early.
 func (b *Builder) Expm1(x Arg) Arg {
-	return b.expm1Within(b.clamp(x, -30, 89))
-}
-
-// expm1Within is Expm1 for x from -30 to 89.
-func (b *Builder) expm1Within(x Arg) Arg {
-	d := b.reduce(x)
+	d := b.reduce(b.clamp(x, -30, 89))
 	scale := b.two(AddInt, b.emit(ShiftL, 23, d.shifted), Bits(126<<23))
-	h := b.Sub(scale, Const(0.5))
-	p := b.mulAdd(b.expm1Reduced(d.r), scale, h)
+	p := b.mulAdd(b.expm1Reduced(d.r), scale, b.Sub(scale, Const(0.5)))
 	return b.Add(p, p)
 }
 
-// Tanh is expm1(2|x|)/(expm1(2|x|)+2) with the sign of x.
+// Tanh is e/(e+1) with the sign of x, for e = expm1(2|x|)/2: of |x|, with all that is twice something in
+// Expm1's steps as the half of it, for which there are constants.
 func (b *Builder) Tanh(x Arg) Arg {
 	a := b.two(Min, Const(10), b.Abs(x))
-	e := b.expm1Within(b.Add(a, a))
-	return b.Or(b.Div(e, b.Add(e, Const(2))), b.And(x, b.sign()))
+	shifted := b.addMul(Const(shifter), a, Const(2*math.Log2E))
+	n := b.Sub(shifted, Const(shifter))
+	r := b.dedMul(b.dedMul(a, n, Const(ln2Hi/2)), n, Const(ln2Lo/2))
+	coef := make([]float64, len(expCoef))
+	for i, c := range expCoef {
+		coef[i] = math.Ldexp(c, len(coef)-i)
+	}
+	e := b.mulAdd(b.horner(r, coef), b.Mul(r, r), r)
+	scale := b.two(AddInt, b.emit(ShiftL, 23, shifted), Bits(127<<23))
+	e = b.mulAdd(e, scale, b.addMul(Const(-0.5), scale, Const(0.5)))
+	return b.Or(b.Div(e, b.Add(e, Const(1))), b.And(x, b.sign()))
 }
 
 // sigmoidOfMinus is 1/(1+exp(x)).

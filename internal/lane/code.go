@@ -66,8 +66,8 @@ type Instr struct {
 
 // counts is how many operands instructions have.
 var counts = [...]int{Load: 1, Add: 2, Sub: 2, Mul: 2, Div: 2, Min: 2, Max: 2, And: 2, Or: 2, Xor: 2,
-	AddInt: 2, SubInt: 2, Sqrt: 1, ShiftL: 1, ShiftR: 1, ShiftDown: 1, FromInt: 1, Round: 1, MulAdd: 3, AddMul: 3, DedMul: 3,
-	MulDed: 3, Compare: 2, Choose: 4, Select: 3, ToHalf: 1, Scale: 4}
+	AddInt: 2, SubInt: 2, Sqrt: 1, ShiftL: 1, ShiftR: 1, ShiftDown: 1, FromInt: 1, Round: 1, MulAdd: 3,
+	AddMul: 3, DedMul: 3, MulDed: 3, Compare: 2, Choose: 4, Select: 3, ToHalf: 1, Scale: 4}
 
 // Args is the instruction's operands.
 func (i *Instr) Args() []Arg { return i.Arg[:counts[i.Op]] }

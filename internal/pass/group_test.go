@@ -266,7 +266,7 @@ func testGroups(t *testing.T, how string) {
 	}
 }
 
-func runAll(t *rapid.T, d *cpu.Device, f *ir.Func, args []array.Array) []array.Array {
+func runAll(t rapid.TB, d *cpu.Device, f *ir.Func, args []array.Array) []array.Array {
 	e, err := d.Compile(f, cpu.Options{NoFuse: true})
 	if err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func runAll(t *rapid.T, d *cpu.Device, f *ir.Func, args []array.Array) []array.A
 }
 
 // sameBits allows any NaN for a NaN: which one it is depends on the order of operands.
-func sameBits(t *rapid.T, got, want array.Array, result int, f, g *ir.Func) {
+func sameBits(t rapid.TB, got, want array.Array, result int, f, g *ir.Func) {
 	if want.DType() == array.Bool {
 		if string(got.Bytes()) != string(want.Bytes()) {
 			t.Fatalf("result %d: got %v, want %v\n%v\n%v", result, got, want, f, g)

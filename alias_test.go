@@ -48,7 +48,7 @@ func TestAliasesAreTold(t *testing.T) {
 	}
 }
 
-// aliasComments is the comments of the root's aliases of internal types.
+// aliasComments returns the comments of the root's aliases of internal types.
 func aliasComments(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
@@ -83,8 +83,8 @@ func aliasComments(t *testing.T) map[string]string {
 	return told
 }
 
-// members is the exported fields and methods of a type that can be called from outside: those whose arguments
-// have types that users can name.
+// members returns the exported fields and methods of a type that can be called from outside: those whose
+// arguments have types that users can name.
 func members(of reflect.Type) (list []string) {
 	for i := range of.NumMethod() {
 		m := of.Method(i)

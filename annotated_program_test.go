@@ -90,7 +90,7 @@ func (chainLoader) Batch(i int) ([]array.Array, error) { return chainBatch(i), n
 
 const chainSteps = 3
 
-// trainChain is the losses of a few static steps, and then all weights.
+// trainChain returns the losses of a few static steps, and then all weights.
 func trainChain(t *testing.T, c *chain, o optim.Optimizer, s *galley.Strategy) ([]float64, *galley.DistModel) {
 	t.Helper()
 	d, err := galley.ToStatic(c, chainLoader{}, c.loss, o, s)
@@ -121,7 +121,7 @@ func (c *chain) values(t *testing.T) (list []float64) {
 	return list
 }
 
-// eagerChain is trainChain op by op, as one writes it on meshes.
+// eagerChain returns trainChain op by op, as one writes it on meshes.
 func eagerChain(t *testing.T, c *chain) []float64 {
 	t.Helper()
 	var list []float64
@@ -150,7 +150,7 @@ func eagerChain(t *testing.T, c *chain) []float64 {
 	return append(list, c.values(t)...)
 }
 
-// within is an error unless all numbers are.
+// within returns an error unless all numbers are.
 func within(got, want []float64, eps float64) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("got %d numbers, want %d", len(got), len(want))
@@ -273,8 +273,8 @@ func TestAnnotatedTied(t *testing.T) {
 	}
 }
 
-// TestAnnotatedRest: parameters on a mesh of one's own rest there, without a strategy and with one: each device
-// has its share of them and of what the optimizer keeps, and gradients need no more than they must.
+// TestAnnotatedRest: parameters on their own mesh rest there, without a strategy and with one: each
+// device has its share of them and of what the optimizer keeps, and gradients need no more than they must.
 func TestAnnotatedRest(t *testing.T) {
 	for _, s := range []*galley.Strategy{nil, {DP: 2}} {
 		c := newChain(t, world(t, 2), 2, "x=2", "x=2")

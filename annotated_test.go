@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// annotated is two products whose weights and activations say where they lie, where there is a mesh.
+// annotated is two products whose weights and activations say where they are, where there is a mesh.
 type annotated struct {
 	up, down *nn.Param
 	lay      func(x *galley.Tensor, dim int) *galley.Tensor

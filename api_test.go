@@ -17,7 +17,7 @@ import (
 
 const apiSteps = 3
 
-// smallModel is a llama whose losses every API must reproduce.
+// smallModel returns a llama whose losses every API must reproduce.
 func smallModel(t *testing.T, d *galley.Device) models.Model {
 	t.Helper()
 	m, err := models.New(models.Config{Family: "llama", Vocab: 40, Hidden: 16, Intermediate: 24, Layers: 4,
@@ -29,7 +29,7 @@ func smallModel(t *testing.T, d *galley.Device) models.Model {
 	return m
 }
 
-// windows is batches of 8 rows of 12 tokens.
+// windows returns batches of 8 rows of 12 tokens.
 func windows(t *testing.T) *data.TokenLoader {
 	t.Helper()
 	ids := make([]int32, 8*12*5+1)
@@ -52,7 +52,7 @@ func batchOf(t *testing.T, l galley.Loader, i int) []array.Array {
 	return b
 }
 
-// plain is the plain trainer's losses on one device, and the loss and logits of batch 9 after them.
+// plain returns the plain trainer's losses on one device, and the loss and logits of batch 9 after them.
 func plain(t *testing.T) (losses []float64, eval float64, logits array.Array) {
 	t.Helper()
 	d := device(t)

@@ -7,62 +7,64 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// AutoConfig is a training run for which a strategy is wanted.
+// AutoConfig describes a training run that Auto chooses a strategy for.
 type AutoConfig struct {
 	Model models.Config
-	// Batch and Seq are the sequences of a step and the tokens of each.
+	// Batch is the number of sequences per step, Seq the number of tokens per sequence.
 	Batch, Seq int
-	// Devices is how many in-process devices there are.
+	// Devices is the number of in-process devices.
 	Devices int
-	// Calibration is a file of galley calibrate as text: the machine that it measured is planned for. Empty
-	// takes what such machines usually do.
+	// Calibration is the content of a file written by galley calibrate, with the measured speed of the
+	// machine to plan for. Empty uses typical values.
 	Calibration []byte
-	// AMP is as in Strategy.
+	// AMP has the same meaning as Strategy.AMP.
 	AMP string
-	// Hosts is where the processes of a job run, in order, each with as many of the devices; none is this
-	// process alone.
+	// Hosts lists the hosts of a multi-process job in order; each process owns the same number of devices.
+	// Empty means this process only.
 	Hosts []AutoHost
-	// Cluster is a file of galley doctor --cluster as text, which measured the links of these processes; empty
-	// takes what is usual.
+	// Cluster is the content of a file written by galley doctor --cluster, with the measured bandwidth
+	// between the processes. Empty uses typical values.
 	Cluster []byte
 }
 
-// AutoHost is one of the hosts of a job: the name of its Machine, how many Processes run there, and the Cores
-// that these share.
+// AutoHost is one host of a multi-process job: the name of its Machine, the number of Processes that run
+// there and the number of Cores that they share.
 type AutoHost = forecast.Host
 
-// AutoPlan is the strategy that a planner chose, and why.
+// AutoPlan is the strategy that Auto chose, with its predicted step time and the alternatives.
 type AutoPlan struct {
 	Strategy Strategy
-	// Step is the seconds that it should take, between Low and High.
+	// Step is the predicted step time in seconds; Low and High bound the prediction.
 	Step, Low, High float64
-	// Reasons is a line for each of the next best ones: what it loses.
+	// Reasons has one line for each runner-up that says what it loses.
 	Reasons []string
-	// Alone is the seconds that one device with all of the machine's cores should take; 0 where it does not fit.
+	// Alone is the predicted step time, in seconds, of one device that uses all cores; 0 if the run does not
+	// fit on one.
 	Alone float64
-	// Uncalibrated means that nothing was measured here: the seconds are what such machines usually take.
+	// Uncalibrated reports that no measurement of this machine was given, so times come from typical values.
 	Uncalibrated bool
-	// Devices is how many were asked for.
+	// Devices is the number of devices that was requested.
 	Devices int
 }
 
-// String says what was chosen and why.
+// String returns a summary of the choice and its reasons.
 func (p *AutoPlan) String() string { return (*forecast.Plan)(p).String() }
 
-// Auto plans a run on this machine: the best strategy under the cost model, and what others would lose.
+// Auto searches for the fastest strategy for a run on this machine under the cost model, and explains why the
+// alternatives are slower.
 func Auto(c AutoConfig) (*AutoPlan, error) {
 	p, err := forecast.Auto(forecast.Run(c))
 	return (*AutoPlan)(p), err
 }
 
-// PlanFile is the strategy of a file that galley plan wrote, for a run. A plan for another model, batch or
-// sequence is refused, as is one for another number of devices, where that is not 0.
+// PlanFile reads the strategy from a plan file written by galley plan. It returns an error if the plan was
+// made for another model, batch size, sequence length or (unless c.Devices is 0) number of devices.
 func PlanFile(path string, c AutoConfig) (Strategy, error) {
 	return forecast.File(path, forecast.Run(c))
 }
 
-// Price is how long a step of a run should take under a strategy on this machine, by the cost model that Auto
-// plans with.
+// Price returns the predicted time of one step under a strategy on this machine, by the cost model that Auto
+// uses.
 func Price(c AutoConfig, s Strategy) (time.Duration, error) {
 	return forecast.Price(forecast.Run(c), s)
 }

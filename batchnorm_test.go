@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// normed is a layer, batch normalisation and another layer, and the normalisation by itself.
+// normed returns a layer, batch normalisation and another layer, and the normalisation by itself.
 func normed(d *galley.Device, seed uint64) (galley.Model, []*nn.Param, *nn.BatchNorm) {
 	in := nn.NewInit(nn.Config{Scope: d.NewSession(), DType: array.F64, Seed: seed})
 	a, norm := nn.NewLinear(in.At("a"), 3, 4), nn.NewBatchNorm(in.At("norm"), 4, nn.BatchNormConfig{})

@@ -15,24 +15,25 @@ import (
 	"github.com/galley-ml/galley/job"
 )
 
-// CheckpointConfig says where checkpoints are kept and how many.
+// CheckpointConfig says where checkpoints are written and how many are kept.
 type CheckpointConfig struct {
-	// Dir is made if need be. One process at a time writes to it, or one Job: its processes write the files of
-	// their own devices each, so it is on a file system that all of them see.
+	// Dir is created if it does not exist. Only one process, or one Job, may write to it at a time. The
+	// processes of a job each write the shards of their own devices, so Dir must be on a file system that all
+	// of them share.
 	Dir string
 	Job *job.Job
-	// Keep is how many stay, the newest; 0 means 3, less than 0 all. The best of those that were evaluated stays
-	// besides.
+	// Keep is the number of most recent checkpoints to keep; 0 means 3, negative means all. The best
+	// evaluated checkpoint is kept in addition.
 	Keep int
-	// KeepEvery, where set, lets those of all steps stay that it divides.
+	// KeepEvery, if set, also keeps every checkpoint whose step is a multiple of it.
 	KeepEvery int
 }
 
-// Checkpoints is a directory of checkpoints of one run. They are written in the background, under temporary
-// names until they are complete and on disk.
+// Checkpoints is a directory of checkpoints of one run. They are written in the background, under a temporary
+// name until they are complete and synced to disk.
 type Checkpoints struct{ keeper *checkpoint.Keeper }
 
-// OpenCheckpoints makes the directory ready for writing.
+// OpenCheckpoints opens a directory for writing checkpoints.
 func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
 	k, err := fit.Checkpoints(c.Dir, c.Keep, c.KeepEvery, 0, c.Job.Peers())
 	if err != nil {
@@ -41,51 +42,51 @@ func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
 	return &Checkpoints{k}, nil
 }
 
-// Wait returns when the last checkpoint is on disk, with its error if it is not.
+// Wait blocks until the last checkpoint is on disk and returns its error, if any.
 func (c *Checkpoints) Wait(ctx context.Context) error { return c.keeper.Wait(ctx) }
 
-// Rewind removes the checkpoints of all steps after one, so that a run can go on from there.
+// Rewind deletes all checkpoints after a step, so that a run can continue from there.
 func (c *Checkpoints) Rewind(ctx context.Context, step int64) error {
 	return c.keeper.Rewind(ctx, step)
 }
 
-// Steps is the steps of the checkpoints in the directory, newest first.
+// Steps returns the steps of the checkpoints in the directory, newest first.
 func (c *Checkpoints) Steps(ctx context.Context) ([]int64, error) { return c.keeper.Steps(ctx) }
 
-// Close waits and gives the directory up.
+// Close waits for the last checkpoint and releases the directory.
 func (c *Checkpoints) Close() error { return c.keeper.Close() }
 
-// Fact is one thing that makes a run what it is, such as its batch size. Checkpoints keep the facts of their
-// run; Resume refuses one of another run, unless it is told what has changed.
+// Fact is a named property that identifies a run, such as its batch size. Checkpoints store the facts of
+// their run; Resume refuses a checkpoint whose facts differ, unless ResumeConfig.Changed lists the differences.
 type Fact = data.Fact
 
-// OtherRunError is a checkpoint of a run that is not the one that would go on from it.
+// OtherRunError is returned when a checkpoint belongs to a run with different facts.
 type OtherRunError = fit.OtherRunError
 
-// facts is those that the trainer was given, and its own.
+// facts returns the facts from the config and those that the trainer derives from its optimizer and seed.
 func (t *Trainer) facts() []Fact {
 	return runfacts.Of(slices.Concat(t.c.Facts, t.described), runfacts.Run{Optimizer: t.c.Optimizer,
 		Schedule: t.c.Schedule, ClipNorm: t.c.ClipNorm, Seed: t.c.Seed})
 }
 
-// skippedScalar is what checkpoints call the number of steps that changed nothing.
+// skippedScalar is the checkpoint key for the number of steps that were skipped because gradients overflowed.
 const skippedScalar = "skipped_steps"
 
-// The random streams. Random numbers are keyed by seed and counter, so these are all there is to know of
-// them.
+// The random streams. Random numbers are a function of seed and counter, so the counters are their whole
+// state.
 const (
 	dataStream = "data" // samples that were dealt
 	stepStream = "step" // steps that were taken
 )
 
-// Save begins a checkpoint of the state after the last step: it copies what training goes on to change, and
-// writes in the background. sample is the global number of the next sample, which Resume returns. The error
-// may be an earlier one's. A state that is not finite is refused.
+// Save starts a checkpoint of the state after the last step: it copies the state and writes it in the
+// background. sample is the global index of the next sample, which Resume returns. The returned error may
+// come from an earlier checkpoint. A state with NaN or infinite values is refused.
 func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error {
 	return t.save(ctx, c.keeper, sample)
 }
 
-// save is Save with further numbers.
+// save is like Save and stores additional scalars.
 func (t *Trainer) save(ctx context.Context, to *checkpoint.Keeper, sample int64,
 	scalars ...checkpoint.Scalar) error {
 	state, err := t.state(sample, scalars)
@@ -95,7 +96,7 @@ func (t *Trainer) save(ctx context.Context, to *checkpoint.Keeper, sample int64,
 	return to.Save(ctx, state)
 }
 
-// state is the state after the last step, where it lies.
+// state returns the state after the last step without gathering it: each tensor stays where it is stored.
 func (t *Trainer) state(sample int64, scalars []checkpoint.Scalar) (s checkpoint.State, err error) {
 	if err := t.trained.Ready(); err != nil {
 		return s, err
@@ -111,20 +112,21 @@ func (t *Trainer) state(sample int64, scalars []checkpoint.Scalar) (s checkpoint
 	return s, nil
 }
 
-// Resumed is where a run goes on: from which checkpoint, after which step, with which sample.
+// Resumed describes where a run continues: the checkpoint, its step and the next sample.
 type Resumed = fit.Resumed
 
-// ResumeConfig says which checkpoint a run goes on from. The zero value is the newest good one.
+// ResumeConfig selects the checkpoint to resume from. The zero value selects the newest valid one.
 type ResumeConfig = fit.ResumeConfig
 
-// ErrNoCheckpoint is a directory without any: a fresh start is right.
+// ErrNoCheckpoint is returned for a directory without checkpoints: start from scratch.
 var ErrNoCheckpoint = fit.ErrNoCheckpoint
 
-// Resume brings the trainer to the newest good checkpoint in dir, whatever strategy and number of devices
-// wrote it. It wraps ErrNoCheckpoint where there is none at all.
+// Resume restores the trainer from the newest valid checkpoint in dir, whatever strategy and number of
+// devices wrote it. The error wraps ErrNoCheckpoint if there is none.
 func (t *Trainer) Resume(dir string) (*Resumed, error) { return t.ResumeFrom(dir, ResumeConfig{}) }
 
-// ResumeFrom is Resume from a checkpoint of choice. One whose facts are others is an *OtherRunError.
+// ResumeFrom is like Resume with a choice of checkpoint. It returns an *OtherRunError if the facts of the run
+// differ.
 func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 	r, err := openCheckpoint(dir, c.Step)
 	if none, ok := errors.AsType[*checkpoint.NoneError](err); ok && len(none.Skipped) == 0 {
@@ -165,7 +167,7 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 	return out, nil
 }
 
-// openCheckpoint opens the checkpoint of a step, or the newest for 0.
+// openCheckpoint opens the checkpoint of a step, or the newest one for step 0.
 func openCheckpoint(dir string, step int64) (*checkpoint.Reader, error) {
 	if step > 0 {
 		return checkpoint.OpenStep(dir, step, checkpoint.OpenConfig{})
@@ -173,7 +175,7 @@ func openCheckpoint(dir string, step int64) (*checkpoint.Reader, error) {
 	return checkpoint.Open(dir, checkpoint.OpenConfig{})
 }
 
-// take hands a checkpoint to the executor, which reads it now or when the step is planned.
+// take hands a checkpoint to the executor, which reads it now or when the step has been planned.
 func (t *Trainer) take(r *checkpoint.Reader) error {
 	meta := r.Meta()
 	if err := t.exec.Load(r); err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Phase is what is done with a batch.
+// Phase selects what is done with a batch: training, evaluation or prediction.
 type Phase uint8
 
-// Training changes the parameters and tells the loss; evaluating only tells the loss; predicting tells what
-// the model answers.
+// Training updates the parameters and returns the loss, Evaluating only returns the loss, Predicting returns
+// the model's outputs.
 const (
 	Training Phase = iota
 	Evaluating
@@ -32,15 +32,15 @@ func (p Phase) String() string {
 	return [...]string{"training", "evaluating", "predicting"}[p]
 }
 
-// Result is what is told of a batch: the loss, or what the model answers where it predicts.
+// Result is the result of running one batch.
 type Result struct {
 	Loss float64
-	// Metrics is of a training step, Outputs of a prediction.
+	// Metrics is set by a training step, Outputs by a prediction.
 	Metrics Metrics
 	Outputs []array.Array
 }
 
-// compiled is a model on the devices of a strategy, with a program for each phase.
+// compiled is a model on the devices of a strategy, with one program per phase.
 type compiled struct {
 	model   Model
 	plan    *ModelPlan // nil where none was searched
@@ -63,7 +63,7 @@ func newCompiled(m Model, c TrainerConfig, loss Loss, metrics []Metric) (out com
 	return out, nil
 }
 
-// modelConfig is a model as its strategy trains it, and a trainer's config for it.
+// modelConfig returns the model as its strategy trains it, and a trainer config for it.
 func modelConfig(
 	who string,
 	m Model,
@@ -99,7 +99,7 @@ func modelConfig(
 	return m, c, nil
 }
 
-// run does with one batch what a phase says.
+// run runs one batch in the given phase.
 func (c *compiled) run(ctx context.Context, phase Phase, batch []array.Array) (r Result, err error) {
 	if err := executor.CheckBatch(ctx, batch); err != nil {
 		return r, err
@@ -122,16 +122,16 @@ func noPhase(p Phase) error {
 	return fmt.Errorf("phase %d: want Training, Evaluating or Predicting", p)
 }
 
-// Params is the model's parameters, with the values that training has given them.
+// Params returns the model's parameters with their trained values.
 func (c *compiled) Params() ([]*nn.Param, error) { return c.model.Params(), c.trainer.Sync(nil) }
 
-// Plan is what was found for a strategy with Auto; nil for any other.
+// Plan returns the plan that was found for a strategy with Auto, and nil otherwise.
 func (c *compiled) Plan() *ModelPlan { return c.plan }
 
-// Trainer is what trains the model.
+// Trainer returns the underlying trainer.
 func (c *compiled) Trainer() *Trainer { return c.trainer }
 
-// Close ends the devices and frees what forward passes hold.
+// Close releases the devices and the compiled programs.
 func (c *compiled) Close() error {
 	err := c.predict.Close()
 	if c.evalPass != nil {

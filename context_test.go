@@ -20,7 +20,7 @@ func smallGPT2() models.Config {
 		Positions: 16}
 }
 
-// arrangedStep is the training step of a new model under a layout.
+// arrangedStep returns the training step of a new model under a layout.
 func arrangedStep(t testing.TB, c models.Config, l models.Layout, batch, seq int) *galley.Program {
 	t.Helper()
 	m, err := models.New(c, nn.Config{DType: array.F64, Seed: 3})
@@ -33,7 +33,7 @@ func arrangedStep(t testing.TB, c models.Config, l models.Layout, batch, seq int
 	return trace(t, m, batch, seq)
 }
 
-// zigzagged is the rows of ids in zigzag order.
+// zigzagged returns the rows of ids in zigzag order.
 func zigzagged(a array.Array, parts int) array.Array {
 	out := a.Clone()
 	seq := a.Shape()[1]

@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// net is a small network made in a scope.
+// net returns a small network made in a scope.
 func net(scope op.Scope) galley.Model {
 	in := nn.NewInit(nn.Config{Scope: scope, Seed: 5, DType: array.F64})
 	up, down := nn.NewLinear(in.At("up"), 6, 10), nn.NewLinear(in.At("down"), 10, 3)
@@ -23,7 +23,7 @@ func net(scope op.Scope) galley.Model {
 	})
 }
 
-// samples is 16 rows for net, in batches of 8.
+// samples returns 16 rows for net, in batches of 8.
 func samples(t *testing.T) *data.Loader {
 	t.Helper()
 	x, y := array.New(array.F64, 16, 6), array.New(array.F64, 16, 3)
@@ -44,7 +44,7 @@ func samples(t *testing.T) *data.Loader {
 	return l
 }
 
-// netLosses is the plain trainer's losses of net.
+// netLosses returns the plain trainer's losses of net.
 func netLosses(t *testing.T, steps int) (list []float64) {
 	t.Helper()
 	d := device(t)

@@ -139,7 +139,7 @@ func TestDeviceGroup(t *testing.T) {
 	}
 }
 
-// shortened is every third of the cases in short mode, as under the race detector: the others differ in
+// shortened returns every third of the cases in short mode, as under the race detector: the others differ in
 // numbers only.
 func shortened[T any](cases []T) []T {
 	if !testing.Short() {
@@ -235,7 +235,7 @@ func TestDeviceGroupFirstValues(t *testing.T) {
 	}
 }
 
-// TestDeviceGroupCheckpoints: a run goes on from a checkpoint that another strategy, or one device, has
+// TestDeviceGroupCheckpoints: a run continues from a checkpoint that another strategy, or one device, has
 // written.
 func TestDeviceGroupCheckpoints(t *testing.T) {
 	one, _ := groupRun{}.trainer(t)

@@ -43,8 +43,8 @@ func wave(shape ...int) array.Array {
 	return a
 }
 
-// mlp is two products with a nonlinearity and its gradients: what the placements of its operands must not
-// change.
+// mlp returns two products with a nonlinearity and its gradients: what the placements of its operands must
+// not change.
 func mlp(x, w1, w2 *galley.Tensor) []*galley.Tensor {
 	loss := op.Mean(op.Square(op.MatMul(op.Tanh(op.MatMul(x, w1)), w2)))
 	return append([]*galley.Tensor{loss}, galley.Grad(loss, x, w1, w2)...)

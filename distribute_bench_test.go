@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// hundredLayers is a training step of a hundred layers, of which only shapes are known.
+// hundredLayers returns a training step of a hundred layers, of which only shapes are known.
 func hundredLayers(t testing.TB) *galley.Program {
 	t.Helper()
 	m, err := models.New(models.Config{

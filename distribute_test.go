@@ -17,7 +17,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// stepOf is the training step of a new model, and its first arguments.
+// stepOf returns the training step of a new model, and its first arguments.
 func stepOf(t *testing.T, c models.Config, dtype array.DType, batch, seq int) (*galley.Program,
 	[]array.Array) {
 	t.Helper()

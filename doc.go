@@ -1,7 +1,7 @@
-// Package galley trains large models on many devices from single-device code.
+// Package galley trains and serves large models on many devices from single-device code.
 //
 // You write a model as functions of tensors. The same function runs eagerly, op by op, or is traced into a
-// program that is differentiated, optimised, planned and compiled as a whole; the numbers are the same.
+// program that is differentiated, optimised, distributed and compiled as a whole. Both give the same bits.
 //
 //	d := galley.CPU(galley.Config{})
 //	s := d.NewSession()
@@ -9,9 +9,7 @@
 //	y := op.Sum(op.Mul(op.Exp(x), x))
 //	g := galley.Grad(y, x)[0]                       // eᵡ(1+x)
 //
-// A Strategy spreads training over devices, with the losses of one. ToStatic compiles a model for it,
-// Parallelize plans it by the names of layers, a PipelineLayer is made of layers' descriptions, and an Engine
-// trains, evaluates and predicts:
+// A Strategy distributes training over devices without changing the losses:
 //
 //	e, err := galley.NewEngine(galley.EngineConfig{
 //		Model: galley.Language(model), Strategy: &galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 1},
@@ -19,7 +17,7 @@
 //	fit := galley.FitConfig{Epochs: 3, SaveDir: "runs/a", Resume: true}
 //	history, err := e.Fit(ctx, data.Tokens(sampler), fit)
 //
-// What is here, by topic:
+// This package by topic:
 //
 //	sessions and programs   CPU, Session, Tensor, Trace, Grad, Compile, Distribute
 //	models                  Model, Language, ModelFunc, Loss, Metric, SaveState, LoadState
@@ -28,9 +26,15 @@
 //	checkpoints             Checkpoints, Resumed, Fact
 //	errors                  BugError, DivergedError, OtherRunError, ErrNoCheckpoint
 //
-// Beside it: model has what is trained and its losses, strategy says what a Strategy's fields mean and parses
-// one, cost what a step takes, fit has the training loop and its callbacks, parallel plans by the names of
-// layers and pipelines of layers, dtensor eager tensors on meshes, job several processes that train as one.
-// ARCHITECTURE.md tells how it is built; package op lists what tensors can do, nn and models what is made of
-// them.
+// Related packages:
+//
+//	op, nn, optim, models   tensor ops, layers, optimizers, model families
+//	data, tokenizer         datasets, loaders, tokenizers
+//	strategy, mesh          degrees of parallelism; meshes, placements and specs
+//	fit, cost               the training loop and its callbacks; the cost of a step
+//	dtensor, eager          eager tensors on meshes; training loops that you write yourself
+//	parallel, distribute    parallelization plans by layer name; programs on meshes
+//	job, serve              several processes as one job; an OpenAI-compatible server
+//
+// ARCHITECTURE.md explains how Galley is built and why.
 package galley

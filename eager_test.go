@@ -40,7 +40,7 @@ func (l loop) model(t *testing.T, scope op.Scope) models.Model {
 	return m
 }
 
-// ids is the windows of a step.
+// ids returns the windows of a step.
 func (l loop) ids(step int) array.Array {
 	a := array.New(array.I32, 6, 9)
 	for i := range a.Len() {
@@ -54,7 +54,7 @@ func lossOf(m models.Model, ids *galley.Tensor) *galley.Tensor {
 	return m.Loss(op.Narrow(ids, 1, 0, n-1), op.Narrow(ids, 1, 1, n))
 }
 
-// trained is losses of steps, then what the parameters are after them.
+// trained returns losses of steps, then what the parameters are after them.
 func trained(t *testing.T, losses []float64, params []*nn.Param) [][]array.Array {
 	t.Helper()
 	out := []array.Array{array.FromSlice(losses, len(losses))}
@@ -68,7 +68,7 @@ func trained(t *testing.T, losses []float64, params []*nn.Param) [][]array.Array
 	return [][]array.Array{out}
 }
 
-// static is the loop as a compiled step.
+// static returns the loop as a compiled step.
 func (l loop) static(t *testing.T, s *galley.Strategy) [][]array.Array {
 	t.Helper()
 	d := device(t)
@@ -94,7 +94,7 @@ func (l loop) static(t *testing.T, s *galley.Strategy) [][]array.Array {
 	return trained(t, losses, m.Params())
 }
 
-// run is the loop, op by op, with parameters as lay places them and batches as they come.
+// run returns the loop, op by op, with parameters as lay places them and batches as they come.
 func (l loop) run(t *testing.T, m models.Model, o optim.Optimizer,
 	batch func(a array.Array) *galley.Tensor) [][]array.Array {
 	t.Helper()

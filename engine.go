@@ -15,47 +15,48 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// EngineConfig says what an engine trains and how.
+// EngineConfig configures an Engine.
 type EngineConfig struct {
-	// Model is what is trained; one that Parallelize made brings its plan, its optimizer and its strategy.
+	// Model is the model to train. One returned by Parallelize brings its own plan, optimizer and strategy.
 	Model Model
-	// Loss is what is made small; nil is the model's own, if it is a LossModel.
+	// Loss is minimised; nil uses the loss of a LossModel.
 	Loss Loss
-	// Optimizer's zero value is AdamW with its defaults.
+	// Optimizer defaults to AdamW.
 	Optimizer optim.Optimizer
-	// Schedule is the learning rate; nil is the optimizer's, or a constant 1e-3.
+	// Schedule is the learning rate; nil uses the optimizer's, or a constant 1e-3.
 	Schedule optim.Schedule
-	// ClipNorm limits the norm of all gradients together; 0 does not.
+	// ClipNorm clips the global gradient norm; 0 turns clipping off.
 	ClipNorm float64
-	// Metrics are computed by Evaluate, besides the loss.
+	// Metrics are computed by Evaluate in addition to the loss.
 	Metrics []Metric
-	// Strategy spreads training, evaluation and prediction over devices; nil is one. With Auto it is searched
-	// for batches of the types Batch, on a machine that Calibration, a file of galley calibrate as text, tells
-	// of; Plan says what was found.
+	// Strategy distributes training, evaluation and prediction over devices; nil uses one device. With
+	// Strategy.Auto it is searched for batches of the types Batch on the machine that Calibration, the
+	// content of a file written by galley calibrate, describes; Plan returns the result.
 	Strategy    *Strategy
 	Batch       []Type
 	Calibration []byte
-	// Annotations say the layout of parameters that neither a plan nor the built-in one knows.
+	// Annotations request shardings for parameters that neither a layer plan nor the built-in plans cover.
 	Annotations []Annotation
-	// Mode is how a step runs on one device.
+	// Mode selects compiled or eager steps on one device.
 	Mode Mode
-	// Backend, where set, runs everything in place of the host, such as XLA on GPUs: on one, or as Strategy says
-	// on several.
+	// Backend, if set, runs everything on an accelerator, such as GPUs through XLA: on one device, or on as
+	// many as Strategy needs.
 	Backend Backend
-	// Compute, where it is a 16-bit dtype, is what products compute in.
+	// Compute, if set to a 16-bit dtype, is the dtype of matrix products.
 	Compute array.DType
-	// DetectNaN ends a step at the first op that makes a NaN, with its name and line; it is not for backends.
+	// DetectNaN makes a step fail at the first op that produces a NaN, with its name and line. Backends do
+	// not support it.
 	DetectNaN bool
-	// Job, where set, is the processes to which the strategy's devices are dealt; all of them run the same
-	// program.
+	// Job, if set, is the multi-process job whose processes own the strategy's devices. Every process runs
+	// the same program.
 	Job *job.Job
-	// Seed is that of the model's first values, for its checkpoints: Load refuses those of another; 0 is not
-	// compared.
+	// Seed is the seed of the model's initial values. It is stored in checkpoints, and Load refuses a
+	// checkpoint with another one; 0 is not compared.
 	Seed uint64
-	// Callbacks are told what every Fit does.
+	// Callbacks are called by every Fit.
 	Callbacks []fit.Callback
-	// Estimate, where set, tells Cost how long a step takes: Price, for language models on a machine that was
-	// calibrated.
+	// Estimate, if set, fills in the step time of a Cost: for example Price, for language models on a
+	// calibrated machine.
 	Estimate func(c *Cost) time.Duration
 }
 
@@ -65,7 +66,7 @@ type Engine struct {
 	config EngineConfig
 }
 
-// NewEngine makes an engine. Close ends its devices.
+// NewEngine creates an engine. Close releases its devices.
 func NewEngine(c EngineConfig) (*Engine, error) {
 	plan, err := c.search()
 	if err != nil {
@@ -96,7 +97,7 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	return e, nil
 }
 
-// search makes of a strategy with Auto the model with the plan that was found for it.
+// search replaces a strategy with Auto by the model with the plan that the search found.
 func (c *EngineConfig) search() (plan *ModelPlan, err error) {
 	if c.Strategy == nil || c.Strategy.Auto == 0 {
 		return nil, nil
@@ -107,7 +108,7 @@ func (c *EngineConfig) search() (plan *ModelPlan, err error) {
 	return plan, err
 }
 
-// DataLoader deals out a dataset in batches that the strategy can cut.
+// DataLoader returns a loader that splits a dataset into batches that divide evenly under the strategy.
 func (e *Engine) DataLoader(d data.Dataset, c data.LoaderConfig) (Loader, error) {
 	if s := e.trainer.c.Strategy; s != nil && c.Batch > 0 {
 		full, err := s.WithDefaults()
@@ -121,8 +122,8 @@ func (e *Engine) DataLoader(d data.Dataset, c data.LoaderConfig) (Loader, error)
 	return data.NewLoader(d, c)
 }
 
-// Prepare plans and compiles what a phase does with batches of these types, and tells what it takes. Nothing
-// runs; what follows begins at once.
+// Prepare plans and compiles a phase for batches of the given types and returns its cost. Nothing runs; the
+// first batch then starts without delay.
 func (e *Engine) Prepare(phase Phase, batch ...Type) (*Cost, error) {
 	cost := map[Phase]func(...Type) (*Cost, error){Training: e.trainer.Cost, Evaluating: e.evalPass.Cost,
 		Predicting: e.predict.Cost}[phase]
@@ -136,22 +137,22 @@ func (e *Engine) Prepare(phase Phase, batch ...Type) (*Cost, error) {
 	return c, err
 }
 
-// Cost is what a training step on batches of these types takes: memory to the byte, operations, communication
-// and, where the engine has an Estimate, time.
+// Cost returns what a training step on batches of the given types costs: memory to the byte, operations,
+// communication and, if the engine has an Estimate, time.
 func (e *Engine) Cost(batch ...Type) (*Cost, error) { return e.Prepare(Training, batch...) }
 
-// Run does with one batch what a phase says.
+// Run runs one batch in the given phase.
 func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r Result, err error) {
 	return e.run(ctx, phase, batch)
 }
 
-// Evaluate is the loss and the metrics over the first batches of a loader; 0 takes all of an epoch.
+// Evaluate returns the loss and the metrics over the first batches of a loader; 0 means one epoch.
 func (e *Engine) Evaluate(ctx context.Context, l Loader, batches int) (Evaluation, error) {
 	return e.eval.Over(ctx, l, batches, e.trainer.Steps())
 }
 
-// Predict is what the model answers to each of the first batches of a loader; 0 takes all of an epoch. Labels
-// are not looked at.
+// Predict returns the model's outputs for each of the first batches of a loader; 0 means one epoch. Labels
+// are ignored.
 func (e *Engine) Predict(ctx context.Context, l Loader, batches int) iter.Seq2[[]array.Array, error] {
 	return fit.Predict(l, batches, func(batch []array.Array) ([]array.Array, error) {
 		return e.predict.Run(ctx, batch[:model.InputsOf(e.config.Model, len(batch))]...)

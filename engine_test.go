@@ -83,7 +83,7 @@ func TestEngineFit(t *testing.T) {
 	}
 }
 
-// TestEngineOnBackend runs everything behind the interface of chips, and goes on there from a checkpoint of
+// TestEngineOnBackend runs everything behind the interface of chips, and continues there from a checkpoint of
 // the host.
 func TestEngineOnBackend(t *testing.T) {
 	wantLosses, wantEval, wantLogits := plain(t)
@@ -217,7 +217,7 @@ func TestCallbacks(t *testing.T) {
 	if want := "step 3/4  saved to " + dir; !slices.Contains(lines, want) {
 		t.Errorf("log is\n%swant %q in it", log.String(), want)
 	}
-	// A second fit goes on.
+	// A second fit continues.
 	if h, err = e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 1}); err != nil || h.Steps[0].Step != 4 {
 		t.Errorf("second fit: %+v, %v", h, err)
 	}

@@ -10,20 +10,20 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// newEvaluation is the loss and metrics of a model, and the forward pass that computes them.
+// newEvaluation returns the loss and metrics of a model, and the forward pass that computes them.
 func newEvaluation(t *Trainer, m Model, loss Loss, metrics []Metric) (*evaluation.Evaluation, *Forward) {
 	forward := t.NewForward(model.Terms(m, loss, metrics))
 	return evaluation.New(forward.sums, metrics), forward
 }
 
-// Evaluator is the mean of a trainer's loss over batches, computed where training keeps the parameters.
+// Evaluator computes the mean loss over batches on the devices that hold the parameters.
 type Evaluator struct {
 	t       *Trainer
 	eval    *evaluation.Evaluation
 	forward *Forward
 }
 
-// NewEvaluator makes an evaluator that has seen no batch. Close gives back what it holds.
+// NewEvaluator returns an evaluator of the trainer's loss. Close releases it.
 func (t *Trainer) NewEvaluator() *Evaluator {
 	forward := t.NewForward(func(batch []*Tensor) []*Tensor {
 		terms, _ := evaluation.Terms(t.c.Loss(batch), nn.Values(t.c.Params), batch)
@@ -32,18 +32,18 @@ func (t *Trainer) NewEvaluator() *Evaluator {
 	return &Evaluator{t, evaluation.New(forward.sums, nil), forward}
 }
 
-// Mean is the loss over the batches that next gives, until it gives none.
+// Mean returns the mean loss over the batches that next returns, until it returns nil.
 func (v *Evaluator) Mean(ctx context.Context, next func(i int) []array.Array) (float64, error) {
 	return v.eval.Mean(ctx, next)
 }
 
-// Over is the loss over the first batches of a loader; 0 takes all of an epoch.
+// Over returns the loss over the first batches of a loader; 0 means one epoch.
 func (v *Evaluator) Over(ctx context.Context, l Loader, batches int) (Evaluation, error) {
 	return v.eval.Over(ctx, l, batches, v.t.Steps())
 }
 
-// Close gives back what the evaluator holds on a backend.
+// Close releases what the evaluator holds on a backend.
 func (v *Evaluator) Close() error { return v.forward.Close() }
 
-// Evaluation is how good a model is on some batches: its loss, and its metrics by name.
+// Evaluation is the result of an evaluation: the loss, and the metrics by name.
 type Evaluation = fit.Evaluation

@@ -10,28 +10,28 @@ import (
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
-// FitConfig says how long to train, and what happens on the way: evaluations, checkpoints, callbacks. The
-// zero value is one epoch in silence.
+// FitConfig configures Fit: how long to train, and when to evaluate, write checkpoints and call callbacks.
+// The zero value trains for one epoch and prints nothing.
 type FitConfig = fit.Config
 
-// History is what a fit told, step by step.
+// History records the steps and evaluations of a Fit.
 type History = fit.History
 
-// Fit trains on the batches of a loader and returns what happened, also where it ends with an error. Batches
-// follow the steps: a second Fit goes on where the first one ended. Valid is evaluated by the trainer's loss.
+// Fit trains on the batches of a loader and returns the history, even if it ends with an error. A second Fit
+// continues where the first one ended. Config.Valid is evaluated with the trainer's loss.
 func (t *Trainer) Fit(ctx context.Context, train Loader, c FitConfig) (*History, error) {
 	v := t.NewEvaluator()
 	h, err := fit.Run(ctx, subject{t, v.Over}, train, c)
 	return h, errors.Join(err, v.Close())
 }
 
-// Fit trains on the batches of a loader and returns what happened, also where it ends with an error. Batches
-// follow the steps: a second Fit goes on where the first one ended.
+// Fit trains on the batches of a loader and returns the history, even if it ends with an error. A second Fit
+// continues where the first one ended.
 func (e *Engine) Fit(ctx context.Context, train Loader, c FitConfig) (*History, error) {
 	return fit.Run(ctx, subject{e.trainer, e.Evaluate}, train, c, e.config.Callbacks...)
 }
 
-// subject is a trainer as package fit sees it.
+// subject adapts a trainer to the interface that package fit trains.
 type subject struct {
 	*Trainer
 	evaluate func(ctx context.Context, l Loader, batches int) (Evaluation, error)
@@ -80,11 +80,11 @@ func (e *Engine) Save(ctx context.Context, dir string) (err error) {
 	return c.Wait(ctx)
 }
 
-// Load brings the engine to the newest good checkpoint in dir, whatever strategy and number of devices wrote
-// it.
+// Load restores the engine from the newest valid checkpoint in dir, whatever strategy and number of devices
+// wrote it.
 func (e *Engine) Load(dir string) (*Resumed, error) { return e.LoadFrom(dir, ResumeConfig{}) }
 
-// LoadFrom is Load from a checkpoint of choice.
+// LoadFrom is like Load with a choice of checkpoint.
 func (e *Engine) LoadFrom(dir string, c ResumeConfig) (*Resumed, error) {
 	return e.trainer.ResumeFrom(dir, c)
 }

@@ -27,7 +27,7 @@ type onStep struct {
 
 func (c onStep) OnStep(p *fit.Progress) error { return c.f(p) }
 
-// stepsIn is the steps of the checkpoints in a directory.
+// stepsIn returns the steps of the checkpoints in a directory.
 func stepsIn(t *testing.T, dir string) []string {
 	t.Helper()
 	list, err := filepath.Glob(filepath.Join(dir, "step-*"))
@@ -41,7 +41,7 @@ func stepsIn(t *testing.T, dir string) []string {
 }
 
 // TestSaveGoesOn: a checkpoint that cannot be written is told of at once, tried again with a later state, and
-// training goes on.
+// training continues.
 func TestSaveGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	var told []string
@@ -73,7 +73,7 @@ func TestSaveGoesOn(t *testing.T) {
 	}
 }
 
-// bookIDs is a text of 40 kinds of tokens.
+// bookIDs returns a text of 40 kinds of tokens.
 func bookIDs(n int) []int32 {
 	ids := make([]int32, n)
 	for k := range ids {
@@ -163,7 +163,7 @@ func TestResumeChecksTheRun(t *testing.T) {
 	}
 }
 
-// TestResumeAtTheSample: with batches of another size a run goes on with the sample that was next.
+// TestResumeAtTheSample: with batches of another size a run continues with the sample that was next.
 func TestResumeAtTheSample(t *testing.T) {
 	dir := t.TempDir()
 	run := func(batch, steps int, c galley.FitConfig) []int {
@@ -202,8 +202,8 @@ func (l *noting) Batch(i int) ([]array.Array, error) {
 	return l.TokenLoader.Batch(i)
 }
 
-// TestBestStays: the checkpoint with the least loss of an evaluation is kept, over runs, and a fit can go on
-// from any step.
+// TestBestStays: the checkpoint with the least loss of an evaluation is kept, over runs, and a fit can
+// continue from any step.
 func TestBestStays(t *testing.T) {
 	dir := t.TempDir()
 	rates := []float64{1e-2, 5} // it learns, then it forgets

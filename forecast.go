@@ -9,13 +9,13 @@ import (
 	"github.com/galley-ml/galley/internal/step"
 )
 
-// Forecast is how long a step on in-process devices should take: Seconds from its start to its end, Work the
-// cores' seconds that devices compute and communicate, Waiting those in which a core has nothing to do.
+// Forecast is the predicted duration of a step on in-process devices: Seconds is the wall time, Work the
+// core-seconds that devices compute and communicate, Waiting the core-seconds spent idle.
 type Forecast = step.Forecast
 
-// Forecast prices the very programs that the step's devices run, node by node, by a file of galley calibrate
-// as text, and runs them against each other with a clock: devices of one process share its cores. Nothing
-// runs, and no memory is taken.
+// Forecast predicts the duration of a step: it prices every node of the devices' programs with a calibration
+// (the content of a file written by galley calibrate) and simulates the devices on the cores that they share.
+// Nothing runs and no memory is allocated.
 func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err error) {
 	defer fault.Recover("forecast of the training step", &err)
 	cal, err := plan.ParseCalibration(calibration)
@@ -38,8 +38,7 @@ func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err e
 	return f, nil
 }
 
-// Programs is the programs that the devices of a strategy run in a step, each once, in the order in which
-// they come.
+// Programs returns the distinct programs that the devices run in a step, in order of first use.
 func (t *Trainer) Programs(batch ...Type) (list []*Program, err error) {
 	defer fault.Recover("plan of the training step", &err)
 	s, err := t.tapes("programs", batch)

@@ -8,24 +8,24 @@ import (
 	"github.com/galley-ml/galley/internal/fault"
 )
 
-// Forward is a function of a trainer's parameters that is run without gradients, on the devices where
-// training keeps them.
+// Forward is a function of the trainer's parameters that runs without gradients on the devices that hold
+// them.
 type Forward struct {
 	pass executor.Forward
 	t    *Trainer
 }
 
-// NewForward makes a forward pass of f, which computes with the trainer's parameters. It is compiled when the
-// first batch of each size is run.
+// NewForward returns a forward pass of f, which computes with the trainer's parameters. It is compiled for
+// each new batch shape.
 func (t *Trainer) NewForward(f func(batch []*Tensor) []*Tensor) *Forward {
 	return &Forward{t.exec.Forward(f), t}
 }
 
-// Close gives back what the pass holds on a backend.
+// Close releases what the pass holds on a backend.
 func (f *Forward) Close() error { return f.pass.Close() }
 
-// Run is f of a batch. Under a strategy the batch is cut into micro-batches, so results must have a row for
-// each of the batch's.
+// Run returns f of a batch. Under a strategy the batch is split into micro-batches, so results must have the
+// batch as their first dim.
 func (f *Forward) Run(ctx context.Context, batch ...array.Array) (out []array.Array, err error) {
 	defer fault.Recover("forward pass", &err)
 	parts, rows, err := f.parts(ctx, batch)
@@ -35,7 +35,7 @@ func (f *Forward) Run(ctx context.Context, batch ...array.Array) (out []array.Ar
 	return executor.Stack(parts, rows)
 }
 
-// sums is f of a batch where its results are numbers: their sums over micro-batches.
+// sums returns f of a batch if its results are scalars, summed over micro-batches.
 func (f *Forward) sums(ctx context.Context, batch []array.Array) (sums []float64, err error) {
 	defer fault.Recover("evaluation", &err)
 	parts, _, err := f.parts(ctx, batch)
@@ -45,7 +45,7 @@ func (f *Forward) sums(ctx context.Context, batch []array.Array) (sums []float64
 	return executor.Sums(parts), nil
 }
 
-// parts is f of every micro-batch, and how many rows each has.
+// parts returns f of every micro-batch and the number of rows of each.
 func (f *Forward) parts(ctx context.Context, batch []array.Array) ([][]array.Array, []int, error) {
 	if err := executor.CheckBatch(ctx, batch); err != nil {
 		return nil, nil, err

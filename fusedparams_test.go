@@ -121,8 +121,8 @@ func TestStepKernels(t *testing.T) {
 	}
 }
 
-// joinLoss is a trainer of weights w1 and w2, and these, whose loss is of products that f makes of the batch
-// and them, on a backend or, where that is nil, on the host.
+// joinLoss returns a trainer of weights w1 and w2, and these, whose loss is of products that f makes of the
+// batch and them, on a backend or, where that is nil, on the host.
 func joinLoss(t *testing.T, b galley.Backend, c galley.TrainerConfig,
 	f func(x, w1, w2 *op.Tensor) []*op.Tensor) (*galley.Trainer, []*nn.Param) {
 	t.Helper()

@@ -15,60 +15,64 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Tensor is what ops take and return: data in an eager session, or a value in a program that is being traced.
+// Tensor is the operand and result type of every op: data in an eager session, or a symbolic value while a
+// program is traced.
 type Tensor = op.Tensor
 
 // Type is a tensor's dtype and shape.
 type Type = op.Type
 
-// Program is a traced function: an immutable value that prints and parses. Name, Params, Nodes and Results
-// are its parts, Captures the eager tensors that the trace met, NumValues how many values it has; WithResults
-// is it with other results, Reordered with its nodes in another order.
+// Program is a traced function: an immutable graph that prints and parses. Name, Params, Nodes and Results
+// return its parts, Captures the eager tensors that the trace closed over, NumValues the number of values.
+// WithResults and Reordered return copies with other results or another node order.
 type Program = ir.Func
 
-// Node is an op in a program, the one with number Seq: Op, its operands In and results Out, and Pos, the line
-// that asked for it. Released tells the line that gave its memory up, if one did.
+// Node is one op in a program. Seq is its index, Op the op, In and Out its operands and results, Pos the
+// source line that called it. Released returns the line that freed its memory, if any.
 type Node = ir.Node
 
-// Config says what of the host to use: Threads is how many the kernels share; 0 means all cores.
+// Config configures the CPU device. Threads is the size of the thread pool that all kernels share; 0 means
+// one per core.
 type Config = cpu.Config
 
-// Device is a place to compute, with as many Threads as its Config says. NewSession makes a scope of eager
-// tensors, Compile a program ready to run, Compute and Eval run one op on arrays; DetectNaN is the same
-// device that ends at the first NaN, Watched one that tells how long each node took, Doing the node that it
-// is at. Backend is it as one that runs whole programs. Close ends its threads.
+// Device is the host CPU as a compute device. NewSession opens a scope for eager tensors, Compile makes a
+// program ready to run, Compute and Eval run a single op on arrays. DetectNaN returns the same device in a
+// mode that fails at the first NaN, Watched one that reports the time of each node, Doing the node that runs
+// now. Backend adapts it to the interface of accelerators. Close stops its threads.
 type Device = cpu.Device
 
-// Session is the scope of eager tensors: an op on them runs at once, on its Device. Tensor makes one of an
-// array; Backward adds gradients to the tracked tensors that one was computed from, and BackwardOf is the
-// same. Autocast lets products compute in 16 bits, Watch tells of every op.
+// Session is the scope of eager tensors: an op on them runs immediately on its Device. Tensor wraps an array;
+// Backward (and BackwardOf) accumulates gradients into the tracked tensors that a loss was computed from.
+// Autocast makes matrix products compute in 16 bits, Watch calls a function for every op.
 type Session = cpu.Session
 
-// Seen is an op that a session has computed, as Session.Watch tells it: Op is its name and attributes, Pos
-// the line that asked for it, In and Out its operands and results.
+// Seen describes one op that a session has run, for Session.Watch: Op is its name with attributes, Pos the
+// source line that called it, In and Out its operands and results.
 type Seen = cpu.Seen
 
-// Executable is a compiled program, Func, which takes so much Memory. Run computes results for arguments,
-// RunInto writes them into given memory; Twin is the same for another device. MayShare, Overwrites and
-// Returns say whether a result may be, is put, or simply is, where a parameter was.
+// Executable is a compiled program with planned memory. Run computes results, RunInto writes them to memory
+// that you provide, Twin returns the same executable for another device. MayShare, Overwrites and Returns
+// report whether a result may use, does use, or simply is the memory of a parameter.
 type Executable = cpu.Executable
 
-// Memory is what a compiled program needs on a device, in bytes: an Arena for what lives only within a run,
-// Params and Results. Peak is all of it.
+// Memory is the number of bytes a compiled program needs on a device: Arena for values that live only during
+// a run, Params and Results. Peak returns their sum.
 type Memory = cpu.Memory
 
-// BugError is a fault of Galley's own, caught where it left the framework: What went wrong, the file Report
-// with the stack and, where a Pass changed a program, the file Program with it as it was before.
+// BugError is an internal error of Galley, caught at the API boundary. What describes it, Report is a file
+// with the stack trace, and if a compiler pass failed, Program is a file with the program that Pass was
+// given. Please attach both to a bug report.
 type BugError = fault.Error
 
-// CPU is the host's processor; Close ends its threads.
+// CPU returns the host processor as a device. Close stops its threads.
 func CPU(c Config) *Device { return cpu.NewDevice(c) }
 
-// Read is the data of an eager tensor, whole wherever it lies, or the error that made it invalid.
+// Read returns the data of an eager tensor, gathered from all devices if it is sharded, or the error that
+// made the tensor invalid.
 func Read(x *Tensor) (array.Array, error) { return runtime.Read(x) }
 
-// Trace runs f on tensors of the given types that have no data and returns the program of the ops it applied.
-// The first mistake in f is the error, with its place.
+// Trace calls f with symbolic tensors of the given types and returns the program of the ops that f applied.
+// The first mistake in f is returned as an error with its source line.
 func Trace(name string, in []Type, f func(in []*Tensor) []*Tensor) (p *Program, err error) {
 	defer fault.Recover(name, &err)
 	b := ir.NewBuilder(name)
@@ -79,22 +83,22 @@ func Trace(name string, in []Type, f func(in []*Tensor) []*Tensor) (p *Program, 
 	return b.Build(f(args)...)
 }
 
-// Options say how a program is compiled: Donate lists parameters whose arrays results may overwrite, Observe
-// is told how long each node took, NoFuse runs every op by itself.
+// Options configures Compile: Donate lists parameters whose memory results may overwrite, Observe receives
+// the time of each node, NoFuse turns the fusion of ops into loops off.
 type Options = cpu.Options
 
-// Compile optimises a program and plans its memory.
+// Compile optimises a program and plans its memory, ready to run on d.
 func Compile(d *Device, p *Program, o Options) (e *Executable, err error) {
 	defer fault.Recover(p.Name(), &err)
 	return executor.Compile(d, p, o)
 }
 
-// Parse reads a program's text.
+// Parse reads a program from its printed form.
 func Parse(text string) (*Program, error) { return ir.Parse(text, op.Lookup) }
 
-// Grad is the gradient of the scalar y with respect to each of xs, which eagerly must have been tracked
-// before y was computed from them. It can be differentiated again. For a y that is no scalar, op.Grad takes
-// what to weight it with.
+// Grad returns the gradient of the scalar y with respect to each of xs. Eager xs must have been tracked
+// before y was computed. The result can be differentiated again. For a y that is not a scalar use op.Grad,
+// which takes the incoming gradient.
 func Grad(y *Tensor, xs ...*Tensor) []*Tensor {
 	if err := scalar(y); err != nil {
 		bad := ir.Invalid(y.Scope(), &ir.Error{Pos: ir.Caller(), Op: "grad", Err: err})
@@ -103,13 +107,13 @@ func Grad(y *Tensor, xs ...*Tensor) []*Tensor {
 	return op.Grad([]*Tensor{y}, nil, xs)
 }
 
-// Derivatives is partial derivatives of f at points x [n, d] by their names, "x", "t", "xx": see
-// op.Derivatives.
+// Derivatives returns partial derivatives of f at the points x [n, d], selected by names such as "x", "t" or
+// "xx"; see op.Derivatives.
 func Derivatives(f func(x *Tensor) *Tensor, x *Tensor, names ...string) []*Tensor {
 	return op.Derivatives(f, x, names...)
 }
 
-// scalar refuses a y whose gradient would be that of something else than was meant.
+// scalar rejects a y that is not a float scalar, whose gradient would not be what the caller meant.
 func scalar(y *Tensor) error {
 	if y.Err() == nil && (len(y.Shape()) > 0 || !y.DType().IsFloat()) {
 		return fmt.Errorf("got %v, want a float scalar: reduce it with op.Sum or op.Mean", y.Type())
@@ -117,15 +121,16 @@ func scalar(y *Tensor) error {
 	return nil
 }
 
-// Annotation asks the layout the parameters should have whose names match a pattern.
+// Annotation requests a sharding for the parameters whose names match a pattern.
 type Annotation = mesh.Annotation
 
-// DistributeConfig says the layout a program's tensors should have. What it leaves out is inferred.
+// DistributeConfig configures Distribute: the mesh and the requested shardings. Whatever it leaves out is
+// inferred.
 type DistributeConfig = distribute.Config
 
-// Distributed is a program of which every value has its place on a mesh, and every device its own program.
+// Distributed is a program with a sharding for every value and a local program for every device.
 type Distributed = distribute.Program
 
-// Distribute infers the layout of every value of a program and makes the programs of the devices. The program
-// is optimised first; parameters and results keep their numbers.
+// Distribute infers the sharding of every value of a program and partitions it into one program per device.
+// The program is optimised first; parameters and results keep their order.
 func Distribute(p *Program, c DistributeConfig) (*Distributed, error) { return distribute.New(p, c) }

@@ -23,7 +23,7 @@ func device(t *testing.T) *galley.Device {
 	return d
 }
 
-// families are small models of every kind that reads tokens.
+// families returns small models of every kind that reads tokens.
 func families(t testing.TB) []models.Config {
 	t.Helper()
 	const latent = `, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 4, "q_lora_rank": 8,

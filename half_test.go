@@ -35,7 +35,7 @@ func TestDeviceGroupHalf(t *testing.T) {
 	}
 }
 
-// halfLoss is the loss after two steps in bf16.
+// halfLoss returns the loss after two steps in bf16.
 func halfLoss(t *testing.T, c models.Config, l models.Layout, meshText string) float64 {
 	t.Helper()
 	m, err := models.New(c, nn.Config{Scope: device(t).NewSession(), DType: array.BF16, Seed: 3})

@@ -105,7 +105,7 @@ func followed(j *job.Job, c models.Config, s galley.Strategy, batch array.Shape,
 	return out, nil
 }
 
-// skipped is how many steps changed nothing.
+// skipped returns how many steps changed nothing.
 func (c *course) skipped() (n int) {
 	for _, m := range c.metrics {
 		if m.Skipped {
@@ -132,7 +132,7 @@ func (c *course) differs(d *course) string {
 }
 
 // TestProcessesTrainAlike: losses, norms and parameters are, to the bit, those of one process, however many
-// processes the devices are dealt to.
+// processes the devices are assigned to.
 func TestProcessesTrainAlike(t *testing.T) {
 	llama := models.Config{
 		Family:       "llama",
@@ -264,8 +264,8 @@ func TestRandomProcesses(t *testing.T) {
 	}
 }
 
-// processCounts are the numbers of processes, of those that tests try, that a strategy's devices can be dealt
-// to; none if there are more devices than most.
+// processCounts returns the numbers of processes, of those that tests try, that a strategy's devices can be
+// assigned to; none if there are more devices than most.
 func processCounts(s *galley.Strategy, most int) (counts []int) {
 	full, err := s.WithDefaults()
 	if err != nil || full.Devices() > most {
@@ -326,7 +326,7 @@ func TestJobMistakes(t *testing.T) {
 	}
 }
 
-// TestJobCheckpoints: what several processes save, any number of processes goes on from, as if nothing had
+// TestJobCheckpoints: what several processes save, any number of processes continues from, as if nothing had
 // happened.
 func TestJobCheckpoints(t *testing.T) {
 	model := models.Config{

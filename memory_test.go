@@ -68,8 +68,8 @@ func TestMemoryAsPlanned(t *testing.T) {
 // 4 MB of it.
 const allowed = 1 << 20
 
-// inUse is the bytes of the heap that are reachable; memory that kernels hand on to each other is given up by
-// the second collection.
+// inUse returns the bytes of the heap that are reachable; memory that kernels hand on to each other is given
+// up by the second collection.
 func inUse() int {
 	var m runtime.MemStats
 	for range 3 {

@@ -10,58 +10,59 @@ import (
 	"github.com/galley-ml/galley/parallel"
 )
 
-// Model is what is trained: parameters, and what they make of inputs. Language makes one of a language model,
-// ModelFunc one of a function.
+// Model is a set of parameters and the forward function that uses them. Language adapts a language model,
+// ModelFunc a plain function.
 type Model = model.Model
 
-// Inputs may be implemented by a Model: how many of a batch's tensors, the first ones, are its inputs.
+// Inputs may be implemented by a Model to say how many of a batch's tensors, counted from the first, are
+// inputs; the others are labels.
 type Inputs = model.Inputs
 
-// Loss is the number to make small, a scalar, made of what a model answers and of a batch's labels.
+// Loss computes the scalar to minimise from the model's outputs and a batch's labels.
 type Loss = model.Loss
 
-// LossModel is a Model that knows its loss: it is taken where no other is given.
+// LossModel is a Model with a loss of its own, which is used if no other is given.
 type LossModel = model.LossModel
 
-// Metric is a number that tells how good a model is: the quotient of two sums over all batches.
+// Metric is a measure of quality: a numerator and a denominator that are summed over all batches.
 type Metric = fit.Metric
 
-// Loader is batches by number: Len of them are an epoch, and they go on over epochs. data.NewLoader and
-// data.Tokens make loaders.
+// Loader returns batches by index. An epoch has Len batches, and indices continue over epochs. data.NewLoader
+// and data.Tokens make loaders.
 type Loader = fit.Loader
 
-// CrossEntropy is the mean cross-entropy of the first output, as logits, and the first labels; a label of
-// -100 does not count.
+// CrossEntropy returns the mean cross-entropy of the first output (logits) and the first labels. Labels of
+// -100 are ignored.
 func CrossEntropy(outputs, labels []*Tensor) *Tensor { return model.CrossEntropy(outputs, labels) }
 
-// MeanSquares is the mean of squared differences of the first output and the first labels.
+// MeanSquares returns the mean squared error of the first output and the first labels.
 func MeanSquares(outputs, labels []*Tensor) *Tensor { return model.MeanSquares(outputs, labels) }
 
-// Accuracy is the share of labels that the first output, as logits, rates highest; a label below zero does
-// not count.
+// Accuracy returns the metric of how often the largest logit of the first output is the label. Negative
+// labels are ignored.
 func Accuracy() Metric { return model.Accuracy() }
 
-// ModelFunc is a model of parameters and a function that computes with them.
+// ModelFunc returns a model made of parameters and a function that computes with them.
 func ModelFunc(params []*nn.Param, forward func(inputs []*Tensor) []*Tensor) Model {
 	return model.Func(params, forward)
 }
 
-// Language is a language model as a Model: ids in, logits out. Its own loss is the cross-entropy of the next
-// tokens, and data.Tokens makes its batches.
+// Language adapts a language model: token ids in, logits out, next-token cross-entropy as its loss.
+// data.Tokens makes its batches.
 func Language(m models.Model) Model { return model.Language(m) }
 
-// Arrange is a model as a strategy trains it on sequences of a length: with context parallelism, attention
-// meets split sequences as Context says, and sequences are in an order in which all devices have equal work.
-// It has the same parameters and the same losses; what cannot be had is told with the reason.
+// Arrange returns a model prepared for a strategy and a sequence length. Under context parallelism, attention
+// runs on split sequences as Strategy.Context says, and sequences are reordered to balance the work of the
+// devices. Parameters and losses are unchanged. The strings explain what could not be done.
 func Arrange(m models.Model, s Strategy, seq int) (models.Model, []string, error) {
 	return forecast.Arrange(m, s, seq)
 }
 
-// Parallel is a model with a plan: ToStatic, Engine and TrainerConfig.Parallel take it.
+// Parallel is a model with a parallelization plan, accepted by ToStatic, Engine and TrainerConfig.Parallel.
 type Parallel = model.Parallel
 
-// Parallelize checks a plan against the names of a model's layers. Nothing is moved: ToStatic, Engine and the
-// Trainer build their programs by it.
+// Parallelize checks a plan against the names of a model's layers and attaches it. No data moves: ToStatic,
+// Engine and Trainer build their programs from the plan.
 func Parallelize(m Model, optimizer optim.Optimizer, plan parallel.Plan) (*Parallel, error) {
 	return model.Parallelize(m, optimizer, plan)
 }

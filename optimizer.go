@@ -7,24 +7,23 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Optimizer is an optimizer and what goes along with it in training. It stands wherever an optim.Optimizer is
-// asked for; ToStatic, Parallelize and Engine look inside.
+// Optimizer bundles an optimizer with its schedule, clipping and sharding. It can be passed wherever an
+// optim.Optimizer is expected; ToStatic, Parallelize and Engine use the additional fields.
 type Optimizer struct {
-	// Optimizer's zero value is AdamW with its defaults.
+	// Optimizer defaults to AdamW.
 	optim.Optimizer
 	// Schedule is the learning rate; nil is a constant 1e-3.
 	Schedule optim.Schedule
-	// ClipNorm limits the norm of all gradients together; 0 does not.
+	// ClipNorm clips the global gradient norm; 0 turns clipping off.
 	ClipNorm float64
-	// Sharding splits its memory, and more, over the devices that share the work on a batch; nil leaves that to
-	// the strategy.
+	// Sharding is the ZeRO stage; nil leaves it to the strategy.
 	Sharding optim.ShardingStage
-	// Accumulate is how many micro-batches' gradients are summed before an update; 0 leaves that to the
-	// strategy.
+	// Accumulate is the number of micro-batches whose gradients are summed before an update; 0 leaves it to
+	// the strategy.
 	Accumulate int
 }
 
-// ShardOptimizer is an optimizer whose memory is split over devices, by stages of ZeRO.
+// ShardOptimizer returns an optimizer whose state is sharded over devices by a ZeRO stage.
 func ShardOptimizer(o optim.Optimizer, s optim.ShardingStage) (*Optimizer, error) {
 	if o == nil {
 		return nil, fmt.Errorf("shard optimizer: want an optimizer: optim.AdamW{} has useful defaults")
@@ -37,7 +36,7 @@ func ShardOptimizer(o optim.Optimizer, s optim.ShardingStage) (*Optimizer, error
 	return &out, nil
 }
 
-// optimizerOf is an optimizer with what goes along with it.
+// optimizerOf returns o as an Optimizer, unwrapping one that already is.
 func optimizerOf(o optim.Optimizer) Optimizer {
 	if p, ok := o.(*Optimizer); ok {
 		return *p
@@ -45,7 +44,7 @@ func optimizerOf(o optim.Optimizer) Optimizer {
 	return Optimizer{Optimizer: o}
 }
 
-// EagerConfig is the optimizer as eager.NewOptimizer takes it.
+// EagerConfig returns the arguments of eager.NewOptimizer for this optimizer.
 func (o Optimizer) EagerConfig() (optim.Optimizer, eager.Config, error) {
 	c := eager.Config{Schedule: o.Schedule, ClipNorm: o.ClipNorm, Sharding: o.Sharding}
 	if o.Accumulate > 1 {
@@ -58,7 +57,7 @@ func (o Optimizer) EagerConfig() (optim.Optimizer, eager.Config, error) {
 	return o.Optimizer, c, nil
 }
 
-// configure gives a trainer's config the optimizer.
+// configure copies the optimizer and its settings into a trainer config.
 func (o Optimizer) configure(c *TrainerConfig) (err error) {
 	if c.Optimizer = o.Optimizer; c.Optimizer == nil {
 		c.Optimizer = optim.AdamW{}
@@ -79,8 +78,8 @@ func (o Optimizer) configure(c *TrainerConfig) (err error) {
 	return err
 }
 
-// strategyAxis is the axis of a strategy that the optimizer is sharded over; that of parameters on meshes is
-// one of theirs.
+// strategyAxis returns the strategy's axis over which the optimizer is sharded. It is empty for parameters
+// that are on meshes of their own, since zeroAxis then names an axis of those.
 func (c *TrainerConfig) strategyAxis() string {
 	if c.executor().Annotated() {
 		return ""

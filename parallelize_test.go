@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/parallel"
 )
 
-// megatron is the plan that people write for a transformer.
+// megatron returns the plan that people write for a transformer.
 func megatron() []parallel.LayerPlan {
 	return []parallel.LayerPlan{
 		parallel.On("model.embed_tokens", parallel.RowWise{}),
@@ -75,8 +75,8 @@ func annotations(t *testing.T, texts ...string) (list []galley.Annotation) {
 	return list
 }
 
-// TestParallelizeOwnModel plans a network of one's own, without marks: weights are split and its stages cut
-// by layers' names.
+// TestParallelizeOwnModel plans a network of your own, without marks: weights are split and its stages cut by
+// layers' names.
 func TestParallelizeOwnModel(t *testing.T) {
 	build := func(d *galley.Device) galley.Model {
 		in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 5, DType: array.F64})

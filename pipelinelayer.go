@@ -13,22 +13,22 @@ import (
 	"github.com/galley-ml/galley/parallel"
 )
 
-// PipelineConfig says what a pipeline is made of.
+// PipelineConfig configures a PipelineLayer.
 type PipelineConfig struct {
 	Layers []parallel.Desc
-	// Init makes the parameters: its Scope is a session of a device.
+	// Init initialises the parameters; its Scope is a session of a device.
 	Init nn.Config
-	// Loss is of what the last layer makes and a batch's labels.
+	// Loss takes the output of the last layer and a batch's labels.
 	Loss Loss
-	// Optimizer's zero value is AdamW with its defaults; an *Optimizer brings a schedule.
+	// Optimizer defaults to AdamW; an *Optimizer brings a schedule.
 	Optimizer optim.Optimizer
-	// Strategy says how many stages there are, and the rest. Nil is one device.
+	// Strategy sets the number of stages and the other degrees; nil uses one device.
 	Strategy *Strategy
-	// Boundaries is the number of the layer with which each stage but the first begins; nil cuts evenly.
+	// Boundaries has the index of the first layer of every stage but the first; nil splits evenly.
 	Boundaries []int
 }
 
-// PipelineLayer is a model of layers one after the other, cut into stages.
+// PipelineLayer is a sequential model whose layers are split into pipeline stages.
 type PipelineLayer struct {
 	*parallel.Pipeline
 	trainer *Trainer
@@ -36,7 +36,8 @@ type PipelineLayer struct {
 	pass    *Forward // that of eval
 }
 
-// NewPipelineLayer makes the layers and spreads them over the stages of the strategy. Close ends the devices.
+// NewPipelineLayer creates the layers and assigns them to the stages of the strategy. Close releases the
+// devices.
 func NewPipelineLayer(c PipelineConfig) (*PipelineLayer, error) {
 	layers, err := parallel.NewPipeline(c.Layers, c.Init)
 	if err != nil {
@@ -64,7 +65,7 @@ func NewPipelineLayer(c PipelineConfig) (*PipelineLayer, error) {
 	return p, nil
 }
 
-// TrainBatch trains on one batch, an input and its labels, cut into micro-batches as the strategy says.
+// TrainBatch trains on one batch, an input and its labels, split into micro-batches as the strategy says.
 func (p *PipelineLayer) TrainBatch(ctx context.Context, batch ...array.Array) (Metrics, error) {
 	if err := executor.CheckBatch(ctx, batch); err != nil {
 		return Metrics{}, err
@@ -72,13 +73,13 @@ func (p *PipelineLayer) TrainBatch(ctx context.Context, batch ...array.Array) (M
 	return p.trainer.Step(batch...)
 }
 
-// EvalBatch is the loss of one batch; nothing is changed.
+// EvalBatch returns the loss of one batch without changing the parameters.
 func (p *PipelineLayer) EvalBatch(ctx context.Context, batch ...array.Array) (float64, error) {
 	return p.eval.Batch(ctx, batch)
 }
 
-// Trainer is what trains the layers.
+// Trainer returns the underlying trainer.
 func (p *PipelineLayer) Trainer() *Trainer { return p.trainer }
 
-// Close ends the devices.
+// Close releases the devices.
 func (p *PipelineLayer) Close() error { return errors.Join(p.pass.Close(), p.trainer.Close()) }

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/parallel"
 )
 
-// block is a layer of one's own.
+// block is a layer of your own.
 type block struct{ up, down *nn.Linear }
 
 func newBlock(in *nn.Init) parallel.Layer {

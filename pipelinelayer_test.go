@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/parallel"
 )
 
-// residual is a layer of one's own.
+// residual is a layer of your own.
 type residual struct {
 	norm *nn.RMSNorm
 	in   *nn.Linear
@@ -29,7 +29,7 @@ func (r *residual) Forward(x *galley.Tensor) *galley.Tensor {
 	return op.Add(x, r.out.Forward(op.Tanh(r.in.Forward(r.norm.Forward(x)))))
 }
 
-// tied is five layers: an embedding, three residual ones, and the embedding again as the head.
+// tied returns five layers: an embedding, three residual ones, and the embedding again as the head.
 func tied() []parallel.Desc {
 	embed := func(in *nn.Init) parallel.Layer { return nn.NewEmbedding(in, 40, 12) }
 	return []parallel.Desc{
@@ -50,7 +50,7 @@ func pipeline(t *testing.T, s *galley.Strategy, boundaries ...int) (*galley.Pipe
 		Init: nn.Config{Scope: device(t).NewSession(), Seed: 4, DType: array.F64}})
 }
 
-// plainTied is the same network by hand with the plain trainer.
+// plainTied returns the same network by hand with the plain trainer.
 func plainTied(t *testing.T) (list []float64) {
 	t.Helper()
 	d := device(t)

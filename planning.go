@@ -12,32 +12,32 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// PlanConfig says what of a model's training is planned.
+// PlanConfig configures Plan.
 type PlanConfig struct {
-	// Loss is what is made small; nil is the model's own, if it is a LossModel.
+	// Loss is minimised; nil uses the loss of a LossModel.
 	Loss Loss
-	// Optimizer's zero value is AdamW with its defaults.
+	// Optimizer defaults to AdamW.
 	Optimizer optim.Optimizer
-	// Batch is the types of a step's batch: inputs, then labels.
+	// Batch has the types of a step's batch: inputs, then labels.
 	Batch []Type
-	// Devices is how many in-process devices there are, where no cluster is named.
+	// Devices is the number of in-process devices if no cluster is named.
 	Devices int
-	// Calibration is a file of galley calibrate as text; empty takes what such machines usually do.
+	// Calibration is the content of a file written by galley calibrate; empty uses typical values.
 	Calibration []byte
-	// Strategy is what is not up to the search: whatever is not zero.
+	// Strategy fixes part of the result: the search only chooses fields that are zero.
 	Strategy Strategy
-	// Annotations say the layout of parameters that is not up to the search, either.
+	// Annotations fix the sharding of parameters.
 	Annotations []Annotation
 }
 
-// ModelPlan is how the training of a model of one's own is best spread over devices: a strategy and the
-// layout of every parameter and of the batch, from which that of every op follows.
+// ModelPlan is the best way found to distribute the training of an arbitrary model: a strategy and a sharding
+// for every parameter and for the batch, from which the shardings of all ops follow.
 type ModelPlan struct {
 	Strategy Strategy
-	// Annotations is the layout of every parameter.
+	// Annotations has the sharding of every parameter.
 	Annotations []Annotation
-	// Step is the seconds that a step should take, Bound those that none takes less than, Bytes what the largest
-	// device takes.
+	// Step is the predicted step time in seconds, Bound a lower bound for any plan, Bytes the memory of the
+	// device that needs most.
 	Step, Bound float64
 	Bytes       int
 	found       auto.Candidate
@@ -45,9 +45,9 @@ type ModelPlan struct {
 	params      int
 }
 
-// Plan searches how the training of a model is best spread over the devices of a cluster, as galley plan
-// names it ("2x8 H100-SXM ib=400G"); the empty one is the in-process devices of PlanConfig. Nothing need be
-// annotated, and no layer need have a name that anybody knows. Nothing runs: parameters need no values.
+// Plan searches for the best way to train a model on a cluster, written as for galley plan ("2x8 H100-SXM
+// ib=400G"); an empty cluster means the in-process devices of PlanConfig. The model needs no annotations and
+// no known layer names. Nothing runs, and parameters need no values.
 func Plan(m Model, cluster string, c PlanConfig) (p *ModelPlan, err error) {
 	defer fault.Recover("plan of a model", &err)
 	config, err := c.auto(m, cluster)
@@ -68,7 +68,7 @@ func newModelPlan(found auto.Candidate, c auto.Config) *ModelPlan {
 		params: len(c.Run.Params)}
 }
 
-// auto is the config of a search.
+// auto returns the config of the search.
 func (c PlanConfig) auto(m Model, cluster string) (out auto.Config, err error) {
 	if err := model.Check("plan", m); err != nil {
 		return out, err
@@ -96,7 +96,7 @@ func (c PlanConfig) auto(m Model, cluster string) (out auto.Config, err error) {
 	return out, err
 }
 
-// pinned is what of the strategy is said, by the optimizer's wrappers, too.
+// pinned returns the part of the strategy that is fixed by the caller or by the optimizer.
 func (c PlanConfig) pinned(t TrainerConfig) Strategy {
 	s := c.Strategy
 	if t.Strategy != nil {
@@ -117,7 +117,7 @@ func (c PlanConfig) machine(m Model, cluster string) (auto.Machine, error) {
 	return auto.Local(max(c.Devices, c.Strategy.Auto), threads, c.Calibration)
 }
 
-// String says what was chosen, how far it is at most from the best, and why others lose.
+// String returns the choice, its distance from the lower bound, and why alternatives are slower.
 func (p *ModelPlan) String() string {
 	if p.plan == nil {
 		return p.Strategy.String()
@@ -125,8 +125,8 @@ func (p *ModelPlan) String() string {
 	return p.plan.String()
 }
 
-// Idle is what of the devices does nothing of its own: devices that would make a step longer, an axis that
-// splits nothing. It is empty for a plan from a file.
+// Idle lists devices and mesh axes that the plan leaves without work, because using them would make a step
+// slower. It is empty for a plan read from a file.
 func (p *ModelPlan) Idle() []string {
 	if p.plan == nil {
 		return nil
@@ -134,7 +134,7 @@ func (p *ModelPlan) Idle() []string {
 	return p.plan.Idle()
 }
 
-// Apply is the model with the plan: ToStatic, Engine and TrainerConfig.Parallel take it.
+// Apply attaches the plan to a model, for ToStatic, Engine and TrainerConfig.Parallel.
 func (p *ModelPlan) Apply(m Model, optimizer optim.Optimizer) (*Parallel, error) {
 	if m == nil || len(m.Params()) != p.params {
 		return nil, fmt.Errorf("plan: it is for a model of %d parameters", p.params)
@@ -147,7 +147,7 @@ func (p *ModelPlan) Apply(m Model, optimizer optim.Optimizer) (*Parallel, error)
 	return out.WithLayers(p.found.Layers(p.params)), nil
 }
 
-// Save writes the plan as a file that LoadPlan reads.
+// Save writes the plan to a file that LoadPlan reads.
 func (p *ModelPlan) Save(path string) error {
 	if p.plan == nil {
 		return fmt.Errorf("plan: it was read from a file: copy that")
@@ -159,8 +159,8 @@ func (p *ModelPlan) Save(path string) error {
 	return f.Save(path)
 }
 
-// LoadPlan reads a plan that Save wrote, for a model and a config that make the same program; a plan for
-// another is refused.
+// LoadPlan reads a plan that Save wrote. It returns an error unless the model and config trace to the program
+// that was planned.
 func LoadPlan(path string, m Model, c PlanConfig) (p *ModelPlan, err error) {
 	defer fault.Recover("plan of a model", &err)
 	f, err := planfile.LoadProgram(path)
@@ -181,7 +181,7 @@ func LoadPlan(path string, m Model, c PlanConfig) (p *ModelPlan, err error) {
 	return p, nil
 }
 
-// found is the model with the plan that a strategy with Auto asks for, and the plan.
+// found runs the search that a strategy with Auto asks for and returns the model with its plan.
 func found(m Model, c PlanConfig) (*Parallel, *ModelPlan, error) {
 	p, err := Plan(m, "", c)
 	if err != nil {

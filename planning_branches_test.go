@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// chains is a recurrence along a sequence and one against it, which meet at the end, and batches of one
+// chains returns a recurrence along a sequence and one against it, which meet at the end, and batches of one
 // sample.
 func chains(t *testing.T) (galley.Model, galley.Loader) {
 	t.Helper()

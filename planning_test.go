@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// towers is a model of two embeddings that nobody annotated, and batches of it.
+// towers returns a model of two embeddings that nobody annotated, and batches of it.
 func towers(t *testing.T) (galley.Model, galley.Loader) {
 	t.Helper()
 	in := nn.NewInit(nn.Config{Scope: device(t).NewSession(), Seed: 3})
@@ -41,7 +41,7 @@ func (pairs) Batch(i int) ([]array.Array, error) {
 	return []array.Array{users, items, score}, nil
 }
 
-// lossesOf are those of three steps.
+// lossesOf returns those of three steps.
 func lossesOf(t *testing.T, d *galley.DistModel, l galley.Loader) []float64 {
 	t.Helper()
 	var list []float64
@@ -187,7 +187,7 @@ func (images) Batch(i int) ([]array.Array, error) {
 	return []array.Array{x, y}, nil
 }
 
-// picture is a convolution with buffers and drawn numbers, which plans must leave as they are.
+// picture returns a convolution with buffers and drawn numbers, which plans must leave as they are.
 func picture(t *testing.T) galley.Model {
 	t.Helper()
 	in := nn.NewInit(nn.Config{Scope: device(t).NewSession(), Seed: 5})

@@ -70,7 +70,7 @@ func tryTrial(t *testing.T, c models.Config, dtype array.DType, s *galley.Strate
 	return &trial{Trainer: tr, device: d, model: m, vocab: c.Vocab, batch: batch}, nil
 }
 
-// windows is the batch of a step.
+// windows returns the batch of a step.
 func (x *trial) windows(step int) array.Array {
 	a := array.New(array.I32, x.batch...)
 	ids := array.Data[int32](a)
@@ -80,7 +80,7 @@ func (x *trial) windows(step int) array.Array {
 	return a
 }
 
-// train goes on until a number of steps are taken: losses and norms.
+// train continues until a number of steps are taken: losses and norms.
 func (x *trial) train(t *testing.T, until int) []float64 {
 	t.Helper()
 	var curve []float64
@@ -108,7 +108,7 @@ func sameCurve(t *testing.T, got, want []float64, limit float64) {
 	}
 }
 
-// planned is the plan of a trial's step.
+// planned returns the plan of a trial's step.
 func (x *trial) planned(t *testing.T) *galley.StepPlan {
 	t.Helper()
 	p, err := x.Plan(galley.Type{DType: array.I32, Shape: x.batch})

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// draw is a random model, strategy and batch. Little of it divides anything.
+// draw returns a random model, strategy and batch. Little of it divides anything.
 func draw(r *rand.Rand) (models.Config, galley.Strategy, array.Shape) {
 	pick := func(of ...int) int { return of[r.IntN(len(of))] }
 	heads := pick(1, 2, 3, 4)

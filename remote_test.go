@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// tinyCurve is the losses of a few steps of a small llama, and its first parameter afterwards.
+// tinyCurve returns the losses of a few steps of a small llama, and its first parameter afterwards.
 func tinyCurve(t *testing.T, d *galley.Device, c galley.TrainerConfig, steps int) ([]float64, array.Array) {
 	t.Helper()
 	s := d.NewSession()

@@ -55,7 +55,7 @@ func TestResumeElsewhere(t *testing.T) {
 	}
 }
 
-// firstWeight is the model's first parameter, brought back from its devices.
+// firstWeight returns the model's first parameter, brought back from its devices.
 func firstWeight(t *testing.T, x *trial) []float64 {
 	t.Helper()
 	if err := x.Sync(x.device.NewSession()); err != nil {

@@ -39,7 +39,7 @@ func TestSplitWeightsState(t *testing.T) {
 	}
 }
 
-// TestSplitWeightsKeepAllBits: steps far smaller than what 16 bits resolve add up in weights that lie as
+// TestSplitWeightsKeepAllBits: steps far smaller than what 16 bits resolve add up in weights that are as
 // halves, as in whole ones.
 func TestSplitWeightsKeepAllBits(t *testing.T) {
 	k := keeper(backendtest.Interpreter(1))
@@ -200,7 +200,7 @@ func splitWeightsFail(t *testing.T, o optim.Optimizer) {
 	}
 }
 
-// paramsOf is all elements of a model's parameters as they are on the trainer's backend.
+// paramsOf returns all elements of a model's parameters as they are on the trainer's backend.
 func paramsOf(t *testing.T, tr *galley.Trainer, m models.Model) (list []float64) {
 	t.Helper()
 	d := galley.CPU(galley.Config{Threads: 1})

@@ -13,7 +13,8 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// twoLayers is a model of one's own: two linear layers, of which the second has a name and a width to choose.
+// twoLayers returns a model of your own: two linear layers, of which the second has a name and a width to
+// choose.
 func twoLayers(d *galley.Device, seed uint64, second string, width int) (galley.Model, []*nn.Param) {
 	in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: seed})
 	a, b := nn.NewLinear(in.At("body"), 4, 6), nn.NewLinear(in.At(second), 6, width)
@@ -96,8 +97,8 @@ func TestLoadPartly(t *testing.T) {
 	}
 }
 
-// TestLoadWhileTraining: values that are loaded between steps are those that training goes on from, wherever
-// it keeps them: in the next step, in an evaluation and in what is saved.
+// TestLoadWhileTraining: values that are loaded between steps are those that training continues from,
+// wherever it keeps them: in the next step, in an evaluation and in what is saved.
 func TestLoadWhileTraining(t *testing.T) {
 	var want []float64
 	for _, c := range []struct {

@@ -10,21 +10,24 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// DistModel is a model compiled for the devices of a strategy, one program for each phase.
+// DistModel is a model compiled for the devices of a strategy, with one program per phase.
 type DistModel struct {
 	compiled
 	phase  Phase
 	trains bool
 }
 
-// ToStatic compiles a model, written as for one device, for the devices of a strategy; nil is one device. A
-// model whose parameters or activations are on meshes runs there: its parameters, their gradients and what
-// the optimizer keeps rest as they are annotated, meshes that share no device are stages of a pipeline in the
-// order in which data comes to them, and the strategy says the schedule and the number of micro-batches. The
-// loader's first batch tells the types: nothing is taken from it. A nil loss is the model's own, if it is a
-// LossModel; without any it only predicts, and without an optimizer it does not train. Layers that
-// Parallelize planned have the planned layout. A strategy with Auto is searched for the model first: Plan
-// says what was found. Close ends the devices.
+// ToStatic compiles a model written for one device for the devices of a strategy; a nil strategy means one
+// device.
+//
+// A model whose parameters or activations are annotated with meshes runs on them: parameters, gradients and
+// optimizer state keep the annotated shardings, and meshes that share no device become pipeline stages in the
+// order of the data flow. The strategy then only sets the schedule and the number of micro-batches.
+//
+// The types of batches are those of the loader's first batch, which is not consumed. A nil loss uses that of
+// a LossModel; without any loss the DistModel only predicts, and without an optimizer it does not train. A
+// plan attached by Parallelize is applied. A strategy with Auto is searched first, and Plan returns the
+// result. Close releases the devices.
 func ToStatic(m Model, loader Loader, loss Loss, optimizer optim.Optimizer, s *Strategy) (*DistModel, error) {
 	var plan *ModelPlan
 	if s != nil && s.Auto > 0 {
@@ -67,7 +70,7 @@ func ToStatic(m Model, loader Loader, loss Loss, optimizer optim.Optimizer, s *S
 	return d, nil
 }
 
-// compile plans the first phase for the loader's batches, so that mistakes are told before anything runs.
+// compile plans the first phase for the loader's batches, so that mistakes are reported before anything runs.
 func (d *DistModel) compile(loader Loader) error {
 	batch, err := firstBatch(loader)
 	if err != nil {
@@ -79,7 +82,7 @@ func (d *DistModel) compile(loader Loader) error {
 	return d.trainer.exec.Start(executor.TypesOf(batch)...)
 }
 
-// firstBatch is the batch that tells types.
+// firstBatch returns the batch whose types the programs are compiled for.
 func firstBatch(loader Loader) ([]array.Array, error) {
 	if loader == nil {
 		return nil, fmt.Errorf(
@@ -93,7 +96,7 @@ func firstBatch(loader Loader) ([]array.Array, error) {
 	return batch, nil
 }
 
-// Train, Eval and Predict say what Run does from now on.
+// Train makes Run train from now on.
 func (d *DistModel) Train() error {
 	if !d.trains {
 		return fmt.Errorf("static model: it cannot train: give ToStatic a loss and an optimizer")
@@ -102,7 +105,7 @@ func (d *DistModel) Train() error {
 	return nil
 }
 
-// Eval lets Run tell the loss and change nothing.
+// Eval makes Run return the loss and change nothing.
 func (d *DistModel) Eval() error {
 	if d.eval == nil {
 		return fmt.Errorf("static model: it cannot be evaluated: give ToStatic a loss")
@@ -111,13 +114,13 @@ func (d *DistModel) Eval() error {
 	return nil
 }
 
-// Predict lets Run tell what the model answers; batches have inputs only.
+// Predict makes Run return the model's outputs; batches then contain only inputs.
 func (d *DistModel) Predict() { d.phase = Predicting }
 
-// Phase is what Run does.
+// Phase returns the current phase.
 func (d *DistModel) Phase() Phase { return d.phase }
 
-// Run does with one batch what the phase says.
+// Run runs one batch in the current phase.
 func (d *DistModel) Run(ctx context.Context, batch ...array.Array) (Result, error) {
 	return d.run(ctx, d.phase, batch)
 }

@@ -63,7 +63,7 @@ func (x *byHand) lay(v *galley.Tensor, name string, from int) *galley.Tensor {
 	return dtensor.ShardBySpec(v, x.m, spec)
 }
 
-// step is one training step.
+// step returns one training step.
 func (x *byHand) step(t *testing.T, windows array.Array, lr float64) (loss, norm float64) {
 	t.Helper()
 	n := windows.Shape()[1]

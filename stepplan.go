@@ -11,9 +11,9 @@ import (
 	"github.com/galley-ml/galley/internal/units"
 )
 
-// Span is something that a Device of a strategy has done, by Kind: work of the schedule, a collective, the
-// wait for a message; its Name, Start and End, and the bytes Live on the device then. Of a collective it
-// tells Since when it was under way, over which Axes, in which Group, and the Bytes sent and received.
+// Span is an interval of a device's timeline. Kind says whether it is scheduled work, a collective or the
+// wait for a message; Name, Start and End describe it, and Live is the memory in use. A collective also has
+// Since, when it was started, its Axes and Group, and the Bytes sent and received.
 type Span = step.Span
 
 // The kinds of spans.
@@ -24,26 +24,26 @@ const (
 	SpanCollective = step.Collective
 )
 
-// DeviceMemory is what a device needs for a step, in bytes: Weights, the optimizer's Slots and gradients'
-// Sums live from step to step, Step is what else it takes at once. Peak is all of it.
+// DeviceMemory is the memory of one device in bytes: Weights, the optimizer's Slots and gradient Sums persist
+// between steps, Step is the additional peak within a step. Peak returns the total.
 type DeviceMemory = step.Memory
 
-// StepPlan is what is known of a training step on many devices before it runs.
+// StepPlan describes a training step on many devices before it runs.
 type StepPlan struct {
 	Strategy Strategy
-	// Stages is how many stages there are, Memory what each device takes, to the byte.
+	// Stages is the number of pipeline stages, Memory the exact memory of each device.
 	Stages int
 	Memory []DeviceMemory
-	// Step is stages, schedule and the devices' tapes, which print.
+	// Step has the stages, the schedule and the tape of each device, and prints.
 	Step *step.Plan
 	cost *Cost
 }
 
-// Cost is what the step takes on each device.
+// Cost returns the cost of the step on each device.
 func (p *StepPlan) Cost() *Cost { return p.cost }
 
-// Plan plans the step for batches of these types: nothing runs and no memory is taken. Whatever is wrong with
-// the strategy for this model, and every collective that would not meet its like, is found here.
+// Plan plans the step for batches of the given types without running it or allocating memory. It finds every
+// mismatch of strategy and model, and every collective whose members would disagree.
 func (t *Trainer) Plan(batch ...Type) (p *StepPlan, err error) {
 	defer fault.Recover("plan of the training step", &err)
 	plan, err := t.exec.Plan(batch...)
@@ -61,7 +61,7 @@ func stepPlan(plan *executor.Plan) *StepPlan {
 	return p
 }
 
-// PlanStep is Plan of a trainer of this config, whose parameters need no values: shapes are enough.
+// PlanStep is like Trainer.Plan for a config whose parameters need no values, only shapes.
 func PlanStep(c TrainerConfig, batch ...Type) (p *StepPlan, err error) {
 	defer fault.Recover("plan of the training step", &err)
 	if c, err = c.withDefaults(); err != nil {
@@ -74,7 +74,7 @@ func PlanStep(c TrainerConfig, batch ...Type) (p *StepPlan, err error) {
 	return stepPlan(plan), nil
 }
 
-// tapes is the step of a strategy, for what reads its devices' programs.
+// tapes returns the planned step, for callers that read the devices' programs.
 func (t *Trainer) tapes(who string, batch []Type) (*step.Plan, error) {
 	p, err := t.exec.Plan(batch...)
 	if err != nil {
@@ -86,7 +86,7 @@ func (t *Trainer) tapes(who string, batch []Type) (*step.Plan, error) {
 	return p.Step, nil
 }
 
-// Peak is the largest device's memory.
+// Peak returns the memory of the device that needs most.
 func (p *StepPlan) Peak() DeviceMemory {
 	var most DeviceMemory
 	for _, m := range p.Memory {
@@ -97,7 +97,7 @@ func (p *StepPlan) Peak() DeviceMemory {
 	return most
 }
 
-// String is the plan in one line.
+// String returns a one-line summary.
 func (p *StepPlan) String() string {
 	m := p.Peak()
 	var parts []string
@@ -111,9 +111,9 @@ func (p *StepPlan) String() string {
 		len(p.Memory), p.Strategy, m.Peak(), units.Bytes(float64(m.Peak())), strings.Join(parts, ", "))
 }
 
-// Needs is the bytes of the host's memory that training on batches of these types takes besides the
-// parameters' first values, on all in-process devices together. Nothing is run or taken. A step that runs op
-// by op, or on a backend, is not planned: it is told as 0.
+// Needs returns the host memory, in bytes, that training on batches of the given types takes on all
+// in-process devices together, in addition to the initial parameter values. Nothing runs. It returns 0 for
+// eager steps and backends, which are not planned.
 func (t *Trainer) Needs(batch ...Type) (bytes int, err error) {
 	defer fault.Recover("memory of a step", &err)
 	if t.c.Backend != nil || t.c.Mode == Eager && t.c.Strategy == nil {

@@ -2,5 +2,6 @@ package galley
 
 import "github.com/galley-ml/galley/strategy"
 
-// Strategy is how a training step is spread over devices. The zero value is one device.
+// Strategy says how a training step is distributed over devices: degrees of parallelism, ZeRO stage, pipeline
+// schedule, recomputation and more. The zero value is one device.
 type Strategy = strategy.Strategy

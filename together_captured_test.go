@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// capturing is a trainer of a linear layer whose loss weights classes by a tensor of its own, and how it
+// capturing returns a trainer of a linear layer whose loss weights classes by a tensor of its own, and how it
 // evaluates: the largest of a batch's logits, over the mean of all of them.
 func capturing(t *testing.T, c galley.TrainerConfig) (*galley.Trainer, *galley.Forward) {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// savedWeights is all parameters of a model as models.Save writes them.
+// savedWeights returns all parameters of a model as models.Save writes them.
 func savedWeights(t *testing.T, m models.Model) []float64 {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
@@ -44,7 +44,7 @@ func weightsOf(t *testing.T, params []*nn.Param) []float64 {
 	return all
 }
 
-// trainedCases is where parameters can lie.
+// trainedCases is where parameters can be.
 var trainedCases = []struct {
 	name    string
 	s       *galley.Strategy

@@ -23,101 +23,102 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Mode is how a training step runs on one device.
+// Mode selects how a training step runs on one device.
 type Mode = executor.Mode
 
-// A step is traced and compiled once, or runs op by op. The numbers are the same.
+// Static traces and compiles the step once, Eager runs it op by op. The results are bit for bit the same.
 const (
 	Static = executor.Static
 	Eager  = executor.Eager
 )
 
-// Backend is a chip that runs whole programs, told by Name: Compile makes one ready to run, Put copies an
-// array there, Close gives everything back.
+// Backend is an accelerator that runs whole programs. Name describes it, Compile makes a program ready to
+// run, Put copies an array to the device, Close releases everything.
 type Backend = backend.Backend
 
-// Share is a Backend's part of a batch, in proportion to its Weight.
+// Share assigns a Backend a part of the batch in proportion to its Weight.
 type Share = executor.Share
 
-// XLAConfig says which PJRT plugin runs programs; the zero value is the first that is found. Plugin is its
-// path, Flags are XLA's own, Options the plugin's; Cache is a directory of compiled programs, Dump is told
-// the StableHLO of each, Mock is how many devices CUDA's plugin pretends to have, and Values how plugins of
-// several processes tell each other values.
+// XLAConfig selects and configures a PJRT plugin; the zero value uses the first that is found. Plugin is its
+// path, Flags are XLA flags, Options the plugin's own options. Cache is a directory for compiled programs,
+// Dump receives the StableHLO of each program, Mock makes the CUDA plugin pretend to have that many devices,
+// and Values is the key-value store through which plugins of several processes exchange addresses.
 type XLAConfig = xla.Config
 
-// XLA is the devices of a PJRT plugin: GPUs, TPUs. A program takes the first, or with a strategy as many as
-// that needs. Close gives them back.
+// XLA opens the devices of a PJRT plugin: GPUs or TPUs. A program without a strategy uses the first device.
+// Close releases them.
 func XLA(c XLAConfig) (Backend, error) { return xla.Open(c) }
 
-// TrainerConfig says what is trained and how.
+// TrainerConfig configures a Trainer.
 type TrainerConfig struct {
 	Device *Device
-	// Params are changed by training, but for those that nn.Freeze has marked; the trainer owns their memory
-	// while it is used.
+	// Params are the parameters to train, except those marked by nn.Freeze. The trainer owns their memory
+	// while it is in use.
 	Params []*nn.Param
-	// Loss is the number to make small, a scalar, computed from one batch.
+	// Loss computes the scalar to minimise from one batch.
 	Loss func(batch []*Tensor) *Tensor
-	// Optimizer's zero value is AdamW with its defaults.
+	// Optimizer defaults to AdamW.
 	Optimizer optim.Optimizer
 	// Schedule is the learning rate; nil is a constant 1e-3.
 	Schedule optim.Schedule
-	// ClipNorm limits the norm of all gradients together; 0 does not.
+	// ClipNorm clips the global gradient norm; 0 turns clipping off.
 	ClipNorm float64
 	Mode     Mode
-	// Compute, where it is a 16-bit dtype, is what products compute in; parameters and the optimizer stay as
-	// they are, and norms, sums and the loss compute in f32. The zero value computes in the parameters' own
-	// dtype.
+	// Compute, if set to a 16-bit dtype, is the dtype of matrix products. Parameters and optimizer state keep
+	// theirs, and norms, sums and the loss are computed in f32.
 	Compute array.DType
-	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it;
-	// Params' values are brought back when somebody reads them.
+	// Backend, if set, runs compiled steps instead of Device. Parameters and optimizer state stay on it; the
+	// values of Params are fetched when they are read.
 	Backend Backend
-	// RankBackends, where set, compute in place of the devices of the Strategy's pipeline, one a rank; nil is
-	// the host. Shares, without a Strategy, split a batch over backends in parts of unequal size, by their
-	// speed.
+	// RankBackends, if set, has one backend per pipeline rank of the Strategy; nil entries use the host.
+	// Shares, without a Strategy, split a batch unevenly over backends of different speed.
 	RankBackends []Backend
 	Shares       []Share
-	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
+	// Init is a program that computes the initial values of all Params on the Backend, for a model without
+	// values.
 	Init *Program
-	// Load, where set, reads boxes of Params that have no value, such as models.Weights.ReadBox: the devices of
-	// a strategy then read only what they hold. On one device, or with a Backend, it reads them whole.
+	// Load, if set, reads parts of Params that have no value yet, for example models.Weights.ReadBox, so that
+	// each device of a strategy reads only its own shards. On one device, or with a Backend, whole tensors
+	// are read.
 	Load func(p *nn.Param, box mesh.Box, dst array.Array) error
-	// Recompute is what the backward pass on a Backend computes again in place of keeping it: none, which empty
-	// means too, selective for all but products and attention, or full for all within a layer.
+	// Recompute selects the activations that a Backend recomputes in the backward pass instead of keeping
+	// them: none (the default), selective (all but products and attention) or full (everything within a
+	// layer).
 	Recompute strategy.Recompute
-	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients
-	// less.
+	// SkipNorm omits the gradient norm from the metrics when nothing clips, which saves a pass over all
+	// gradients.
 	SkipNorm bool
-	// DetectNaN ends a step at the first op that makes a NaN, with its name and line. It reads every result
-	// once more.
+	// DetectNaN makes a step fail at the first op that produces a NaN, with its name and line. It costs one
+	// more read of every result.
 	DetectNaN bool
-	// Observe, where set, is told how long each node of a compiled step took; with a strategy from many
-	// goroutines.
+	// Observe, if set, receives the time of each node of a compiled step. With a strategy it is called from
+	// many goroutines.
 	Observe func(n *Node, took time.Duration)
-	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one
-	// program; Params' values are then brought back when somebody reads them. Annotations say how parameters
-	// lie that the built-in plan does not know.
+	// Strategy, if set, distributes the step over in-process devices, or over those of the Backend as one
+	// SPMD program. The values of Params are then fetched when they are read. Annotations request shardings
+	// for parameters that the built-in plans do not cover.
 	Strategy    *Strategy
 	Annotations []Annotation
-	// Parallel, where set, is a plan of layers; its strategy counts where none is given.
+	// Parallel, if set, is a plan of layers. Its strategy is used if Strategy is nil.
 	Parallel *Parallel
-	// Facts and Seed are what makes this run what it is, besides optimizer, schedule and clipping:
-	// checkpoints keep them, and Resume refuses one of another run.
+	// Facts and Seed identify this run, in addition to optimizer, schedule and clipping. Checkpoints store
+	// them, and Resume refuses a checkpoint of another run.
 	Facts []Fact
 	Seed  uint64
-	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
+	// Watch, if set, receives the timeline of a strategy's devices, from many goroutines.
 	Watch func(Span)
-	// Job, where set, is the processes to which the strategy's devices are dealt. All of them make the same
-	// trainer and take the same steps; each is told the same losses.
+	// Job, if set, is the multi-process job whose processes own the strategy's devices. All of them create
+	// the same trainer and take the same steps, and all get the same losses.
 	Job *job.Job
 
-	// loaded is where a loader lays the tensors of a batch, zeroAxis the axis that the optimizer is sharded
-	// over, where the line that asks for the strategy.
+	// loaded has the layouts in which a loader puts the tensors of a batch, zeroAxis is the axis that shards
+	// the optimizer, where the source line that asks for the strategy.
 	loaded   []op.Layout
 	zeroAxis string
 	where    ir.Pos
 }
 
-// withDefaults fills in what may be left out of a config and checks the rest.
+// withDefaults fills in defaults and checks the config.
 func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 	if c.Loss == nil || len(c.Params) == 0 {
 		return c, fmt.Errorf("trainer: want parameters and a loss")
@@ -143,7 +144,7 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 	return c, nil
 }
 
-// executor is the part of a config that executors know.
+// executor returns the executor's part of the config.
 func (c TrainerConfig) executor() executor.Config {
 	return executor.Config{
 		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
@@ -154,23 +155,22 @@ func (c TrainerConfig) executor() executor.Config {
 	}
 }
 
-// Trainer trains parameters step by step.
+// Trainer trains parameters step by step on one device, many devices or a backend.
 type Trainer struct {
 	c TrainerConfig
-	// exec takes the steps and keeps the state.
+	// exec takes the steps and holds the state.
 	exec executor.Executor
-	// step is how many steps were taken, skipped how many of them changed nothing, since their gradients
-	// overflowed.
+	// step counts the steps taken, skipped those of them that changed nothing because gradients overflowed.
 	step, skipped int
-	// sample is how many samples were trained on, over all runs.
+	// sample counts the samples trained on, over all runs.
 	sample int64
-	// described is what the loader of a fit says of itself.
+	// described has the facts of the loader that Fit uses.
 	described []Fact
-	// trained is the parameters' values where they are on devices of the executor.
+	// trained tracks parameter values that are on the executor's devices.
 	trained *executor.Trained
 }
 
-// NewTrainer starts at step 0 with the optimizer's memory at zero.
+// NewTrainer creates a trainer at step 0 with a zero optimizer state.
 func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -208,9 +208,10 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	return t, nil
 }
 
-// TraceStep is the program of a whole training step on batches of these types. Its parameters are the
-// model's, the optimizer's slots, the learning rate, the step's number and the batch; its results the loss,
-// the gradients' norm, the next parameters and slots. The model needs no values: shapes are enough.
+// TraceStep returns the program of a whole training step on batches of the given types. Its parameters are
+// the model's parameters, the optimizer's slots, the learning rate, the step number and the batch; its
+// results are the loss, the gradient norm, and the next parameters and slots. The model needs shapes, not
+// values.
 func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
 	defer fault.Recover("trace of the training step", &err)
 	if c, err = c.withDefaults(); err != nil {
@@ -219,10 +220,10 @@ func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
 	return c.executor().TraceStep(batch)
 }
 
-// Metrics is what one step tells: its number, loss, gradients' norm and learning rate.
+// Metrics are the results of one step: its index, loss, gradient norm and learning rate.
 type Metrics = fit.Metrics
 
-// DivergedError is a step whose loss or gradients are not finite numbers.
+// DivergedError is returned by a step whose loss or gradient norm is NaN or infinite.
 type DivergedError = fit.DivergedError
 
 // Step trains on one batch.
@@ -234,15 +235,15 @@ func (t *Trainer) Step(batch ...array.Array) (Metrics, error) {
 	return p.Wait()
 }
 
-// Pending is a step that was started.
+// Pending is a step that has been started.
 type Pending struct {
 	m       Metrics
 	running executor.Running // nil once it is done
 	err     error
 }
 
-// Start begins a step on a backend and returns before it is done, so that the next one can be prepared, or
-// started, meanwhile. Without a backend the step is done when Start returns.
+// Start starts a step on a backend and returns before it finishes, so that the next step can be prepared or
+// started meanwhile. Without a backend the step is finished when Start returns.
 func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 	defer fault.Recover(fmt.Sprintf("training step %d", t.step), &err)
 	if err := t.trained.Ready(); err != nil {
@@ -265,7 +266,7 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 	return p, nil
 }
 
-// Wait is the step's metrics, when it is done.
+// Wait waits for the step to finish and returns its metrics.
 func (p *Pending) Wait() (Metrics, error) {
 	if p.running == nil {
 		return p.m, p.err
@@ -279,26 +280,26 @@ func (p *Pending) Wait() (Metrics, error) {
 	return p.m, p.err
 }
 
-// Steps is how many steps have been taken.
+// Steps returns the number of steps taken.
 func (t *Trainer) Steps() int { return t.step }
 
-// Memory is what the last compiled step needs on one device or on a backend; zero before the first step and
-// in eager mode.
+// Memory returns the memory of the last compiled step on one device or on a backend. It is zero before the
+// first step and in eager mode.
 func (t *Trainer) Memory() Memory {
 	m, _ := t.exec.Memory()
 	return m
 }
 
-// Taken is the bytes that each device of a strategy has taken, which is what Plan said; nil before the first
-// step.
+// Taken returns the bytes that each device of a strategy has allocated, equal to what Plan predicted, or nil
+// before the first step.
 func (t *Trainer) Taken() []int {
 	_, taken := t.exec.Memory()
 	return taken
 }
 
-// Doing is what each device is at in the step that runs, a line a device: the stage and micro-batch, and the
-// op or collective with its line, or the program that a backend has not ended. Between steps there is none.
-// It may be called while a step runs, to see where one hangs.
+// Doing returns a line per device with what it is doing in the current step: the stage, the micro-batch and
+// the op or collective with its source line, or the program that a backend is running. It returns nil between
+// steps. Call it while a step runs to find out where it hangs.
 func (t *Trainer) Doing() []string {
 	var list []string
 	for _, d := range t.exec.Doing() {
@@ -307,15 +308,15 @@ func (t *Trainer) Doing() []string {
 	return list
 }
 
-// Averaged is the moving averages of the parameters, in the order of Params, that an optim.Averaged optimizer
-// keeps. A parameter that training leaves alone, or a buffer, is its own average.
+// Averaged returns the moving averages that an optim.Averaged optimizer keeps, in the order of Params. For a
+// frozen parameter or a buffer it is the value itself.
 func (t *Trainer) Averaged() ([]array.Array, error) {
 	return t.c.executor().Averages(t.exec, t.step-t.skipped)
 }
 
-// Sync brings the parameters that a backend or the devices of a strategy have trained back to where Params'
-// values are: tensors of s, or where s is nil of a new session of the trainer's device. Otherwise they are
-// there. In a job all processes call it, and the first has the values then.
+// Sync copies trained parameters from a backend or from a strategy's devices back to the values of Params, as
+// tensors of s, or of a new session of the trainer's device if s is nil. In a job all processes must call it,
+// and the first process receives the values.
 func (t *Trainer) Sync(s *Session) error {
 	if s == nil && t.c.Device != nil {
 		s = t.c.Device.NewSession()
@@ -326,8 +327,8 @@ func (t *Trainer) Sync(s *Session) error {
 	return t.trained.Sync(s, t.c.Job.First())
 }
 
-// ReadParams calls f with the value of every parameter after the last step, one after the other, so that no
-// more than one is brought here at a time. In a job all processes call it, and f is called in the first.
+// ReadParams calls f with the current value of each parameter in turn, so that only one is gathered at a
+// time. In a job all processes must call it, and f is called in the first.
 func (t *Trainer) ReadParams(f func(p *nn.Param, value array.Array) error) error {
 	if !t.c.Job.First() {
 		f = func(*nn.Param, array.Array) error { return nil }
@@ -335,8 +336,8 @@ func (t *Trainer) ReadParams(f func(p *nn.Param, value array.Array) error) error
 	return t.trained.Each(f)
 }
 
-// Close gives back what the trainer holds on devices. Params' values are brought back first; in a job of
-// several processes, which may not all come to this, only Sync does that.
+// Close releases the devices after copying the parameters back. In a job of several processes, which might
+// not all reach Close, it does not copy: call Sync first.
 func (t *Trainer) Close() error {
 	if t.c.Job.Size() > 1 {
 		return t.exec.Close()

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// unmarked is a model of one's own that says nothing of layers.
+// unmarked is a model of your own that says nothing of layers.
 type unmarked struct {
 	params  []*nn.Param
 	forward func(x *galley.Tensor) *galley.Tensor
@@ -87,7 +87,7 @@ var unmarkedModels = map[string]func(in *nn.Init) *unmarked{
 	},
 }
 
-// trainUnmarked is the losses of a few steps and what the model then answers.
+// trainUnmarked returns the losses of a few steps and what the model then answers.
 func trainUnmarked(t *testing.T, build func(in *nn.Init) *unmarked, s *galley.Strategy) []float64 {
 	t.Helper()
 	m := build(nn.NewInit(nn.Config{Scope: device(t).NewSession(), DType: array.F64, Seed: 9}))
@@ -119,7 +119,7 @@ func trainUnmarked(t *testing.T, build func(in *nn.Init) *unmarked, s *galley.St
 	return append(append(list, r.Loss), p.Outputs[0].Float64s()...)
 }
 
-// TestStagesWithoutMarks: a model of one's own that says nothing of layers is cut by itself, for every
+// TestStagesWithoutMarks: a model of your own that says nothing of layers is cut by itself, for every
 // schedule, and trains, evaluates and predicts as on one device; weights of several stages stay equal.
 func TestStagesWithoutMarks(t *testing.T) {
 	for name, build := range unmarkedModels {

@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// asked is a loader that tells which batch it makes.
+// asked is a loader that reports which batch it makes.
 type asked struct {
 	galley.Loader
 	tell chan int

@@ -65,7 +65,7 @@ func TestZeroGroupsMemory(t *testing.T) {
 	}
 }
 
-// closedForm is the state of a device: each part is split by n from a stage of ZeRO on.
+// closedForm returns the state of a device: each part is split by n from a stage of ZeRO on.
 func closedForm(psi, n, stage int, amp string) (m galley.DeviceMemory) {
 	b := bytesPer[amp]
 	part := func(bytes, from int) int {
@@ -77,7 +77,7 @@ func closedForm(psi, n, stage int, amp string) (m galley.DeviceMemory) {
 	return galley.DeviceMemory{Weights: part(b.weight, 3), Sums: part(b.sum, 2), Slots: part(b.slots, 1)}
 }
 
-// own is how many parameters a device computes with: tensor parallelism splits all but those of norms.
+// own returns how many parameters a device computes with: tensor parallelism splits all but those of norms.
 func own(x *trial, tp int) int {
 	psi := 0
 	for _, p := range x.model.Params() {

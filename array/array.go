@@ -41,8 +41,8 @@ func New(dtype DType, shape ...int) Array {
 	return Array{dtype: dtype, shape: Shape(shape).Clone(), data: alignedBytes(n)}
 }
 
-// bytesOfType is the memory that the elements take. All constructors go through it: kernels trust that an
-// array's shape and memory agree.
+// bytesOfType returns the memory that the elements take. All constructors go through it: kernels trust that
+// an array's shape and memory agree.
 func bytesOfType(what string, dtype DType, shape Shape) int {
 	if !dtype.IsValid() {
 		panic(fmt.Sprintf("array: %s %v: no such dtype: %d", what, shape, dtype))
@@ -71,7 +71,7 @@ func View(dtype DType, shape Shape, data []byte) Array {
 	return Array{dtype: dtype, shape: shape, data: data}
 }
 
-// Absent is an array whose bytes are elsewhere: it has a type and no data.
+// Absent returns an array whose bytes are elsewhere: it has a type and no data.
 func Absent(dtype DType, shape Shape) Array { return Array{dtype: dtype, shape: shape} }
 
 // FromSlice makes an array over data, which it shares. It panics if the shape does not fit.
@@ -115,7 +115,7 @@ func bytesOf[T Elem](data []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&data[0])), len(data)*int(unsafe.Sizeof(data[0])))
 }
 
-// Data is a's elements, shared. It panics if a does not hold elements of type T.
+// Data returns a's elements, shared. It panics if a does not hold elements of type T.
 func Data[T Elem](a Array) []T {
 	var zero T
 	if d := dtypeOf(zero); d != a.dtype {
@@ -127,25 +127,25 @@ func Data[T Elem](a Array) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&a.data[0])), len(a.data)/int(unsafe.Sizeof(zero)))
 }
 
-// DType is the type of a's elements.
+// DType returns the type of a's elements.
 func (a Array) DType() DType { return a.dtype }
 
-// Shape is a's dims; it must not be changed.
+// Shape returns a's dims; it must not be changed.
 func (a Array) Shape() Shape { return a.shape }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (a Array) Len() int { return a.shape.Len() }
 
-// Bytes is a's memory, shared.
+// Bytes returns a's memory, shared.
 func (a Array) Bytes() []byte { return a.data }
 
 // IsValid reports whether a was made by this package's constructors.
 func (a Array) IsValid() bool { return a.dtype != Invalid }
 
-// Reshape is the same memory under another shape of equal length.
+// Reshape returns the same memory under another shape of equal length.
 func (a Array) Reshape(shape ...int) Array { return View(a.dtype, slices.Clone(shape), a.data) }
 
-// Rows is the part of a with first indices lo to hi, shared.
+// Rows returns the part of a with first indices lo to hi, shared.
 func (a Array) Rows(lo, hi int) Array {
 	row := Shape(a.shape[1:]).Len() * a.dtype.Size()
 	shape := a.shape.Clone()
@@ -207,8 +207,8 @@ func float32OrWider(a Array, i int) any {
 	return float32(a.At(i))
 }
 
-// Raw is a's elements as bit patterns of their size, shared: what ops that only move elements work on. It
-// panics if the sizes differ.
+// Raw returns a's elements as bit patterns of their size, shared: what ops that only move elements work on.
+// It panics if the sizes differ.
 func Raw[T uint8 | uint16 | uint32 | uint64](a Array) []T {
 	var zero T
 	if size := int(unsafe.Sizeof(zero)); size != a.dtype.Size() {

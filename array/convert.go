@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// At is element i, in row-major order, as a float64; true is 1.
+// At returns element i, in row-major order, as a float64; true is 1.
 func (a Array) At(i int) float64 {
 	switch a.dtype {
 	case F64:
@@ -69,7 +69,7 @@ func (a Array) Float64s() []float64 {
 	return xs
 }
 
-// Float32 is x as a float32, exactly.
+// Float32 returns x as a float32, exactly.
 func (x BFloat16) Float32() float32 { return math.Float32frombits(uint32(x) << 16) }
 
 // ToBFloat16 rounds x to the nearest bfloat16, ties to even; a NaN stays one.
@@ -81,7 +81,7 @@ func ToBFloat16(x float32) BFloat16 {
 	return BFloat16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
-// Float32 is x as a float32, exactly.
+// Float32 returns x as a float32, exactly.
 func (x Float16) Float32() float32 {
 	sign := uint32(x>>15) << 31
 	exp := uint32(x>>10) & 0x1f

@@ -42,10 +42,10 @@ func DTypes() []DType { return []DType{F64, F32, BF16, F16, I64, I32, I16, U8, B
 // IsValid reports whether d is one of DTypes.
 func (d DType) IsValid() bool { return d > Invalid && int(d) < len(dtypes) }
 
-// Size is the number of bytes of one element.
+// Size returns the number of bytes of one element.
 func (d DType) Size() int { return dtypes[d].size }
 
-// String is the short name that programs print: f32, bf16, i64 …
+// String returns the short name that programs print: f32, bf16, i64 …
 func (d DType) String() string { return dtypes[d].name }
 
 // IsFloat reports whether d holds real numbers, which are the ones that have gradients.
@@ -57,7 +57,7 @@ func (d DType) IsHalf() bool { return d == BF16 || d == F16 }
 // IsInt reports whether d holds integers (Bool does not).
 func (d DType) IsInt() bool { return d == I64 || d == I32 || d == I16 || d == U8 }
 
-// Compute is the type in which arithmetic on d happens.
+// Compute returns the type in which arithmetic on d happens.
 func (d DType) Compute() DType {
 	switch d {
 	case BF16, F16:
@@ -78,7 +78,7 @@ func ParseDType(s string) (DType, error) {
 	return Invalid, fmt.Errorf("dtype: unknown name %q: want one of %v", s, DTypes())
 }
 
-// MarshalText is String, for attributes and JSON.
+// MarshalText is like String, for attributes and JSON.
 func (d DType) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText is ParseDType.

@@ -11,7 +11,7 @@ import (
 // Shape is the size of each dim, outermost first. A nil Shape is a scalar's.
 type Shape []int
 
-// Len is the number of elements: the product of the dims, 1 for a scalar.
+// Len returns the number of elements: the product of the dims, 1 for a scalar.
 func (s Shape) Len() int {
 	n := 1
 	for _, d := range s {
@@ -46,7 +46,7 @@ func (s Shape) Equal(t Shape) bool { return slices.Equal(s, t) }
 // Clone copies s, so that the copy can be changed.
 func (s Shape) Clone() Shape { return slices.Clone(s) }
 
-// Strides is the distance in elements between neighbours along each dim of a contiguous array.
+// Strides returns the distance in elements between neighbours along each dim of a contiguous array.
 func (s Shape) Strides() []int {
 	strides := make([]int, len(s))
 	n := 1

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Absent is a backend of n devices that is not there: steps can be planned for it, and nothing runs.
+// Absent returns a backend of n devices that does not exist: steps can be planned for it, but not run.
 func Absent(n int) Backend {
 	list := make([]Backend, n)
 	for i := range list {

@@ -9,67 +9,68 @@ import (
 
 // Backend is a device that runs local programs. Its methods may be called from several goroutines.
 type Backend interface {
-	// Name says what computes, in a few words.
+	// Name describes the device in a few words.
 	Name() string
-	// Compile makes a program ready to run. A program that the device cannot run is an error that names the op.
+	// Compile makes a program ready to run. If the device does not support an op, the error names it.
 	Compile(f *ir.Func, o Options) (Executable, error)
 	// Put copies an array to the device.
 	Put(a array.Array) (Buffer, error)
-	// Close gives everything back; buffers and executables of the backend are of no use afterwards.
+	// Close releases the device; its buffers and executables cannot be used afterwards.
 	Close() error
 }
 
-// Group is what a backend offers besides that has several devices which can run one program together.
+// Group is implemented by a backend with several devices that can run one SPMD program together.
 type Group interface {
-	// Devices is all of them, each a backend of its own, the group's own first. They are closed with the group.
+	// Devices returns the devices, each a backend of its own, starting with the group's first. They are
+	// closed with the group.
 	Devices() []Backend
-	// CompileSPMD makes one program of those of the devices 0, 1 and so on, which exchange what its collectives
-	// say; programs that cannot be one are an error that says in what they differ. Run takes the arguments of
-	// device 0, then those of device 1 and so on, each where it lies, and returns results alike. Options speak
-	// of one device's parameters.
+	// CompileSPMD compiles the programs of devices 0, 1 and so on into one executable whose collectives
+	// connect them. Programs that differ too much are an error that says where. Run takes the arguments of
+	// device 0, then those of device 1 and so on, each on its own device, and returns results in the same
+	// order. Options refer to the parameters of one device.
 	CompileSPMD(fs []*ir.Func, o Options) (Executable, error)
 }
 
 // Executable is a compiled program.
 type Executable interface {
-	// Run computes the results for args, those of the parameters without the captured ones. It may return before
-	// they are there; what goes wrong later is told by Buffer.Read. Donated args are given up, whether or not it
+	// Run computes the results for args, which exclude captured parameters. It may return before they are
+	// computed; a later failure is returned by Buffer.Read. Donated args are consumed whether or not it
 	// succeeds.
 	Run(args []Buffer) ([]Buffer, error)
-	// Memory is what a run needs.
+	// Memory returns the memory that a run needs.
 	Memory() Memory
-	// Close gives the program's memory back.
+	// Close frees the program's memory.
 	Close() error
 }
 
-// Buffer is an array on a device.
+// Buffer is an array in device memory.
 type Buffer interface {
-	// Type is the array's dtype and shape.
+	// Type returns the array's dtype and shape.
 	Type() ir.Type
-	// Read waits until the array is there and copies it to the host.
+	// Read waits until the array is computed and copies it to the host.
 	Read() (array.Array, error)
-	// Free gives its memory back; what was donated needs none.
+	// Free frees the buffer's memory. Donated buffers need not be freed.
 	Free()
 }
 
-// Options say how a program is compiled.
+// Options configures compilation.
 type Options struct {
-	// Donate lists parameters whose arrays a run may overwrite with results: the caller gives them up.
+	// Donate lists parameters whose memory a run may overwrite with results: the caller gives them up.
 	Donate []int
-	// Observe, where set, is told how long each node took, by backends that run node by node.
+	// Observe, if set, receives the time of each node from backends that run node by node.
 	Observe func(n *ir.Node, took time.Duration)
-	// NoFuse runs every op by itself: none are joined to loops.
+	// NoFuse turns the fusion of ops into loops off.
 	NoFuse bool
 }
 
-// Memory is what a run needs, in bytes.
+// Memory is the number of bytes that a run needs.
 type Memory struct {
-	// Arena holds all that lives only within a run.
+	// Arena holds the values that live only during a run.
 	Arena int
-	// Params and Results are the caller's arrays and the new ones that a run returns; a result in donated memory
-	// is counted with the params only.
+	// Params are the caller's arrays, Results the new ones that a run returns; a result in donated memory
+	// counts only with the params.
 	Params, Results int
 }
 
-// Peak is the sum of all parts.
+// Peak returns the sum of all parts.
 func (m Memory) Peak() int { return m.Arena + m.Params + m.Results }

@@ -6,10 +6,10 @@ import (
 	"github.com/galley-ml/galley/internal/lower"
 )
 
-// What a backend is handed: a program of ops on one device's parts.
+// The input of a backend: a program of ops on one device's shards.
 type (
-	// Program is nodes in an order in which they can run. Its last parameters may be captured: their values,
-	// arrays of the host, are those of Captures, and no run is given them.
+	// Program is a list of nodes in executable order. Its last parameters may be captured: their values are
+	// the host arrays of Captures, and runs do not pass them.
 	Program = ir.Func
 	// Node is an op with its operands and results; op.Run computes it on the host.
 	Node = ir.Node
@@ -17,9 +17,8 @@ type (
 	Type = ir.Type
 )
 
-// StableHLO is the programs of devices 0, 1 and so on as one module that all of them run as replicas, which
-// compilers such as XLA take. Parameters that are donated are marked with the result whose memory they
-// become.
+// StableHLO returns the programs of devices 0, 1 and so on as one module that they run as replicas, for
+// compilers such as XLA. Donated parameters are marked with the result that reuses their memory.
 func StableHLO(o Options, fs ...*Program) (string, error) {
 	return lower.SPMD(fs, lower.ModuleConfig{Config: hlo.Config{Replicas: len(fs)},
 		Donate: lower.Donations(fs[0], o.Donate)})

@@ -4,7 +4,7 @@
 # leaves in order, and comes back with another address. The losses are compared with those of one process.
 # A pod has a process namespace of its own, so that its end is the end of all that runs in it: no process stays behind,
 # whether this script comes to its end, fails, or is killed.
-# It needs root, iproute2, util-linux, MPICH, galley and galley-etcd on the path (or GALLEY for galley).
+# It needs root, iproute2, util-linux, MPICH, and galley on the path (or GALLEY for it).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 galley=$(command -v "${GALLEY:-galley}")

@@ -69,12 +69,12 @@ export SLURM_CONF=$dir/slurm.conf
 munged --foreground --socket="$dir/munge/socket" --key-file="$dir/munge/key" --pid-file="$dir/munge/pid" \
 	--log-file="$dir/munge/log" --seed-file="$dir/munge/seed" --num-threads=1 >"$dir/munged.out" 2>&1 &
 pids+=($!)
-for _ in $(seq 50); do [ -S "$dir/munge/socket" ] && break; sleep 0.1; done
+for _ in $(seq 600); do [ -S "$dir/munge/socket" ] && break; sleep 0.1; done
 slurmctld -D -f "$SLURM_CONF" >"$dir/slurmctld.out" 2>&1 &
 pids+=($!)
 slurmd -D -f "$SLURM_CONF" -N "$host" >"$dir/slurmd.out" 2>&1 &
 pids+=($!)
-for _ in $(seq 100); do
+for _ in $(seq 600); do # of 0.2 s: crowded machines take long
 	[ "$(sinfo -h -o %T 2>/dev/null || true)" = idle ] && break
 	sleep 0.2
 done

@@ -1,4 +1,5 @@
-// Package cost is what a training step or a forward pass takes on each device, known before it runs.
+// Package cost describes what a training step or forward pass costs on each device, computed without running
+// it.
 package cost
 
 import (
@@ -11,32 +12,32 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Cost is what a training step, or a forward pass, takes, known before it runs.
+// Cost is the cost of a training step or forward pass.
 type Cost struct {
 	Strategy strategy.Strategy
 	Devices  []Device
-	// Time is how long a step should take, where somebody can tell: see galley.EngineConfig.Estimate.
+	// Time is the predicted duration, if an estimate is available: see galley.EngineConfig.Estimate.
 	Time time.Duration
 }
 
-// Device is one device's share.
+// Device is the share of one device.
 type Device struct {
-	// Weights, Slots and Sums are bytes that live from step to step: the parameters, the optimizer's memory, the
+	// Weights, Slots and Sums are the bytes that persist between steps: parameters, optimizer state and
 	// gradients.
 	Weights, Slots, Sums int
-	// Step is the bytes that a step needs besides at once: activations, messages, what ops compute with.
+	// Step is the additional peak memory within a step: activations, messages and workspaces.
 	Step int
 	// Flops counts a multiply-add as two.
 	Flops float64
-	// Sent is the bytes that leave for other devices, in so many collectives and messages between stages.
+	// Sent is the number of bytes sent to other devices, by Collectives and Messages between stages.
 	Sent                  float64
 	Collectives, Messages int
 }
 
-// Memory is all bytes of a device at once: what training then takes, to the byte.
+// Memory returns the total memory of the device, exactly what training will allocate.
 func (d Device) Memory() int { return d.Weights + d.Slots + d.Sums + d.Step }
 
-// Memory is that of the device that needs most.
+// Memory returns the memory of the device that needs most.
 func (c *Cost) Memory() int {
 	most := 0
 	for _, d := range c.Devices {
@@ -45,7 +46,7 @@ func (c *Cost) Memory() int {
 	return most
 }
 
-// Flops and Sent are those of all devices.
+// Flops returns the operations of all devices.
 func (c *Cost) Flops() (sum float64) {
 	for _, d := range c.Devices {
 		sum += d.Flops
@@ -53,7 +54,7 @@ func (c *Cost) Flops() (sum float64) {
 	return sum
 }
 
-// Sent is the bytes that pass between devices.
+// Sent returns the bytes sent by all devices.
 func (c *Cost) Sent() (sum float64) {
 	for _, d := range c.Devices {
 		sum += d.Sent
@@ -61,7 +62,7 @@ func (c *Cost) Sent() (sum float64) {
 	return sum
 }
 
-// Write prints a line for each device; equal ones share a line.
+// Write prints one line per device; equal devices share a line.
 func (c *Cost) Write(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s at most on a device, %.3g flops and %s between devices a step", c.Strategy,
 		units.Bytes(float64(c.Memory())), c.Flops(), units.Bytes(c.Sent()))

@@ -16,7 +16,7 @@ type AheadConfig struct {
 	Depth int
 }
 
-// Ahead makes batches in another goroutine before they are asked for, so that reading data goes on while a
+// Ahead makes batches in another goroutine before they are asked for, so that reading data continues while a
 // step is computed.
 type Ahead struct {
 	make func(i int) ([]array.Array, error)
@@ -70,7 +70,7 @@ func (a *Ahead) run() {
 	}
 }
 
-// one makes a batch. A panic of the dataset is kept for whoever asks for the batch.
+// one makes a batch. A panic of the dataset is kept for anyone who asks for the batch.
 func (a *Ahead) one(i int) (b aheadBatch) {
 	a.busy.Lock()
 	defer a.busy.Unlock()
@@ -79,7 +79,7 @@ func (a *Ahead) one(i int) (b aheadBatch) {
 	return b
 }
 
-// Next is the next batch, and how long it was waited for.
+// Next returns the next batch, and how long it was waited for.
 func (a *Ahead) Next() (batch []array.Array, waited time.Duration, err error) {
 	start := time.Now()
 	if a.made == nil {

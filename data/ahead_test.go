@@ -47,7 +47,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestAheadFails: an error and a panic reach whoever asks for the batch, and a queue that is given up ends.
+// TestAheadFails: an error and a panic reach the caller that asks for the batch, and a queue that is given up
+// ends.
 func TestAheadFails(t *testing.T) {
 	bad := errors.New("no more")
 	fail := func(i int) ([]array.Array, error) {

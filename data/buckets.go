@@ -72,10 +72,10 @@ func (b *Buckets) fill() {
 	}
 }
 
-// Len is the number of batches in an epoch.
+// Len returns the number of batches in an epoch.
 func (b *Buckets) Len() int { return b.first[len(b.first)-1] }
 
-// From is the batch that begins with the sample of a number, which a batch's size divides.
+// From returns the batch that begins with the sample of a number, which a batch's size divides.
 func (b *Buckets) From(sample int64) []array.Array {
 	n := int64(b.Len())
 	i := sample / int64(b.config.Batch)
@@ -86,12 +86,12 @@ func (b *Buckets) From(sample int64) []array.Array {
 	return b.make(batch, i/n)
 }
 
-// Batch is that of a step, counted from 0.
+// Batch returns the batch of a step, counted from 0.
 func (b *Buckets) Batch(step int) ([]array.Array, error) {
 	return b.From(int64(step) * int64(b.config.Batch)), nil
 }
 
-// make is a batch of an epoch, which shuffles the examples within each bucket.
+// make returns a batch of an epoch, which shuffles the examples within each bucket.
 func (b *Buckets) make(batch int, epoch int64) []array.Array {
 	k, _ := slices.BinarySearch(b.first, batch+1)
 	k--
@@ -113,7 +113,7 @@ func (b *Buckets) make(batch int, epoch int64) []array.Array {
 	return rows.arrays
 }
 
-// Shares is how many batches of an epoch each length has.
+// Shares returns how many batches of an epoch each length has.
 func (b *Buckets) Shares() []int {
 	var list []int
 	for k := range b.config.Lengths {
@@ -122,7 +122,7 @@ func (b *Buckets) Shares() []int {
 	return list
 }
 
-// Facts is what the batches depend on.
+// Facts returns what the batches depend on.
 func (b *Buckets) Facts() []Fact {
 	return []Fact{
 		{"data", fmt.Sprintf("%d examples in buckets of %v, hash %016x", b.e.Len(), b.config.Lengths, hashExamples(b.e))},

@@ -19,14 +19,14 @@ const assistant = "assistant"
 
 // ChatTemplate writes conversations as the text that a model was trained on.
 type ChatTemplate interface {
-	// Render is the text of messages; with prompt it ends with what an answer follows.
+	// Render returns the text of messages; with prompt it ends with what an answer follows.
 	Render(messages []Message, prompt bool) (string, error)
 }
 
 // ChatML is the template of ChatML: <|im_start|>role, a line, the message, <|im_end|>, a line.
 type ChatML struct{}
 
-// Render is the text of messages.
+// Render returns the text of messages.
 func (ChatML) Render(messages []Message, prompt bool) (string, error) {
 	var b strings.Builder
 	for _, m := range messages {
@@ -70,7 +70,7 @@ func (t *turn) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// shareRole is a role of ShareGPT's by its usual name.
+// shareRole returns a role of ShareGPT's by its usual name.
 func shareRole(from string) string {
 	switch from {
 	case "human":
@@ -87,7 +87,7 @@ type marked struct {
 	answers [][2]int
 }
 
-// conversation is messages with every answer of the assistant marked.
+// conversation returns messages with every answer of the assistant marked.
 func conversation(t ChatTemplate, messages []Message) (m marked, err error) {
 	for i, message := range messages {
 		if message.Role != assistant {
@@ -113,7 +113,7 @@ func conversation(t ChatTemplate, messages []Message) (m marked, err error) {
 	return m, nil
 }
 
-// answered is a prompt and its answer; of messages only those of the answer count. end follows texts.
+// answered returns a prompt and its answer; of messages only those of the answer count. end follows texts.
 func answered(t ChatTemplate, prompt, answer turn, end string) (m marked, err error) {
 	if prompt.messages == nil && answer.messages == nil {
 		text := prompt.text + answer.text + end

@@ -20,7 +20,7 @@ func write(t testing.TB, text string) string {
 	return path
 }
 
-// learned is the text of the labels that count, with a bar between what does not follow on.
+// learned returns the text of the labels that count, with a bar between what does not follow on.
 func learned(tok Tokenizer, ids, labels []int32) string {
 	text, open := "", false
 	var run []int32

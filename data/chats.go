@@ -20,8 +20,8 @@ type ChatConfig struct {
 	// Seq is the most tokens of an example: what is beyond is cut off, and an example whose answer is beyond is
 	// left out.
 	Seq int
-	// Skip, if set, is told of a line that cannot be read, which is then left out. Without it such a line is an
-	// error.
+	// Skip, if set, is notified of a line that cannot be read, which is then left out. Without it such a line
+	// is an error.
 	Skip func(error)
 }
 
@@ -39,10 +39,10 @@ type chat struct {
 	answer []bool
 }
 
-// Len is the number of conversations.
+// Len returns the number of conversations.
 func (c *Chats) Len() int { return len(c.list) }
 
-// Size is how many tokens of conversation i are given.
+// Size returns how many tokens of conversation i are given.
 func (c *Chats) Size(i int) int { return len(c.list[i].ids) - 1 }
 
 // Fill writes conversation i.
@@ -151,7 +151,7 @@ func parseChat(raw []byte, c ChatConfig) (marked, error) {
 	return marked{}, errors.New("want messages, or a prompt and a completion")
 }
 
-// encode is the tokens of a text, cut to those that fit; none where no answer would be left.
+// encode returns the tokens of a text, cut to those that fit; none where no answer would be left.
 func (c ChatConfig) encode(m marked) (x chat, cut bool, err error) {
 	ids, begins, err := c.tokens(m.text)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c ChatConfig) encode(m marked) (x chat, cut bool, err error) {
 	return chat{ids, answer}, cut, nil
 }
 
-// tokens is those of a text, and the byte at which each begins.
+// tokens returns those of a text, and the byte at which each begins.
 func (c ChatConfig) tokens(text string) (ids []int32, begins []int, err error) {
 	switch t := c.Tokenizer.(type) {
 	case Bytes:
@@ -196,7 +196,7 @@ func (c ChatConfig) tokens(text string) (ids []int32, begins []int, err error) {
 	return nil, nil, fmt.Errorf("a %T does not tell where tokens begin: want one of package tokenizer, or Bytes", c.Tokenizer)
 }
 
-// byteOffsets is where each character of a text begins, and the end.
+// byteOffsets returns where each character of a text begins, and the end.
 func byteOffsets(text string) []int {
 	at := make([]int, 0, utf8.RuneCountInString(text)+1)
 	for i := range text {

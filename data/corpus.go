@@ -5,11 +5,11 @@ import "sort"
 // Corpus is documents of tokens by number, and as one run of them, too. It may be read concurrently.
 type Corpus struct {
 	tokens TokenSource
-	// at is where each document lies in tokens, begins where in the run: one more than there are documents.
+	// at is where each document is in tokens, begins where in the run: one more than there are documents.
 	at, begins []int64
 }
 
-// NewCorpus is documents in memory, which it shares.
+// NewCorpus returns documents in memory, which it shares.
 func NewCorpus(documents ...[]int32) *Corpus {
 	sources := make([]TokenSource, len(documents))
 	c := &Corpus{begins: []int64{0}}
@@ -21,7 +21,7 @@ func NewCorpus(documents ...[]int32) *Corpus {
 	return c
 }
 
-// CorpusOf is the documents of shards, in their order.
+// CorpusOf returns the documents of shards, in their order.
 func CorpusOf(shards []*Shard) *Corpus {
 	sources := make([]TokenSource, len(shards))
 	c := &Corpus{begins: []int64{0}}
@@ -35,7 +35,7 @@ func CorpusOf(shards []*Shard) *Corpus {
 	return c
 }
 
-// JoinCorpora is the documents of several corpora, one corpus behind the other.
+// JoinCorpora returns the documents of several corpora, one corpus behind the other.
 func JoinCorpora(corpora ...*Corpus) *Corpus {
 	sources := make([]TokenSource, len(corpora))
 	c := &Corpus{begins: []int64{0}}
@@ -49,22 +49,22 @@ func JoinCorpora(corpora ...*Corpus) *Corpus {
 	return c
 }
 
-// add appends a document that lies at a place of tokens.
+// add appends a document that is at a place of tokens.
 func (c *Corpus) add(at int64, size int) {
 	c.at = append(c.at, at)
 	c.begins = append(c.begins, c.begins[len(c.begins)-1]+int64(size))
 }
 
-// Documents is how many there are.
+// Documents returns how many there are.
 func (c *Corpus) Documents() int { return len(c.at) }
 
-// DocumentLen is the number of tokens of document i.
+// DocumentLen returns the number of tokens of document i.
 func (c *Corpus) DocumentLen(i int) int { return int(c.begins[i+1] - c.begins[i]) }
 
 // ReadDocument fills ids with the tokens of document i from number from on.
 func (c *Corpus) ReadDocument(i int, ids []int32, from int) { c.tokens.Read(ids, int(c.at[i])+from) }
 
-// Len is the number of tokens of all documents.
+// Len returns the number of tokens of all documents.
 func (c *Corpus) Len() int { return int(c.begins[len(c.begins)-1]) }
 
 // Read fills ids with tokens of the run, which may be those of several documents.
@@ -96,5 +96,5 @@ func (c *Corpus) Split(held float64, seed uint64) (train, valid *Corpus, err err
 	return train, valid, nil
 }
 
-// none is a corpus of the same tokens that has no document yet.
+// none returns a corpus of the same tokens that has no document yet.
 func (c *Corpus) none() *Corpus { return &Corpus{tokens: c.tokens, begins: []int64{0}} }

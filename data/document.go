@@ -29,8 +29,8 @@ type Document struct {
 type DocumentsConfig struct {
 	// Field is the field of a JSON line, or the column of a Parquet file, that holds a text; "" means "text".
 	Field string
-	// Skip, if set, is told of a line or row that cannot be read, which is then left out. Without it such a line
-	// is an error.
+	// Skip, if set, is notified of a line or row that cannot be read, which is then left out. Without it such
+	// a line is an error.
 	Skip func(error)
 	// Formats are further kinds of files that have many documents, by the ending of their names.
 	Formats map[string]Format
@@ -43,9 +43,9 @@ type Format func(f *os.File, field string, row func(text string, err error) bool
 // longestLine bounds a JSON line: a file without line ends would otherwise be read into memory whole.
 const longestLine = 1 << 30
 
-// Documents are the documents of files and, in the order of their names, of the files below directories. A
-// file whose name ends in .jsonl or .ndjson has one a line, one of Formats one a row, any other is one. Files
-// that end in .gz or .zst are unpacked. The first error ends the sequence.
+// Documents returns the documents of files and, in the order of their names, of the files below directories.
+// A file whose name ends in .jsonl or .ndjson has one a line, one of Formats one a row, any other is one.
+// Files that end in .gz or .zst are unpacked. The first error ends the sequence.
 func Documents(paths []string, config DocumentsConfig) iter.Seq2[Document, error] {
 	if config.Field == "" {
 		config.Field = "text"
@@ -64,7 +64,7 @@ func Documents(paths []string, config DocumentsConfig) iter.Seq2[Document, error
 	}
 }
 
-// filesOf are the regular files of paths, those of a directory sorted by name. Hidden ones are left out.
+// filesOf returns the regular files of paths, those of a directory sorted by name. Hidden ones are left out.
 func filesOf(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
@@ -133,7 +133,7 @@ func readFile(path string, config DocumentsConfig, yield func(Document, error) b
 	return yield(Document{Text: string(text), Place: path}, nil)
 }
 
-// unpack is what a file holds, and its name without the ending of the compression.
+// unpack returns what a file holds, and its name without the ending of the compression.
 func unpack(f io.Reader, path string) (io.ReadCloser, string, error) {
 	switch filepath.Ext(path) {
 	case ".gz":
@@ -190,7 +190,7 @@ func readLines(r io.Reader, path string, config DocumentsConfig, yield func(Docu
 	})
 }
 
-// textOf is the text of a JSON line.
+// textOf returns the text of a JSON line.
 func textOf(line []byte, field string) (string, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil {

@@ -15,8 +15,8 @@ type EncodeConfig struct {
 	Documents DocumentsConfig
 }
 
-// Encode is the documents of files as tokens in memory, for data that need not be kept as shards. All cores
-// work on it.
+// Encode returns the documents of files as tokens in memory, for data that need not be kept as shards. All
+// cores work on it.
 func Encode(paths []string, c EncodeConfig) (*Corpus, error) {
 	var texts []string
 	for d, err := range Documents(paths, c.Documents) {
@@ -52,7 +52,8 @@ func IsShards(path string) bool {
 	return err == nil
 }
 
-// OpenCorpus is the documents of the shards of a directory, or of the one of a name, and what closes them.
+// OpenCorpus returns the documents of the shards of a directory, or of the one of a name, and what closes
+// them.
 func OpenCorpus(path string) (c *Corpus, close func(), err error) {
 	shards, err := OpenShards(path)
 	if err != nil {
@@ -65,7 +66,8 @@ func OpenCorpus(path string) (c *Corpus, close func(), err error) {
 	}, nil
 }
 
-// Largest is the largest token of those that a hash looks at: all, or evenly chosen ones of a long source.
+// Largest returns the largest token of those that a hash looks at: all, or evenly chosen ones of a long
+// source.
 func Largest(t TokenSource) int32 {
 	largest := int32(-1)
 	blocks(t, func(ids []int32) { largest = max(largest, slices.Max(ids)) })

@@ -8,7 +8,7 @@ import (
 )
 
 // Fact is one thing that makes a run what it is, such as its batch size. Checkpoints keep the facts of their
-// run, so that nobody goes on from one by mistake with other data or another seed.
+// run, so that nobody continues from one by mistake with other data or another seed.
 type Fact struct{ Name, Value string }
 
 // String is shuffled or sequential.
@@ -19,7 +19,7 @@ func (o Order) String() string {
 	return "shuffled"
 }
 
-// orderFact is how samples follow each other.
+// orderFact returns how samples follow each other.
 func orderFact(o Order, seed uint64) Fact {
 	if o == Sequential {
 		return Fact{"order", o.String()}
@@ -27,7 +27,7 @@ func orderFact(o Order, seed uint64) Fact {
 	return Fact{"order", fmt.Sprintf("%v, seed %d", o, seed)}
 }
 
-// Facts is what the sampler's batches depend on.
+// Facts returns what the sampler's batches depend on.
 func (s *Sampler) Facts() []Fact {
 	return []Fact{
 		{"data", fmt.Sprintf("%d tokens, hash %016x", s.tokens.Len(), hashTokens(s.tokens))},
@@ -36,7 +36,7 @@ func (s *Sampler) Facts() []Fact {
 	}
 }
 
-// Blocks of tokens that a hash looks at: all of them, or so many that lie evenly in a longer source.
+// Blocks of tokens that a hash looks at: all of them, or so many that are evenly in a longer source.
 const (
 	hashBlock  = 1 << 16
 	hashBlocks = 1 << 10
@@ -69,11 +69,11 @@ func blocks(t TokenSource, each func(ids []int32)) {
 	}
 }
 
-// Facts is what the loader's batches depend on.
+// Facts returns what the loader's batches depend on.
 func (l *TokenLoader) Facts() []Fact { return l.sampler.Facts() }
 
-// Facts is what the loader's batches depend on. Of the data it looks at the first, the middle and the last
-// sample.
+// Facts returns what the loader's batches depend on. Of the data it looks at the first, the middle and the
+// last sample.
 func (l *Loader) Facts() []Fact {
 	n := l.data.Len()
 	h := fnv.New64a()
@@ -89,12 +89,12 @@ func (l *Loader) Facts() []Fact {
 	}
 }
 
-// HashExamples is a fact of examples: how many there are, and a hash of some of them.
+// HashExamples returns a fact of examples: how many there are, and a hash of some of them.
 func HashExamples(e Examples) string {
 	return fmt.Sprintf("%d examples, hash %016x", e.Len(), hashExamples(e))
 }
 
-// hashExamples looks at all examples, or at hashBlocks that lie evenly.
+// hashExamples looks at all examples, or at hashBlocks that are evenly.
 func hashExamples(e Examples) uint64 {
 	h := fnv.New64a()
 	n := e.Len()

@@ -17,8 +17,8 @@ type Line struct {
 	Place string
 }
 
-// Lines are the lines of JSON Lines files, and of those below directories, that are not empty. Files that end
-// in .gz or .zst are unpacked. The first error ends the sequence.
+// Lines returns the lines of JSON Lines files, and of those below directories, that are not empty. Files that
+// end in .gz or .zst are unpacked. The first error ends the sequence.
 func Lines(paths []string) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		files, err := filesOf(paths)

@@ -12,7 +12,7 @@ type Dataset interface {
 	Sample(i int) []array.Array
 }
 
-// Rows is a dataset whose sample i is row i of each array.
+// Rows returns a dataset whose sample i is row i of each array.
 func Rows(arrays ...array.Array) (Dataset, error) {
 	if len(arrays) == 0 {
 		return nil, fmt.Errorf("rows: want an array or more")
@@ -76,7 +76,7 @@ func NewLoader(d Dataset, c LoaderConfig) (*Loader, error) {
 	return &Loader{data: d, config: c}, nil
 }
 
-// Len is the number of batches in an epoch.
+// Len returns the number of batches in an epoch.
 func (l *Loader) Len() int {
 	n := l.data.Len() / l.config.Batch
 	if l.config.Tail == Keep && l.data.Len()%l.config.Batch > 0 {
@@ -85,8 +85,8 @@ func (l *Loader) Len() int {
 	return n
 }
 
-// Batch is batch i, counted from 0 and on over epochs: its samples stacked, each epoch in an order of its
-// own.
+// Batch returns batch i, counted from 0 and on over epochs: its samples stacked, each epoch in an order of
+// its own.
 func (l *Loader) Batch(i int) ([]array.Array, error) {
 	epoch, first := i/l.Len(), i%l.Len()*l.config.Batch
 	count := min(l.config.Batch, l.data.Len()-first)
@@ -126,17 +126,17 @@ func (l *Loader) put(out []array.Array, k int, sample []array.Array) error {
 	return nil
 }
 
-// Tokens is a sampler as a loader for language models: batches of inputs and labels, the same tokens shifted
-// by one.
+// Tokens returns a sampler as a loader for language models: batches of inputs and labels, the same tokens
+// shifted by one.
 func Tokens(s *Sampler) *TokenLoader { return &TokenLoader{s} }
 
 // TokenLoader deals out a sampler's windows as inputs and labels.
 type TokenLoader struct{ sampler *Sampler }
 
-// Len is the number of whole batches in an epoch, at least one.
+// Len returns the number of whole batches in an epoch, at least one.
 func (l *TokenLoader) Len() int { return max(1, l.sampler.Windows()/l.sampler.config.Batch) }
 
-// Batch is the inputs and the labels of a step, both i32[Batch,Seq].
+// Batch returns the inputs and the labels of a step, both i32[Batch,Seq].
 func (l *TokenLoader) Batch(i int) ([]array.Array, error) {
 	windows := l.sampler.Batch(i)
 	batch, seq := l.sampler.config.Batch, l.sampler.config.Seq

@@ -131,7 +131,7 @@ type SampleID struct {
 	Epoch       int64
 }
 
-// ID is which row sample k of the run is.
+// ID returns which row sample k of the run is.
 func (m *Mixture) ID(k int64) SampleID {
 	at := k % cycleLen
 	s := int(m.cycle[at])
@@ -151,7 +151,7 @@ func (m *Mixture) ID(k int64) SampleID {
 	return id
 }
 
-// Rows is how many rows all sources have, those of streams aside.
+// Rows returns how many rows all sources have, those of streams aside.
 func (m *Mixture) Rows() int {
 	n := 0
 	for _, s := range m.sources {
@@ -162,7 +162,7 @@ func (m *Mixture) Rows() int {
 	return n
 }
 
-// Streams are those of the sources that are streams.
+// Streams returns those of the sources that are streams.
 func (m *Mixture) Streams() (list []*Stream) {
 	for _, s := range m.sources {
 		if s.Stream != nil {
@@ -172,15 +172,15 @@ func (m *Mixture) Streams() (list []*Stream) {
 	return list
 }
 
-// Len is the number of whole batches that all sources' rows make, at least one.
+// Len returns the number of whole batches that all sources' rows make, at least one.
 func (m *Mixture) Len() int { return max(1, m.Rows()/m.config.Batch) }
 
-// Batch is that of a step, counted from 0.
+// Batch returns the batch of a step, counted from 0.
 func (m *Mixture) Batch(step int) ([]array.Array, error) {
 	return m.Try(int64(step) * int64(m.config.Batch))
 }
 
-// From is Try of sources that are no streams, which cannot fail.
+// From returns Try of sources that are no streams, which cannot fail.
 func (m *Mixture) From(sample int64) []array.Array {
 	batch, err := m.Try(sample)
 	if err != nil {
@@ -189,8 +189,8 @@ func (m *Mixture) From(sample int64) []array.Array {
 	return batch
 }
 
-// Try is the batch that begins with the sample of a number: ids and labels, both i32[Batch,Seq], and where
-// rows are packed segments and positions. Only streams fail.
+// Try returns the batch that begins with the sample of a number: ids and labels, both i32[Batch,Seq], and
+// where rows are packed segments and positions. Only streams fail.
 func (m *Mixture) Try(sample int64) ([]array.Array, error) {
 	b := newRows(m.config.Batch, m.config.Seq, m.config.Packed)
 	for i := range m.config.Batch {
@@ -233,7 +233,7 @@ func (b rowsBatch) row(i int) Row {
 	return Row{part(0), part(1), part(2), part(3)}
 }
 
-// Facts is what the batches depend on.
+// Facts returns what the batches depend on.
 func (m *Mixture) Facts() []Fact {
 	text := ""
 	for i, s := range m.sources {
@@ -259,7 +259,7 @@ func (m *Mixture) Facts() []Fact {
 		orderFact(m.config.Order, m.config.Seed)}
 }
 
-// HashTokens is a fact of tokens: how many there are, and a hash of them.
+// HashTokens returns a fact of tokens: how many there are, and a hash of them.
 func HashTokens(t TokenSource) string {
 	return fmt.Sprintf("%d tokens, hash %016x", t.Len(), hashTokens(t))
 }

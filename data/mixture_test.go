@@ -171,7 +171,7 @@ func TestMixtureShares(t *testing.T) {
 	}
 }
 
-// TestMixtureResumes: a run over three sources that is stopped 20 times at random samples, and goes on with
+// TestMixtureResumes: a run over three sources that is stopped 20 times at random samples, and continues with
 // batches of another size on another number of devices, each of which makes its own part, deals the samples
 // of a run that is not stopped.
 func TestMixtureResumes(t *testing.T) {

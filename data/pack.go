@@ -42,7 +42,7 @@ func Pack(e Examples, seq int) (*Packed, error) {
 	return p, nil
 }
 
-// bySize is the numbers of examples, the longest first, those of a size in their order.
+// bySize returns the numbers of examples, the longest first, those of a size in their order.
 func bySize(e Examples, seq int) []int32 {
 	starts := make([]int, seq+2)
 	for i := range e.Len() {
@@ -70,7 +70,7 @@ func newRooms(seq int) *rooms {
 	return &rooms{rows: make([][]int, seq+1), some: make([]uint64, seq/64+1)}
 }
 
-// take is the row with the least room of at least n, and that room; -1 where there is none.
+// take returns the row with the least room of at least n, and that room; -1 where there is none.
 func (r *rooms) take(n int) (row, room int) {
 	word := r.some[n/64] >> (n % 64) << (n % 64)
 	for k := n / 64; ; word = r.some[k] {
@@ -90,13 +90,13 @@ func (r *rooms) take(n int) (row, room int) {
 	return row, room
 }
 
-// put says how much room a row has.
+// put reports how much room a row has.
 func (r *rooms) put(row, room int) {
 	r.rows[room] = append(r.rows[room], row)
 	r.some[room/64] |= 1 << (room % 64)
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (p *Packed) Len() int { return len(p.begins) - 1 }
 
 // Fill writes row i.
@@ -113,7 +113,7 @@ func (p *Packed) Fill(i int, r Row) {
 	pad(r, at)
 }
 
-// Full is the share of positions that hold a token.
+// Full returns the share of positions that hold a token.
 func (p *Packed) Full() float64 {
 	n := 0
 	for i := range p.e.Len() {

@@ -25,7 +25,7 @@ func newPermutation(n, seed, epoch uint64) permutation {
 	return p
 }
 
-// at is the i-th number of the order, for i below n.
+// at returns the i-th number of the order, for i below n.
 func (p permutation) at(i uint64) uint64 {
 	for {
 		i = p.encrypt(i)
@@ -46,7 +46,7 @@ func (p permutation) encrypt(i uint64) uint64 {
 
 const golden = 0x9e3779b97f4a7c15
 
-// mix is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+// mix returns the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
 func mix(x uint64) uint64 {
 	x += golden
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -61,7 +61,7 @@ func (p *Preferences) add(raw []byte, c ChatConfig) error {
 	return nil
 }
 
-// preferred is one answer of a pair.
+// preferred returns one answer of a pair.
 func preferred(prompt *turn, answer turn, c ChatConfig) (marked, error) {
 	if prompt != nil {
 		return answered(c.template(), *prompt, answer, c.End)
@@ -73,10 +73,10 @@ func preferred(prompt *turn, answer turn, c ChatConfig) (marked, error) {
 	return answered(c.template(), turn{messages: answer.messages[:n-1]}, turn{messages: answer.messages[n-1:]}, c.End)
 }
 
-// Len is the number of pairs.
+// Len returns the number of pairs.
 func (p *Preferences) Len() int { return len(p.pairs) }
 
-// Examples is the answers of all pairs, each for itself.
+// Examples returns the answers of all pairs, each for itself.
 func (p *Preferences) Examples() Examples {
 	e := &Chats{}
 	for _, x := range p.pairs {
@@ -105,7 +105,7 @@ func (p *Preferences) Split(held float64, seed uint64) (train, valid *Preference
 	return train, valid, nil
 }
 
-// heldOut is which of n things are held out.
+// heldOut returns which of n things are held out.
 func heldOut(n int, held float64, seed uint64) (func(i int) bool, error) {
 	if !(held >= 0 && held < 1) { // NaN is neither
 		return nil, fmt.Errorf("data: share to hold out: got %v, want 0 to less than 1", held)
@@ -136,10 +136,10 @@ func NewPairs(p *Preferences, seq int, c LoaderConfig) (*Pairs, error) {
 	return &Pairs{p: p, seq: seq, config: c}, nil
 }
 
-// Len is the number of whole batches in an epoch, at least one.
+// Len returns the number of whole batches in an epoch, at least one.
 func (p *Pairs) Len() int { return max(1, p.p.Len()/p.config.Batch) }
 
-// From is the batch that begins with the pair of a number: ids and labels, both i32[Batch,2,Seq], chosen
+// From returns the batch that begins with the pair of a number: ids and labels, both i32[Batch,2,Seq], chosen
 // before rejected, and where it is known f32[Batch,2], the log-probabilities of the reference.
 func (p *Pairs) From(sample int64) []array.Array {
 	b := p.config.Batch
@@ -163,7 +163,7 @@ func (p *Pairs) From(sample int64) []array.Array {
 	return out
 }
 
-// pair is the i-th dealt since the beginning.
+// pair returns the i-th dealt since the beginning.
 func (p *Pairs) pair(i uint64) int {
 	n := uint64(p.p.Len())
 	if p.config.Order == Sequential {
@@ -172,7 +172,7 @@ func (p *Pairs) pair(i uint64) int {
 	return int(newPermutation(n, p.config.Seed, i/n).at(i % n))
 }
 
-// Facts is what the batches depend on.
+// Facts returns what the batches depend on.
 func (p *Pairs) Facts() []Fact {
 	return []Fact{{"data", HashExamples(p.p.Examples())}, {"batch", strconv.Itoa(p.config.Batch)},
 		{"seq", strconv.Itoa(p.seq)}, orderFact(p.config.Order, p.config.Seed)}

@@ -82,7 +82,7 @@ func parseQuestion(line []byte) (q Question, err error) {
 	return q, err
 }
 
-// firstText is the text of the first key that there is.
+// firstText returns the text of the first key that there is.
 func firstText(fields map[string]json.RawMessage, keys []string) (string, error) {
 	for _, key := range keys {
 		raw, ok := fields[key]
@@ -127,7 +127,7 @@ func (q *Question) readChoices(fields map[string]json.RawMessage) (labels []stri
 	return nil, nil
 }
 
-// gold is the number of the right choice.
+// gold returns the number of the right choice.
 func (q *Question) gold(fields map[string]json.RawMessage, labels []string) (int, error) {
 	for _, key := range goldKeys {
 		raw, ok := fields[key]
@@ -151,7 +151,7 @@ func (q *Question) gold(fields map[string]json.RawMessage, labels []string) (int
 	return 0, fmt.Errorf("want one of %s", strings.Join(goldKeys, ", "))
 }
 
-// goldOf is the number of the choice of a label, a letter or a text; -1 is none.
+// goldOf returns the number of the choice of a label, a letter or a text; -1 is none.
 func (q *Question) goldOf(text string, labels []string) int {
 	if i := slices.Index(labels, text); i >= 0 {
 		return i
@@ -200,10 +200,10 @@ func (f *Following) Add(t Tokenizer, begin []int32, context, follows string, seq
 	return nil
 }
 
-// Len is how many there are.
+// Len returns how many there are.
 func (f *Following) Len() int { return len(f.list) }
 
-// Size is how many tokens of number i are given.
+// Size returns how many tokens of number i are given.
 func (f *Following) Size(i int) int { return len(f.list[i].ids) - 1 }
 
 // Fill writes number i.

@@ -21,8 +21,8 @@ type RowSource interface {
 	Fill(i int, r Row)
 }
 
-// Windows is a run of tokens as rows of seq tokens, each of which predicts the next, as a Sampler has them:
-// what does not fill a row at the end is left out.
+// Windows returns a run of tokens as rows of seq tokens, each of which predicts the next, as a Sampler has
+// them: what does not fill a row at the end is left out.
 func Windows(tokens TokenSource, seq int) (RowSource, error) {
 	if seq < 1 || tokens.Len()-1 < seq {
 		return nil, fmt.Errorf("windows: text is shorter than a window: got %d tokens, want at least %d+1",
@@ -43,7 +43,7 @@ func (w windows) Fill(i int, r Row) {
 	w.tokens.Read(r.Labels, i*w.seq+1)
 }
 
-// Pad is a row for each example: what is left of it has the token 0 and labels that do not count.
+// Pad returns a row for each example: what is left of it has the token 0 and labels that do not count.
 func Pad(e Examples, seq int) (RowSource, error) {
 	if err := checkExamples(e, seq); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func upward(positions []int32) {
 	}
 }
 
-// checkExamples is an error where an example does not fit a row.
+// checkExamples returns an error where an example does not fit a row.
 func checkExamples(e Examples, seq int) error {
 	if e.Len() == 0 {
 		return fmt.Errorf("data: no examples")
@@ -93,7 +93,7 @@ func checkExamples(e Examples, seq int) error {
 	return nil
 }
 
-// BySize is the numbers of examples, the longest first, those of a size in their order.
+// BySize returns the numbers of examples, the longest first, those of a size in their order.
 func BySize(e Examples) []int {
 	longest := 0
 	for i := range e.Len() {
@@ -106,8 +106,8 @@ func BySize(e Examples) []int {
 	return list
 }
 
-// PaddedBatch is ids and labels, both i32[batch,seq], of some examples, each a row; the rows beyond them do
-// not count.
+// PaddedBatch returns ids and labels, both i32[batch,seq], of some examples, each a row; the rows beyond them
+// do not count.
 func PaddedBatch(e Examples, rows []int, batch, seq int) []array.Array {
 	b := newRows(batch, seq, false)
 	for i := range batch {

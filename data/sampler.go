@@ -44,7 +44,7 @@ type TokenSource interface {
 // InMemory is tokens as a source.
 type InMemory []int32
 
-// Len is the number of tokens.
+// Len returns the number of tokens.
 func (t InMemory) Len() int { return len(t) }
 
 // Read copies tokens.
@@ -73,14 +73,14 @@ func NewSamplerOf(tokens TokenSource, config SamplerConfig) (*Sampler, error) {
 	return &Sampler{tokens: tokens, windows: (tokens.Len() - 1) / config.Seq, config: config}, nil
 }
 
-// Windows is the number of windows in an epoch.
+// Windows returns the number of windows in an epoch.
 func (s *Sampler) Windows() int { return s.windows }
 
-// Batch is the i32[Batch,Seq+1] of a step, counted from 0. It depends on the config and the step only.
+// Batch returns the i32[Batch,Seq+1] of a step, counted from 0. It depends on the config and the step only.
 func (s *Sampler) Batch(step int) array.Array { return s.From(int64(step) * int64(s.config.Batch)) }
 
-// From is the batch that begins with the window of a number, counted from the beginning of the run over all
-// epochs: a run that goes on with batches of another size goes on with the next window.
+// From returns the batch that begins with the window of a number, counted from the beginning of the run over
+// all epochs: a run that continues with batches of another size continues with the next window.
 func (s *Sampler) From(sample int64) array.Array {
 	width := s.config.Seq + 1
 	a := array.New(array.I32, s.config.Batch, width)
@@ -92,7 +92,7 @@ func (s *Sampler) From(sample int64) array.Array {
 	return a
 }
 
-// window is the i-th window dealt since the beginning.
+// window returns the i-th window dealt since the beginning.
 func (s *Sampler) window(i uint64) int {
 	n := uint64(s.windows)
 	epoch, place := i/n, i%n

@@ -69,7 +69,7 @@ func (w *ShardWriter) Add(ids []int32) error {
 	return nil
 }
 
-// Tokens is how many there are so far.
+// Tokens returns how many there are so far.
 func (w *ShardWriter) Tokens() int64 { return w.tokens }
 
 // Close writes the index, and gives both files their names: the index last, so that a shard that has one is
@@ -133,7 +133,7 @@ func (w *ShardWriter) index() error {
 	return errors.Join(out.Flush(), f.Sync(), f.Close())
 }
 
-// Shard is a shard that is read where it lies: its files are mapped, not loaded. It may be read concurrently.
+// Shard is a shard that is read where it is: its files are mapped, not loaded. It may be read concurrently.
 type Shard struct {
 	prefix string
 	bin    mapping
@@ -219,16 +219,16 @@ func (s *Shard) readDocuments(raw []byte, n, bounds int) error {
 	return nil
 }
 
-// Documents is how many there are.
+// Documents returns how many there are.
 func (s *Shard) Documents() int { return len(s.begins) - 1 }
 
-// Len is the number of tokens.
+// Len returns the number of tokens.
 func (s *Shard) Len() int { return int(s.begins[len(s.begins)-1]) }
 
-// DocumentLen is the number of tokens of document i.
+// DocumentLen returns the number of tokens of document i.
 func (s *Shard) DocumentLen(i int) int { return int(s.begins[i+1] - s.begins[i]) }
 
-// Document is the tokens of document i.
+// Document returns the tokens of document i.
 func (s *Shard) Document(i int) []int32 {
 	ids := make([]int32, s.DocumentLen(i))
 	s.Read(ids, int(s.begins[i]))
@@ -250,7 +250,7 @@ func (s *Shard) Read(ids []int32, at int) {
 // Close gives the mapping back; the shard must not be read after it.
 func (s *Shard) Close() error { return s.bin.close() }
 
-// Join is shards as one run of tokens, in their order.
+// Join returns shards as one run of tokens, in their order.
 func Join(shards ...TokenSource) TokenSource {
 	j := joined{sources: shards, begins: []int{0}}
 	for _, s := range shards {

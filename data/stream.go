@@ -112,8 +112,8 @@ func (u unit) part(config DocumentsConfig) iter.Seq2[Document, error] {
 	}
 }
 
-// lines is the lines that begin within the unit, of which the last may end behind it. from becomes where the
-// first begins.
+// lines returns the lines that begin within the unit, of which the last may end behind it. from becomes where
+// the first begins.
 func (u *unit) lines() ([]byte, error) {
 	f, err := os.Open(u.path)
 	if err != nil {

@@ -71,8 +71,8 @@ func streamRow(t *testing.T, s *Stream, n int64) []int32 {
 }
 
 // TestStream: an epoch has every byte of every text once, whatever the size of blocks; the second has the
-// same rows in another order; rows are the same when they are asked for at random, and by a stream that goes
-// on.
+// same rows in another order; rows are the same when they are asked for at random, and by a stream that
+// continues.
 func TestStream(t *testing.T) {
 	dir, texts := streamTexts(t)
 	var want [256]int

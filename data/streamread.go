@@ -53,7 +53,7 @@ func (r *streamReader) start() *streamBlock {
 	return b
 }
 
-// read is the texts of the next block, which is told where it is. A unit has at least one, though it be
+// read returns the texts of the next block, which receives where it is. A unit has at least one, though it be
 // empty.
 func (r *streamReader) read(b *streamBlock) (texts []string, err error) {
 	if r.next == nil {

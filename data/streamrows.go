@@ -35,8 +35,8 @@ type StreamConfig struct {
 
 // Stream is rows of texts that are tokenized when they are needed. Row n depends on the files, the config and
 // n alone. The files are cut into blocks; epochs go through them in an order of their own, and through the
-// rows of each. Where a row lies is known once the blocks before it have been tokenized, which Walked keeps
-// for a run that goes on. Its methods may be called concurrently.
+// rows of each. The place of a row is known once the blocks before it have been tokenized, which Walked keeps
+// for a run that continues. Its methods may be called concurrently.
 type Stream struct {
 	busy  sync.Mutex
 	c     StreamConfig
@@ -96,7 +96,7 @@ func NewStream(paths []string, c StreamConfig) (*Stream, error) {
 	return s, nil
 }
 
-// Fact is what the rows depend on besides the config.
+// Fact returns what the rows depend on besides the config.
 func (s *Stream) Fact() string { return s.fact }
 
 // Close ends what is being tokenized.
@@ -113,8 +113,8 @@ func (s *Stream) Close() {
 	}
 }
 
-// Walked is the blocks that rows have been asked of so far; Resume of another stream over the same files goes
-// on behind them without tokenizing them again.
+// Walked returns the blocks that rows have been asked of so far; Resume of another stream over the same files
+// goes on behind them without tokenizing them again.
 func (s *Stream) Walked() []Walked {
 	s.busy.Lock()
 	defer s.busy.Unlock()
@@ -151,7 +151,7 @@ func (s *Stream) Fill(n int64, r Row) error {
 	return nil
 }
 
-// find is the block of row n, one that was walked.
+// find returns the block of row n, one that was walked.
 func (s *Stream) find(n int64) Walked {
 	i, _ := slices.BinarySearchFunc(s.walked, n, func(w Walked, n int64) int {
 		if w.First+int64(w.Rows) <= n {
@@ -162,7 +162,7 @@ func (s *Stream) find(n int64) Walked {
 	return s.walked[i]
 }
 
-// block is that of row n.
+// block returns the block of row n.
 func (s *Stream) block(n int64) (*streamBlock, error) {
 	for _, b := range s.near {
 		if n >= b.at.First && n < b.at.First+int64(b.at.Rows) {
@@ -187,7 +187,7 @@ func (s *Stream) block(n int64) (*streamBlock, error) {
 	}
 }
 
-// end is the number of rows of the blocks that were walked.
+// end returns the number of rows of the blocks that were walked.
 func (s *Stream) end() int64 {
 	if len(s.walked) == 0 {
 		return 0
@@ -237,7 +237,7 @@ func (s *Stream) again(w Walked) *streamBlock {
 	return b
 }
 
-// unitAt is the unit at a place of an epoch's order.
+// unitAt returns the unit at a place of an epoch's order.
 func (s *Stream) unitAt(epoch, place int) unit {
 	if s.c.Order == Shuffled {
 		place = int(newPermutation(uint64(len(s.units)), s.c.Seed, uint64(epoch)).at(uint64(place)))

@@ -8,6 +8,6 @@ import _ "embed"
 //go:embed moby-dick.txt
 var mobyDick string
 
-// MobyDick is the first 28 chapters of Herman Melville's novel, a quarter of a megabyte: enough text to see a
-// small model learn.
+// MobyDick returns the first 28 chapters of Herman Melville's novel, a quarter of a megabyte: enough text to
+// see a small model learn.
 func MobyDick() string { return mobyDick }

@@ -53,7 +53,7 @@ type manifest struct {
 const manifestName = "shards.json"
 
 // Tokenize writes the documents of files to shards in a directory, in the order of the files, whatever the
-// number of workers. It goes on where an earlier run with the same files and tokenizer was stopped; with
+// number of workers. It continues where an earlier run with the same files and tokenizer was stopped; with
 // others it refuses.
 func Tokenize(ctx context.Context, dir string, paths []string, c TokenizeConfig) (TokenizeStats, error) {
 	if c.ShardTokens == 0 {
@@ -95,7 +95,7 @@ func openManifest(dir string, paths []string, c TokenizeConfig) (manifest, error
 	return m, nil
 }
 
-// hashInputs is a hash of the files' names and sizes.
+// hashInputs returns a hash of the files' names and sizes.
 func hashInputs(paths []string) (string, error) {
 	files, err := filesOf(paths)
 	if err != nil {

@@ -2,18 +2,18 @@ package data
 
 // Tokenizer maps text to token ids and back. Its methods may be called concurrently.
 type Tokenizer interface {
-	// Encode is the ids of text.
+	// Encode returns the ids of text.
 	Encode(text string) []int32
-	// Decode is the text of ids; those that stand for nothing are left out.
+	// Decode returns the text of ids; those that stand for nothing are left out.
 	Decode(ids []int32) string
-	// VocabSize is one more than the largest id: the rows of an embedding.
+	// VocabSize returns one more than the largest id: the rows of an embedding.
 	VocabSize() int
 }
 
 // Bytes is the tokenizer whose ids are the bytes of the text.
 type Bytes struct{}
 
-// Encode is text's bytes.
+// Encode returns text's bytes.
 func (Bytes) Encode(text string) []int32 {
 	ids := make([]int32, len(text))
 	for i := range len(text) {
@@ -22,7 +22,7 @@ func (Bytes) Encode(text string) []int32 {
 	return ids
 }
 
-// Decode is the text of these bytes; an id that is no byte is left out.
+// Decode returns the text of these bytes; an id that is no byte is left out.
 func (Bytes) Decode(ids []int32) string {
 	text := make([]byte, 0, len(ids))
 	for _, id := range ids {
@@ -33,5 +33,5 @@ func (Bytes) Decode(ids []int32) string {
 	return string(text)
 }
 
-// VocabSize is 256.
+// VocabSize returns 256.
 func (Bytes) VocabSize() int { return 256 }

@@ -11,22 +11,23 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// BranchConfig says where branches may run.
+// BranchConfig configures Branches.
 type BranchConfig struct {
-	// Meshes are of one device each. Others of a mesh, such as those of data parallelism, are not looked at.
+	// Meshes are the two places, of one device each. Further devices of a mesh, such as those of data
+	// parallelism, are ignored.
 	Meshes [2]*mesh.Mesh
-	// Next is as in Config.
+	// Next has the meaning of Config.Next.
 	Next   map[int]int
 	Prices Prices
 }
 
-// BranchPlan is what Branches has found.
+// BranchPlan is the result of Branches.
 type BranchPlan struct {
-	// Found says that the program is on two devices; without it two were predicted to save too little.
+	// Found reports that the program uses both devices; if it is false, the predicted saving was too small.
 	Found bool
-	// Seconds is the predicted time of a run on both devices, Serial that on one.
+	// Seconds is the predicted time on both devices, Serial that on one.
 	Seconds, Serial float64
-	// Messages is how many tensors change devices in a run, Bytes how much that is.
+	// Messages is the number of tensors that move between devices per run, Bytes their size.
 	Messages int
 	Bytes    float64
 }
@@ -48,9 +49,9 @@ func (p BranchPlan) String() string {
 	)
 }
 
-// Branches finds parts of a program that do not depend on each other and puts them on two devices, if that is
-// predicted to pay: the result is the program with reshards where tensors change devices, for New with the
-// first of the meshes. Parameters and results keep their numbers, and no number changes.
+// Branches finds independent parts of a program and runs them on two devices if that is predicted to pay. The
+// result is the program with reshards where tensors move, to be passed to New with the first of the meshes.
+// Parameters and results keep their order, and results do not change.
 func Branches(p *ir.Func, c BranchConfig) (q *ir.Func, plan BranchPlan, err error) {
 	defer fault.Recover(p.Name(), &err)
 	for i, m := range c.Meshes {

@@ -17,40 +17,41 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Prices say what communication and computing cost; Link is one axis' share of them.
+// Prices are the costs of communication and computation; Link is that of one mesh axis.
 type (
 	Prices = spmd.Prices
 	Link   = spmd.Link
 )
 
-// Strictness is what becomes of communication that nobody asked for.
+// Strictness says how to treat communication that no annotation asked for.
 type Strictness = spmd.Strictness
 
-// Such communication is listed, or an *UnaskedError.
+// Implicit communication is listed, or fails with an *UnaskedError.
 const (
 	AllowUnasked  = spmd.Allow
 	ForbidUnasked = spmd.Forbid
 )
 
-// Config says the layout a program's tensors should have. What it leaves out is inferred.
+// Config has the mesh and the requested shardings of a program's tensors. Whatever it leaves out is inferred.
 type Config struct {
-	// Mesh is the devices, for values of which nothing else is said.
+	// Mesh is the default mesh of all values.
 	Mesh *mesh.Mesh
-	// Annotations ask by name; the first that matches a parameter counts. One that matches none is a mistake.
+	// Annotations request shardings by parameter name; the first match wins. An annotation that matches
+	// nothing is an error.
 	Annotations []mesh.Annotation
-	// Params and Results ask by number. Params come before Annotations.
+	// Params and Results request shardings by index. Params take precedence over Annotations.
 	Params, Results map[int]mesh.Sharding
-	// Next is, for each result that becomes a parameter of the next run, that parameter's number: it is returned
-	// as the parameter lies. StepNext is that of a training step.
+	// Next has, for each result that becomes a parameter of the next run, the index of that parameter: the
+	// result is returned in its sharding. StepNext returns that of a training step.
 	Next map[int]int
-	// Choice is what decides about the rest.
+	// Choice selects inference or search for values without annotations.
 	Choice Choice
 	Strict Strictness
 	Prices Prices
 }
 
-// StepNext is which parameter each result of a program of TraceStep becomes: the loss and the norm none, the
-// others each that which it is the next value of.
+// StepNext returns, by result index, which parameter each result of a TraceStep program is the next value of.
+// The loss and the norm have none.
 func StepNext(p *ir.Func) map[int]int {
 	next := map[int]int{}
 	for i := 2; i < len(p.Results()); i++ {
@@ -59,7 +60,7 @@ func StepNext(p *ir.Func) map[int]int {
 	return next
 }
 
-// Program is a program of which every value has its place on a mesh, and every device its own program.
+// Program is a program with a sharding for every value and a local program for every device.
 type Program struct {
 	config   Config
 	f        *ir.Func
@@ -68,8 +69,8 @@ type Program struct {
 	search   *SearchReport
 }
 
-// New infers the layout of every value of a program and makes the programs of the devices. The program is
-// optimised first; parameters and results keep their numbers.
+// New infers the sharding of every value and partitions the program into one per device. The program is
+// optimised first; parameters and results keep their order.
 func New(p *ir.Func, c Config) (d *Program, err error) {
 	defer fault.Recover(p.Name(), &err)
 	if c.Mesh == nil {
@@ -152,7 +153,7 @@ func (d *Program) partition() (err error) {
 	return err
 }
 
-// constrained is, by value, whether a constraint is what it lies so for.
+// constrained is, by value, whether a constraint is what it is laid out so for.
 func (d *Program) constrained() []bool {
 	asked := make([]bool, d.f.NumValues())
 	for _, n := range d.f.Nodes() {
@@ -166,41 +167,41 @@ func (d *Program) constrained() []bool {
 	return asked
 }
 
-// Program is the program that was distributed, after optimisation: values are numbered as in it.
+// Program returns the optimised global program, whose value IDs the other methods use.
 func (d *Program) Program() *ir.Func { return d.f }
 
-// Mesh is the devices.
+// Mesh returns the device mesh.
 func (d *Program) Mesh() *mesh.Mesh { return d.config.Mesh }
 
-// Specs is the layout of every value, by its ID.
+// Specs returns the sharding of every value, by ID.
 func (d *Program) Specs() []mesh.Spec { return d.inferred.Specs }
 
-// Meshes is where every value lies, by its ID.
+// Meshes returns the mesh of every value, by ID.
 func (d *Program) Meshes() []*mesh.Mesh { return d.inferred.Meshes }
 
-// Reasons is, by ID, why every value lies so: what was asked, then what was inferred, in order.
+// Reasons returns, by ID, why every value has its sharding: annotations first, then inferences in order.
 func (d *Program) Reasons() [][]string { return d.inferred.Reasons }
 
-// Param and Result are how a parameter is taken and how a result is returned.
+// Param returns the sharding in which a parameter is passed.
 func (d *Program) Param(i int) (*mesh.Mesh, mesh.Spec) {
 	at := d.program.Param(i)
 	return at.Mesh, at.Spec
 }
 
-// Result is how a result is returned.
+// Result returns the sharding in which a result is returned.
 func (d *Program) Result(i int) (*mesh.Mesh, mesh.Spec) {
 	at := d.program.Result(i)
 	return at.Mesh, at.Spec
 }
 
-// Local is the program of one device; devices whose programs are equal share it.
+// Local returns the program of one device; devices whose programs are equal share it.
 func (d *Program) Local(device int) (p *ir.Func, err error) {
 	defer fault.Recover(d.f.Name(), &err)
 	return d.program.Local(device)
 }
 
-// Memory plans the memory of one device's program, without taking it. What Next names is updated in its
-// place.
+// Memory plans the memory of one device's program without allocating it. Parameters named by Next are updated
+// in place.
 func (d *Program) Memory(device int) (m cpu.Memory, err error) {
 	defer fault.Recover(d.f.Name(), &err)
 	local, err := d.program.Local(device)
@@ -220,7 +221,7 @@ func (d *Program) Memory(device int) (m cpu.Memory, err error) {
 // Executable is a distributed program, compiled for the devices of a world.
 type Executable = runtime.Executable
 
-// Options say how a distributed program is compiled.
+// Options configures Compile.
 type Options = runtime.CompileConfig
 
 // Compile plans the memory of every device once; devices with equal programs share the plan.
@@ -229,10 +230,10 @@ func (d *Program) Compile(w *runtime.Session, o Options) (e *Executable, err err
 	return w.Compile(d.program, o)
 }
 
-// Plans is the names of the built-in sets of annotations.
+// Plans returns the names of the built-in sets of annotations.
 func Plans() []string { return layout.Plans() }
 
-// PlanAnnotations is a built-in set of annotations for a training step of one of the models' families:
+// PlanAnnotations returns a built-in set of annotations for a training step of one of the models' families:
 //
 //	data      the batch by axis dp, its sequences by cp, experts by ep, which then cuts the batch, too
 //	megatron  also the heads, the inner width and the vocabulary by axis tp: column, row and vocabulary parallel

@@ -1,5 +1,4 @@
-// Package distribute spreads a program over the devices of a mesh: every value gets its place, by annotations
-// from which the rest is inferred or by search, and every device its own program with the collectives between
-// them. Nothing runs; what the devices exchange is listed, with the line that it is for, its size and its
-// reason.
+// Package distribute partitions a program over a device mesh: shardings come from annotations and inference,
+// or from a search, and every device gets a local program with the necessary collectives. Nothing runs; all
+// communication is listed with the source line that causes it, its size and its reason.
 package distribute

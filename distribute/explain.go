@@ -12,18 +12,18 @@ import (
 	"github.com/galley-ml/galley/internal/units"
 )
 
-// Communication is one move of data between devices that New put into a program.
+// Communication is one transfer between devices that New inserted into a program.
 type Communication = spmd.Communication
 
-// Inserted is every communication, in program order.
+// Inserted returns all communication, in program order.
 func (d *Program) Inserted() []Communication { return d.program.Communications() }
 
-// Unasked is the communication that nobody asked for.
+// Unasked returns the communication that no annotation asked for.
 func (d *Program) Unasked() []Communication {
 	return slices.DeleteFunc(d.Inserted(), func(c Communication) bool { return c.Asked })
 }
 
-// UnaskedError is communication that nobody asked for, where that was forbidden.
+// UnaskedError is returned for communication that no annotation asked for, if Strictness forbids it.
 type UnaskedError struct{ List []Communication }
 
 func (e *UnaskedError) Error() string {
@@ -36,7 +36,7 @@ func (e *UnaskedError) Error() string {
 	return text
 }
 
-// Total is the communication of one kind along the same axes.
+// Total sums the communication of one kind along the same axes.
 type Total struct {
 	Kind    string  `json:"kind"`
 	Axes    string  `json:"axes"`
@@ -45,17 +45,17 @@ type Total struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Explanation is what a distributed program communicates, and why.
+// Explanation lists what a distributed program communicates, and why.
 type Explanation struct {
 	Program string `json:"program"`
 	Mesh    string `json:"mesh"`
 	Devices int    `json:"devices"`
-	// Lines is the communication in program order, equal ones once with their count.
+	// Lines has the communication in program order; equal lines are merged with a count.
 	Lines []Communication `json:"lines"`
-	// Totals is by kind and axes, the longest first; All is their sum.
+	// Totals has the sums by kind and axes, the most expensive first; All is the grand total.
 	Totals []Total `json:"totals"`
 	All    Total   `json:"all"`
-	// Unasked is how many of all nobody asked for.
+	// Unasked counts the communication that no annotation asked for.
 	Unasked int `json:"unasked"`
 }
 
@@ -103,7 +103,7 @@ func (t *Total) add(c Communication) {
 	t.Seconds += c.Seconds * float64(c.Count)
 }
 
-// shape is the communication without the name of its parameter: what is the same in every layer.
+// shape returns the communication without the name of its parameter: what is the same in every layer.
 func shape(c Communication) Communication {
 	c.Tensor, _, _ = strings.Cut(c.Tensor, " ")
 	return c
@@ -164,7 +164,7 @@ func axesText(axes string) string {
 	return axes
 }
 
-// String is the program with the layout of every value: %2 = matmul %0 %1 : f32[64,512]@[dp,_]  #
+// String returns the program with the sharding of every value: %2 = matmul %0 %1 : f32[64,512]@[dp,_] #
 // model.go:42.
 func (d *Program) String() string {
 	var b strings.Builder
@@ -204,7 +204,7 @@ func (d *Program) String() string {
 	return b.String()
 }
 
-// placed is a value's type and its layout, with its mesh where that is not the program's.
+// placed returns a value's type and its layout, with its mesh where that is not the program's.
 func (d *Program) placed(v *ir.Value) string {
 	text := v.Type().String() + d.inferred.Specs[v.ID()].String()
 	if m := d.inferred.Meshes[v.ID()]; !m.Equal(d.config.Mesh) {

@@ -9,34 +9,33 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Choice is what decides the layout of values of which annotations say nothing.
+// Choice selects how values without annotations get their sharding.
 type Choice int
 
-// The ways to decide.
+// The choices.
 const (
-	// Inferred: annotations spread; what they do not reach is whole.
+	// Inferred propagates annotations; values that they do not reach are replicated.
 	Inferred Choice = iota
-	// Searched: whatever makes the program cheapest, forward and backward together. Annotations of parameters
-	// stay.
+	// Searched minimises the cost of the program, forward and backward together. Annotations of parameters
+	// are kept.
 	Searched
 )
 
-// SearchReport says how good a searched sharding is, in the sum of what ops compute and of what values cost
-// to move.
+// SearchReport says how good a searched sharding is, as the sum of compute and communication costs.
 type SearchReport struct {
-	// Seconds is what it costs, Bound what none costs less than in which repeated layers have one layout.
+	// Seconds is its cost, Bound a lower bound for shardings in which repeated layers are sharded alike.
 	Seconds, Bound float64
 	// Variables and Labels are the size of the problem.
 	Variables, Labels int
 }
 
-// String is the report in one line.
+// String returns the report in one line.
 func (r *SearchReport) String() string {
 	return fmt.Sprintf("searched %d variables with %d labels: %s, at most %.1f%% from the best", r.Variables,
 		r.Labels, units.Seconds(r.Seconds), 100*(r.Seconds-r.Bound)/r.Seconds)
 }
 
-// Search is how the search went; nil where nothing was searched.
+// Search returns the report of the search; nil if shardings were inferred.
 func (d *Program) Search() *SearchReport { return d.search }
 
 // find takes the place of inference: the search says the layout of every value.

@@ -12,41 +12,42 @@ import (
 	"github.com/galley-ml/galley/internal/units"
 )
 
-// StepExplanation is what the devices of a training step exchange, stage by stage, and why.
+// StepExplanation lists what the devices of a training step communicate, stage by stage, and why.
 type StepExplanation struct {
 	Strategy string `json:"strategy"`
 	Devices  int    `json:"devices"`
-	// Micros is how many micro-batches pass through the stages.
+	// Micros is the number of micro-batches.
 	Micros int `json:"micros"`
-	// Stages is the stages, and the update of the weights behind them.
+	// Stages has the pipeline stages, then the weight update.
 	Stages []StageExplanation `json:"stages"`
-	// Unasked is how many of All communications, messages left out, nobody asked for.
+	// Unasked counts, of All communications except messages between stages, those that no annotation asked
+	// for.
 	Unasked int `json:"unasked"`
 	All     int `json:"all"`
 }
 
-// StageExplanation is what one device of a stage exchanges.
+// StageExplanation lists what one device of a stage communicates.
 type StageExplanation struct {
 	Name    string `json:"name"`
 	Mesh    string `json:"mesh"`
 	Devices string `json:"devices"`
-	// Lines is collectives and messages in the order in which they first happen, equal ones once with their
-	// count.
+	// Lines has collectives and messages in the order of their first occurrence; equal lines are merged with
+	// a count.
 	Lines []Communication `json:"lines"`
-	// Totals is by kind and axes; a message that is received counts where it is sent.
+	// Totals has the sums by kind and axes; a message counts at its sender.
 	Totals []Total `json:"totals"`
 }
 
-// Repeats is what becomes of communication that happens in every layer.
+// Repeats says how to list communication that recurs in every layer.
 type Repeats uint8
 
-// It is listed once, with how often it happens, or each time.
+// List it once with a count, or every time.
 const (
 	Merged Repeats = iota
 	Listed
 )
 
-// ExplainStep lists what the devices of a plan exchange.
+// ExplainStep lists what the devices of a planned step communicate.
 func ExplainStep(strategy string, p *step.Plan, r Repeats) *StepExplanation {
 	e := &StepExplanation{Strategy: strategy, Devices: p.Devices(), Micros: len(p.Variant)}
 	for i, s := range p.Stages {
@@ -101,7 +102,7 @@ func (s *StageExplanation) total(c Communication) {
 	s.Totals[i].add(c)
 }
 
-// UnaskedLines is the communication that nobody asked for.
+// UnaskedLines returns the communication that no annotation asked for.
 func (e *StepExplanation) UnaskedLines() (list []Communication) {
 	for _, s := range e.Stages {
 		for _, c := range s.Lines {
@@ -113,7 +114,7 @@ func (e *StepExplanation) UnaskedLines() (list []Communication) {
 	return list
 }
 
-// ranges is numbers in a short form: 0-3 8.
+// ranges returns numbers in a short form: 0-3 8.
 func ranges(list []int) string {
 	list = slices.Sorted(slices.Values(list))
 	var words []string

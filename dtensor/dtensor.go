@@ -14,11 +14,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// World is the scope of eager tensors on several devices.
+// World is a scope for eager tensors on several devices.
 type World = runtime.Session
 
-// NewWorld makes n devices in this process; Close ends them. That of a job.Job deals them to its
-// processes.
+// NewWorld creates n devices in this process; Close releases them. job.Job.NewWorld distributes them over the
+// processes of a job.
 func NewWorld(host *cpu.Device, n int) (*World, error) {
 	w, err := transport.New(n)
 	if err != nil {
@@ -27,7 +27,7 @@ func NewWorld(host *cpu.Device, n int) (*World, error) {
 	return runtime.NewSession(host, w), nil
 }
 
-// specOf is placements as a Spec for a tensor; too few placements replicate along the remaining axes.
+// specOf returns placements as a Spec for a tensor; too few placements replicate along the remaining axes.
 func specOf(m *mesh.Mesh, rank int, ps []mesh.Placement) (mesh.Spec, error) {
 	if len(ps) > m.NumAxes() {
 		return mesh.Spec{}, fmt.Errorf("placements %v: mesh %v has %d axes", mesh.Placements(ps), m, m.NumAxes())
@@ -37,8 +37,9 @@ func specOf(m *mesh.Mesh, rank int, ps []mesh.Placement) (mesh.Spec, error) {
 	return all.Spec(m, rank)
 }
 
-// Shard is x laid on a mesh, one placement for each of its axes; axes that are not named hold copies.
-// Of a traced tensor it is an annotation, from which the rest is inferred; an eager one is moved now.
+// Shard distributes x over a mesh with one placement per axis; axes without a placement replicate. On a
+// traced tensor it is an annotation from which other shardings are inferred; an eager tensor is moved
+// immediately.
 func Shard(x *op.Tensor, m *mesh.Mesh, ps ...mesh.Placement) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -50,8 +51,7 @@ func Shard(x *op.Tensor, m *mesh.Mesh, ps ...mesh.Placement) *op.Tensor {
 	return ShardBySpec(x, m, spec)
 }
 
-// ShardBySpec is Shard by a Spec, which can say more than placements: parts of axes, and their
-// order.
+// ShardBySpec is like Shard with a Spec, which can express more than placements: sub-axes and their order.
 func ShardBySpec(x *op.Tensor, m *mesh.Mesh, spec mesh.Spec) *op.Tensor {
 	if s, ok := runtime.ShardsOf(x); ok {
 		return op.Reshard(x, s.Layout, op.Layout{Mesh: m, Spec: spec})
@@ -59,11 +59,11 @@ func ShardBySpec(x *op.Tensor, m *mesh.Mesh, spec mesh.Spec) *op.Tensor {
 	return op.Constrain(x, m, mesh.Closed(spec))
 }
 
-// Reshard is x moved to other placements, on its mesh or on another. It is differentiable: the gradient moves
+// Reshard moves x to other placements on its mesh or on another one. It is differentiable: the gradient moves
 // back.
 func Reshard(x *op.Tensor, m *mesh.Mesh, ps ...mesh.Placement) *op.Tensor { return Shard(x, m, ps...) }
 
-// Unshard is x whole on every device of its mesh.
+// Unshard replicates x on every device of its mesh.
 func Unshard(x *op.Tensor) *op.Tensor {
 	s, ok := runtime.ShardsOf(x)
 	if !ok {
@@ -72,7 +72,7 @@ func Unshard(x *op.Tensor) *op.Tensor {
 	return ShardBySpec(x, s.Mesh, mesh.Whole(len(x.Shape())))
 }
 
-// FromLocal is a tensor made of what each device of a mesh holds, by device.
+// FromLocal assembles a tensor from the shards that the devices of a mesh hold, in device order.
 func FromLocal(w *World, t op.Type, m *mesh.Mesh, parts map[int]array.Array, ps ...mesh.Placement) (*op.Tensor,
 	error) {
 	spec, err := specOf(m, len(t.Shape), ps)
@@ -82,7 +82,8 @@ func FromLocal(w *World, t op.Type, m *mesh.Mesh, parts map[int]array.Array, ps 
 	return w.Sharded(t, op.Layout{Mesh: m, Spec: spec}, parts)
 }
 
-// FromFunc is FromLocal with parts that f makes, one for each place in the tensor: nothing else is ever made.
+// FromFunc is like FromLocal with shards that f creates, one per distinct position, so that the whole tensor
+// never exists in one place.
 func FromFunc(w *World, t op.Type, m *mesh.Mesh, f func(box mesh.Box) array.Array,
 	ps ...mesh.Placement) (*op.Tensor, error) {
 	spec, err := specOf(m, len(t.Shape), ps)
@@ -100,7 +101,7 @@ func FromFunc(w *World, t op.Type, m *mesh.Mesh, f func(box mesh.Box) array.Arra
 	return w.Sharded(t, op.Layout{Mesh: m, Spec: spec}, parts)
 }
 
-// ToLocal is what each device holds of a tensor, by device; partial sums are as they are.
+// ToLocal returns the shard of each device, in device order; partial sums are returned unreduced.
 func ToLocal(x *op.Tensor) (map[int]array.Array, error) {
 	if err := x.Err(); err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func ToLocal(x *op.Tensor) (map[int]array.Array, error) {
 	return s.Parts, nil
 }
 
-// Placements is the layout of an eager tensor, and whether it is on a mesh at all.
+// Placements returns the placements of an eager tensor, and whether it is on a mesh at all.
 func Placements(x *op.Tensor) (*mesh.Mesh, mesh.Spec, bool) {
 	s, ok := runtime.ShardsOf(x)
 	if !ok {
@@ -121,8 +122,8 @@ func Placements(x *op.Tensor) (*mesh.Mesh, mesh.Spec, bool) {
 	return s.Mesh, s.Spec, true
 }
 
-// ShardLayer lays parameters on a mesh by rule, which is asked for each by name and type and answers with
-// placements; nil replicates. Their values stay tracked.
+// ShardLayer distributes parameters over a mesh. rule is called with the name and type of each and returns
+// its placements; nil replicates. Values stay tracked.
 func ShardLayer(params []*nn.Param, m *mesh.Mesh, rule func(name string, t op.Type) []mesh.Placement) error {
 	for _, p := range params {
 		v := Shard(p.Value, m, rule(p.Name, p.Type)...)
@@ -134,9 +135,9 @@ func ShardLayer(params []*nn.Param, m *mesh.Mesh, rule func(name string, t op.Ty
 	return nil
 }
 
-// LocalMap is f applied to each device's part of xs by itself; in and out are the placements of operands and
-// results, one list for each. A result that is partial along an axis is the sum over it. It is
-// differentiable, and the same on one device.
+// LocalMap applies f to each device's shards of xs. in and out are the placements of operands and results. A
+// result that is partial along an axis is summed over it. LocalMap is differentiable, and on one device it
+// just calls f.
 func LocalMap(f func(parts []*op.Tensor) []*op.Tensor, m *mesh.Mesh, in, out []mesh.Placements,
 	xs ...*op.Tensor) []*op.Tensor {
 	fail := func(err error) []*op.Tensor {

@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Axes is the mesh axis that splits the rows of a batch: one for all of its tensors, or one for each. An
-// empty name, or none at all, copies the tensor to every device.
+// Axes names the mesh axis that splits the rows of a batch: one for all of its tensors, or one per tensor. An
+// empty name, or none at all, replicates the tensor.
 type Axes []string
 
-// Loader is a loader whose batches are on meshes. As a Loader it still gives whole ones, which
+// Loader is a loader whose batches are on meshes. Its Batch method still returns whole batches, which
 // ToStatic and Engine split by their strategy.
 type Loader struct {
 	fit.Loader
@@ -22,8 +22,8 @@ type Loader struct {
 	dims   Axes
 }
 
-// NewLoader lays the batches of a loader on meshes: all on one, or each tensor of a batch on its own,
-// such as inputs where a pipeline begins and labels where it ends.
+// NewLoader distributes the batches of a loader over meshes: all tensors on one mesh, or each on its own, for
+// example inputs on the first stage of a pipeline and labels on the last.
 func NewLoader(w *World, l fit.Loader, meshes []*mesh.Mesh, dims Axes) (*Loader, error) {
 	if len(meshes) == 0 {
 		return nil, fmt.Errorf("shard data loader: want a mesh for all tensors of a batch, or one for each")
@@ -42,7 +42,7 @@ func NewLoader(w *World, l fit.Loader, meshes []*mesh.Mesh, dims Axes) (*Loader,
 	return s, nil
 }
 
-// at is the mesh of tensor i of a batch and the axis that splits it.
+// at returns the mesh of tensor i of a batch and the axis that splits it.
 func (s *Loader) at(i int) (m *mesh.Mesh, axis string) {
 	m = s.meshes[min(i, len(s.meshes)-1)]
 	if len(s.dims) > 0 {
@@ -51,7 +51,7 @@ func (s *Loader) at(i int) (m *mesh.Mesh, axis string) {
 	return m, axis
 }
 
-// Layouts is where the tensors of a batch are laid.
+// Layouts returns the mesh and sharding of each tensor of a batch.
 func (s *Loader) Layouts() ([]op.Layout, error) {
 	batch, err := s.Batch(0)
 	if err == nil {
@@ -68,7 +68,7 @@ func (s *Loader) Layouts() ([]op.Layout, error) {
 	return list, nil
 }
 
-// fits is an error unless there is a mesh for every tensor of a batch.
+// fits returns an error unless there is a mesh for every tensor of a batch.
 func (s *Loader) fits(batch []array.Array) error {
 	if n := max(len(s.meshes), len(s.dims)); n > 1 && n != len(batch) {
 		return fmt.Errorf("shard data loader: %d meshes and %d axes for a batch of %d tensors: want one, or one for each",
@@ -86,7 +86,7 @@ func rowSpec(rank int, axis string) mesh.Spec {
 	return spec
 }
 
-// Tensors is batch i as eager tensors on the meshes.
+// Tensors returns batch i as eager tensors on the meshes.
 func (s *Loader) Tensors(i int) ([]*op.Tensor, error) {
 	batch, err := s.Batch(i)
 	if err == nil {

@@ -1,9 +1,8 @@
-// Package dynamic runs programs on tensors whose sizes vary.
+// Package dynamic runs compiled programs on tensors whose sizes vary.
 //
-// A program has the sizes that it was compiled for. Here dims that vary are named, and each has a few sizes,
-// its buckets: tensors are padded to the next ones, masks say what is padding, and there is one program for
-// each combination of buckets that comes, never more than were allowed. Who wants to know is told of each
-// program why there is one.
+// A compiled program has fixed sizes. Here you name the dims that vary and give each a few sizes, its
+// buckets. Tensors are padded to the next bucket, masks mark the padding, and each combination of buckets in
+// use gets one program, up to a limit. Config.Log receives the reason for each program.
 //
 //	shapes, err := dynamic.New(dynamic.Config{
 //		Axes: []dynamic.Axis{{Name: "time", Buckets: []int{32, 64, 128}}},
@@ -12,6 +11,6 @@
 //	f := dynamic.Compile(device, "mean", shapes, func(in []*op.Tensor) []*op.Tensor { … })
 //	y, err := f.Run(x) // x is f32[8,50,4]: runs the program of f32[8,64,4] and a mask f32[64]
 //
-// Trainers, ToStatic and Engine compile one program for each types of batches: Shapes.Loader is a loader
-// whose batches are padded so, and with masks.
+// Trainers, ToStatic and Engine compile one program per batch shape; Shapes.Loader pads the batches of a
+// loader and adds masks.
 package dynamic

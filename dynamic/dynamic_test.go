@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// pooled is the tanh of what rows bring, and its mean over the steps that are there.
+// pooled returns the tanh of what rows bring, and its mean over the steps that are there.
 func pooled(x, mask *op.Tensor) (y, mean *op.Tensor) {
 	y = op.Mul(op.Tanh(x), op.Unsqueeze(mask, -1))
 	return y, op.Div(op.Sum(y, 1), op.Unsqueeze(op.Sum(mask, 1), -1))

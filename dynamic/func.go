@@ -22,13 +22,13 @@ type Func struct {
 	programs map[string]*cpu.Executable
 }
 
-// Compile is f on a device; it is traced and compiled when a batch first needs it. f gets what Pad makes of a
-// batch: padded tensors, and masks.
+// Compile wraps f, which is traced and compiled when a batch first needs it. f receives the results of Pad:
+// padded tensors, then masks.
 func Compile(d *cpu.Device, name string, s *Shapes, f func(in []*op.Tensor) []*op.Tensor) *Func {
 	return &Func{name: name, device: d, shapes: s, f: f, programs: map[string]*cpu.Executable{}}
 }
 
-// Run computes the results for tensors of any sizes that the axes allow.
+// Run computes the results for tensors of any sizes within the buckets.
 func (f *Func) Run(args ...array.Array) ([]array.Array, error) {
 	padded, n, err := f.shapes.Pad(args)
 	if err != nil {
@@ -45,7 +45,7 @@ func (f *Func) Run(args ...array.Array) ([]array.Array, error) {
 	return f.shapes.Cut(out, n)
 }
 
-// program is the one for tensors of these types.
+// program returns the one for tensors of these types.
 func (f *Func) program(padded []array.Array) (*cpu.Executable, error) {
 	types := make([]op.Type, len(padded))
 	for i, a := range padded {

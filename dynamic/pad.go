@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/fit"
 )
 
-// Pad is a batch padded to the next buckets, with masks. The sizes are for Cut.
+// Pad pads a batch to the next buckets and appends masks. The sizes are for Cut.
 func (s *Shapes) Pad(batch []array.Array) ([]array.Array, Sizes, error) {
 	n, err := s.sizesOf(batch)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Shapes) Pad(batch []array.Array) ([]array.Array, Sizes, error) {
 	return padded, n, s.admit(padded, n)
 }
 
-// Cut is results without what padding made of them.
+// Cut removes the padding from results.
 func (s *Shapes) Cut(results []array.Array, n Sizes) ([]array.Array, error) {
 	out := slices.Clone(results)
 	for i, dims := range s.out {
@@ -110,7 +110,7 @@ func copyBox(dst, src []byte, to, from array.Shape, size int) {
 	}
 }
 
-// Loader is the batches of another loader, padded, with masks.
+// Loader returns a loader whose batches are padded, with masks.
 func (s *Shapes) Loader(l fit.Loader) fit.Loader { return loader{s, l} }
 
 type loader struct {

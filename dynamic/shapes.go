@@ -12,33 +12,34 @@ import (
 // Axis is a dim whose size varies.
 type Axis struct {
 	Name string
-	// Buckets are the sizes that programs have, in rising order. Where there are none they are the powers of two
+	// Buckets are the sizes of compiled programs in ascending order. If empty, they are the powers of two
 	// below Max, and Max.
 	Buckets []int
 	Max     int
 }
 
-// Config says which dims vary.
+// Config names the dims that vary.
 type Config struct {
 	Axes []Axis
-	// In names the dims of each tensor, as "batch,time,_": those that vary by their axes; _ is one that does
-	// not. Out is the same for results, whose padding is cut off; a result behind them is left as it is.
+	// In names the dims of each tensor, such as "batch,time,_": varying dims by axis, _ for fixed ones. Out
+	// does the same for results, whose padding is removed; results that it does not list are left as they
+	// are.
 	In, Out []string
-	// Fill is what each tensor is padded with; zeros unless said.
+	// Fill is the padding value of each tensor; zero by default.
 	Fill []float64
-	// Masks are tensors of their own: "batch,time" is an f32 of the padded sizes of these axes, 1 where a batch
-	// has something and 0 where it has padding.
+	// Masks lists additional tensors: "batch,time" is an f32 of the padded sizes of these axes, 1 for data
+	// and 0 for padding.
 	Masks []string
-	// Inputs is behind how many of a batch's tensors masks come; 0 means behind all. For a model with labels it
-	// is the number of its inputs.
+	// Inputs is the number of tensors after which masks are inserted; 0 means after all. For a model with
+	// labels it is the number of inputs.
 	Inputs int
-	// Programs is the most programs there may be; 0 means 8.
+	// Programs is the maximum number of programs; 0 means 8.
 	Programs int
-	// Log is told of each program, and why there is one.
+	// Log is called for each program, with the reason for it.
 	Log func(line string)
 }
 
-// Shapes is dims that vary and the programs that there are for them. Several goroutines may use it.
+// Shapes tracks the varying dims and the programs compiled for them. It is safe for concurrent use.
 type Shapes struct {
 	config         Config
 	in, out, masks [][]int
@@ -51,7 +52,7 @@ type Shapes struct {
 // fixed marks a dim that does not vary.
 const fixed = -1
 
-// New reads a config.
+// New checks a config.
 func New(c Config) (*Shapes, error) {
 	if c.Programs == 0 {
 		c.Programs = 8
@@ -101,7 +102,7 @@ func New(c Config) (*Shapes, error) {
 	return s, nil
 }
 
-// sizes is an axis' buckets.
+// sizes returns an axis' buckets.
 func (a Axis) sizes() ([]int, error) {
 	if strings.ContainsAny(a.Name, ", ") || a.Name == "" || a.Name == "_" {
 		return nil, fmt.Errorf("dynamic: an axis called %q: want a name without commas and blanks", a.Name)
@@ -122,7 +123,7 @@ func (a Axis) sizes() ([]int, error) {
 	return list, nil
 }
 
-// dims is the axes of a tensor's dims.
+// dims returns the axes of a tensor's dims.
 func (s *Shapes) dims(word string) ([]int, error) {
 	if word == "" {
 		return nil, nil
@@ -139,7 +140,7 @@ func (s *Shapes) dims(word string) ([]int, error) {
 	return dims, nil
 }
 
-// Sizes is how large axes are in a batch, and the buckets that it goes into.
+// Sizes has the sizes of the axes in a batch, and the buckets that they are padded to.
 type Sizes struct{ Have, Bucket []int }
 
 // sizesOf finds the sizes of a batch.
@@ -213,7 +214,7 @@ func (s *Shapes) admit(padded []array.Array, n Sizes) error {
 	return nil
 }
 
-// Programs is a line for each program that there is: its number, why, and what it takes.
+// Programs returns one line per program: its index, its reason and its types.
 func (s *Shapes) Programs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

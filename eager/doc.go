@@ -1,5 +1,5 @@
-// Package eager trains op by op, by the loop that people write: the loss of a batch, Backward, Step,
-// ClearGrad. Parameters are on one device or on meshes; the numbers are those of compiled steps.
+// Package eager trains op by op in a loop that you write yourself: loss, Backward, Step, ClearGrad.
+// Parameters are on one device or on meshes. The results are bit for bit those of compiled steps.
 //
 //	opt, err := eager.NewOptimizer(model.Params(), optim.AdamW{WeightDecay: 0.1}, eager.Config{ClipNorm: 1})
 //	for _, batch := range batches {
@@ -9,5 +9,5 @@
 //		opt.ClearGrad()
 //	}
 //
-// Mistakes of ops are in the loss, and Backward returns them.
+// An error in any op makes the loss invalid, and Backward returns it.
 package eager

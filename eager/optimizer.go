@@ -9,53 +9,51 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Config is what goes along with an optimizer.
+// Config configures an Optimizer.
 type Config struct {
 	// Schedule is the learning rate; nil is a constant 1e-3.
 	Schedule optim.Schedule
-	// ClipNorm limits the norm of all gradients together; 0 does not.
+	// ClipNorm clips the global gradient norm; 0 turns clipping off.
 	ClipNorm float64
-	// Sharding splits the optimizer's memory, and more, over an axis of the meshes that parameters are on; nil
-	// does not.
+	// Sharding is the ZeRO stage, over an axis of the meshes that parameters are on; nil shards nothing.
 	Sharding optim.ShardingStage
-	// SkipUnreached leaves parameters as they are that no gradient has reached, as PyTorch does. Otherwise they
-	// are an error: mostly they were forgotten.
+	// SkipUnreached leaves parameters without a gradient unchanged, as PyTorch does. Without it they are an
+	// error, since they were usually forgotten.
 	SkipUnreached bool
 }
 
-// Configured is an optimizer that brings its config along, as a galley.Optimizer does.
+// Configured is an optimizer that carries its own config, as galley.Optimizer does.
 type Configured interface {
 	EagerConfig() (optim.Optimizer, Config, error)
 }
 
-// Optimizer updates parameters by the gradients that Backward has left on them.
+// Optimizer updates parameters with the gradients that Backward has accumulated on them.
 type Optimizer struct {
 	params []*nn.Param
 	by     optim.Optimizer
 	c      Config
 	scope  scope
-	// states is of the parameters that training changes, in order.
+	// states has an entry for each parameter that is trained, in order.
 	states []*state
-	// steps is how many steps were taken, updates how many of them changed the parameters.
+	// steps counts the steps taken, updates those that changed the parameters.
 	steps, updates int
 }
 
-// scope is an eager session of one device or of many.
+// scope is an eager session on one device or on many.
 type scope interface {
 	op.Scope
 	Tensor(a array.Array) *op.Tensor
 }
 
-// state is what the optimizer knows of a parameter.
+// state is what the optimizer keeps for one parameter.
 type state struct {
 	param *nn.Param
 	slots []*op.Tensor
 	at    places
 }
 
-// NewOptimizer makes an optimizer of parameters with its memory at zero. Frozen parameters and buffers stay
-// as they are. Of a Configured optimizer, such as galley.ShardOptimizer makes, the config counts where c says
-// nothing.
+// NewOptimizer creates an optimizer with zero state. Frozen parameters and buffers are left alone. If opt is
+// Configured, as galley.ShardOptimizer's result is, its config fills in what c leaves out.
 func NewOptimizer(params []*nn.Param, o optim.Optimizer, c Config) (*Optimizer, error) {
 	if f, ok := o.(Configured); ok {
 		inner, own, err := f.EagerConfig()
@@ -80,7 +78,7 @@ func NewOptimizer(params []*nn.Param, o optim.Optimizer, c Config) (*Optimizer, 
 	return s, s.start()
 }
 
-// or is c with what it leaves out as other says.
+// or returns c with what it leaves out as other says.
 func (c Config) or(other Config) Config {
 	if c.Schedule == nil {
 		c.Schedule = other.Schedule
@@ -141,16 +139,16 @@ func (o *Optimizer) adopt(p *nn.Param) error {
 	return st.rest(p.Value)
 }
 
-// LR is the learning rate of the next step.
+// LR returns the learning rate of the next step.
 func (o *Optimizer) LR() float64 { return o.c.Schedule.At(o.steps) }
 
-// Steps is how many steps were taken, those included that a Scaler skipped.
+// Steps returns the number of steps taken, including those that a Scaler skipped.
 func (o *Optimizer) Steps() int { return o.steps }
 
-// Params is what the optimizer was made of.
+// Params returns the parameters that the optimizer was created with.
 func (o *Optimizer) Params() []*nn.Param { return o.params }
 
-// Slots is what the optimizer remembers of the parameter of a name, nil where it does not train it.
+// Slots returns the optimizer state of the named parameter, or nil if it is not trained.
 func (o *Optimizer) Slots(name string) []*op.Tensor {
 	for _, s := range o.states {
 		if s.param.Name == name {
@@ -160,15 +158,15 @@ func (o *Optimizer) Slots(name string) []*op.Tensor {
 	return nil
 }
 
-// ClearGrad forgets the gradients of all parameters.
+// ClearGrad drops the gradients of all parameters.
 func (o *Optimizer) ClearGrad() {
 	for _, p := range o.params {
 		p.ClearGrad()
 	}
 }
 
-// Train lets the parameters' models train until restore is called, as PyTorch's model.train() does: Dropout
-// draws by the number of the step that comes, as in a compiled step.
+// Train switches the parameters' models to training mode until restore is called, like PyTorch's
+// model.train(): dropout draws a new mask for each step, the same as in a compiled step.
 func (o *Optimizer) Train() (restore func()) {
 	return nn.Train(o.params, func() *op.Tensor { return o.scope.Tensor(array.Scalar(int64(o.updates + 1))) })
 }

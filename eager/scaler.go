@@ -18,17 +18,18 @@ import (
 //	opt.ClearGrad()
 type Scaler struct {
 	scale optim.LossScale
-	// losses is those since the last step: where one is no finite number, the scale is not to blame.
+	// losses has the losses since the last step: if one of them is not finite, the scale is not the cause.
 	losses []*op.Tensor
 }
 
-// NewScaler begins at 65,536.
+// NewScaler returns a scaler with an initial scale of 65,536.
 func NewScaler() *Scaler { return &Scaler{scale: optim.NewLossScale()} }
 
-// Value is the scale of the next loss.
+// Value returns the scale of the next loss.
 func (s *Scaler) Value() float64 { return s.scale.Scale }
 
-// Scale is a loss times the scale, for Backward. It is in f32 at least, so that it does not overflow itself.
+// Scale returns the loss times the scale, for Backward. It is at least f32, so that it does not overflow
+// itself.
 func (s *Scaler) Scale(loss *op.Tensor) *op.Tensor {
 	if loss == nil || loss.Err() != nil {
 		return loss
@@ -37,8 +38,8 @@ func (s *Scaler) Scale(loss *op.Tensor) *op.Tensor {
 	return op.MulScalar(op.Cast(loss, loss.DType().Compute()), s.scale.Scale)
 }
 
-// Step is a step of an optimizer by gradients of scaled losses. It is skipped, and the scale halved, where
-// they overflow.
+// Step unscales the gradients and takes an optimizer step. If they overflowed, it skips the step, halves the
+// scale and returns true.
 func (s *Scaler) Step(o *Optimizer) (skipped bool, err error) {
 	if len(s.losses) == 0 {
 		return false, place(fmt.Errorf("no loss was scaled since the last step: " +

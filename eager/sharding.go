@@ -22,7 +22,7 @@ type places struct {
 	rest, grad, slots mesh.Spec
 }
 
-// placesOf is where a parameter and what belongs to it are to be under a stage of ZeRO, nil for none.
+// placesOf returns where a parameter and what belongs to it are to be under a stage of ZeRO, nil for none.
 func placesOf(p *nn.Param, s optim.ShardingStage) (places, error) {
 	at, ok := op.LayoutOf(p.Value)
 	switch {
@@ -40,7 +40,7 @@ func placesOf(p *nn.Param, s optim.ShardingStage) (places, error) {
 	return x.zero(p.Type.Shape, s)
 }
 
-// zero is the layouts of what a stage splits.
+// zero returns the layouts of what a stage splits.
 func (x places) zero(shape []int, s optim.ShardingStage) (places, error) {
 	axis := cmp.Or(s.Over(), strategy.DataAxis)
 	if _, ok := x.mesh.Axis(axis); !ok {
@@ -58,7 +58,7 @@ func (x places) zero(shape []int, s optim.ShardingStage) (places, error) {
 	return x, nil
 }
 
-// slot is the layout of a slot of type t: that of the others where it has the parameter's shape.
+// slot returns the layout of a slot of type t: that of the others where it has the parameter's shape.
 func (x places) slot(p, t op.Type) op.Layout {
 	if x.mesh == nil || t.Shape.Equal(p.Shape) {
 		return op.Layout{Mesh: x.mesh, Spec: x.slots}
@@ -86,13 +86,13 @@ func (x places) unchanged(p *nn.Param) error {
 		"lay parameters before that, or make another optimizer", p.Name, now, then)
 }
 
-// update is a tensor as the update takes it.
+// update returns a tensor as the update takes it.
 func (x places) update(v *op.Tensor) *op.Tensor { return x.lay(v, x.slots) }
 
-// parameter is a value as the parameter rests.
+// parameter returns a value as the parameter rests.
 func (x places) parameter(v *op.Tensor) *op.Tensor { return x.lay(v, x.rest) }
 
-// gradients is how gradients are kept; nil leaves them beside the parameter.
+// gradients returns how gradients are kept; nil leaves them beside the parameter.
 func (x places) gradients() func(g *op.Tensor) *op.Tensor {
 	if x.mesh == nil || x.grad.Equal(x.rest) {
 		return nil
@@ -115,7 +115,7 @@ func (x places) lay(v *op.Tensor, spec mesh.Spec) *op.Tensor {
 	return op.Reshard(v, at, to)
 }
 
-// alike is v where like is.
+// alike returns v where like is.
 func alike(v, like *op.Tensor) *op.Tensor {
 	at, ok := op.LayoutOf(like)
 	if !ok {
@@ -124,7 +124,7 @@ func alike(v, like *op.Tensor) *op.Tensor {
 	return places{mesh: at.Mesh}.lay(v, at.Spec)
 }
 
-// zeros is a slot before the first step.
+// zeros returns a slot before the first step.
 func (o *Optimizer) zeros(t op.Type, at op.Layout) (*op.Tensor, error) {
 	if at.Mesh == nil {
 		return o.scope.Tensor(array.New(t.DType, t.Shape...)), nil

@@ -12,15 +12,15 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Step updates the parameters by their gradients, which stay until ClearGrad. Where something is wrong,
-// nothing is changed.
+// Step updates the parameters with their gradients, which stay until ClearGrad. If it returns an error,
+// nothing has changed.
 func (o *Optimizer) Step() error {
 	_, err := o.step(1)
 	return err
 }
 
-// step takes a step with gradients of a loss that was multiplied by scale. It is skipped where the scale made
-// them overflow.
+// step takes a step with the gradients of a loss that was multiplied by scale. It is skipped if the scale
+// made them overflow.
 func (o *Optimizer) step(scale float64) (skipped bool, err error) {
 	list, err := o.reached()
 	if err != nil {
@@ -51,12 +51,13 @@ func (o *Optimizer) step(scale float64) (skipped bool, err error) {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// place is an error with the user's line.
+// place returns an error with the user's line.
 func place(err error) error {
 	return &ir.Error{Pos: ir.Caller(), Op: "optimizer step", Err: err}
 }
 
-// reached is the parameters that have a gradient; the others are an error, unless the config says otherwise.
+// reached returns the parameters that have a gradient; the others are an error, unless the config says
+// otherwise.
 func (o *Optimizer) reached() (list []*state, err error) {
 	var missing []string
 	for _, s := range o.states {
@@ -75,20 +76,20 @@ func (o *Optimizer) reached() (list []*state, err error) {
 			"and ClearGrad after Step", len(o.states))
 	case len(missing) > 0 && !o.c.SkipUnreached:
 		return nil, fmt.Errorf("no gradient has reached %d of %d parameters: %s: compute the loss from them, "+
-			"freeze them with nn.Freeze, or set SkipUnreached", len(missing), len(o.states), few(missing))
+			"freeze them with nn.Freeze, or set SkipUnreached", len(missing), len(o.states), firstNames(missing))
 	}
 	return list, nil
 }
 
-// few is the first of many names.
-func few(names []string) string {
+// firstNames returns the first of many names.
+func firstNames(names []string) string {
 	if len(names) > 4 {
 		return strings.Join(names[:4], ", ") + fmt.Sprintf(" and %d more", len(names)-4)
 	}
 	return strings.Join(names, ", ")
 }
 
-// numbers is what an update takes besides gradients, and their norm where it is asked for.
+// numbers returns what an update takes besides gradients, and their norm where it is asked for.
 func (o *Optimizer) numbers(list []*state, scale float64) (by optim.Step, norm float64, err error) {
 	one := o.scalar(1)
 	by = optim.Step{LR: o.scalar(o.LR()), Count: o.scalar(float64(o.updates + 1)), Scale: one}
@@ -112,7 +113,7 @@ func (o *Optimizer) numbers(list []*state, scale float64) (by optim.Step, norm f
 	return by, a.At(0), nil
 }
 
-// scalar is a number as an update takes it: in f64 for f64 parameters, else in f32.
+// scalar returns a number as an update takes it: in f64 for f64 parameters, else in f32.
 func (o *Optimizer) scalar(x float64) *op.Tensor {
 	if o.params[0].Type.DType == array.F64 {
 		return o.scope.Tensor(array.Scalar(x))
@@ -120,7 +121,7 @@ func (o *Optimizer) scalar(x float64) *op.Tensor {
 	return o.scope.Tensor(array.Scalar(float32(x)))
 }
 
-// GradNorm is the norm of all gradients together, as they are now.
+// GradNorm returns the current global gradient norm.
 func (o *Optimizer) GradNorm() (float64, error) {
 	list, err := o.reached()
 	if err != nil {
@@ -133,8 +134,8 @@ func (o *Optimizer) GradNorm() (float64, error) {
 	return a.At(0), nil
 }
 
-// globalNorm is optim.GlobalNorm of gradients that may lie on several meshes: their sums of squares meet as
-// plain data.
+// globalNorm returns optim.GlobalNorm of gradients that may be on several meshes: their sums of squares meet
+// as plain data.
 func globalNorm(list []*state) *op.Tensor {
 	var total *op.Tensor
 	for _, s := range list {
@@ -157,7 +158,7 @@ type update struct {
 	slots []*op.Tensor
 }
 
-// updated is the parameter's next value and slots, each where it rests.
+// updated returns the parameter's next value and slots, each where it rests.
 func (s *state) updated(by optim.Optimizer, at optim.Step) (u update, err error) {
 	p, grad := s.at.update(s.param.Value.Detach()), s.at.update(s.param.Grad())
 	next, slots := optim.For(by, s.param.Name).Update(p, grad, s.slots, at)

@@ -7,29 +7,29 @@ import (
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
-// ErrStop, returned by a callback, ends a fit as if it were over.
+// ErrStop, returned by a callback, ends a fit successfully.
 var ErrStop = errors.New("stop")
 
-// Progress is where a fit is. Callbacks read it.
+// Progress describes the state of a fit to callbacks.
 type Progress struct {
-	// Step is how many steps have been taken, of Steps; Epoch counts from 0, of Epochs.
+	// Step is the number of steps taken, of Steps; Epoch counts from 0, of Epochs.
 	Step, Steps   int
 	Epoch, Epochs int
-	// Metrics is of the last step, Evaluation of the last evaluation, Saved the directory of checkpoints once
-	// there is one.
+	// Metrics is that of the last step, Evaluation the last evaluation, Saved the directory of checkpoints
+	// once there is one.
 	Metrics    Metrics
 	Evaluation Evaluation
 	Saved      string
-	// Resumed is where the fit goes on from; nil where it began.
+	// Resumed describes the checkpoint that the fit continues from; nil for a fresh start.
 	Resumed *Resumed
-	// History is all steps and evaluations so far.
+	// History has all steps and evaluations so far.
 	History *History
-	// Err is why a fit ends early, for OnEnd: nil where it does not, or a callback stopped it.
+	// Err is why a fit ended early, for OnEnd; nil if it did not, or if a callback stopped it.
 	Err error
 }
 
-// Callback is told what a fit does. Embed CallbackBase to implement only some methods. An error ends the fit;
-// ErrStop ends it well.
+// Callback is called on the events of a fit. Embed CallbackBase to implement only some methods. Returning an
+// error ends the fit; ErrStop ends it successfully.
 type Callback interface {
 	OnBegin(p *Progress) error
 	OnEpochBegin(p *Progress) error
@@ -37,35 +37,35 @@ type Callback interface {
 	OnEvaluate(p *Progress) error
 	OnSave(p *Progress) error
 	OnEpochEnd(p *Progress) error
-	// OnEnd is called once, however a fit ends.
+	// OnEnd is called once, however the fit ends.
 	OnEnd(p *Progress) error
 }
 
-// SaveFailer may be implemented by a Callback: it is told at once of a checkpoint that could not be written.
-// Training goes on, and the next try is with the state after a later step.
+// SaveFailer may be implemented by a Callback to learn immediately of a checkpoint that could not be written.
+// Training continues, and the next attempt saves the state after a later step.
 type SaveFailer interface{ OnSaveFailed(p *Progress, err error) }
 
-// BatchWatcher may be implemented by a Callback: it is shown every batch before its step begins. An error
-// ends the fit without that step; ErrStop ends it well.
+// BatchWatcher may be implemented by a Callback to see every batch before its step. An error ends the fit
+// without that step; ErrStop ends it successfully.
 type BatchWatcher interface {
 	OnBatch(p *Progress, batch []array.Array) error
 }
 
-// StepsWatcher may be implemented by a Callback: OnStepsEnd is called when no further step will be taken,
-// before the last state is saved.
+// StepsWatcher may be implemented by a Callback: OnStepsEnd is called after the last step, before the final
+// state is saved.
 type StepsWatcher interface{ OnStepsEnd(p *Progress) }
 
-// StateWatcher may be implemented by a Callback: it is given the state after every step for which StateDue is
-// true, to copy what it wants of it. The next step begins when OnState has returned. An error ends the fit.
+// StateWatcher may be implemented by a Callback to copy the training state after every step for which
+// StateDue is true. The next step waits until OnState returns. An error ends the fit.
 type StateWatcher interface {
 	StateDue(step int) bool
 	OnState(p *Progress, s checkpoint.State) error
 }
 
-// CallbackBase does nothing.
+// CallbackBase implements Callback with methods that do nothing.
 type CallbackBase struct{}
 
-// OnBegin does nothing, nor do the others.
+// OnBegin does nothing, like the other methods.
 func (CallbackBase) OnBegin(*Progress) error      { return nil }
 func (CallbackBase) OnEpochBegin(*Progress) error { return nil }
 func (CallbackBase) OnStep(*Progress) error       { return nil }
@@ -74,15 +74,15 @@ func (CallbackBase) OnSave(*Progress) error       { return nil }
 func (CallbackBase) OnEpochEnd(*Progress) error   { return nil }
 func (CallbackBase) OnEnd(*Progress) error        { return nil }
 
-// History is what a fit told, step by step.
+// History records the steps and evaluations of a fit.
 type History struct {
 	Steps       []Metrics
 	Evaluations []Evaluation
-	// SaveErrors is why checkpoints could not be written.
+	// SaveErrors has the errors of checkpoints that could not be written.
 	SaveErrors []error
 }
 
-// Losses is the losses of all steps.
+// Losses returns the losses of all steps.
 func (h *History) Losses() []float64 {
 	list := make([]float64, len(h.Steps))
 	for i, m := range h.Steps {

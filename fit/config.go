@@ -5,49 +5,49 @@ import (
 	"io"
 )
 
-// Config says how long to train, and what happens on the way. The zero value is one epoch in silence.
+// Config says how long to train and what happens along the way. The zero value trains for one epoch and
+// prints nothing.
 type Config struct {
-	// Epochs is how often the data is gone through; 0 means 1. Steps, where set, is how many steps are taken in
-	// place of whole epochs.
+	// Epochs is the number of passes over the data; 0 means 1. Steps, if set, is the number of steps instead.
 	Epochs, Steps int
-	// Valid, where set, is evaluated every ValidEvery steps, 0 means after each epoch and at the end, on its
-	// first ValidBatches; 0 means all.
+	// Valid, if set, is evaluated every ValidEvery steps (0 means after each epoch and at the end) on its
+	// first ValidBatches batches (0 means all).
 	Valid                    Loader
 	ValidEvery, ValidBatches int
-	// SaveDir, where set, gets a checkpoint every SaveEvery steps, 0 means after each epoch, and at the end,
-	// however it comes. The newest Keep stay, 0 means 3; so do those of steps that KeepEvery divides, where
-	// set, and the one with the least loss of Valid. One that cannot be written is told of and tried again;
-	// it does not end training.
+	// SaveDir, if set, receives a checkpoint every SaveEvery steps (0 means after each epoch) and at the end,
+	// however training ends. Kept are the newest Keep (0 means 3), those of steps that are multiples of
+	// KeepEvery, and the one with the lowest validation loss. A checkpoint that cannot be written is reported
+	// and retried; training continues.
 	SaveDir                    string
 	SaveEvery, Keep, KeepEvery int
-	// Resume goes on from the newest good checkpoint of SaveDir, under this or any other strategy; where there
-	// is none yet, training begins. Epochs and Steps then count from the very first step.
+	// Resume continues from the newest valid checkpoint of SaveDir, whatever strategy wrote it, or starts
+	// from scratch if there is none. Epochs and Steps then count from the very first step.
 	Resume bool
-	// ResumeDir, where set, is the directory to resume from in place of SaveDir: one that others write, such as
-	// the snapshots of an elastic job.
+	// ResumeDir, if set, is the directory to resume from instead of SaveDir, for example the snapshots of an
+	// elastic job.
 	ResumeDir string
-	// Fence, where set, is the number of this start of a job that is started again, such as an elastic job's
-	// epoch: what is left of an earlier one writes no checkpoints any more.
+	// Fence, if set, numbers this start of a job that can be restarted, such as the epoch of an elastic job:
+	// leftover processes of an earlier start can no longer write checkpoints.
 	Fence int
-	// From, where set, is the step of the checkpoint to resume from; later ones are removed.
+	// From, if set, is the step of the checkpoint to resume from; later ones are deleted.
 	From int64
-	// Changed is what may be other than in the run that wrote the checkpoint, by the names of facts.
+	// Changed lists the names of facts that may differ from those of the checkpoint's run.
 	Changed []string
-	// Prefetch is how many batches are made ahead of the step, in another goroutine, one at a time and never
-	// during an evaluation; 0 means 2, less than 0 none.
+	// Prefetch is the number of batches prepared ahead in another goroutine, never during an evaluation; 0
+	// means 2, negative means none.
 	Prefetch int
-	// Overlap starts the next step before the metrics of one are read, so that a backend never waits for the
-	// host: callbacks are told of a step when the next one has begun. Evaluations, checkpoints and the ends of
-	// epochs still come right after their step.
+	// Overlap starts the next step before the metrics of the current one are read, so that a backend never
+	// waits for the host. Callbacks then see a step after the next one has started. Evaluations, checkpoints
+	// and epoch ends still follow their step directly.
 	Overlap bool
-	// Log, where set, gets a line every LogEvery steps; 0 means 10.
+	// Log, if set, receives a line every LogEvery steps; 0 means 10.
 	Log      io.Writer
 	LogEvery int
-	// Callbacks are told what happens, after the engine's own.
+	// Callbacks are called after those of the engine.
 	Callbacks []Callback
 }
 
-// check refuses what cannot be meant.
+// check returns an error for contradictory settings.
 func (c Config) check(train Loader) error {
 	if _, err := Count("fit", train, 0); err != nil {
 		return err

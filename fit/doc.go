@@ -1,10 +1,10 @@
-// Package fit is the training loop: it takes steps on the batches of a loader, evaluates, writes checkpoints,
-// goes on from them, and tells callbacks of it. galley.Engine and galley.Trainer fit by it, and so does the
-// command galley train; there is no other loop.
+// Package fit is the training loop: it takes steps on the batches of a loader, evaluates, writes and resumes
+// checkpoints, and calls callbacks. galley.Engine, galley.Trainer and the command galley train all use it;
+// there is no other loop.
 //
-// Its one idea: what happens between steps is data (Config, Callback), and what takes the steps is a Subject,
-// so that a bar on a terminal, a log, early stopping and a signal that ends a run are callbacks and contexts,
-// not loops of their own.
+// What happens between steps is data (Config, Callback), and what takes the steps is a Subject. A progress
+// bar, a log, early stopping and a signal that ends a run are therefore callbacks and contexts, not loops of
+// their own.
 //
 //	history, err := engine.Fit(ctx, loader, galley.FitConfig{Epochs: 3, SaveDir: "runs/a", Resume: true,
 //		Callbacks: []fit.Callback{&fit.EarlyStop{Patience: 2}}})

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
-// fit is one run.
+// fit is the state of one Run.
 type fit struct {
 	t      Subject
 	c      Config
@@ -19,21 +19,21 @@ type fit struct {
 	calls  []Callback
 	keeper *checkpoint.Keeper
 	saver  *saver
-	// ahead is how far the number of a batch is ahead of its step's.
+	// ahead is the index of a batch minus that of its step.
 	ahead int
 	next  *data.Ahead
 	p     Progress
-	// sample and rows are the next sample and those of a batch, where the loader knows them; else 0.
+	// sample is the next sample, rows the number of samples per batch, if the loader knows them; else 0.
 	sample, rows int64
-	// wait is what the last step is waited for by, nil once its metrics are told; waited is how long its batch
-	// was waited for.
+	// wait waits for the last step; it is nil once the step's metrics have been reported. waited is how long
+	// its batch took.
 	wait   func() (Metrics, error)
 	waited time.Duration
 }
 
-// Run trains on the batches of a loader and returns what happened, also where it ends with an error. Batches
-// follow the steps: a second run of the same subject goes on where the first one ended. first are callbacks
-// that come before those of the config.
+// Run trains on the batches of a loader and returns the history, even if it ends with an error. A second run
+// of the same subject continues where the first one ended. first are callbacks that are called before those
+// of the config.
 func Run(ctx context.Context, t Subject, train Loader, c Config, first ...Callback) (*History, error) {
 	f := &fit{t: t, c: c, train: train, calls: first[:len(first):len(first)], p: Progress{History: &History{}}}
 	if err := c.check(train); err != nil {
@@ -69,7 +69,7 @@ func (f *fit) run(ctx context.Context) (err error) {
 		f.next.Close()
 		err = f.end(ctx, err)
 	}()
-	if err := f.tell(Callback.OnBegin); err != nil {
+	if err := f.notify(Callback.OnBegin); err != nil {
 		return err
 	}
 	for f.t.Steps() < p.Steps {
@@ -80,9 +80,9 @@ func (f *fit) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// broken is why the steps have ended, with what the last one that was begun has come to.
+// broken returns the error that ended the steps, joined with that of the step in progress.
 func (f *fit) broken(ctx context.Context, err error) error {
-	last := f.settle()
+	last := f.awaitStep()
 	switch {
 	case last == nil || errors.Is(last, ErrStop):
 		return err
@@ -92,7 +92,7 @@ func (f *fit) broken(ctx context.Context, err error) error {
 	return errors.Join(last, err)
 }
 
-// batches makes those of the steps that are left, ahead of them.
+// batches prepares the batches of the remaining steps ahead of time.
 func (f *fit) batches() *data.Ahead {
 	c := data.AheadConfig{First: f.p.Step + f.ahead, Count: max(f.p.Steps-f.p.Step, 0), Depth: f.c.Prefetch}
 	batch := f.train.Batch
@@ -108,7 +108,7 @@ func (f *fit) batches() *data.Ahead {
 	return data.NewAhead(batch, c)
 }
 
-// step takes one step, and what is due after it.
+// step takes one step, then evaluates and saves if due.
 func (f *fit) step(ctx context.Context) error {
 	if err := f.agree(ctx.Err()); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (f *fit) step(ctx context.Context) error {
 	n, at := f.train.Len(), f.t.Steps()
 	if at%n == 0 {
 		f.p.Epoch = at / n
-		if err := f.tell(Callback.OnEpochBegin); err != nil {
+		if err := f.notify(Callback.OnEpochBegin); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (f *fit) step(ctx context.Context) error {
 		!f.stateDue(at) {
 		return nil
 	}
-	if err := f.settle(); err != nil {
+	if err := f.awaitStep(); err != nil {
 		return err
 	}
 	if err := f.showState(at); err != nil {
@@ -140,12 +140,12 @@ func (f *fit) step(ctx context.Context) error {
 		return err
 	}
 	if at%n == 0 {
-		return f.tell(Callback.OnEpochEnd)
+		return f.notify(Callback.OnEpochEnd)
 	}
 	return nil
 }
 
-// begin starts a step, and tells of the one before.
+// begin starts a step and reports the one before it.
 func (f *fit) begin(at int) error {
 	batch, waited, err := f.next.Next()
 	if err != nil {
@@ -166,15 +166,15 @@ func (f *fit) begin(at int) error {
 		f.sample += f.rows
 		f.t.SetSample(f.sample)
 	}
-	if err := f.settle(); err != nil {
+	if err := f.awaitStep(); err != nil {
 		return err // what the new step comes to, nobody asks any more
 	}
 	f.wait, f.waited = wait, waited
 	return nil
 }
 
-// settle waits for the step that was begun last and tells of it.
-func (f *fit) settle() error {
+// awaitStep waits for the step in progress and reports it.
+func (f *fit) awaitStep() error {
 	if f.wait == nil {
 		return nil
 	}
@@ -188,10 +188,10 @@ func (f *fit) settle() error {
 	}
 	p.Step, p.Epoch = p.Metrics.Step+1, p.Metrics.Step/f.train.Len()
 	p.History.Steps = append(p.History.Steps, p.Metrics)
-	return f.tell(Callback.OnStep)
+	return f.notify(Callback.OnStep)
 }
 
-// due reports whether something that is done every few steps, or after each epoch, is after so many.
+// due reports whether something that happens every few steps, or after each epoch, is due.
 func (f *fit) due(step, every int) bool {
 	if every == 0 {
 		every = f.train.Len()
@@ -210,15 +210,15 @@ func (f *fit) evaluate(ctx context.Context) error {
 	}
 	f.p.History.Evaluations = append(f.p.History.Evaluations, f.p.Evaluation)
 	if f.saver != nil && f.saver.evaluated(f.p.Evaluation.Loss) {
-		if err := f.told(f.saver.save(ctx)); err != nil {
+		if err := f.notifySave(f.saver.save(ctx)); err != nil {
 			return err
 		}
 	}
-	return f.tell(Callback.OnEvaluate)
+	return f.notify(Callback.OnEvaluate)
 }
 
-// tell calls a method of all callbacks.
-func (f *fit) tell(method func(Callback, *Progress) error) error {
+// notify calls a method of all callbacks.
+func (f *fit) notify(method func(Callback, *Progress) error) error {
 	for _, c := range f.calls {
 		if err := method(c, &f.p); err != nil {
 			return f.agree(err)
@@ -227,7 +227,7 @@ func (f *fit) tell(method func(Callback, *Progress) error) error {
 	return f.agree(nil)
 }
 
-// agree is an error in all processes of a job if there is one in any: its own, or that another has stopped.
+// agree returns an error in all processes of a job if any of them has one.
 func (f *fit) agree(err error) error {
 	stop := 0
 	switch {
@@ -250,7 +250,7 @@ func (f *fit) agree(err error) error {
 	return nil
 }
 
-// end saves what is to be kept and tells callbacks of the end. What ended the fit comes first.
+// end saves the final state and calls OnEnd. The error that ended the fit comes first.
 func (f *fit) end(ctx context.Context, err error) error {
 	for _, c := range f.calls {
 		if x, ok := c.(StepsWatcher); ok {
@@ -262,7 +262,7 @@ func (f *fit) end(ctx context.Context, err error) error {
 		err = nil
 	}
 	f.p.Err = err
-	told := f.tell(Callback.OnEnd)
+	told := f.notify(Callback.OnEnd)
 	if err != nil || errors.Is(told, ErrStop) {
 		told = nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
-// fake is a subject that tells what is asked of it.
+// fake is a subject that reports what is asked of it.
 type fake struct {
 	steps  int
 	sample int64
@@ -118,7 +118,7 @@ func TestOrder(t *testing.T) {
 }
 
 // TestEnds: a step that fails is told of once, a callback that stops ends the run well, and a cancelled one
-// still tells of the step that it had begun.
+// still reports the step that it had begun.
 func TestEnds(t *testing.T) {
 	f := &fake{fails: 2}
 	h, err := fit.Run(context.Background(), f, numbers(5), fit.Config{Overlap: true})
@@ -157,7 +157,7 @@ func (c *canceller) OnStep(p *fit.Progress) error {
 	return nil
 }
 
-// TestSampled: batches go on with the next sample, whatever the batches before were.
+// TestSampled: batches continue with the next sample, whatever the batches before were.
 func TestSampled(t *testing.T) {
 	f := &fake{steps: 3, sample: 15}
 	if _, err := fit.Run(context.Background(), f, sampled{4}, fit.Config{Steps: 2}); err != nil {

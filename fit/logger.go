@@ -10,11 +10,11 @@ import (
 type Logger struct {
 	CallbackBase
 	W io.Writer
-	// Every is how many steps a line stands for; 0 means 10.
+	// Every is the number of steps per line; 0 means 10.
 	Every int
 }
 
-// OnStep writes a line when it is time to, and for the first and the last step.
+// OnStep writes a line if one is due, and for the first and the last step.
 func (l *Logger) OnStep(p *Progress) error {
 	every := l.Every
 	if every <= 0 {
@@ -38,39 +38,39 @@ func (l *Logger) OnEvaluate(p *Progress) error {
 	return err
 }
 
-// OnSave writes where the checkpoint lies.
+// OnSave writes the path of the checkpoint.
 func (l *Logger) OnSave(p *Progress) error {
 	_, err := fmt.Fprintf(l.W, "step %d/%d  saved to %s\n", p.Step, p.Steps, p.Saved)
 	return err
 }
 
-// OnSaveFailed writes why.
+// OnSaveFailed writes the error.
 func (l *Logger) OnSaveFailed(p *Progress, err error) {
 	fmt.Fprintf(l.W, "step %d/%d  not saved, going on: %v\n", p.Step, p.Steps, err)
 }
 
-// EarlyStop ends a fit when evaluations no longer get better.
+// EarlyStop ends a fit when evaluations stop improving.
 type EarlyStop struct {
 	CallbackBase
-	// Metric is what to watch; empty is the loss.
+	// Metric is the metric to watch; empty means the loss.
 	Metric string
-	// Patience is how many evaluations in a row may bring nothing.
+	// Patience is the number of evaluations in a row without improvement that are tolerated.
 	Patience int
-	// MinDelta is how much better counts as better.
+	// MinDelta is the smallest change that counts as an improvement.
 	MinDelta float64
-	// Higher is set for metrics of which more is better.
+	// Higher is set for metrics where more is better.
 	Higher bool
 	best   float64
 	left   int
 }
 
-// OnBegin forgets what was best before.
+// OnBegin resets the best value.
 func (e *EarlyStop) OnBegin(*Progress) error {
 	e.best, e.left = math.Inf(1), e.Patience
 	return nil
 }
 
-// OnEvaluate counts evaluations that are no better than the best.
+// OnEvaluate counts evaluations without improvement.
 func (e *EarlyStop) OnEvaluate(p *Progress) error {
 	x, err := p.Evaluation.Value(e.Metric)
 	if err != nil {

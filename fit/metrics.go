@@ -12,19 +12,20 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Loader is batches by number: Len of them are an epoch, and they go on over epochs. A batch depends on its
-// number only, so that looking at one takes nothing away and a run goes on anywhere. data.NewLoader and
-// data.Tokens make loaders.
+// Loader returns batches by index. An epoch has Len batches, and indices continue over epochs. A batch
+// depends only on its index, so reading one has no side effect and a run can resume anywhere. data.NewLoader
+// and data.Tokens make loaders.
 type Loader interface {
 	Len() int
 	Batch(i int) ([]array.Array, error)
 }
 
-// Described may be implemented by a Loader: what its batches depend on. Those of package data do.
+// Described may be implemented by a Loader to return the facts that its batches depend on. Those of package
+// data do.
 type Described interface{ Facts() []data.Fact }
 
-// Sampled may be implemented by a Loader: From is the batch of Rows samples that begins with the sample of a
-// number, so that a run whose batches have become others goes on with the very next sample.
+// Sampled may be implemented by a Loader: From returns the batch of Rows samples that starts at a given
+// sample, so that a run whose batch size has changed continues with the very next sample.
 type Sampled interface {
 	From(sample int64) ([]array.Array, error)
 	Rows() int
@@ -32,47 +33,47 @@ type Sampled interface {
 
 // Subject is what a fit trains: galley's Engine and Trainer.
 type Subject interface {
-	// Steps is how many steps have been taken, Sample the number of the next sample, which SetSample sets where
-	// the rows of batches are not what samples are counted by.
+	// Steps returns the number of steps taken, Sample the index of the next sample. SetSample sets it for
+	// loaders that do not count samples by rows.
 	Steps() int
 	Sample() int64
 	SetSample(sample int64)
-	// Begin starts a step; wait returns its metrics when it is done.
+	// Begin starts a step; wait returns its metrics when it has finished.
 	Begin(batch []array.Array) (wait func() (Metrics, error), err error)
-	// Evaluate is the loss and the metrics over the first batches of a loader.
+	// Evaluate returns the loss and the metrics over the first batches of a loader.
 	Evaluate(ctx context.Context, l Loader, batches int) (Evaluation, error)
-	// Describe tells what the batches depend on, which checkpoints keep.
+	// Describe sets the facts of the loader, which checkpoints store.
 	Describe(facts []data.Fact)
-	// Resume goes on from a checkpoint in a directory.
+	// Resume restores a checkpoint from a directory.
 	Resume(dir string, c ResumeConfig) (*Resumed, error)
-	// Write begins a checkpoint of the state after the last step.
+	// Write starts a checkpoint of the state after the last step.
 	Write(ctx context.Context, to *checkpoint.Keeper, scalars ...checkpoint.Scalar) error
-	// State is the state after the last step, where it lies, with further numbers.
+	// State returns the state after the last step without gathering it, with additional scalars.
 	State(scalars ...checkpoint.Scalar) (checkpoint.State, error)
-	// Agree is the largest of the numbers that the processes of a job give; of one process, its own.
+	// Agree returns the maximum over the processes of a job.
 	Agree(stop int) (int, error)
-	// Peers are the processes that write checkpoints together; nil is one.
+	// Peers returns the processes that write checkpoints together; nil means one.
 	Peers() checkpoint.Peers
-	// Lost is why there is no state to save any more; nil where there is.
+	// Lost returns why the state can no longer be saved, or nil.
 	Lost() error
 }
 
-// Metrics is what one step tells.
+// Metrics are the results of one step.
 type Metrics struct {
-	// Step is 0 for the first.
+	// Step counts from 0.
 	Step int
-	// Loss is before the step's update.
+	// Loss is computed before the update.
 	Loss float64
-	// GradNorm is the norm of all gradients, before clipping.
+	// GradNorm is the global gradient norm before clipping.
 	GradNorm float64
 	LR       float64
-	// Skipped is a step in f16 whose gradients overflowed: it changed nothing but the scale of the loss.
+	// Skipped marks an f16 step whose gradients overflowed: only the loss scale changed.
 	Skipped bool
-	// Wait is how long a fit waited for the batch: data that is slower than the step.
+	// Wait is how long the step waited for its batch: if it is large, data loading is the bottleneck.
 	Wait time.Duration
 }
 
-// DivergedError is a step whose loss or gradients are not finite numbers.
+// DivergedError is returned by a step whose loss or gradient norm is NaN or infinite.
 type DivergedError struct{ Metrics Metrics }
 
 func (e *DivergedError) Error() string {
@@ -93,22 +94,22 @@ func (e *DivergedError) Error() string {
 	)
 }
 
-// Evaluation is how good a model is on some batches.
+// Evaluation is the result of evaluating a model on some batches.
 type Evaluation struct {
-	// Step is how many training steps came before.
+	// Step is the number of training steps before it.
 	Step int
 	Loss float64
-	// Values is the metrics, in their order.
+	// Values has the metrics in their order.
 	Values []MetricValue
 }
 
-// MetricValue is a metric and what it came to.
+// MetricValue is a metric's name and value.
 type MetricValue struct {
 	Name  string
 	Value float64
 }
 
-// Value is the loss or a metric by name.
+// Value returns the loss or a metric by name.
 func (e Evaluation) Value(name string) (float64, error) {
 	if name == "" || name == "loss" {
 		return e.Loss, nil
@@ -123,7 +124,7 @@ func (e Evaluation) Value(name string) (float64, error) {
 	return 0, fmt.Errorf("evaluation: no metric %q: want one of %v", name, names)
 }
 
-// Count is how many batches of a loader to take: so many, or all of an epoch for 0.
+// Count returns the number of batches to use: n, or an epoch for 0.
 func Count(who string, l Loader, batches int) (int, error) {
 	switch {
 	case l == nil || l.Len() == 0:
@@ -136,17 +137,17 @@ func Count(who string, l Loader, batches int) (int, error) {
 	return batches, nil
 }
 
-// Metric is a number that tells how good a model is: the quotient of two sums over all batches. It is
-// computed where the model is, so that only two numbers leave the devices.
+// Metric is a measure of quality: a numerator and a denominator that are summed over all batches. It is
+// computed on the devices, so that only two numbers leave them.
 type Metric struct {
 	Name string
-	// Compute is a batch's share: a sum, and what it is divided by, both scalars.
+	// Compute returns a batch's numerator and denominator, both scalars.
 	Compute func(outputs, labels []*op.Tensor) (sum, count *op.Tensor)
-	// Finish, where set, is applied to the quotient at the end.
+	// Finish, if set, is applied to the final quotient.
 	Finish func(x float64) float64
 }
 
-// Predict is what f answers to each of the first batches of a loader; 0 takes all of an epoch.
+// Predict returns f of each of the first batches of a loader; 0 means an epoch.
 func Predict(
 	l Loader,
 	batches int,

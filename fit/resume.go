@@ -6,44 +6,44 @@ import (
 	"strings"
 )
 
-// Resumed is where a run goes on.
+// Resumed describes where a run continues.
 type Resumed struct {
-	// From is the checkpoint's directory. Step is how many steps were taken, Sample the number of the next
+	// From is the checkpoint's directory, Step the number of steps taken, Sample the index of the next
 	// sample.
 	From         string
 	Step, Sample int64
-	// Skipped names newer checkpoints that were torn or corrupt, and why.
+	// Skipped names newer checkpoints that were incomplete or corrupt, and why.
 	Skipped []error
-	// Changed is what was allowed to differ from the checkpoint's run, and does.
+	// Changed lists the facts that differ and were allowed to.
 	Changed []Difference
-	// Best is the least loss of all evaluations of the run so far; NaN where there was none.
+	// Best is the lowest validation loss of the run so far; NaN if there was none.
 	Best float64
 }
 
-// ResumeConfig says which checkpoint a run goes on from. The zero value is the newest good one.
+// ResumeConfig selects the checkpoint to resume from. The zero value selects the newest valid one.
 type ResumeConfig struct {
-	// Step, where set, is that of the checkpoint.
+	// Step, if set, is the checkpoint's step.
 	Step int64
-	// Changed is the names of facts that may be others than those of the checkpoint's run; "all" stands for
+	// Changed lists the names of facts that may differ from those of the checkpoint's run; "all" stands for
 	// every one.
 	Changed []string
 }
 
-// ResumeError is why a fit could not go on from its directory of checkpoints.
+// ResumeError is returned if a fit cannot resume from its checkpoints.
 type ResumeError struct{ Err error }
 
 func (e *ResumeError) Error() string { return "fit: resume: " + e.Err.Error() }
 
-// Unwrap is the reason.
+// Unwrap returns the cause.
 func (e *ResumeError) Unwrap() error { return e.Err }
 
-// ErrNoCheckpoint is a directory without any: a fresh start is right.
+// ErrNoCheckpoint is returned for a directory without checkpoints: start from scratch.
 var ErrNoCheckpoint = errors.New("no checkpoint")
 
-// Difference is a fact that is another in a checkpoint than in the run that is to go on from it.
+// Difference is a fact whose values in a checkpoint and in the resuming run differ.
 type Difference struct{ Name, Saved, Given string }
 
-// OtherRunError is a checkpoint of a run that is not the one that would go on from it.
+// OtherRunError is returned when a checkpoint belongs to a run with different facts.
 type OtherRunError struct {
 	From        string
 	Differences []Difference

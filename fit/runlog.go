@@ -9,23 +9,21 @@ import (
 	"strconv"
 )
 
-// LogRow is a line of a run's log. Step counts from 1. What a row does not tell is NaN.
+// LogRow is a row of a run's log. Step counts from 1. Values that a row does not have are NaN.
 type LogRow struct {
 	Step                     int
 	Loss, GradNorm, LR       float64
 	ValidLoss                float64
 	Tokens                   int64
 	Seconds, DataWaitSeconds float64
-	// Routers, where set, is how the routers of a mixture of experts share out the tokens of a step, or of an
-	// evaluation.
+	// Routers, if set, describes the load of the experts in a step or evaluation.
 	Routers *RouterLog
-	// Collectives is what the step's collectives moved and took, which only JSONL has.
+	// Collectives has the traffic and time of the step's collectives; only JSONL logs have it.
 	Collectives []CollectiveLog
 }
 
-// CollectiveLog is collectives of one kind among devices along some axes, of one group where it is named: bytes
-// that members sent and received, seconds from begin to end summed over devices, and those for which a device
-// waited.
+// CollectiveLog aggregates the collectives of one kind along some axes, or of one group if it is named: bytes
+// sent and received, seconds from start to end summed over devices, and the seconds that devices waited.
 type CollectiveLog struct {
 	Axes        string  `json:"axes"`
 	Kind        string  `json:"kind"`
@@ -36,24 +34,22 @@ type CollectiveLog struct {
 	WaitSeconds float64 `json:"wait_seconds"`
 }
 
-// RouterLog is of all routers of a model: the busiest and the idlest expert of any, as multiples of the even
-// share, the mean entropy of loads as a part of its most, the share of choices that were dropped, and the
-// balance of loads, by which a loss may weigh them. Loads is the share of each expert of each router, which
-// only JSONL has.
+// RouterLog aggregates all routers of a model: the load of the busiest and the idlest expert as multiples of
+// the even share, the mean entropy of loads relative to its maximum, the fraction of dropped choices, and the
+// balance that a router loss weighs. Loads has the share of each expert per router; only JSONL logs have it.
 type RouterLog struct {
 	Busiest, Idlest, Entropy, Dropped, Balance float64
 	Loads                                      [][]float64
 }
 
-// NewLogRow is a row of a step: what its metrics say.
+// NewLogRow returns the row of a step's metrics.
 func NewLogRow(m Metrics) LogRow {
 	nan := math.NaN()
 	return LogRow{Step: m.Step + 1, Loss: m.Loss, GradNorm: m.GradNorm, LR: m.LR, ValidLoss: nan,
 		Seconds: nan, DataWaitSeconds: m.Wait.Seconds()}
 }
 
-// RunLog writes what a run tells as JSONL or CSV: a row for every step, and one for every evaluation. It is a
-// Callback.
+// RunLog is a Callback that writes a row for every step and every evaluation as JSONL or CSV.
 type RunLog struct {
 	CallbackBase
 	w       io.Writer
@@ -61,7 +57,7 @@ type RunLog struct {
 	headed  bool
 }
 
-// NewRunLog makes a log of a format, jsonl or csv. A log that goes on has its head already.
+// NewRunLog creates a log in the format jsonl or csv. A log that is appended to already has its header.
 func NewRunLog(w io.Writer, format string, goesOn bool) (*RunLog, error) {
 	if format != "jsonl" && format != "csv" {
 		return nil, fmt.Errorf("log: format %q: want jsonl or csv", format)
@@ -69,7 +65,7 @@ func NewRunLog(w io.Writer, format string, goesOn bool) (*RunLog, error) {
 	return &RunLog{w: w, columns: format == "csv", headed: goesOn}, nil
 }
 
-// logColumns is the names of what a row tells, in the order of its values.
+// logColumns has the column names in the order of a row's values.
 var logColumns = []string{"step", "loss", "grad_norm", "lr", "valid_loss", "tokens", "seconds",
 	"data_wait_seconds", "router_busiest", "router_idlest", "router_entropy", "router_dropped",
 	"router_balance"}
@@ -84,7 +80,7 @@ func (r LogRow) values() []float64 {
 		r.DataWaitSeconds, x.Busiest, x.Idlest, x.Entropy, x.Dropped, x.Balance}
 }
 
-// Write adds a row, in one write, so that a run that is killed leaves whole lines.
+// Write appends a row in a single write, so that a killed run leaves whole lines.
 func (l *RunLog) Write(r LogRow) error {
 	if l.columns {
 		return l.writeColumns(r)
@@ -118,7 +114,7 @@ func (l *RunLog) Write(r LogRow) error {
 	return err
 }
 
-// jsonNumber is a number as JSON has it; infinities, which it has not, are texts.
+// jsonNumber returns a number as JSON; infinities, which JSON lacks, become strings.
 func jsonNumber(x float64) []byte {
 	b, err := json.Marshal(x)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
-// Checkpoints makes a directory ready for the checkpoints of a run: the newest stay, as many as keep says,
-// those of steps that every divides, and the best of those that were evaluated. epoch is Config.Fence; peers,
-// where set, are the processes that write them together.
+// Checkpoints opens a directory for the checkpoints of a run. Kept are the newest (keep), those of steps that
+// are multiples of every, and the best evaluated one. epoch is Config.Fence; peers, if set, are the processes
+// that write together.
 func Checkpoints(dir string, keep, every, epoch int, peers checkpoint.Peers) (*checkpoint.Keeper, error) {
 	return checkpoint.NewKeeper(
 		checkpoint.Config{Dir: dir, Keep: keep, KeepEvery: int64(every), KeepBest: ValidLoss,
@@ -19,7 +19,7 @@ func Checkpoints(dir string, keep, every, epoch int, peers checkpoint.Peers) (*c
 	)
 }
 
-// open makes the directory of checkpoints ready, and brings the engine to the newest where it resumes.
+// open opens the directory of checkpoints and resumes from the newest one if asked to.
 func (f *fit) open() error {
 	if d, ok := f.train.(Described); ok {
 		f.t.Describe(d.Facts())
@@ -48,7 +48,7 @@ func (f *fit) open() error {
 	return nil
 }
 
-// resume brings the subject to the checkpoint that the run goes on from; nil where it begins.
+// resume restores the checkpoint that the run continues from and returns it; nil for a fresh start.
 func (f *fit) resume() (*Resumed, error) {
 	if !f.c.Resume {
 		return nil, nil
@@ -68,8 +68,7 @@ func (f *fit) resume() (*Resumed, error) {
 	return r, nil
 }
 
-// seek has a run whose batches have changed go on with the sample that is next, and not with the batch that
-// is.
+// seek makes a run whose batch size has changed continue with the next sample rather than the next batch.
 func (f *fit) seek(r *Resumed) {
 	changed := slices.ContainsFunc(r.Changed, func(d Difference) bool { return d.Name == "batch" })
 	if !changed {
@@ -80,7 +79,7 @@ func (f *fit) seek(r *Resumed) {
 	}
 }
 
-// failed tells of a checkpoint that could not be written.
+// failed reports a checkpoint that could not be written.
 func (f *fit) failed(err error) {
 	f.p.History.SaveErrors = append(f.p.History.SaveErrors, err)
 	for _, c := range f.calls {
@@ -90,16 +89,16 @@ func (f *fit) failed(err error) {
 	}
 }
 
-// save looks after checkpoints after a step.
+// save writes a checkpoint after a step if one is due.
 func (f *fit) save(ctx context.Context) error {
 	if f.saver == nil {
 		return nil
 	}
-	return f.told(f.saver.after(ctx))
+	return f.notifySave(f.saver.after(ctx))
 }
 
-// told tells callbacks of a checkpoint that was begun.
-func (f *fit) told(saved bool, err error) error {
+// notifySave calls OnSave for a checkpoint that was started.
+func (f *fit) notifySave(saved bool, err error) error {
 	if err != nil {
 		return fmt.Errorf("fit: save: %w", err)
 	}
@@ -107,11 +106,11 @@ func (f *fit) told(saved bool, err error) error {
 		return nil
 	}
 	f.p.Saved = f.c.SaveDir
-	return f.tell(Callback.OnSave)
+	return f.notify(Callback.OnSave)
 }
 
-// finish saves the last state and waits until it is on disk, however training ended: nothing that was learned
-// is lost. A state that has diverged, or that a failed step has torn, is not worth it.
+// finish saves the final state and waits until it is on disk, however training ended, so that no progress is
+// lost. A state that has diverged, or that a failed step left inconsistent, is not saved.
 func (f *fit) finish(ctx context.Context, ended error) error {
 	if f.saver == nil {
 		return nil
@@ -120,7 +119,7 @@ func (f *fit) finish(ctx context.Context, ended error) error {
 	if diverged || f.t.Lost() != nil || len(f.p.History.Steps) == 0 {
 		return f.keeper.Close()
 	}
-	err := f.told(f.saver.finish(ctx))
+	err := f.notifySave(f.saver.finish(ctx))
 	if errors.Is(err, ErrStop) {
 		err = nil
 	}
@@ -137,7 +136,7 @@ func (f *fit) stateDue(step int) bool {
 	return false
 }
 
-// showState gives the state after a step to the callbacks that want it.
+// showState passes the state after a step to the callbacks that want it.
 func (f *fit) showState(step int) error {
 	for _, c := range f.calls {
 		x, ok := c.(StateWatcher)

@@ -8,8 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
-// Names of numbers that checkpoints hold: the loss of an evaluation after the step, and the least of all so
-// far.
+// The checkpoint keys of the validation loss after the step, and of the lowest so far.
 const (
 	ValidLoss = "valid_loss"
 	BestLoss  = "best_valid_loss"
@@ -17,32 +16,32 @@ const (
 
 // saverConfig says when a saver writes.
 type saverConfig struct {
-	// every is how many steps lie between checkpoints; 0 writes only what is asked for.
+	// every is the number of steps between checkpoints; 0 writes only on request.
 	every int
-	// failed is told at once why a checkpoint could not be written.
+	// failed is called immediately when a checkpoint could not be written.
 	failed func(err error)
 }
 
-// saver writes the checkpoints of a run while it goes on. One that cannot be written is told of and tried
-// again, with the state after a later step; training does not end for it.
+// saver writes the checkpoints of a run in progress. A failed checkpoint is reported and retried with the
+// state after a later step; it does not end training.
 type saver struct {
 	t Subject
 	c *checkpoint.Keeper
 	saverConfig
-	// last is the step whose checkpoint was begun last, less than 0 for none. tries is how many in a row
-	// could not be written; the next try is after step again.
+	// last is the step of the latest checkpoint that was started, negative for none. tries counts consecutive
+	// failures; the next attempt is after step again.
 	last, tries, again int
-	// score is the loss of an evaluation after step scored, best the least of all.
+	// score is the validation loss after step scored, best the lowest of all.
 	score, best float64
 	scored      int
 }
 
-// newSaver makes a saver of a trainer's state.
+// newSaver creates a saver of a trainer's state.
 func newSaver(t Subject, to *checkpoint.Keeper, c saverConfig) *saver {
 	return &saver{t: t, c: to, saverConfig: c, last: -1, scored: -1, best: math.Inf(1)}
 }
 
-// resumed tells the saver that the trainer's state is a checkpoint's.
+// resumed records that the trainer's state was restored from a checkpoint.
 func (s *saver) resumed(r *Resumed) {
 	s.last = int(r.Step)
 	if !math.IsNaN(r.Best) {
@@ -50,8 +49,8 @@ func (s *saver) resumed(r *Resumed) {
 	}
 }
 
-// evaluated tells the saver the loss of an evaluation after the last step, and whether it is the least so
-// far. The checkpoint of that step has it, and the one with the least is kept.
+// evaluated records the validation loss after the last step and whether it is the lowest so far. The
+// checkpoint of that step stores it, and the best one is kept.
 func (s *saver) evaluated(loss float64) (best bool) {
 	s.score, s.scored = loss, s.t.Steps()
 	if best = loss < s.best; best {
@@ -60,15 +59,14 @@ func (s *saver) evaluated(loss float64) (best bool) {
 	return best
 }
 
-// due reports, after a step, whether it is time for a checkpoint, or whether one before could not be written.
+// due reports, after a step, whether a checkpoint or a retry is due.
 func (s *saver) due() bool {
 	s.look()
 	step := s.t.Steps()
 	return s.every > 0 && step%s.every == 0 || s.tries > 0 && step >= s.again
 }
 
-// after is called after every step: it writes a checkpoint if one is due. The error is one that ends
-// training.
+// after is called after every step and writes a checkpoint if one is due. Its error ends training.
 func (s *saver) after(ctx context.Context) (saved bool, err error) {
 	if !s.due() {
 		return false, nil
@@ -76,7 +74,7 @@ func (s *saver) after(ctx context.Context) (saved bool, err error) {
 	return s.save(ctx)
 }
 
-// look asks how the last checkpoint has fared.
+// look checks whether the last checkpoint succeeded.
 func (s *saver) look() {
 	if s.busy() {
 		return
@@ -89,7 +87,8 @@ func (s *saver) look() {
 	}
 }
 
-// busy reports whether a process of the job still writes: all learn of an outcome after the same step.
+// busy reports whether any process of the job is still writing, so that all see an outcome after the same
+// step.
 func (s *saver) busy() bool {
 	if s.t.Peers() == nil {
 		return false
@@ -102,8 +101,7 @@ func (s *saver) busy() bool {
 	return err != nil || any > 0
 }
 
-// notSaved tells of a checkpoint that could not be written, and chooses when to try again: at once, then
-// after 1, 2, 4 … steps.
+// notSaved reports a failed checkpoint and schedules the retry: immediately, then after 1, 2, 4 … steps.
 func (s *saver) notSaved(err error) {
 	s.failed(err)
 	if e, ok := errors.AsType[*checkpoint.SaveError](err); ok && e.Saved {
@@ -115,8 +113,8 @@ func (s *saver) notSaved(err error) {
 	}
 }
 
-// save begins a checkpoint of the last step, unless there is one. It is not cancelled: steps that were taken
-// are kept.
+// save starts a checkpoint of the last step unless there is one. It is not cancelled with the context, so
+// that steps that were taken are kept.
 func (s *saver) save(ctx context.Context) (saved bool, err error) {
 	step := s.t.Steps()
 	if s.last == step {
@@ -133,7 +131,7 @@ func (s *saver) save(ctx context.Context) (saved bool, err error) {
 	return err == nil, err
 }
 
-// scalars is the losses of evaluations so far; a nil saver knows of none.
+// scalars returns the validation losses so far; a nil saver has none.
 func (s *saver) scalars() (list []checkpoint.Scalar) {
 	if s == nil {
 		return nil
@@ -147,10 +145,10 @@ func (s *saver) scalars() (list []checkpoint.Scalar) {
 	return list
 }
 
-// lastTries is how often the state at the end of a run is tried to be written.
+// lastTries is the number of attempts to write the final state.
 const lastTries = 3
 
-// finish writes a checkpoint of the last step, unless there is one, and returns when it is on disk.
+// finish writes a checkpoint of the last step unless there is one, and returns when it is on disk.
 func (s *saver) finish(ctx context.Context) (saved bool, err error) {
 	for range lastTries {
 		s.look()

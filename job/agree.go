@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Fits is an error where a job of several processes cannot run a strategy's devices.
+// Fits returns an error if the processes of a job cannot run a strategy's devices.
 func (j *Job) Fits(s *strategy.Strategy) error {
 	if j.Size() == 1 {
 		return nil
@@ -26,7 +26,7 @@ func (j *Job) Fits(s *strategy.Strategy) error {
 	return nil
 }
 
-// Same is an error if a fact differs between processes: it says which, and where.
+// Same returns an error if a fact differs between processes, and says which fact and where.
 func (j *Job) Same(facts []data.Fact) error {
 	if j.Size() == 1 {
 		return nil
@@ -55,7 +55,7 @@ func (j *Job) Same(facts []data.Fact) error {
 	return nil
 }
 
-// compare says in what a process differs from the first.
+// compare says how a process differs from the first.
 func (j *Job) compare(q int, facts, first []data.Fact) error {
 	for i := range max(len(facts), len(first)) {
 		switch {
@@ -69,7 +69,7 @@ func (j *Job) compare(q int, facts, first []data.Fact) error {
 	return nil
 }
 
-// Max is the largest of the numbers that the processes give, below 256: how they agree on something.
+// Max returns the largest of the numbers (below 256) that the processes pass: a way to agree on something.
 func (j *Job) Max(n int) (int, error) {
 	if j.Size() == 1 {
 		return n, nil
@@ -86,7 +86,7 @@ func (j *Job) Max(n int) (int, error) {
 	return n, nil
 }
 
-// Tell gives all processes the first one's text.
+// Tell broadcasts the first process's text to all processes.
 func (j *Job) Tell(text string) (string, error) {
 	if j.Size() == 1 {
 		return text, nil
@@ -98,7 +98,7 @@ func (j *Job) Tell(text string) (string, error) {
 	return string(all[0]), nil
 }
 
-// All gives every process the texts of all, in the order of their numbers.
+// All gathers the texts of all processes, in rank order.
 func (j *Job) All(text string) ([]string, error) {
 	if j.Size() == 1 {
 		return []string{text}, nil

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Threads is how many threads each process has if those of a host share its cores. A launcher that binds
-// processes to cores of their own has shared them already.
+// Threads returns the number of threads per process if the processes of a host share its cores. A launcher
+// that binds processes to cores has already divided them.
 func (j *Job) Threads() int {
 	if n := runtime.NumCPU(); n < machineCores() {
 		return n
@@ -16,13 +16,13 @@ func (j *Job) Threads() int {
 	return max(1, runtime.NumCPU()/j.Neighbours())
 }
 
-// Bound is how many cores of how many the launcher lets this process use; false if all.
+// Bound returns how many of the machine's cores the launcher lets this process use; false if all.
 func (j *Job) Bound() (cores, of int, bound bool) {
 	n, all := runtime.NumCPU(), machineCores()
 	return n, all, n < all
 }
 
-// machineCores is how many cores the machine has, whichever of them the process may use.
+// machineCores returns how many cores the machine has, whichever of them the process may use.
 func machineCores() int {
 	text, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {

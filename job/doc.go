@@ -1,8 +1,8 @@
-// Package job is several processes that train as one: mpirun, srun or galley launch starts them, each joins,
-// and the devices of a strategy are dealt to them evenly. Losses and parameters are those of one process, to
-// the bit.
+// Package job lets several processes train as one. mpirun, srun or galley launch starts them, each calls
+// Join, and the devices of a strategy are distributed evenly over them. Losses and parameters are bit for bit
+// those of a single process.
 //
-//	j, err := job.Join() // nil where the process was started by itself
+//	j, err := job.Join() // nil if the process was started alone
 //	e, err := galley.NewEngine(galley.EngineConfig{Model: model, Strategy: &s, Job: j})
-//	err = j.End(train(e), func(err error) { log.Print(err) }) // the first process tells what ended any
+//	err = j.End(train(e), func(err error) { log.Print(err) }) // the first process reports any error
 package job

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/galley-ml/galley/dtensor"
@@ -16,16 +17,18 @@ import (
 	"github.com/galley-ml/galley/internal/transport"
 )
 
-// Job is the processes that train together, as one of them sees it. The devices of a strategy are dealt to
-// them evenly, and all of them run the same program. A nil Job is a process by itself.
+// Job is a set of processes that train together, seen from one of them. The devices of a strategy are
+// distributed evenly over them, and all run the same program. A nil Job is a single process.
 type Job struct {
 	p *process.Process
-	// hosts is where the processes run.
+	// hosts has the host of each process.
 	hosts []string
-	// launcher and library are who started them, and what connects them.
+	// launcher started the processes, library connects them.
 	launcher, library string
-	// t connects them.
+	// t carries bytes between them.
 	t comm.Transport
+	// told makes sure that a failure is told once.
+	told sync.Once
 }
 
 // streams of exchanges: what the program agrees on, and checkpoints in the background.
@@ -34,9 +37,8 @@ const (
 	checkpointStream
 )
 
-// Join joins the job for which mpirun, srun, galley launch or the like have started this process, or that of
-// the transport which GALLEY_TRANSPORT names. It is nil where the process was started by itself, or is the
-// only one.
+// Join joins the job for which mpirun, srun or galley launch started this process, or that of the transport
+// named by GALLEY_TRANSPORT. It returns nil if the process was started alone or is the only one.
 func Join() (*Job, error) {
 	if name := named(); name != "" {
 		return joinNamed(name)
@@ -52,10 +54,11 @@ func Join() (*Job, error) {
 	return Over(e, launched.String(), e.Version())
 }
 
-// patienceVariable says how long a process may be silent that others wait for, where 8 s are too short.
+// patienceVariable sets how long a process that others wait for may be silent before it counts as lost, if 8
+// s is too short.
 const patienceVariable = "GALLEY_PATIENCE"
 
-// Over is the job that a transport connects, whatever launcher and library are called.
+// Over returns the job that a transport connects; launcher and library are names for people.
 func Over(t Transport, launcher, library string) (*Job, error) {
 	j := &Job{p: process.Join(t), launcher: launcher, library: library, t: t}
 	if text := os.Getenv(patienceVariable); text != "" {
@@ -79,7 +82,7 @@ func Over(t Transport, launcher, library string) (*Job, error) {
 	return j, nil
 }
 
-// Rank is this process's place among Size; 0 of a nil Job.
+// Rank returns this process's index among Size; 0 for a nil Job.
 func (j *Job) Rank() int {
 	if j == nil {
 		return 0
@@ -87,7 +90,7 @@ func (j *Job) Rank() int {
 	return j.p.Rank()
 }
 
-// Size is the number of processes.
+// Size returns the number of processes.
 func (j *Job) Size() int {
 	if j == nil {
 		return 1
@@ -95,16 +98,16 @@ func (j *Job) Size() int {
 	return j.p.Size()
 }
 
-// First reports whether this is the process that prints and writes what one has to.
+// First reports whether this is process 0, which prints and writes on behalf of all.
 func (j *Job) First() bool { return j.Rank() == 0 }
 
-// Launcher is who started the processes, Library what connects them.
+// Launcher returns the name of what started the processes.
 func (j *Job) Launcher() string { return j.launcher }
 
-// Library is what connects the processes.
+// Library returns the name of the library that connects the processes.
 func (j *Job) Library() string { return j.library }
 
-// Hosts is where the processes run, by their numbers.
+// Hosts returns the host of each process.
 func (j *Job) Hosts() []string {
 	if j == nil {
 		host, err := os.Hostname()
@@ -116,7 +119,7 @@ func (j *Job) Hosts() []string {
 	return j.hosts
 }
 
-// Neighbours is how many processes of the job run on this host, this one included.
+// Neighbours returns the number of the job's processes on this host, including this one.
 func (j *Job) Neighbours() int {
 	if j == nil {
 		return 1
@@ -130,7 +133,7 @@ func (j *Job) Neighbours() int {
 	return n
 }
 
-// Devices is n devices: of this process, where they meet in its memory, or dealt to the processes of a job.
+// Devices returns a world of n devices, in this process's memory or distributed over the processes of a job.
 // It is the one place that chooses the transport.
 func (j *Job) Devices(n int) (comm.World, error) {
 	if j == nil {
@@ -152,8 +155,8 @@ func (j *Job) Devices(n int) (comm.World, error) {
 	return j.p.NewWorld(owner)
 }
 
-// AllReduceF32 is the sum of float32s by the library's own call, for measurements. Nothing else may be under
-// way.
+// AllReduceF32 sums float32s with the library's own all-reduce, for measurements. No other exchange may be in
+// progress.
 func (j *Job) AllReduceF32(dst, src []byte) error {
 	if e, ok := j.t.(interface{ AllReduceF32(dst, src []byte) error }); ok {
 		return e.AllReduceF32(dst, src)
@@ -161,7 +164,7 @@ func (j *Job) AllReduceF32(dst, src []byte) error {
 	return fmt.Errorf("%s has no all-reduce of its own", j.library)
 }
 
-// NewWorld makes n devices for eager tensors, dealt to the processes; Close ends them.
+// NewWorld creates n devices for eager tensors, distributed over the processes; Close releases them.
 func (j *Job) NewWorld(host *cpu.Device, n int) (*dtensor.World, error) {
 	w, err := j.Devices(n)
 	if err != nil {
@@ -170,23 +173,35 @@ func (j *Job) NewWorld(host *cpu.Device, n int) (*dtensor.World, error) {
 	return runtime.NewSession(host, w), nil
 }
 
-// Lost reports whether an error says that a process of a job is no more: not what the program did wrong.
+// Lost reports whether an error means that a process of the job has died, as opposed to a mistake of the
+// program.
 func Lost(err error) bool { return process.IsLost(err) }
 
-// Name is a process and its host: process 3 (node7).
+// Name returns a process with its host, for example "process 3 (node7)".
 func (j *Job) Name(process int) string {
 	return fmt.Sprintf("process %d (%s)", process, j.hosts[process])
 }
 
-// named is an error of another process with its host.
+// named returns an error of another process with its host.
 func (j *Job) named(err error) error {
 	if left, ok := errors.AsType[*process.LeftError](err); ok {
-		return fmt.Errorf("%s: %s", j.Name(left.Process), left.Text)
+		return &namedError{fmt.Sprintf("%s: %s", j.Name(left.Process), left.Text), left}
 	}
 	return err
 }
 
-// Peers is the processes that write checkpoints together; nil for one.
+// namedError is an error of another process. A process that ends with it passes it on under that one's name.
+type namedError struct {
+	text string
+	left *process.LeftError
+}
+
+func (e *namedError) Error() string { return e.text }
+
+// Unwrap returns the error that the other process left with.
+func (e *namedError) Unwrap() error { return e.left }
+
+// Peers returns the processes that write checkpoints together; nil for a single process.
 func (j *Job) Peers() checkpoint.Peers {
 	if j.Size() == 1 {
 		return nil
@@ -197,8 +212,8 @@ func (j *Job) Peers() checkpoint.Peers {
 // peers is the processes of a job as they write checkpoints.
 type peers struct{ *Job }
 
-// Exchange gives every process what all give, besides what the program exchanges: checkpoints are written in
-// the background.
+// Exchange gathers data from all processes on a stream of its own, since checkpoints are written in the
+// background.
 func (p peers) Exchange(data []byte) ([][]byte, error) {
 	all, err := p.p.Exchange(checkpointStream, data)
 	if err != nil {
@@ -207,10 +222,42 @@ func (p peers) Exchange(data []byte) ([][]byte, error) {
 	return all, nil
 }
 
-// End leaves the job with the error that this process has come to, or none, and returns what the first
-// process has to say: its own error, or else another's. tell is called with that in the first process, before
-// the others end: launchers end all processes when one has ended with an error, so what is printed later may
-// be lost. nil has nothing told.
+// OnFailure makes the first process call tell soon after another has left with an error, even while it is busy
+// and will reach End much later: launchers kill all processes once one has exited, and the reason would be
+// lost. End does not tell the same failure again.
+func (j *Job) OnFailure(tell func(error)) {
+	if j != nil {
+		j.p.OnFailure(func(errs []error) { j.tell(j.cause(nil, errs), tell) })
+	}
+}
+
+// tell makes the first process tell why the job fails, and the others wait until it has.
+func (j *Job) tell(err error, tell func(error)) {
+	j.p.Tell(func() {
+		j.told.Do(func() { tell(err) })
+	})
+}
+
+// cause returns why the job fails: this process's own error, or else another's; nil if it does not fail.
+func (j *Job) cause(own error, errs []error) error {
+	if _, echo := errors.AsType[*process.LeftError](own); own != nil && !echo {
+		return own
+	}
+	for q, err := range errs {
+		if _, left := errors.AsType[*process.LeftError](err); left {
+			return j.named(err)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", j.Name(q), err)
+		}
+	}
+	return nil
+}
+
+// End leaves the job with the error of this process, or nil, and returns the error of the first process or,
+// if it has none, another's. In the first process tell, if not nil, is called with that error before the
+// other processes exit: launchers kill all processes as soon as one fails, so anything printed later may be
+// lost.
 func (j *Job) End(err error, tell func(error)) error {
 	if tell == nil {
 		tell = func(error) {}
@@ -221,22 +268,9 @@ func (j *Job) End(err error, tell func(error)) error {
 		}
 		return err
 	}
-	errs := j.p.Leave(err)
-	own := err
-	if _, echo := errors.AsType[*process.LeftError](err); echo {
-		own = nil
-	}
-	for q, e := range errs {
-		if own == nil && e != nil {
-			own = j.named(e)
-			if _, left := errors.AsType[*process.LeftError](e); !left {
-				own = fmt.Errorf("%s: %w", j.Name(q), e)
-			}
-		}
-	}
-	if own != nil {
-		j.p.Tell(func() { tell(own) })
-		return own
+	if cause := j.cause(err, j.p.Leave(err)); cause != nil {
+		j.tell(cause, tell)
+		return cause
 	}
 	if err = j.p.Close(); err != nil && j.First() {
 		tell(err)

@@ -12,22 +12,24 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// What connects the processes of a job; package jobtest has the suite that a Transport must pass.
+// The interface that connects the processes of a job. Package jobtest has the test suite that a Transport
+// must pass.
 type (
-	// Transport carries bytes between processes: notes in order, and messages by number.
+	// Transport carries bytes between processes: short notes in order, and messages identified by number.
 	Transport = comm.Transport
-	// Message is one end of bytes that go from one process to another, and Transfer messages under way.
+	// Message is one end of a transfer of bytes between two processes; Transfer is a set of messages in
+	// progress.
 	Message  = comm.Message
 	Transfer = comm.Transfer
 )
 
-// NoteBytes is the most that a note may have.
+// NoteBytes is the maximum size of a note.
 const NoteBytes = comm.NoteBytes
 
-// transportVariable names the transport that Join is to use.
+// transportVariable names the transport that Join uses.
 const transportVariable = "GALLEY_TRANSPORT"
 
-// mpiName is the transport that is meant where none is named.
+// mpiName is the default transport.
 const mpiName = "mpi"
 
 var transports = struct {
@@ -35,8 +37,8 @@ var transports = struct {
 	connect map[string]func() (Transport, error)
 }{connect: map[string]func() (Transport, error){}}
 
-// Register makes a transport of another module known: where GALLEY_TRANSPORT has its name, Join calls
-// connect, which returns when this process can reach all others. A nil Transport is a process by itself.
+// Register adds a transport from another module. If GALLEY_TRANSPORT has its name, Join calls connect, which
+// returns when this process can reach all others. A nil Transport means a single process.
 func Register(name string, connect func() (Transport, error)) error {
 	transports.Lock()
 	defer transports.Unlock()
@@ -72,7 +74,7 @@ func joinNamed(name string) (*Job, error) {
 	return Over(t, transportVariable, name)
 }
 
-// named is the transport that the environment asks for; empty is MPI.
+// named returns the transport that the environment asks for; empty is MPI.
 func named() string {
 	if name := os.Getenv(transportVariable); name != mpiName {
 		return name

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Annotation asks the layout the parameters should have whose names match a pattern.
+// Annotation requests a sharding for the parameters whose names match a pattern.
 type Annotation struct {
 	// Pattern is as in path.Match: * stands for any text, [0-3] for one of four digits.
 	Pattern  string
 	Sharding Sharding
 }
 
-// String is the annotation as ParseAnnotation reads it.
+// String returns the annotation as ParseAnnotation reads it.
 func (a Annotation) String() string { return a.Pattern + "=" + a.Sharding.String() }
 
 // ParseAnnotation reads *.up_proj.weight=@[tp,_].
@@ -32,7 +32,7 @@ func ParseAnnotation(text string) (Annotation, error) {
 	return Annotation{pattern, s}, nil
 }
 
-// Matches reports whether a parameter is called so.
+// Matches reports whether the pattern matches a parameter's name.
 func (a Annotation) Matches(name string) bool {
 	// Most names are told by their ends, and path.Match is slow to say no.
 	if !strings.HasSuffix(name, a.Pattern[strings.LastIndexAny(a.Pattern, `*?]\`)+1:]) {

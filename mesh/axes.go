@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Sub is a mesh axis or a part of one. A whole axis has Pre and Size zero. A part x:(p)s sees axis x as p × s
-// × rest, major first, and is the middle factor: x:(1)2 is the major half-turn of x, and x:(2)2 the one below
-// it.
+// Sub is a mesh axis or a part of one. A whole axis has Pre and Size zero. A part x:(p)s views axis x as p ×
+// s × rest, major first, and is the middle factor: of an axis of size 4, x:(1)2 is the major factor of two
+// and x:(2)2 the minor one.
 type Sub struct {
 	Axis      string
 	Pre, Size int
@@ -17,7 +17,7 @@ type Sub struct {
 // Axes is an ordered list of axes and sub-axes, major first.
 type Axes []Sub
 
-// On is the list of whole axes of these names.
+// On returns the list of whole axes of these names.
 func On(axes ...string) Axes {
 	list := make(Axes, len(axes))
 	for i, a := range axes {
@@ -26,7 +26,7 @@ func On(axes ...string) Axes {
 	return list
 }
 
-// String is the name of a whole axis, or the name and the part: tp:(2)4.
+// String returns the name of a whole axis, or the name and the part: tp:(2)4.
 func (s Sub) String() string {
 	if s.Size == 0 {
 		return s.Axis
@@ -49,7 +49,7 @@ func (a Axes) String() string {
 // Equal reports whether both lists name the same axes in the same order.
 func (a Axes) Equal(b Axes) bool { return slices.Equal(a, b) }
 
-// Sub is the part of an axis with pre positions above it; the part that is all of the axis is the axis
+// Sub returns the part of an axis with pre positions above it; the part that is all of the axis is the axis
 // itself.
 func (m *Mesh) Sub(axis string, pre, size int) (Sub, error) {
 	a, ok := m.lookup(axis)
@@ -85,7 +85,7 @@ func (m *Mesh) checkAxes(a Axes) error {
 	return m.checkUse("axes "+a.String(), a, func(int) string { return "is named" })
 }
 
-// checkUse is checkAxes for axes that do different things: user says what the i-th one does.
+// checkUse is like checkAxes for axes that do different things: user says what the i-th one does.
 func (m *Mesh) checkUse(what string, a Axes, user func(i int) string) error {
 	for i, s := range a {
 		if err := m.checkSub(s); err != nil {
@@ -101,8 +101,8 @@ func (m *Mesh) checkUse(what string, a Axes, user func(i int) string) error {
 	return nil
 }
 
-// part is where a sub-axis begins and how long it is, also where it is all of its axis. An axis that the mesh
-// lacks has size one; Check is where that is an error.
+// part returns where a sub-axis begins and how long it is, also where it is all of its axis. An axis that the
+// mesh lacks has size one; Check is where that is an error.
 func (m *Mesh) part(s Sub) (pre, size int) {
 	if s.Size != 0 {
 		return s.Pre, s.Size
@@ -130,13 +130,13 @@ func (m *Mesh) Overlap(s Sub, with Axes) bool {
 	return slices.ContainsFunc(with, func(t Sub) bool { return s == t || !m.disjoint(s, t) })
 }
 
-// Extent is the number of positions along one axis or sub-axis.
+// Extent returns the size of one axis or sub-axis.
 func (m *Mesh) Extent(s Sub) int {
 	_, n := m.part(s)
 	return n
 }
 
-// Count is the number of positions along all axes of a list together.
+// Count returns the product of the sizes of the axes in a list.
 func (m *Mesh) Count(a Axes) int {
 	n := 1
 	for _, s := range a {
@@ -145,7 +145,7 @@ func (m *Mesh) Count(a Axes) int {
 	return n
 }
 
-// real is the list without axes of size one, which split nothing.
+// real returns the list without axes of size one, which split nothing.
 func (m *Mesh) real(a Axes) Axes {
 	return slices.DeleteFunc(slices.Clone(a), func(s Sub) bool { return m.Extent(s) == 1 })
 }
@@ -177,7 +177,8 @@ func (m *Mesh) Join(major, minor Sub) (Sub, bool) {
 	return Sub{major.Axis, p, n * k}, true
 }
 
-// Common is the longest list that both begin with. An axis and a major part of it have that part in common.
+// Common returns the longest list that both begin with. An axis and a major part of it have that part in
+// common.
 func (m *Mesh) Common(a, b Axes) Axes {
 	var common Axes
 	a, b = slices.Clone(a), slices.Clone(b)
@@ -211,7 +212,8 @@ func (m *Mesh) HasPrefix(a, prefix Axes) bool {
 	return m.Count(m.Common(a, prefix)) == m.Count(prefix) && len(m.Common(a, prefix)) >= len(prefix)
 }
 
-// Free is the axes and parts of axes that a list leaves unused, in mesh order. Axes of size one are left out.
+// Free returns the axes and parts of axes that a list leaves unused, in mesh order. Axes of size one are left
+// out.
 func (m *Mesh) Free(used Axes) Axes {
 	var free Axes
 	for _, a := range m.axes {

@@ -39,7 +39,7 @@ func (r Rule) Bind(in, out [][]int) (*Parsed, error) {
 	return p, nil
 }
 
-// bare is dims that carry no factors, for tensors of these shapes.
+// bare returns dims that carry no factors, for tensors of these shapes.
 func bare(shapes [][]int) []Dims {
 	list := make([]Dims, len(shapes))
 	for i, s := range shapes {

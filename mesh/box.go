@@ -11,7 +11,7 @@ type Box struct {
 	Start, Size []int
 }
 
-// Len is the number of elements in the box; 1 for a scalar's.
+// Len returns the number of elements in the box; 1 for a scalar's.
 func (b Box) Len() int {
 	n := 1
 	for _, k := range b.Size {
@@ -26,7 +26,7 @@ func (b Box) Empty() bool { return slices.Contains(b.Size, 0) }
 // Equal reports whether both boxes are the same place.
 func (b Box) Equal(o Box) bool { return slices.Equal(b.Start, o.Start) && slices.Equal(b.Size, o.Size) }
 
-// Intersect is what two boxes of one tensor share, and whether that is anything.
+// Intersect returns what two boxes of one tensor share, and whether that is anything.
 func (b Box) Intersect(o Box) (Box, bool) {
 	c := Box{make([]int, len(b.Size)), make([]int, len(b.Size))}
 	for d := range c.Size {
@@ -39,7 +39,7 @@ func (b Box) Intersect(o Box) (Box, bool) {
 	return c, true
 }
 
-// Within is the same place seen from a box around it: what a device that holds outer calls it.
+// Within returns the same place seen from a box around it: what a device that holds outer calls it.
 func (b Box) Within(outer Box) Box {
 	start := slices.Clone(b.Start)
 	for d := range start {
@@ -48,7 +48,7 @@ func (b Box) Within(outer Box) Box {
 	return Box{start, slices.Clone(b.Size)}
 }
 
-// String is the range of each dim: [0:2,3:5].
+// String returns the range of each dim: [0:2,3:5].
 func (b Box) String() string {
 	words := make([]string, len(b.Size))
 	for d := range words {
@@ -62,8 +62,8 @@ type Range struct {
 	Start, Size int
 }
 
-// Chunk is the part of n elements that falls to position i of k. All parts have ceil(n/k) elements until the
-// elements run out: the last parts may be short or empty.
+// Chunk returns the part of n elements that falls to position i of k. All parts have ceil(n/k) elements until
+// the elements run out: the last parts may be short or empty.
 func Chunk(n, k, i int) Range {
 	c := (n + k - 1) / k
 	start := min(i*c, n)

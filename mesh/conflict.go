@@ -47,7 +47,7 @@ var conflictTexts = [...]string{
 	Scattered:   "the factors above it in its dim are not split to the end",
 }
 
-// String is the reason in words.
+// String returns the reason in words.
 func (k ConflictKind) String() string {
 	if int(k) < len(conflictTexts) {
 		return conflictTexts[k]
@@ -55,7 +55,7 @@ func (k ConflictKind) String() string {
 	return fmt.Sprintf("ConflictKind(%d)", uint8(k))
 }
 
-// Error says which axes cannot split which factor, and why.
+// Error returns which axes cannot split which factor, and why.
 func (c Conflict) Error() string {
 	what := "a dim without factors"
 	if c.Factor >= 0 {
@@ -94,8 +94,8 @@ func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict)
 	return a, append(conflicts, p.resolve(m, a)...)
 }
 
-// longer is the one of two lists that begins with the other; if neither does, the first. Where only axes of
-// size one make a difference, there is none.
+// longer returns the one of two lists that begins with the other; if neither does, the first. Where only axes
+// of size one make a difference, there is none.
 func (m *Mesh) longer(a, b Axes) (Axes, bool) {
 	x, y := m.real(a), m.real(b)
 	switch {
@@ -133,9 +133,9 @@ func (p *Parsed) resolve(m *Mesh, a Assignment) []Conflict {
 	return s.conflicts
 }
 
-// Fit is what one tensor can carry of an assignment: nothing of the factors that it lacks, and of a compound
-// dim as much as leaves its pieces contiguous. It serves inference, in which each tensor takes what it can;
-// an op runs under what all can carry, which is what Resolve gives.
+// Fit returns what one tensor can carry of an assignment: nothing of the factors that it lacks, and of a
+// compound dim as much as leaves its pieces contiguous. It serves inference, in which each tensor takes what
+// it can; an op runs under what all can carry, which is what Resolve gives.
 func (p *Parsed) Fit(m *Mesh, t int, a Assignment) Assignment {
 	a = a.Clone()
 	for f := range a {

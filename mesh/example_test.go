@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// How a product of two split matrices lies: the axis that splits the reduced factor k leaves partial sums.
+// How a product of two split matrices is: the axis that splits the reduced factor k leaves partial sums.
 func Example() {
 	m, _ := mesh.Parse("dp=2,tp=4")
 	p, _ := mesh.Rule("mk,kn->mn").Bind([][]int{{8, 6}, {6, 4}}, [][]int{{8, 4}})

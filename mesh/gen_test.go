@@ -16,7 +16,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// drawMesh is a mesh of up to three axes of size up to six; in half of the cases over scattered device ids.
+// drawMesh returns a mesh of up to three axes of size up to six; in half of the cases over scattered device
+// ids.
 func drawMesh(t *rapid.T, label string) *Mesh {
 	axes, n := make([]Axis, rapid.SampledFrom([]int{2, 1, 3, 2, 0}).Draw(t, label+" axes")), 1
 	for i := range axes {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Slice is the part of the mesh at one position along an axis; the axis is gone from it.
+// Slice returns the part of the mesh at one position along an axis; the axis is gone from it.
 func (m *Mesh) Slice(axis string, position int) (*Mesh, error) {
 	a, err := m.need(axis)
 	if err != nil {
@@ -24,7 +24,8 @@ func (m *Mesh) Slice(axis string, position int) (*Mesh, error) {
 	return New(slices.Delete(m.Axes(), a, a+1), devices...)
 }
 
-// Subs is the sub-meshes that the axes span, in the order given: one for each position along the other axes.
+// Subs returns the sub-meshes that the axes span, in the order given: one for each position along the other
+// axes.
 func (m *Mesh) Subs(axes ...string) ([]*Mesh, error) {
 	groups, err := m.Groups(axes...)
 	if err != nil {
@@ -44,11 +45,11 @@ func (m *Mesh) Subs(axes ...string) ([]*Mesh, error) {
 	return subs, nil
 }
 
-// Groups is the devices that communicate along the axes: one group for each position along the other axes,
-// and in each the devices with the first axis given varying slowest.
+// Groups returns the devices that communicate along the axes: one group for each position along the other
+// axes, and in each the devices with the first axis given varying slowest.
 func (m *Mesh) Groups(axes ...string) ([][]int, error) { return m.GroupsOver(On(axes...)) }
 
-// GroupsOver is Groups along axes or sub-axes.
+// GroupsOver is like Groups along axes or sub-axes.
 func (m *Mesh) GroupsOver(over Axes) ([][]int, error) {
 	if err := m.checkAxes(over); err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func (m *Mesh) GroupsOver(over Axes) ([][]int, error) {
 	return groups, nil
 }
 
-// GroupOf is the one group of GroupsOver that a device is in.
+// GroupOf returns the one group of GroupsOver that a device is in.
 func (m *Mesh) GroupOf(device int, over Axes) ([]int, error) {
 	i, ok := m.Index(device)
 	if !ok {
@@ -79,7 +80,7 @@ func (m *Mesh) GroupOf(device int, over Axes) ([]int, error) {
 	return m.group(i, digits), nil
 }
 
-// group is the devices found from index first by turning the digits, the last one fastest.
+// group returns the devices found from index first by turning the digits, the last one fastest.
 func (m *Mesh) group(first int, digits []digit) []int {
 	at := []int{first}
 	for _, d := range digits {
@@ -97,7 +98,7 @@ func (m *Mesh) group(first int, digits []digit) []int {
 	return at
 }
 
-// Order is the same devices with the axes in another order; every axis is named once.
+// Order returns the same devices with the axes in another order; every axis is named once.
 func (m *Mesh) Order(axes ...string) (*Mesh, error) {
 	if len(axes) != len(m.axes) {
 		return nil, fmt.Errorf("mesh %s: order of axes: got %d names, want %d", m.axesText(), len(axes),
@@ -110,7 +111,7 @@ func (m *Mesh) Order(axes ...string) (*Mesh, error) {
 	return subs[0], nil
 }
 
-// Front is the same devices with one axis made the major one.
+// Front returns the same devices with one axis made the major one.
 func (m *Mesh) Front(axis string) (*Mesh, error) {
 	if _, err := m.need(axis); err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (m *Mesh) Front(axis string) (*Mesh, error) {
 	return m.Order(names...)
 }
 
-// Reshape is the same devices, in the same row-major order, under other axes.
+// Reshape returns the same devices, in the same row-major order, under other axes.
 func (m *Mesh) Reshape(axes ...Axis) (*Mesh, error) {
 	r, err := New(axes, m.devices...)
 	if err == nil && r.size != m.size {

@@ -15,10 +15,10 @@ type Transfer struct {
 // Local reports whether the transfer stays on its device.
 func (t Transfer) Local() bool { return t.From == t.To }
 
-// String is the two devices and the box: 0>4 [0:2,0:8].
+// String returns the two devices and the box: 0>4 [0:2,0:8].
 func (t Transfer) String() string { return fmt.Sprintf("%d>%d %s", t.From, t.To, t.Box) }
 
-// Intersect is the transfers that bring a tensor from one layout into another, on the same mesh or on
+// Intersect returns the transfers that bring a tensor from one layout into another, on the same mesh or on
 // different ones. Each device of the target gets every element of its part exactly once: from itself where it
 // holds it already, else from that replica which has sent least so far. So the loads of replicas differ by at
 // most one box. Transfers are ordered by target device in mesh order, then by place. Layouts with partial
@@ -68,7 +68,7 @@ func newIntersection(from, to *Layout) *intersection {
 	return x
 }
 
-// overlapping is the positions in parts, which ascend, that share elements with r.
+// overlapping returns the positions in parts, which ascend, that share elements with r.
 func overlapping(parts []Range, r Range) []int {
 	var list []int
 	first := sort.Search(len(parts), func(i int) bool { return parts[i].Start+parts[i].Size > r.Start })
@@ -107,7 +107,7 @@ func (x *intersection) receive(index int) {
 	}
 }
 
-// extend is the box with one more dim.
+// extend returns the box with one more dim.
 func (b Box) extend(start, size int) Box {
 	return Box{append(slices.Clip(b.Start), start), append(slices.Clip(b.Size), size)}
 }

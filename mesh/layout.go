@@ -48,7 +48,7 @@ func (s Spec) Layout(m *Mesh, shape []int) (*Layout, error) {
 	return l, nil
 }
 
-// ranges is the part of n elements at each position along the axes, the last axis fastest.
+// ranges returns the part of n elements at each position along the axes, the last axis fastest.
 func (m *Mesh) ranges(a Axes, n int) []Range {
 	parts := []Range{{0, n}}
 	for _, s := range a {
@@ -65,17 +65,17 @@ func (m *Mesh) ranges(a Axes, n int) []Range {
 	return parts
 }
 
-// Mesh is the mesh of the layout.
+// Mesh returns the mesh of the layout.
 func (l *Layout) Mesh() *Mesh { return l.mesh }
 
-// Spec is the Spec of the layout.
+// Spec returns the Spec of the layout.
 func (l *Layout) Spec() Spec { return l.spec.Clone() }
 
-// Shape is the shape of the whole tensor.
+// Shape returns the shape of the whole tensor.
 func (l *Layout) Shape() []int { return slices.Clone(l.shape) }
 
-// Box is the part of the tensor that a device holds. A device outside the mesh holds none, not even an empty
-// one.
+// Box returns the part of the tensor that a device holds. A device outside the mesh holds none, not even an
+// empty one.
 func (l *Layout) Box(device int) (Box, bool) {
 	i, ok := l.mesh.Index(device)
 	if !ok {
@@ -93,13 +93,14 @@ func (l *Layout) box(index int) Box {
 	return b
 }
 
-// LocalShape is the shape of what a device holds.
+// LocalShape returns the shape of what a device holds.
 func (l *Layout) LocalShape(device int) ([]int, bool) {
 	b, ok := l.Box(device)
 	return b.Size, ok
 }
 
-// MaxShape is the largest local shape: that of position 0 along every axis, since chunks only get shorter.
+// MaxShape returns the largest local shape: that of position 0 along every axis, since chunks only get
+// shorter.
 func (l *Layout) MaxShape() []int { return l.box(0).Size }
 
 // Even reports whether all devices hold the same shape.
@@ -114,7 +115,7 @@ func (l *Layout) Even() bool {
 	return true
 }
 
-// Boxes is every device of the mesh, in its order, with what it holds.
+// Boxes returns every device of the mesh, in its order, with what it holds.
 func (l *Layout) Boxes() iter.Seq2[int, Box] {
 	return func(yield func(int, Box) bool) {
 		for i := range l.mesh.size {
@@ -131,7 +132,7 @@ type Piece struct {
 	Devices []int
 }
 
-// NumPieces is the number of parts into which the axes cut the tensor, empty ones included.
+// NumPieces returns the number of parts into which the axes cut the tensor, empty ones included.
 func (l *Layout) NumPieces() int {
 	n := 1
 	for _, c := range l.dims {
@@ -140,9 +141,9 @@ func (l *Layout) NumPieces() int {
 	return n
 }
 
-// Pieces is the parts of the tensor that are not empty, in row-major order, with the devices that hold each,
-// in mesh order. Together they tile the tensor. Along partial axes the devices of a piece hold different
-// terms of it.
+// Pieces returns the parts of the tensor that are not empty, in row-major order, with the devices that hold
+// each, in mesh order. Together they tile the tensor. Along partial axes the devices of a piece hold
+// different terms of it.
 func (l *Layout) Pieces() []Piece {
 	all := make([]Piece, l.NumPieces())
 	for i := range l.mesh.size {
@@ -155,7 +156,7 @@ func (l *Layout) Pieces() []Piece {
 	return slices.DeleteFunc(all, func(p Piece) bool { return p.Box.Empty() })
 }
 
-// piece is the number of the piece that a device holds, by its position along every dim.
+// piece returns the number of the piece that a device holds, by its position along every dim.
 func (l *Layout) piece(index int) int {
 	n := 0
 	for d := range l.dims {
@@ -164,8 +165,8 @@ func (l *Layout) piece(index int) int {
 	return n
 }
 
-// Replicas is the groups of devices that hold the same values, each in mesh order: those that differ only
-// along axes that neither split a dim nor are partial.
+// Replicas returns the groups of devices that hold the same values, each in mesh order: those that differ
+// only along axes that neither split a dim nor are partial.
 func (l *Layout) Replicas() [][]int {
 	groups, err := l.mesh.GroupsOver(l.mesh.Free(l.spec.Used()))
 	if err != nil {

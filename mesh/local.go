@@ -2,7 +2,7 @@ package mesh
 
 import "fmt"
 
-// Specs is the layout each operand must have for the op to run under an assignment, and the layout each
+// Specs returns the layout each operand must have for the op to run under an assignment, and the layout each
 // result then has. A result that lacks a split factor is partial over its axes, by the factor's reduction,
 // unless the factor is joint. An illegal assignment is an error.
 func (p *Parsed) Specs(m *Mesh, a Assignment) (in, out []Spec, err error) {
@@ -26,7 +26,7 @@ func (p *Parsed) Specs(m *Mesh, a Assignment) (in, out []Spec, err error) {
 	return in, out, nil
 }
 
-// Spec is one tensor's part of Specs, for an assignment that is known to be legal.
+// Spec returns one tensor's part of Specs, for an assignment that is known to be legal.
 func (p *Parsed) Spec(m *Mesh, t int, a Assignment) Spec {
 	dims := p.Tensor(t)
 	s := Whole(len(dims))
@@ -41,8 +41,8 @@ func (p *Parsed) Spec(m *Mesh, t int, a Assignment) Spec {
 	return p.simplify(m, t, s)
 }
 
-// pending is the axes of the factors that a result lacks. Parts of one axis that reduce alike are joined: the
-// order of a reduction is free.
+// pending returns the axes of the factors that a result lacks. Parts of one axis that reduce alike are
+// joined: the order of a reduction is free.
 func (p *Parsed) pending(m *Mesh, t int, a Assignment) []Pending {
 	var s Spec
 	for f, axes := range a {
@@ -80,7 +80,7 @@ func (p *Parsed) gathered(m *Mesh, t int, x Sub, a Assignment) bool {
 	return false
 }
 
-// Ranges is the part of each factor that falls to a device.
+// Ranges returns the part of each factor that falls to a device.
 func (p *Parsed) Ranges(m *Mesh, a Assignment, device int) ([]Range, error) {
 	index, ok := m.Index(device)
 	if !ok {
@@ -98,7 +98,7 @@ func (p *Parsed) Ranges(m *Mesh, a Assignment, device int) ([]Range, error) {
 	return ranges, nil
 }
 
-// Local is the shapes of a device's operands and results under a legal assignment.
+// Local returns the shapes of a device's operands and results under a legal assignment.
 func (p *Parsed) Local(m *Mesh, a Assignment, device int) (in, out [][]int, err error) {
 	ranges, err := p.Ranges(m, a, device)
 	if err != nil {
@@ -129,7 +129,7 @@ func (p *Parsed) localDim(t, d int, factors []byte, ranges []Range) int {
 	return n
 }
 
-// Mismatched is the numbers of the tensors that do not have the layout that an assignment needs: what a
+// Mismatched returns the numbers of the tensors that do not have the layout that an assignment needs: what a
 // partitioner must reshard. There is one Spec for each tensor, operands first; results may be left out.
 // Partial axes of operands are the caller's to judge, who knows whether the op is linear; those of results
 // count.

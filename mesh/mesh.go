@@ -26,7 +26,7 @@ type Mesh struct {
 	index   map[int]int
 }
 
-// New is a mesh of the given axes. Devices are listed in row-major order; none means 0, 1, 2, ….
+// New returns a mesh of the given axes. Devices are listed in row-major order; none means 0, 1, 2, ….
 func New(axes []Axis, devices ...int) (*Mesh, error) {
 	m := &Mesh{axes: slices.Clone(axes), size: 1}
 	for i, a := range axes {
@@ -83,19 +83,19 @@ func (m *Mesh) place(devices []int) error {
 	return nil
 }
 
-// Axes is the mesh's axes, major first.
+// Axes returns the mesh's axes, major first.
 func (m *Mesh) Axes() []Axis { return slices.Clone(m.axes) }
 
-// NumAxes is the number of axes.
+// NumAxes returns the number of axes.
 func (m *Mesh) NumAxes() int { return len(m.axes) }
 
-// Size is the number of devices.
+// Size returns the number of devices.
 func (m *Mesh) Size() int { return m.size }
 
 // Axis finds an axis by name and reports whether there is one.
 func (m *Mesh) Axis(name string) (Axis, bool) { return m.lookup(name) }
 
-// Devices is the device ids in row-major order.
+// Devices returns the device ids in row-major order.
 func (m *Mesh) Devices() []int {
 	devices := make([]int, m.size)
 	for i := range devices {
@@ -120,7 +120,7 @@ func (m *Mesh) Covers(o *Mesh) bool {
 	return true
 }
 
-// Index is where the device stands in row-major order.
+// Index returns where the device stands in row-major order.
 func (m *Mesh) Index(device int) (int, bool) {
 	if m.index != nil {
 		i, ok := m.index[device]
@@ -129,7 +129,7 @@ func (m *Mesh) Index(device int) (int, bool) {
 	return device, 0 <= device && device < m.size
 }
 
-// Coord is the device's position along each axis.
+// Coord returns the device's position along each axis.
 func (m *Mesh) Coord(device int) ([]int, bool) {
 	i, ok := m.Index(device)
 	if !ok {
@@ -138,7 +138,7 @@ func (m *Mesh) Coord(device int) ([]int, bool) {
 	return m.coord(i), true
 }
 
-// At is the device at a position, which has one number for each axis.
+// At returns the device at a position, which has one number for each axis.
 func (m *Mesh) At(coord []int) (int, error) {
 	if len(coord) != len(m.axes) {
 		return 0, fmt.Errorf("mesh %s: position %v: got %d numbers, want %d", m.axesText(), coord, len(coord),
@@ -155,7 +155,7 @@ func (m *Mesh) At(coord []int) (int, error) {
 	return m.device(i), nil
 }
 
-// Coords is every position, in the order of Devices. Each is the caller's own.
+// Coords returns every position, in the order of Devices. Each is the caller's own.
 func (m *Mesh) Coords() iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		for i := range m.size {
@@ -198,7 +198,7 @@ func (m *Mesh) lookup(name string) (Axis, bool) {
 	return Axis{}, false
 }
 
-// need is the index of an axis that must be there.
+// need returns the index of an axis that must be there.
 func (m *Mesh) need(name string) (int, error) {
 	if i := m.axisIndex(name); i >= 0 {
 		return i, nil

@@ -8,9 +8,9 @@ import (
 // maxMixes bounds how many assignments are tried beyond the obvious.
 const maxMixes = 256
 
-// Mixes is the legal assignments that give each factor something that one of the tensors wants of it, the
-// beginning of that, what two of them want together, or nothing; none if that is too many. The axes of lost,
-// which no tensor can have where it wants them, may go on with another factor. Some may come twice.
+// Mixes returns the legal assignments that give each factor something that one of the tensors wants of it,
+// the beginning of that, what two of them want together, or nothing; none if that is too many. The axes of
+// lost, which no tensor can have where it wants them, may continue with another factor. Some may come twice.
 func (p *Parsed) Mixes(m *Mesh, wants []Projection, lost Axes) iter.Seq[Assignment] {
 	return func(yield func(Assignment) bool) {
 		options := p.options(m, wants, lost)
@@ -28,7 +28,7 @@ func (p *Parsed) Mixes(m *Mesh, wants []Projection, lost Axes) iter.Seq[Assignme
 	}
 }
 
-// mix is the assignment of a number, and whether its factors leave each other their axes.
+// mix returns the assignment of a number, and whether its factors leave each other their axes.
 func (p *Parsed) mix(m *Mesh, options [][]Axes, i int) (Assignment, bool) {
 	a, used := make([]Axes, len(options)), Axes{}
 	for f, list := range options {
@@ -46,7 +46,7 @@ func (p *Parsed) mix(m *Mesh, options [][]Axes, i int) (Assignment, bool) {
 	return legal, true
 }
 
-// options is what each factor may be split by.
+// options returns what each factor may be split by.
 func (p *Parsed) options(m *Mesh, wants []Projection, lost Axes) [][]Axes {
 	options := make([][]Axes, len(p.Factors))
 	for f := range options {
@@ -85,7 +85,7 @@ func (m *Mesh) disjointAxes(a, b Axes) bool {
 	return !slices.ContainsFunc(b, func(s Sub) bool { return m.Overlap(s, a) })
 }
 
-// Undivided is the axes that split dims but no factor, since they do not divide what they would split, and
+// Undivided returns the axes that split dims but no factor, because their size does not divide it, and
 // nothing else.
 func (p *Parsed) Undivided(m *Mesh, wants []Projection) Axes {
 	var rest Axes
@@ -95,8 +95,8 @@ func (p *Parsed) Undivided(m *Mesh, wants []Projection) Axes {
 	return p.unused(m, wants, rest)
 }
 
-// Homeless is the axes that split dims which must be whole, and nothing else.
-func (p *Parsed) Homeless(m *Mesh, wants []Projection) Axes {
+// Unplaceable returns the axes that only split dims which must be whole.
+func (p *Parsed) Unplaceable(m *Mesh, wants []Projection) Axes {
 	var whole Axes
 	for _, w := range wants {
 		for f, list := range w.Axes {
@@ -108,7 +108,7 @@ func (p *Parsed) Homeless(m *Mesh, wants []Projection) Axes {
 	return p.unused(m, wants, whole)
 }
 
-// unused is those of a list, each once, that nobody wants for a factor that may be split.
+// unused returns those of a list, each once, that nobody wants for a factor that may be split.
 func (p *Parsed) unused(m *Mesh, wants []Projection, list Axes) Axes {
 	var out, used Axes
 	for _, w := range wants {

@@ -1,6 +1,6 @@
 package mesh
 
-// MustParse is Parse of a text that is part of a program: it panics where that is wrong.
+// MustParse returns Parse of a text that is part of a program: it panics where that is wrong.
 func MustParse(text string) *Mesh {
 	m, err := Parse(text)
 	if err != nil {

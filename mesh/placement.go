@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Placement is what one mesh axis does to a tensor: nothing, split one of its dims, or hold parts that are
-// yet to be combined. A tensor has one Placement for each axis of its mesh. The zero value is Replicate.
+// Placement says how a tensor is placed along one mesh axis: replicated, sharded along a dim, or partial (the
+// devices hold terms that are yet to be reduced). A tensor has one Placement per mesh axis. The zero value is
+// Replicate.
 type Placement struct {
 	kind   placementKind
 	dim    int
@@ -23,25 +24,25 @@ const (
 	partial
 )
 
-// Replicate is the placement of a tensor that every device along the axis holds.
+// Replicate returns the placement of a tensor that every device along the axis holds.
 func Replicate() Placement { return Placement{} }
 
-// Shard is the placement of a tensor whose dim the axis splits. A negative dim counts from the last: -1.
+// Shard returns the placement of a tensor whose dim the axis splits. A negative dim counts from the last: -1.
 func Shard(dim int) Placement { return Placement{kind: sharded, dim: dim} }
 
-// Partial is the placement of a tensor that is the reduction of what the devices along the axis hold.
+// Partial returns the placement of a tensor that is the reduction of what the devices along the axis hold.
 func Partial(r Reduce) Placement { return Placement{kind: partial, reduce: r} }
 
-// Dim is the dim that the axis splits, and whether it splits one.
+// Dim returns the dim that the axis splits, and whether it splits one.
 func (p Placement) Dim() (int, bool) { return p.dim, p.kind == sharded }
 
-// Reduce is how the parts combine, and whether the placement is partial.
+// Reduce returns how the parts combine, and whether the placement is partial.
 func (p Placement) Reduce() (Reduce, bool) { return p.reduce, p.kind == partial }
 
 // Replicated reports whether every device along the axis holds the same.
 func (p Placement) Replicated() bool { return p.kind == replicated }
 
-// String is R, S(dim) or P(reduction).
+// String returns R, S(dim) or P(reduction).
 func (p Placement) String() string {
 	switch p.kind {
 	case sharded:
@@ -55,7 +56,7 @@ func (p Placement) String() string {
 // Placements is one Placement for each axis of a mesh.
 type Placements []Placement
 
-// String is the placements in brackets: [R, S(1)].
+// String returns the placements in brackets: [R, S(1)].
 func (ps Placements) String() string {
 	words := make([]string, len(ps))
 	for i, p := range ps {
@@ -140,7 +141,8 @@ func (s *scanner) reduce() (Reduce, error) {
 	return ParseReduce(name)
 }
 
-// Spec is the placements as a Spec for tensors of a rank. Axes that split the same dim do so in mesh order.
+// Spec returns the placements as a Spec for tensors of a rank. Axes that split the same dim do so in mesh
+// order.
 func (ps Placements) Spec(m *Mesh, rank int) (Spec, error) {
 	if len(ps) != len(m.axes) {
 		return Spec{}, fmt.Errorf("placements %s: got %d, want %d: one for each axis of %s", ps, len(ps),
@@ -168,8 +170,9 @@ func (ps Placements) Spec(m *Mesh, rank int) (Spec, error) {
 	return spec, nil
 }
 
-// Placements is the Spec as one placement for each mesh axis. Placements cannot say that a part of an axis
-// splits a dim, nor that the axes of a dim apply in another order than the mesh's: such a Spec is an error.
+// Placements returns the Spec as one placement for each mesh axis. Placements cannot say that a part of an
+// axis splits a dim, nor that the axes of a dim apply in another order than the mesh's: such a Spec is an
+// error.
 func (s Spec) Placements(m *Mesh) (Placements, error) {
 	if err := s.Check(m, len(s.Dims)); err != nil {
 		return nil, err

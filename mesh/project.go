@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// NumTensors is the number of operands and results. Tensors are numbered: operands first, then results.
+// NumTensors returns the number of operands and results. Tensors are numbered: operands first, then results.
 func (p *Parsed) NumTensors() int { return len(p.In) + len(p.Out) }
 
-// Tensor is the dims of a tensor by its number.
+// Tensor returns the dims of a tensor by its number.
 func (p *Parsed) Tensor(t int) Dims {
 	if t < len(p.In) {
 		return p.In[t]
@@ -17,7 +17,7 @@ func (p *Parsed) Tensor(t int) Dims {
 	return p.Out[t-len(p.In)]
 }
 
-// Name is a tensor in words: operand 0, result 1; nothing for no tensor.
+// Name returns a tensor in words: operand 0, result 1; nothing for no tensor.
 func (p *Parsed) Name(t int) string {
 	switch {
 	case t < 0:
@@ -28,7 +28,7 @@ func (p *Parsed) Name(t int) string {
 	return "result " + strconv.Itoa(t-len(p.In))
 }
 
-// Index is the number of the factor of that name, -1 if there is none.
+// Index returns the number of the factor of that name, -1 if there is none.
 func (p *Parsed) Index(name byte) int {
 	return slices.IndexFunc(p.Factors, func(f Factor) bool { return f.Name == name })
 }
@@ -36,7 +36,7 @@ func (p *Parsed) Index(name byte) int {
 // Has reports whether a factor is in a tensor.
 func (p *Parsed) Has(t, factor int) bool { return p.count(t, factor) > 0 }
 
-// count is how often a factor is in a tensor: twice where the op takes a diagonal.
+// count returns how often a factor is in a tensor: twice where the op takes a diagonal.
 func (p *Parsed) count(t, factor int) int {
 	n := 0
 	for _, factors := range p.Tensor(t) {
@@ -118,7 +118,7 @@ func (p *Parsed) Project(m *Mesh, t int, s Spec) (Projection, error) {
 	return pr, nil
 }
 
-// Unproject is the Spec that a projection of a tensor says, after inference has perhaps extended it.
+// Unproject returns the Spec that a projection of a tensor says, after inference has perhaps extended it.
 func (p *Parsed) Unproject(m *Mesh, t int, pr Projection) Spec {
 	dims := p.Tensor(t)
 	s := Whole(len(dims)).With(pr.Partial...)
@@ -177,7 +177,7 @@ type Assignment []Axes
 // Equal reports whether both split every factor the same way.
 func (a Assignment) Equal(b Assignment) bool { return slices.EqualFunc(a, b, Axes.Equal) }
 
-// Clone is a copy that shares nothing with a.
+// Clone returns a copy that shares nothing with a.
 func (a Assignment) Clone() Assignment {
 	c := make(Assignment, len(a))
 	for f := range a {
@@ -186,7 +186,7 @@ func (a Assignment) Clone() Assignment {
 	return c
 }
 
-// Text is the assignment with the factors' names, those that are split: m=dp k=tp.
+// Text returns the assignment with the factors' names, those that are split: m=dp k=tp.
 func (p *Parsed) Text(a Assignment) string {
 	var words []string
 	for f, axes := range a {

@@ -21,7 +21,7 @@ const (
 
 var reduceNames = [...]string{"sum", "mean", "max", "min", "prod", "any", "all"}
 
-// String is the reduction's name.
+// String returns the reduction's name.
 func (r Reduce) String() string {
 	if int(r) < len(reduceNames) {
 		return reduceNames[r]

@@ -182,7 +182,7 @@ func (s *scanner) devices() (ids []int, err error) {
 	return ids, s.end()
 }
 
-// String is the axes with their sizes, then the device ids where they are not 0, 1, 2, ….
+// String returns the axes with their sizes, then the device ids where they are not 0, 1, 2, ….
 func (m *Mesh) String() string {
 	if m.devices == nil {
 		return m.axesText()
@@ -194,7 +194,7 @@ func (m *Mesh) String() string {
 	return m.axesText() + "@[" + strings.Join(ids, ",") + "]"
 }
 
-// axesText is what errors call a mesh: its axes without the devices, of which there may be thousands.
+// axesText returns what errors call a mesh: its axes without the devices, of which there may be thousands.
 func (m *Mesh) axesText() string {
 	words := make([]string, len(m.axes))
 	for i, a := range m.axes {

@@ -29,10 +29,10 @@ type Freedom struct {
 	Priority int
 }
 
-// Closed is the Sharding that says exactly s.
+// Closed returns the Sharding that says exactly s.
 func Closed(s Spec) Sharding { return Sharding{Spec: s, Freedom: make([]Freedom, len(s.Dims))} }
 
-// Open is the Sharding that begins with s, every dim of which may be split further.
+// Open returns the Sharding that begins with s, every dim of which may be split further.
 func Open(s Spec) Sharding {
 	sh := Closed(s)
 	for d := range sh.Freedom {
@@ -57,7 +57,7 @@ func (s Sharding) Check(m *Mesh, rank int) error {
 	return m.checkUse("sharding "+s.String(), append(s.Spec.Used(), s.Replicated...), s.Spec.user)
 }
 
-// String is the Sharding's text, as in the table above.
+// String returns the Sharding's text, as in the table above.
 func (s Sharding) String() string {
 	words := make([]string, len(s.Spec.Dims))
 	for d, a := range s.Spec.Dims {

@@ -29,7 +29,7 @@ type Pending struct {
 	Reduce Reduce
 }
 
-// String is the axis, and the reduction unless it is a sum.
+// String returns the axis, and the reduction unless it is a sum.
 func (p Pending) String() string {
 	if p.Reduce == Sum {
 		return p.Sub.String()
@@ -37,17 +37,17 @@ func (p Pending) String() string {
 	return p.Sub.String() + ":" + p.Reduce.String()
 }
 
-// Whole is the Spec of a tensor of which every device holds all.
+// Whole returns the Spec of a tensor of which every device holds all.
 func Whole(rank int) Spec { return Spec{Dims: make([]Axes, rank)} }
 
-// Split is the Spec of a tensor whose dims are split by these axes: one list for each dim, nil for a whole
-// one.
+// Split returns the Spec of a tensor whose dims are split by these axes: one list for each dim, nil for a
+// whole one.
 func Split(dims ...Axes) Spec { return Spec{Dims: dims} }
 
-// Rank is the number of dims.
+// Rank returns the number of dims.
 func (s Spec) Rank() int { return len(s.Dims) }
 
-// Clone is a copy that shares nothing with s.
+// Clone returns a copy that shares nothing with s.
 func (s Spec) Clone() Spec {
 	c := Spec{Dims: make([]Axes, len(s.Dims)), Partial: slices.Clone(s.Partial)}
 	for d, a := range s.Dims {
@@ -56,7 +56,7 @@ func (s Spec) Clone() Spec {
 	return c
 }
 
-// With is the Spec with other partial axes; none means that everything is combined.
+// With returns the Spec with other partial axes; none means that everything is combined.
 func (s Spec) With(partial ...Pending) Spec {
 	s = s.Clone()
 	s.Partial = slices.Clone(partial)
@@ -86,7 +86,7 @@ func (s Spec) Equal(o Spec) bool {
 // IsWhole reports whether every device holds all of the tensor.
 func (s Spec) IsWhole() bool { return len(s.Used()) == 0 }
 
-// Used is every axis that splits a dim or is partial, dims first.
+// Used returns every axis that splits a dim or is partial, dims first.
 func (s Spec) Used() Axes {
 	var used Axes
 	for _, a := range s.Dims {
@@ -107,7 +107,7 @@ func (s Spec) Check(m *Mesh, rank int) error {
 	return m.checkUse("spec "+s.String(), s.Used(), s.user)
 }
 
-// user says what the i-th axis of Used does.
+// user returns what the i-th axis of Used does.
 func (s Spec) user(i int) string {
 	for d, a := range s.Dims {
 		if i < len(a) {
@@ -131,7 +131,7 @@ func (s Spec) Simplify(m *Mesh, shape []int) Spec {
 	return s
 }
 
-// real is the Spec without axes of size one, which change nothing.
+// real returns the Spec without axes of size one, which change nothing.
 func (s Spec) real(m *Mesh) Spec {
 	s = s.Clone()
 	for d, a := range s.Dims {
@@ -157,7 +157,7 @@ func (m *Mesh) simplify(a Axes, n int) Axes {
 	return out
 }
 
-// String is the Spec's text, as in the table above.
+// String returns the Spec's text, as in the table above.
 func (s Spec) String() string {
 	words := make([]string, len(s.Dims))
 	for d, a := range s.Dims {

@@ -1,4 +1,4 @@
-// Package model is what is trained: parameters, what they make of a batch's inputs, and the loss of what they
-// make. Language makes a Model of a language model, Func one of a function, Parallelize one with a plan of
-// layers. Package galley has the same names; trainers and engines take them.
+// Package model defines what is trained: a Model has parameters and a forward function, and a Loss turns its
+// outputs into a scalar. Language adapts a language model, Func a function, Parallelize attaches a plan of
+// layers. Package galley re-exports these names.
 package model

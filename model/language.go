@@ -10,12 +10,11 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Language is a language model as a Model: ids in, logits out. Its own loss is the cross-entropy of the next
-// tokens, and data.Tokens makes its batches. Under a strategy with context parallelism it is arranged as the
-// strategy says.
+// Language adapts a language model: token ids in, logits out, next-token cross-entropy as its loss.
+// data.Tokens makes its batches. Under context parallelism the model is arranged as the strategy says.
 func Language(m models.Model) Model { return &language{model: m} }
 
-// language is a language model, arranged for a strategy where one is set.
+// language is a language model, arranged for a strategy if one is set.
 type language struct {
 	model    models.Model
 	strategy *strategy.Strategy
@@ -34,7 +33,7 @@ func (l *language) Loss(in, labels []*op.Tensor) *op.Tensor {
 	return l.arranged(in[0], func(m models.Model) *op.Tensor { return m.Loss(in[0], labels[0]) })[0]
 }
 
-// arranged calls f with the model for sequences as long as those of ids.
+// arranged calls f with the model arranged for the sequence length of ids.
 func (l *language) arranged(ids *op.Tensor, f func(models.Model) *op.Tensor) []*op.Tensor {
 	m := l.model
 	if l.strategy != nil && ids.Err() == nil && len(ids.Shape()) == 2 {
@@ -46,7 +45,7 @@ func (l *language) arranged(ids *op.Tensor, f func(models.Model) *op.Tensor) []*
 	return []*op.Tensor{f(m)}
 }
 
-// Facts is what a checkpoint has to know of a model besides its parameters.
+// Facts returns what a checkpoint has to record of a model in addition to its parameters.
 func Facts(m Model) []data.Fact {
 	if l, ok := m.(*language); ok {
 		return []data.Fact{l.model.Config().Fact()}
@@ -54,7 +53,7 @@ func Facts(m Model) []data.Fact {
 	return nil
 }
 
-// Under is a model as a strategy trains it.
+// Under returns the model prepared for a strategy.
 func Under(m Model, s *strategy.Strategy) Model {
 	if s == nil || s.CP < 2 {
 		return m

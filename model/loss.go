@@ -10,17 +10,17 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Loss is the number to make small, a scalar, made of what a model answers and of a batch's labels.
+// Loss computes the scalar to minimise from a model's outputs and a batch's labels.
 type Loss func(outputs, labels []*op.Tensor) *op.Tensor
 
-// LossModel is a Model that knows its loss: it is taken where no other is given.
+// LossModel is a Model with a loss of its own, used if no other is given.
 type LossModel interface {
 	Model
 	Loss(inputs, labels []*op.Tensor) *op.Tensor
 }
 
-// CrossEntropy is the mean cross-entropy of the first output, as logits, and the first labels; a label of
-// -100 does not count.
+// CrossEntropy returns the mean cross-entropy of the first output (logits) and the first labels. Labels of
+// -100 are ignored.
 func CrossEntropy(outputs, labels []*op.Tensor) *op.Tensor {
 	if bad := unpaired("cross-entropy", outputs, labels); bad != nil {
 		return bad
@@ -28,7 +28,7 @@ func CrossEntropy(outputs, labels []*op.Tensor) *op.Tensor {
 	return op.CrossEntropy(outputs[0], labels[0], op.CrossEntropyConfig{})
 }
 
-// MeanSquares is the mean of squared differences of the first output and the first labels.
+// MeanSquares returns the mean squared error of the first output and the first labels.
 func MeanSquares(outputs, labels []*op.Tensor) *op.Tensor {
 	if bad := unpaired("mean squares", outputs, labels); bad != nil {
 		return bad
@@ -36,8 +36,8 @@ func MeanSquares(outputs, labels []*op.Tensor) *op.Tensor {
 	return op.MSELoss(outputs[0], labels[0], "mean")
 }
 
-// Accuracy is the share of labels that the first output, as logits, rates highest; a label below zero does
-// not count.
+// Accuracy returns the metric of how often the largest logit of the first output is the label. Negative
+// labels are ignored.
 func Accuracy() fit.Metric {
 	return fit.Metric{Name: "accuracy", Compute: func(outputs, labels []*op.Tensor) (*op.Tensor, *op.Tensor) {
 		if bad := unpaired("accuracy", outputs, labels); bad != nil {
@@ -51,7 +51,7 @@ func Accuracy() fit.Metric {
 	}}
 }
 
-// unpaired is an invalid tensor where there is no output or no labels to compare it with; otherwise nil.
+// unpaired returns an invalid tensor where there is no output or no labels to compare it with; otherwise nil.
 func unpaired(who string, outputs, labels []*op.Tensor) *op.Tensor {
 	all := append(outputs[:len(outputs):len(outputs)], labels...)
 	if len(outputs) > 0 && len(labels) > 0 || len(all) == 0 {
@@ -62,13 +62,13 @@ func unpaired(who string, outputs, labels []*op.Tensor) *op.Tensor {
 	return ir.Invalid(all[0].Scope(), &ir.Error{Op: who, Err: err})
 }
 
-// HasLoss reports whether a model knows its loss.
+// HasLoss reports whether a model has a loss of its own.
 func HasLoss(m Model) bool {
 	_, ok := ownLoss(m)
 	return ok
 }
 
-// ownLoss is a model's own loss.
+// ownLoss returns a model's own loss.
 func ownLoss(m Model) (LossModel, bool) {
 	if p, ok := m.(*Parallel); ok {
 		m = p.Model
@@ -77,7 +77,7 @@ func ownLoss(m Model) (LossModel, bool) {
 	return l, ok
 }
 
-// LossOf is the loss of a batch: inputs, then labels. A nil loss is the model's own.
+// LossOf returns the loss of a batch: inputs, then labels. A nil loss is the model's own.
 func LossOf(m Model, loss Loss) func(batch []*op.Tensor) *op.Tensor {
 	return func(batch []*op.Tensor) *op.Tensor {
 		n := InputsOf(m, len(batch))
@@ -88,7 +88,8 @@ func LossOf(m Model, loss Loss) func(batch []*op.Tensor) *op.Tensor {
 	}
 }
 
-// Terms is what an evaluation computes of a batch: the loss and each metric, as a sum and its count.
+// Terms returns the function that an evaluation computes per batch: the loss and each metric, as a sum and
+// its count.
 func Terms(m Model, loss Loss, metrics []fit.Metric) func(batch []*op.Tensor) []*op.Tensor {
 	return func(batch []*op.Tensor) []*op.Tensor {
 		n := InputsOf(m, len(batch))

@@ -8,18 +8,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Model is what is trained: parameters, and what they make of inputs.
+// Model is a set of parameters and the forward function that uses them.
 type Model interface {
 	Params() []*nn.Param
 	Forward(inputs ...*op.Tensor) []*op.Tensor
 }
 
-// Inputs may be implemented by a Model: how many of a batch's tensors, the first ones, are its inputs. The
-// others are labels. Otherwise the last tensor of a batch is its labels, and all before it are inputs; a
-// batch of one has no labels.
+// Inputs may be implemented by a Model to say how many of a batch's tensors, counted from the first, are
+// inputs; the others are labels. Without it the last tensor of a batch is the labels, and a batch of one has
+// no labels.
 type Inputs interface{ Inputs() int }
 
-// InputsOf is how many of n tensors of a batch are a model's inputs.
+// InputsOf returns how many of n tensors of a batch are a model's inputs.
 func InputsOf(m Model, n int) int {
 	if i, ok := m.(Inputs); ok && i.Inputs() > 0 {
 		return min(i.Inputs(), n)
@@ -27,7 +27,7 @@ func InputsOf(m Model, n int) int {
 	return min(max(1, n-1), n)
 }
 
-// Func is a model of parameters and a function that computes with them.
+// Func returns a model of parameters and a function that computes with them.
 func Func(params []*nn.Param, forward func(inputs []*op.Tensor) []*op.Tensor) Model {
 	return &function{params, forward}
 }
@@ -40,7 +40,7 @@ type function struct {
 func (m *function) Params() []*nn.Param                       { return m.params }
 func (m *function) Forward(inputs ...*op.Tensor) []*op.Tensor { return m.forward(inputs) }
 
-// Check refuses a model without parameters.
+// Check returns an error for a model without parameters.
 func Check(who string, m Model) error {
 	if m == nil || len(m.Params()) == 0 {
 		return fmt.Errorf(
@@ -51,7 +51,7 @@ func Check(who string, m Model) error {
 	return nil
 }
 
-// DeviceOf is the device on which a model was made.
+// DeviceOf returns the device that a model's parameters were created on.
 func DeviceOf(who string, m Model) (device *cpu.Device, err error) {
 	if err := Check(who, m); err != nil {
 		return nil, err

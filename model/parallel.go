@@ -8,18 +8,18 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Parallel is a model with a plan: ToStatic, Engine and TrainerConfig.Parallel take it.
+// Parallel is a model with a parallelization plan, accepted by ToStatic, Engine and TrainerConfig.Parallel.
 type Parallel struct {
 	Model
-	// Optimizer is as it was given to Parallelize.
+	// Optimizer is the one given to Parallelize.
 	Optimizer optim.Optimizer
 	Strategy  *strategy.Strategy
-	// Annotations is what was asked for parameters by name.
+	// Annotations has the shardings requested for parameters by name.
 	Annotations []mesh.Annotation
 	layers      *layout.Layers
 }
 
-// Inputs is that of the model.
+// Inputs returns the number of inputs of the model.
 func (p *Parallel) Inputs() int {
 	if i, ok := p.Model.(Inputs); ok {
 		return i.Inputs()
@@ -27,7 +27,7 @@ func (p *Parallel) Inputs() int {
 	return 0
 }
 
-// Layers is the layouts that the plan asks for within layers; nil asks for none.
+// Layers returns the shardings that the plan requests within layers, or nil.
 func (p *Parallel) Layers() *layout.Layers {
 	if p == nil {
 		return nil
@@ -35,14 +35,14 @@ func (p *Parallel) Layers() *layout.Layers {
 	return p.layers
 }
 
-// WithLayers is the model with layouts of what is computed within.
+// WithLayers returns the model with shardings for the values computed within layers.
 func (p *Parallel) WithLayers(l *layout.Layers) *Parallel {
 	p.layers = l
 	return p
 }
 
-// Parallelize checks a plan against the names of a model's layers. Nothing is moved: ToStatic, Engine and the
-// Trainer build their programs by it.
+// Parallelize checks a plan against the names of a model's layers and attaches it. No data moves: ToStatic,
+// Engine and Trainer build their programs from the plan.
 func Parallelize(m Model, optimizer optim.Optimizer, plan parallel.Plan) (*Parallel, error) {
 	if err := Check("parallelize", m); err != nil {
 		return nil, err

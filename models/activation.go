@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// activationOf is the function that config.json means by a name.
+// activationOf returns the function that config.json means by a name.
 func activationOf(name string) (nn.Activation, error) {
 	switch name {
 	case "silu", "swish":
@@ -29,7 +29,7 @@ func activationOf(name string) (nn.Activation, error) {
 		"relu, sqrelu, tanh or sigmoid", name)
 }
 
-// gateOf is activationOf for gated layers, whose own default is silu.
+// gateOf is like activationOf for gated layers, whose own default is silu.
 func gateOf(name string) (nn.Activation, error) {
 	if name == "silu" || name == "swish" {
 		return nil, nil

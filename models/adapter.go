@@ -101,10 +101,10 @@ func (c AdapterConfig) check() error {
 	return nil
 }
 
-// layerName is a layer's name: that of its weights without the last part.
+// layerName returns a layer's name: that of its weights without the last part.
 func layerName(l nn.Adaptable) string { return strings.TrimSuffix(l.Matrix().Name, ".weight") }
 
-// layerKinds is the last parts of the names of layers, each once.
+// layerKinds returns the last parts of the names of layers, each once.
 func layerKinds(d *decoder) (kinds []string) {
 	for _, l := range d.linear {
 		name := layerName(l)
@@ -115,8 +115,8 @@ func layerKinds(d *decoder) (kinds []string) {
 	return kinds
 }
 
-// target is the target that names a layer; empty is none. Without targets every layer is its own, but heads
-// and routers.
+// target returns the target that names a layer; empty is none. Without targets every layer is its own, but
+// heads and routers.
 func (c AdapterConfig) target(name string) string {
 	for _, t := range c.Targets {
 		if name == t || strings.HasSuffix(name, "."+t) {
@@ -129,7 +129,7 @@ func (c AdapterConfig) target(name string) string {
 	return name
 }
 
-// layer is the adapter of a layer.
+// layer returns the adapter of a layer.
 func (c AdapterConfig) layer(name string, in nn.Config) nn.AdapterConfig {
 	alpha := c.Alpha
 	if alpha == 0 {
@@ -145,7 +145,7 @@ func (c AdapterConfig) layer(name string, in nn.Config) nn.AdapterConfig {
 		Seed: in.Seed}
 }
 
-// ending is what a map has for the longest key that a name ends with, or else a fallback.
+// ending returns what a map has for the longest key that a name ends with, or else a fallback.
 func ending[T any](m map[string]T, name string, fallback T) T {
 	best := ""
 	for key, v := range m {
@@ -231,7 +231,7 @@ func Merge(m Model) error {
 	return nil
 }
 
-// fixedOf is the parameters that models of a shape do not train.
+// fixedOf returns the parameters that models of a shape do not train.
 func fixedOf(c Config) map[string]bool {
 	fixed := map[string]bool{}
 	if m, err := New(c, nn.Config{}); err == nil {
@@ -242,7 +242,7 @@ func fixedOf(c Config) map[string]bool {
 	return fixed
 }
 
-// adapterParams is what the adapters learn.
+// adapterParams returns what the adapters learn.
 func (m *decoder) adapterParams() (list []*nn.Param) {
 	for _, x := range m.adapter.list {
 		list = append(list, x.adapter.Params()...)

@@ -86,7 +86,7 @@ func SaveAdapter(dir string, m Model, c AdapterFiles) error {
 	return nil
 }
 
-// AdapterText is the adapter_config.json of a model's adapters, for a model that is kept elsewhere.
+// AdapterText returns the adapter_config.json of a model's adapters, for a model that is kept elsewhere.
 func AdapterText(m Model) ([]byte, error) {
 	d, ok := m.(*decoder)
 	if !ok || d.adapter == nil {
@@ -142,7 +142,7 @@ func adapterTensors(d *decoder, read func(x *op.Tensor) (array.Array, error)) ([
 	return list, nil
 }
 
-// storedAdapter is what PEFT's files call a parameter of an adapter; they leave out the last part of a
+// storedAdapter returns what PEFT's files call a parameter of an adapter; they leave out the last part of a
 // magnitude's.
 func storedAdapter(name string) string {
 	return adapterPrefix + strings.Replace(name, ".lora_magnitude_vector.weight", ".lora_magnitude_vector", 1)
@@ -217,7 +217,7 @@ func loadAdapter(dir string, m Model, in nn.Config) error {
 	return nil
 }
 
-// adapterTargets is the layers that a file has adapters for, each by its whole name.
+// adapterTargets returns the layers that a file has adapters for, each by its whole name.
 func adapterTargets(m Model, names []string) ([]string, error) {
 	d, err := adaptableModel(m)
 	if err != nil {
@@ -318,7 +318,7 @@ func IsAdapter(dir string) bool {
 	return err == nil
 }
 
-// AdapterBase is the model that an adapter says it is for.
+// AdapterBase returns the model that an adapter says it is for.
 func AdapterBase(dir string) (string, error) {
 	text, err := strict.ReadFile(filepath.Join(dir, adapterConfigName), strict.Config)
 	if err != nil {

@@ -21,8 +21,8 @@ type AdapterLayer struct {
 	Scale     float64
 }
 
-// ReadAdapter reads the adapter of a PEFT directory for a model, which stays as it is: for whoever computes
-// with many adapters at once.
+// ReadAdapter reads the adapter of a PEFT directory for a model, which stays as it is: for anyone who
+// computes with many adapters at once.
 func ReadAdapter(dir string, m Model) ([]AdapterLayer, error) {
 	list, err := readAdapterLayers(dir, m)
 	if err != nil {

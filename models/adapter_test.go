@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// adaptedModel is a small model with adapters whose B is not zero.
+// adaptedModel returns a small model with adapters whose B is not zero.
 func adaptedModel(t testing.TB, s *cpu.Session, c Config, a AdapterConfig) Model {
 	t.Helper()
 	in := nn.Config{Scope: s, Seed: 4, DType: array.F64}
@@ -69,12 +69,12 @@ func TestAdapterIsItsDefinition(t *testing.T) {
 	}
 }
 
-// product is x times a layer's weights.
+// product returns x times a layer's weights.
 func product(x *op.Tensor, l nn.Adaptable) *op.Tensor {
 	return op.MatMulT(x, l.Matrix().Value, false, !l.Transposed())
 }
 
-// defined is a layer with an adapter by its definition, the weights written out.
+// defined returns a layer with an adapter by its definition, the weights written out.
 func defined(x *op.Tensor, l nn.Adaptable, a *nn.Adapter, bias *op.Tensor) *op.Tensor {
 	w := l.Matrix().Value
 	if l.Transposed() {

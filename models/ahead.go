@@ -31,8 +31,8 @@ func (b llamaBuilder) aheadLayers(in *nn.Init, block func(in *nn.Init, i int) bl
 	return list
 }
 
-// aheadLoss is the mean over the layers of their losses: layer k predicts from the stream of the one before,
-// and the token k+1 ahead, the one behind that.
+// aheadLoss returns the mean over the layers of their losses: layer k predicts from the stream of the one
+// before, and the token k+1 ahead, the one behind that.
 func (m *decoder) aheadLoss(stream, ids, labels *op.Tensor) *op.Tensor {
 	if m.sequence.Parts(ids.Dim(1)) > 0 {
 		return invalid(ids, errors.New("prediction of further tokens: sequences are in zigzag order: want context ulysses"))
@@ -55,7 +55,7 @@ func (m *decoder) aheadLoss(stream, ids, labels *op.Tensor) *op.Tensor {
 	return op.MulScalar(sum, 1/float64(len(m.ahead)))
 }
 
-// nextIDs is the token behind each: the last one's is its label, if it has one.
+// nextIDs returns the token behind each: the last one's is its label, if it has one.
 func nextIDs(ids, labels *op.Tensor) *op.Tensor {
 	n := ids.Dim(1)
 	last := op.Narrow(labels, 1, n-1, n)
@@ -63,8 +63,8 @@ func nextIDs(ids, labels *op.Tensor) *op.Tensor {
 	return op.Concat([]*op.Tensor{op.Narrow(ids, 1, 1, n), last}, 1)
 }
 
-// nextLabels is the label of the position behind each; the last has none, nor has one without a label of its
-// own, behind which another sequence may begin.
+// nextLabels returns the label of the position behind each; the last has none, nor has one without a label of
+// its own, behind which another sequence may begin.
 func nextLabels(labels *op.Tensor) *op.Tensor {
 	n := labels.Dim(1)
 	none := op.Full(labels.Scope(), labels.DType(), []int{labels.Dim(0), 1}, IgnoreLabel)
@@ -73,7 +73,7 @@ func nextLabels(labels *op.Tensor) *op.Tensor {
 	return op.Where(ignored, op.Const(labels, IgnoreLabel), next)
 }
 
-// eachBlock is the model with other blocks, those that predict further tokens too.
+// eachBlock returns the model with other blocks, those that predict further tokens too.
 func (m *decoder) eachBlock(f func(b block) block) *decoder {
 	d := *m
 	d.blocks = make([]block, len(m.blocks))

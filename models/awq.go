@@ -105,8 +105,8 @@ func (a *AWQ) floats(p *nn.Param) ([]float32, error) {
 	return x, nil
 }
 
-// Read is a parameter's values; norms and biases whose outputs are scaled are changed, matrices are when they
-// are rounded.
+// Read returns a parameter's values; norms and biases whose outputs are scaled are changed, matrices are when
+// they are rounded.
 func (a *AWQ) Read(p *nn.Param) (array.Array, error) {
 	v, err := a.read(p)
 	s := a.rows[p]

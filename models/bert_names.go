@@ -34,7 +34,7 @@ func readBERT(r *reader, _ *family, c *Config) {
 	}
 }
 
-// labels is how many classes there are: those that have names, or num_labels.
+// labels returns how many classes there are: those that have names, or num_labels.
 func (r *reader) labels() int {
 	var names map[string]json.RawMessage
 	if json.Unmarshal(r.raw["id2label"], &names) == nil && len(names) > 0 {

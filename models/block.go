@@ -14,11 +14,11 @@ type layer interface {
 type block interface {
 	// forward marks the stream where the layer of a name begins, and within.
 	forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor
-	// over is the same layer for sequences of this layout.
+	// over returns the same layer for sequences of this layout.
 	over(s nn.Sequence) block
-	// shared is the same layer with experts as a layout has them.
+	// shared returns the same layer with experts as a layout has them.
 	shared(l Layout) block
-	// cache is the shapes of what decoding keeps of the layer, for up to limit tokens.
+	// cache returns the shapes of what decoding keeps of the layer, for up to limit tokens.
 	cache(batch, limit int) [2]array.Shape
 }
 
@@ -64,7 +64,7 @@ func (b residual) shared(l Layout) block {
 	return b
 }
 
-// dropout is a layer that clears elements while the model trains, nil at rate 0.
+// dropout returns a layer that clears elements while the model trains, nil at rate 0.
 func dropout(in *nn.Init, rate float64) layer {
 	if rate == 0 {
 		return nil
@@ -72,7 +72,7 @@ func dropout(in *nn.Init, rate float64) layer {
 	return nn.NewDropout(in, rate)
 }
 
-// over is a layer for sequences of this layout, which only dropout asks for: it clears the same elements
+// over returns a layer for sequences of this layout, which only dropout asks for: it clears the same elements
 // wherever they are.
 func over(l layer, s nn.Sequence) layer {
 	if d, ok := l.(*nn.Dropout); ok {
@@ -89,7 +89,7 @@ func attentionDropout(in *nn.Init, c Config) *nn.Dropout {
 	return nn.NewDropout(in.At("weights"), c.Dropout.Attention)
 }
 
-// through is what a layer makes of x, which may be none.
+// through returns what a layer makes of x, which may be none.
 func through(l layer, x *op.Tensor) *op.Tensor {
 	if l == nil {
 		return x

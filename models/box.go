@@ -103,7 +103,7 @@ func readRows(src *safetensors.Dir, name string, shape array.Shape, box mesh.Box
 	return nil
 }
 
-// converted is an array in another dtype.
+// converted returns an array in another dtype.
 func converted(a array.Array, dtype array.DType) array.Array {
 	if a.DType() == dtype {
 		return a

@@ -13,9 +13,11 @@ type Cache struct {
 	// limit is how many tokens it may hold, length how many it does; where start is set, that says how many.
 	limit, length int
 	start         *op.Tensor
+	// pages, where set, says where layers have their keys and values.
+	pages *nn.Pages
 }
 
-// NewCache is an empty cache for up to limit tokens, for eager tensors: it grows with what is decoded.
+// NewCache returns an empty cache for up to limit tokens, for eager tensors: it grows with what is decoded.
 func NewCache(m Model, limit int) *Cache {
 	c := &Cache{limit: limit}
 	for range m.Config().Layers {
@@ -24,7 +26,7 @@ func NewCache(m Model, limit int) *Cache {
 	return c
 }
 
-// CacheTypes is the values that FixedCache takes: the keys and the values of each layer in turn.
+// CacheTypes returns the values that FixedCache takes: the keys and the values of each layer in turn.
 func CacheTypes(m Model, batch, limit int) []op.Type {
 	d, ok := m.(*decoder)
 	if !ok {
@@ -39,8 +41,8 @@ func CacheTypes(m Model, batch, limit int) []op.Type {
 	return types
 }
 
-// FixedCache is a cache in tensors of CacheTypes, of which the first start tokens, an integer scalar, are
-// filled. Decoding writes into them, so that one traced program serves every step.
+// FixedCache returns a cache in tensors of CacheTypes, of which the first start tokens, an integer scalar,
+// are filled. Decoding writes into them, so that one traced program serves every step.
 func FixedCache(values []*op.Tensor, start *op.Tensor) *Cache {
 	c := &Cache{start: start}
 	for i := 0; i+1 < len(values); i += 2 {
@@ -50,7 +52,7 @@ func FixedCache(values []*op.Tensor, start *op.Tensor) *Cache {
 	return c
 }
 
-// Values is what the cache holds now: the keys and the values of each layer in turn.
+// Values returns what the cache holds now: the keys and the values of each layer in turn.
 func (c *Cache) Values() []*op.Tensor {
 	var values []*op.Tensor
 	for _, l := range c.layers {
@@ -59,7 +61,7 @@ func (c *Cache) Values() []*op.Tensor {
 	return values
 }
 
-// Len is how many tokens have been decoded into the cache.
+// Len returns how many tokens have been decoded into the cache.
 func (c *Cache) Len() int {
 	if c == nil {
 		return 0

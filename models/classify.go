@@ -11,7 +11,7 @@ type pooler struct {
 	drop  layer
 }
 
-// Forward is [batch, width] of x [batch, seq, width].
+// Forward returns [batch, width] of x [batch, seq, width].
 func (p pooler) Forward(x *op.Tensor) *op.Tensor {
 	return through(p.drop, op.Tanh(p.dense.Forward(firstToken{}.Forward(x))))
 }
@@ -19,7 +19,7 @@ func (p pooler) Forward(x *op.Tensor) *op.Tensor {
 // firstToken is the vector of a sequence's first token.
 type firstToken struct{}
 
-// Forward is [batch, width] of x [batch, seq, width].
+// Forward returns [batch, width] of x [batch, seq, width].
 func (firstToken) Forward(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -27,8 +27,8 @@ func (firstToken) Forward(x *op.Tensor) *op.Tensor {
 	return op.Reshape(op.Narrow(x, 1, 0, 1), x.Dim(0), x.Dim(2))
 }
 
-// classLoss is what transformers takes by the kind of labels: the cross-entropy of classes, the squared error
-// of one number, or for several numbers from 0 to 1 the cross-entropy of each.
+// classLoss returns what transformers takes by the kind of labels: the cross-entropy of classes, the squared
+// error of one number, or for several numbers from 0 to 1 the cross-entropy of each.
 func (m *decoder) classLoss(logits, labels *op.Tensor) *op.Tensor {
 	if logits.Err() != nil || labels.Err() != nil {
 		return op.Add(logits, labels)

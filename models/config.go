@@ -104,7 +104,7 @@ type Image struct {
 	Channels    int
 }
 
-// patches is how many there are.
+// patches returns how many there are.
 func (i Image) patches() int {
 	return i.Size[0] / max(1, i.Patch[0]) * (i.Size[1] / max(1, i.Patch[1]))
 }
@@ -147,7 +147,7 @@ type RWKVRanks struct{ Decay, Rate, Value, Gate int }
 // attention weights, of what a classifier sees.
 type Dropout struct{ Embedding, Residual, Attention, Classifier float64 }
 
-// WindowOf is the window of a layer; 0 is none.
+// WindowOf returns the window of a layer; 0 is none.
 func (c Config) WindowOf(layer int) int {
 	if layer < len(c.WindowLayers) && c.WindowLayers[layer] {
 		return c.Window
@@ -155,7 +155,7 @@ func (c Config) WindowOf(layer int) int {
 	return 0
 }
 
-// ropeOf is how a layer turns queries and keys.
+// ropeOf returns how a layer turns queries and keys.
 func (c Config) ropeOf(layer int) Rope {
 	if c.RopeLocal.Type != "" && c.WindowOf(layer) > 0 {
 		return c.RopeLocal
@@ -168,7 +168,7 @@ func (c Config) denseAt(layer int) bool {
 	return c.Experts == 0 || layer < len(c.Mixture.Dense) && c.Mixture.Dense[layer]
 }
 
-// expertWidth is an expert's inner size.
+// expertWidth returns an expert's inner size.
 func (c Config) expertWidth() int {
 	if c.Mixture.Width > 0 {
 		return c.Mixture.Width
@@ -176,7 +176,7 @@ func (c Config) expertWidth() int {
 	return c.Intermediate
 }
 
-// WithLayers is the same shape with so many layers: the first ones, repeated where there are not enough.
+// WithLayers returns the same shape with so many layers: the first ones, repeated where there are not enough.
 func (c Config) WithLayers(n int) Config {
 	c.WindowLayers, c.Mixture.Dense = cycled(c.WindowLayers, n), cycled(c.Mixture.Dense, n)
 	c.Layers = n
@@ -194,8 +194,8 @@ func cycled(list []bool, n int) []bool {
 	return out
 }
 
-// Limit is the longest sequence that the model can see: Positions where it learns a vector for each, as GPT-2
-// does, and 0 for no limit where positions turn queries and keys.
+// Limit returns the longest sequence that the model can see: Positions where it learns a vector for each, as
+// GPT-2 does, and 0 for no limit where positions turn queries and keys.
 func (c Config) Limit() int {
 	if f, err := familyOf(c.Family); err == nil && f.learnedPositions {
 		return c.Positions
@@ -203,7 +203,7 @@ func (c Config) Limit() int {
 	return 0
 }
 
-// StopTokens is the eos_token_id of config.json, which may be one number, a list or absent.
+// StopTokens returns the eos_token_id of config.json, which may be one number, a list or absent.
 func (c Config) StopTokens() []int32 {
 	var one int32
 	if json.Unmarshal(c.Other["eos_token_id"], &one) == nil {
@@ -216,8 +216,8 @@ func (c Config) StopTokens() []int32 {
 	return many
 }
 
-// padToken is the id whose vector looking up does not train, and whether there is one: the pad_token_id of
-// config.json, counted from the end where it is negative, or the family's.
+// padToken returns the id whose vector looking up does not train, and whether there is one: the pad_token_id
+// of config.json, counted from the end where it is negative, or the family's.
 func (c Config) padToken() (id int, ok bool) {
 	f, err := familyOf(c.Family)
 	if err != nil || f.pad == unpadded {
@@ -305,7 +305,7 @@ func (c Config) validate(f *family) error {
 	return c.validateParts(f)
 }
 
-// ropePositions is what Rope keeps of Positions: nothing where it does not depend on it.
+// ropePositions returns what Rope keeps of Positions: nothing where it does not depend on it.
 func (c Config) ropePositions() int {
 	if c.Rope.Type == "dynamic" || c.Rope.Type == "longrope" {
 		return c.Positions

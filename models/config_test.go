@@ -54,7 +54,7 @@ func TestConfigForms(t *testing.T) {
 	}
 }
 
-// small is the least that a config.json of each kind says.
+// small returns the least that a config.json of each kind says.
 func small(family, more string) string {
 	if family == "gpt2" || family == "gptj" {
 		return `{"model_type": "` + family + `", "vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 4` + more +

@@ -59,7 +59,7 @@ func (b llamaBuilder) latent(in *nn.Init, i int) *nn.LatentAttention {
 	return a
 }
 
-// latentScale is what multiplies the scores where positions are stretched.
+// latentScale returns what multiplies the scores where positions are stretched.
 func (b llamaBuilder) latentScale() float64 {
 	if b.Rope.Type == "default" || b.Rope.MScaleAll == 0 {
 		return 1

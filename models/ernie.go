@@ -28,7 +28,7 @@ func buildErnieMoE(f *family, c Config, in *nn.Init) (*decoder, error) {
 	return m, nil
 }
 
-// sharedExperts is one MLP as wide as all experts that see every token; nil where there are none.
+// sharedExperts returns one MLP as wide as all experts that see every token; nil where there are none.
 func (b llamaBuilder) sharedExperts(in *nn.Init) *nn.GatedMLP {
 	if b.Mixture.Shared == 0 {
 		return nil

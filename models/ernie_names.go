@@ -67,7 +67,7 @@ func (e expertLayers) dense(i int) bool {
 	return (i+1)%max(1, e.interval) != 0 || i < e.first || i > e.last
 }
 
-// expertLayers is how config.json says which layers have experts; false is that it cannot.
+// expertLayers returns how config.json says which layers have experts; false is that it cannot.
 func (c Config) expertLayers() (expertLayers, bool) {
 	e := expertLayers{first: c.Layers, last: -1}
 	for i := range c.Layers {

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/data"
 )
 
-// Fact is the model's shape in a line: what the checkpoints of a run keep of it.
+// Fact returns the model's shape in a line: what the checkpoints of a run keep of it.
 func (c Config) Fact() data.Fact {
 	c.DType = array.Invalid // of the file that it was read from
 	h := fnv.New64a()

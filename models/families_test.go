@@ -57,7 +57,7 @@ func livelyKeys() map[string]string {
 	}
 }
 
-// decoders are the families that continue a sequence.
+// decoders returns the families that continue a sequence.
 func decoders() (names []string) {
 	for _, f := range families() {
 		if !f.encoder {

@@ -63,7 +63,7 @@ const (
 	unpadded = -2
 )
 
-// turnedDim is how long the part of a head is that may turn.
+// turnedDim returns how long the part of a head is that may turn.
 func (f *family) turnedDim(c Config) int {
 	if f.headDim != nil {
 		return f.headDim(c)
@@ -85,7 +85,7 @@ func llamaKeys() keys {
 	}
 }
 
-// families is all that there are, by name.
+// families returns all that there are, by name.
 func families() []family {
 	all := slices.Concat(
 		[]family{gpt2Family(), gptjFamily(), bertFamily(), mamba2Family(), rwkvFamily(), rwkv7Family(),
@@ -114,7 +114,7 @@ func familyOf(name string) (*family, error) {
 	return &all[i], nil
 }
 
-// listed is the words that a wrong one might have been, and the nearest.
+// listed returns the words that a wrong one might have been, and the nearest.
 func listed(wrong string, words []string) string {
 	return strings.Join(words, ", ") + "; the nearest is " + strict.Nearest(wrong, words)
 }

@@ -112,7 +112,7 @@ func TestGGUFQ4K(t *testing.T) {
 	}
 }
 
-// TestGGUFOrder: rows of queries lie as llama.cpp turns them, the two halves of a head side by side.
+// TestGGUFOrder: rows of queries are as llama.cpp turns them, the two halves of a head side by side.
 func TestGGUFOrder(t *testing.T) {
 	m := tinyModel(t, "llama", nn.Config{})
 	path := filepath.Join(t.TempDir(), "m.gguf")

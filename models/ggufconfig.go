@@ -12,8 +12,8 @@ import (
 // IsGGUF reports whether a path is that of a file in llama.cpp's format and not of a directory.
 func IsGGUF(path string) bool { return strings.HasSuffix(path, ".gguf") }
 
-// ggufArchitectures are the families whose files are read and written. What differs besides their names is
-// how heads are stored: llama's have the pairs that turn together side by side.
+// ggufArchitectures returns the families whose files are read and written. What differs besides their names
+// is how heads are stored: llama's have the pairs that turn together side by side.
 func ggufArchitectures() map[string]string {
 	return map[string]string{"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
 }
@@ -21,7 +21,7 @@ func ggufArchitectures() map[string]string {
 // ggufTokenizer is the key of the whole tokenizer.json.
 const ggufTokenizer = "tokenizer.huggingface.json"
 
-// GGUFTokenizer is the text of the tokenizer.json that a file holds; nil where it holds none.
+// GGUFTokenizer returns the text of the tokenizer.json that a file holds; nil where it holds none.
 func GGUFTokenizer(path string) ([]byte, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -35,8 +35,8 @@ func GGUFTokenizer(path string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// GGUFChatTemplate is the chat template that a file holds, empty where it holds none, and the special tokens
-// that it may name.
+// GGUFChatTemplate returns the chat template that a file holds, empty where it holds none, and the special
+// tokens that it may name.
 func GGUFChatTemplate(path string) (text string, tokens map[string]any, err error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -54,7 +54,7 @@ func GGUFChatTemplate(path string) (text string, tokens map[string]any, err erro
 	return text, tokens, nil
 }
 
-// readGGUFConfig is a model's shape by the metadata of its file.
+// readGGUFConfig returns a model's shape by the metadata of its file.
 func readGGUFConfig(path string) (Config, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func (m *metadata) fail(key, format string, args ...any) {
 	}
 }
 
-// size is a positive number; def where it is left out, which 0 forbids.
+// size returns a positive number; def where it is left out, which 0 forbids.
 func (m *metadata) size(key string, def int) int {
 	v, ok := m.take(key)
 	if !ok && def > 0 {

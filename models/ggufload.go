@@ -85,7 +85,7 @@ func (s *ggufStore) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	return m, ok, err
 }
 
-// unexpected is an error if the file holds tensors that the model has no use for.
+// unexpected returns an error if the file holds tensors that the model has no use for.
 func (s *ggufStore) unexpected() error {
 	var extra []string
 	for _, name := range s.Names() {

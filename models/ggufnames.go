@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/quant"
 )
 
-// ggufName is what llama.cpp calls a parameter; empty where it has no name.
+// ggufName returns what llama.cpp calls a parameter; empty where it has no name.
 func ggufName(name string) string {
 	switch name {
 	case "model.embed_tokens.weight":
@@ -40,14 +40,14 @@ func turns(c Config, name string) bool {
 	return (c.Family == "llama" || c.Family == "mistral") && (strings.Contains(name, "self_attn.q_proj.") || strings.Contains(name, "self_attn.k_proj."))
 }
 
-// besides is the row of llama.cpp's order that row i of ours becomes: elements that are half a head apart lie
-// side by side.
+// besides returns the row of llama.cpp's order that row i of ours becomes: elements that are half a head
+// apart are side by side.
 func besides(i, headDim int) int {
 	head, at := i/headDim, i%headDim
 	return head*headDim + at%(headDim/2)*2 + at/(headDim/2)
 }
 
-// turned is an array with its rows in the other order, to llama.cpp's or back.
+// turned returns an array with its rows in the other order, to llama.cpp's or back.
 func turned(a array.Array, headDim int, back bool) array.Array {
 	out := array.New(a.DType(), a.Shape()...)
 	rows := a.Shape()[0]
@@ -62,7 +62,7 @@ func turned(a array.Array, headDim int, back bool) array.Array {
 	return out
 }
 
-// turnedBack is turned for integers, from llama.cpp's order.
+// turnedBack is like turned for integers, from llama.cpp's order.
 func turnedBack(m quant.Matrix, headDim int) quant.Matrix {
 	out, n := m, m.Groups()
 	out.Values, out.Scales = make([]byte, len(m.Values)), make([]float32, len(m.Scales))

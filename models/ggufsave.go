@@ -24,7 +24,7 @@ type GGUFConfig struct {
 	Read func(p *nn.Param) (array.Array, error)
 	// Round, where not nil, rounds matrices as QuantizeConfig.Round does.
 	Round func(p *nn.Param, expert int, w []float32, out, in int, c quant.Config) (quant.Matrix, error)
-	// Tokenizer, where set, is the text of tokenizer.json.
+	// Tokenizer, if set, is the text of tokenizer.json.
 	Tokenizer []byte
 }
 
@@ -74,7 +74,7 @@ func (c GGUFConfig) tensors(m Model) ([]gguf.Stored, error) {
 	return list, nil
 }
 
-// stored is a parameter as it is written: vectors are float32, and so is what nothing is said of.
+// stored returns a parameter as it is written: vectors are float32, and so is what nothing is said of.
 func (c GGUFConfig) stored(a array.Array, p *nn.Param, linear bool) (gguf.Stored, error) {
 	t := gguf.Stored{Shape: a.Shape()}
 	x := make([]float32, a.Len())
@@ -112,7 +112,8 @@ func WholeQ4K(p *nn.Param) bool {
 	return ok
 }
 
-// rounded is a matrix as integers, as llama.cpp has them: the largest of 4 bits has the end of the range.
+// rounded returns a matrix as integers, as llama.cpp has them: the largest of 4 bits has the end of the
+// range.
 func (c GGUFConfig) rounded(p *nn.Param, x []float32, out, in, bits int) (quant.Matrix, error) {
 	config := quant.Config{Bits: bits, Group: 32, Signed: bits == 4, Scale: quant.HalfScale}
 	if c.Round == nil {
@@ -130,7 +131,7 @@ func halves(x []float32, narrow func(float32) uint16) []byte {
 	return b
 }
 
-// ggufArch is the architecture of a configuration; an error says what its files cannot hold.
+// ggufArch returns the architecture of a configuration; an error says what its files cannot hold.
 func ggufArch(c Config) (string, error) {
 	arch, ok := map[string]string{"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}[c.Family]
 	switch {
@@ -170,8 +171,8 @@ func ggufMeta(c Config, g GGUFConfig) ([]gguf.Pair, error) {
 	return append(meta, tokens...), err
 }
 
-// ggufTokens is the tokenizer: byte-level BPE as llama.cpp has it, and tokenizer.json as it is for who reads
-// that.
+// ggufTokens returns the tokenizer: byte-level BPE as llama.cpp has it, and tokenizer.json as it is for who
+// reads that.
 func ggufTokens(c Config, text []byte) ([]gguf.Pair, error) {
 	var meta []gguf.Pair
 	t := bytesAsBPE(c.Vocab)

@@ -22,7 +22,7 @@ const (
 	tokenUnused  = 5
 )
 
-// parseBPE is the tokenizer of a tokenizer.json; nil where it is of another kind.
+// parseBPE returns the tokenizer of a tokenizer.json; nil where it is of another kind.
 func parseBPE(text []byte, vocab int) (*byteBPE, error) {
 	var t struct {
 		Model struct {
@@ -68,8 +68,8 @@ func parseBPE(text []byte, vocab int) (*byteBPE, error) {
 	return b, b.readMerges(t.Model.Merges)
 }
 
-// bytesAsBPE is the tokenizer of a model that reads bytes: each is a token, as byte-level BPE spells it, and
-// nothing is merged. It is nil where there are not as many tokens.
+// bytesAsBPE returns the tokenizer of a model that reads bytes: each is a token, as byte-level BPE spells it,
+// and nothing is merged. It is nil where there are not as many tokens.
 func bytesAsBPE(vocab int) *byteBPE {
 	if vocab != 256 {
 		return nil
@@ -102,7 +102,7 @@ func (b *byteBPE) readMerges(list []json.RawMessage) error {
 	return nil
 }
 
-// preTokenizer is llama.cpp's name of how a text is split before merging.
+// preTokenizer returns llama.cpp's name of how a text is split before merging.
 func preTokenizer(pre string) string {
 	switch {
 	case strings.Contains(pre, `\\p{N}{1,3}`):

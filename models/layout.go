@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Layout is how the sequences of a batch and the experts lie while a model is trained on several devices that
-// share them. It changes no number; the zero value is for sequences that are whole.
+// Layout is how the sequences of a batch and the experts are laid out while a model is trained on several
+// devices that share them. It changes no number; the zero value is for sequences that are whole.
 type Layout struct {
 	// Parts is how many devices share a sequence.
 	Parts int
@@ -41,8 +41,8 @@ const (
 	Zigzag
 )
 
-// Fit is the layout that a model of a shape can be trained under on sequences of a length, with the reason
-// for each thing that it cannot have. heads is how many devices share the heads otherwise, at least 1.
+// Fit returns the layout that a model of a shape can be trained under on sequences of a length, with the
+// reason for each thing that it cannot have. heads is how many devices share the heads otherwise, at least 1.
 func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
 	var reasons []string
 	if f, err := familyOf(c.Family); err == nil && (f.encoder || f.recurrent) {
@@ -70,7 +70,7 @@ func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
 	return l, reasons
 }
 
-// Arrange is the same model, with the same parameters, for sequences of this layout.
+// Arrange returns the same model, with the same parameters, for sequences of this layout.
 func Arrange(m Model, l Layout) (Model, error) {
 	d, ok := m.(*decoder)
 	if !ok {
@@ -95,15 +95,15 @@ func Arrange(m Model, l Layout) (Model, error) {
 	return d, nil
 }
 
-// over is the model for a stream of this layout.
+// over returns the model for a stream of this layout.
 func (m *decoder) over(s nn.Sequence) *decoder {
 	d := m.eachBlock(func(b block) block { return b.over(s) })
 	d.sequence, d.stem.drop = s, over(d.stem.drop, s)
 	return d
 }
 
-// packed is the model for rows that hold several sequences each, with what says so in the order in which Loss
-// computes.
+// packed returns the model for rows that hold several sequences each, with what says so in the order in which
+// Loss computes.
 func (m *decoder) packed(p nn.Packed) *decoder {
 	s := m.sequence
 	if parts := s.Parts(p.Segments.Dim(1)); parts > 0 && m.layout.Given != Zigzag {
@@ -113,7 +113,7 @@ func (m *decoder) packed(p nn.Packed) *decoder {
 	return m.over(s)
 }
 
-// ordered is the model, ids and labels in the order in which Loss computes.
+// ordered returns the model, ids and labels in the order in which Loss computes.
 func (m *decoder) ordered(ids, labels *op.Tensor) (*decoder, *op.Tensor, *op.Tensor) {
 	if m.layout.Order != Zigzag || ids.Err() != nil || labels.Err() != nil || len(ids.Shape()) != 2 {
 		return m, ids, labels

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// Linears are the matrices of a model's layers that may become integers: those of attention and of MLPs, of
-// experts too. Tables, heads and routers are not among them.
+// Linears returns the matrices of a model's layers that may become integers: those of attention and of MLPs,
+// of experts too. Tables, heads and routers are not among them.
 func Linears(m Model) ([]*nn.Param, error) {
 	parts, err := PartsOf(m)
 	if err != nil {
@@ -55,13 +55,14 @@ func mlpLinears(l any) []*nn.Linear {
 	return nil
 }
 
-// linearOf is a projection that is stored [out, in]; nil for another.
+// linearOf returns a projection that is stored [out, in]; nil for another.
 func linearOf(p nn.Projection) *nn.Linear {
 	l, _ := p.(*nn.Linear)
 	return l
 }
 
-// unchanged are the modules of linear layers that stay floats, as checkpoints call them: heads and routers.
+// unchanged returns the modules of linear layers that stay floats, as checkpoints call them: heads and
+// routers.
 func unchanged(m Model, parts Parts) []string {
 	var names []string
 	module := func(p *nn.Param) {

@@ -32,7 +32,7 @@ func (b llamaBuilder) norm(in *nn.Init, width int) *nn.RMSNorm {
 	return b.newNorm(in, width, b.NormEps)
 }
 
-// model is the embedding, the blocks, the last norm and the head.
+// model returns the embedding, the blocks, the last norm and the head.
 func (b llamaBuilder) model(in *nn.Init, block func(in *nn.Init, i int) block) *decoder {
 	base := in.At("model")
 	m := &decoder{}
@@ -47,7 +47,7 @@ func (b llamaBuilder) model(in *nn.Init, block func(in *nn.Init, i int) block) *
 	return m
 }
 
-// tokens is the table of tokens.
+// tokens returns the table of tokens.
 func (c Config) tokens(in *nn.Init) *nn.Embedding {
 	table := nn.NewEmbedding(in, c.Vocab, c.Hidden)
 	if pad, ok := c.padToken(); ok {
@@ -88,7 +88,7 @@ func (b llamaBuilder) attention(in *nn.Init, i int) *nn.Attention {
 	return a
 }
 
-// heads is what the attention of a layer does between its projections.
+// heads returns what the attention of a layer does between its projections.
 func (c Config) heads(i int) nn.Heads {
 	return nn.Heads{
 		Queries: c.Heads, Keys: c.KVHeads, Dim: c.HeadDim, Scale: 1 / math.Sqrt(c.queryScalar()), Cap: c.ScoreCap,
@@ -110,7 +110,7 @@ func (b llamaBuilder) mlp(in *nn.Init, i int) layer {
 	return b.gated(in, b.Intermediate)
 }
 
-// gated is a plain gated MLP of an inner size.
+// gated returns a plain gated MLP of an inner size.
 func (b llamaBuilder) gated(in *nn.Init, width int) *nn.GatedMLP {
 	project := linearNoBias
 	if b.MLPBias {

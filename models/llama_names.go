@@ -1,6 +1,6 @@
 package models
 
-// like is what a family has that is built of Llama's layers, unless it says otherwise.
+// like returns what a family has that is built of Llama's layers, unless it says otherwise.
 func like(f family) family {
 	f.base, f.embedding, f.activation, f.rotary = "model.", "embed_tokens.weight", "silu", true
 	if f.keys == (keys{}) {
@@ -87,7 +87,7 @@ func writeMistral(c Config, f *family, m map[string]any) {
 	}
 }
 
-// orNull is a number, null where it is 0.
+// orNull returns a number, null where it is 0.
 func orNull[T int | float64 | number](x T) any {
 	if x == 0 {
 		return nil

@@ -24,7 +24,7 @@ type Host interface {
 // from a GGUF file. Weights are cast to c.DType. Without c.Scope it reads only the shapes, and checks them.
 func Load(dir string, c nn.Config) (Model, error) { return LoadAhead(dir, 0, c) }
 
-// LoadAhead is Load with the first layers of those that predict further tokens, to train with them.
+// LoadAhead is like Load with the first layers of those that predict further tokens, to train with them.
 func LoadAhead(dir string, ahead int, c nn.Config) (Model, error) {
 	config, src, err := openStore(dir)
 	if err != nil {
@@ -58,7 +58,7 @@ type store interface {
 	load(name string, t op.Type) (*op.Tensor, error)
 	read(p *nn.Param) (array.Array, error)
 	grouped(p *nn.Param) (m quant.Matrix, ok bool, err error)
-	// unexpected is an error where there is more than was loaded.
+	// unexpected returns an error where there is more than was loaded.
 	unexpected() error
 	close() error
 }
@@ -80,7 +80,7 @@ func openStore(path string) (Config, store, error) {
 	return config, l, err
 }
 
-// weightsFile is the file that errors about the weights name.
+// weightsFile returns the file that errors about the weights name.
 func weightsFile(dir string) string {
 	if IsGGUF(dir) {
 		return dir
@@ -104,7 +104,7 @@ type loader struct {
 func (l *loader) use(h Host)   { l.host = h }
 func (l *loader) close() error { return l.src.Close() }
 
-// load is nn.Config's Load.
+// load returns nn.Config's Load.
 func (l *loader) load(name string, t op.Type) (*op.Tensor, error) {
 	for _, stored := range aliases(l.config, name) {
 		if _, _, ok := l.src.Type(stored); ok {
@@ -164,7 +164,7 @@ func (l *loader) stack(parts []string, t op.Type) (*op.Tensor, error) {
 	return l.put(all, t), nil
 }
 
-// checkPart is check for floats or integers.
+// checkPart is like check for floats or integers.
 func (l *loader) checkPart(name string, want array.Shape) error {
 	if weight, tensors := l.integers([]string{name}); tensors != nil {
 		return l.checkIntegers(weight, tensors, want)
@@ -216,8 +216,8 @@ func putInto(h Host, a array.Array, t op.Type) *op.Tensor {
 	return x
 }
 
-// unexpected is an error if the checkpoint holds tensors that the model has no use for: they would mean that
-// it is another model.
+// unexpected returns an error if the checkpoint holds tensors that the model has no use for: they would mean
+// that it is another model.
 func (l *loader) unexpected() error {
 	var extra []string
 	for _, name := range l.src.Names() {

@@ -30,7 +30,7 @@ type LossConfig struct {
 
 func (c LossConfig) routers() bool { return c.RouterBalance != 0 || c.RouterZ != 0 }
 
-// WithLoss is the same model, with the same parameters, whose loss has more.
+// WithLoss returns the same model, with the same parameters, whose loss has more.
 func WithLoss(m Model, c LossConfig) (Model, error) {
 	d, ok := m.(*decoder)
 	switch {
@@ -64,7 +64,7 @@ func WithLoss(m Model, c LossConfig) (Model, error) {
 
 // router is a block that has experts.
 type router interface {
-	// observed is the same block, which tells what its router decides; false where it has none.
+	// observed returns the same block, which reports what its router decides; false where it has none.
 	observed(f func(nn.Routed)) (block, bool)
 }
 
@@ -76,7 +76,7 @@ func (b residual) observed(f func(nn.Routed)) (block, bool) {
 	return b, ok
 }
 
-// routers is the numbers of the layers that have experts.
+// routers returns the numbers of the layers that have experts.
 func (m *decoder) routers() (layers []int) {
 	for i, b := range m.blocks {
 		if r, ok := b.(router); ok {
@@ -88,7 +88,7 @@ func (m *decoder) routers() (layers []int) {
 	return layers
 }
 
-// watched is the model, which adds what its routers decide to a list.
+// watched returns the model, which adds what its routers decide to a list.
 func (m *decoder) watched(list *[]nn.Routed) *decoder {
 	return m.eachBlock(func(b block) block {
 		if r, ok := b.(router); ok {
@@ -98,14 +98,14 @@ func (m *decoder) watched(list *[]nn.Routed) *decoder {
 	})
 }
 
-// warped is the same loss, whose gradient also has that of half the mean square of each position's largest
-// logit, times 1e-4.
+// warped returns the same loss, whose gradient also has that of half the mean square of each position's
+// largest logit, times 1e-4.
 func warped(loss, logits *op.Tensor) *op.Tensor {
 	draw := op.MulScalar(op.Mean(op.Square(op.Cast(op.AMax(logits, -1), loss.DType()))), 0.5e-4)
 	return op.Add(loss, op.Sub(draw, op.StopGradient(draw)))
 }
 
-// tokenLoss is the loss of ids and labels in the order in which the model computes.
+// tokenLoss returns the loss of ids and labels in the order in which the model computes.
 func (m *decoder) tokenLoss(ids, labels *op.Tensor) *op.Tensor {
 	c := m.loss
 	var routed []nn.Routed
@@ -136,14 +136,14 @@ func (m *decoder) tokenLoss(ids, labels *op.Tensor) *op.Tensor {
 	return loss
 }
 
-// meanCounted is the mean of x over the labels that count.
+// meanCounted returns the mean of x over the labels that count.
 func meanCounted(x, labels *op.Tensor) *op.Tensor {
 	counts := op.NotEqual(labels, op.Const(labels, IgnoreLabel))
 	one := op.Cast(counts, x.DType())
 	return op.Div(op.Sum(op.Where(counts, x, op.Const(x, 0))), op.Sum(one))
 }
 
-// routerZ is the mean over tokens and layers.
+// routerZ returns the mean over tokens and layers.
 func routerZ(routed []nn.Routed) *op.Tensor {
 	var sum *op.Tensor
 	for _, r := range routed {
@@ -156,7 +156,7 @@ func routerZ(routed []nn.Routed) *op.Tensor {
 	return op.MulScalar(sum, 1/float64(len(routed)))
 }
 
-// routerBalance is how uneven the load of experts is, 1·perToken where it is even: of all tokens of all
+// routerBalance returns how uneven the load of experts is, 1·perToken where it is even: of all tokens of all
 // layers, or the mean over sequences.
 func routerBalance(routed []nn.Routed, rows int, bySequence bool) *op.Tensor {
 	if !bySequence {
@@ -165,7 +165,7 @@ func routerBalance(routed []nn.Routed, rows int, bySequence bool) *op.Tensor {
 	return op.Mean(unevenness(routed, rows))
 }
 
-// unevenness is routerBalance of each of so many groups of tokens.
+// unevenness returns routerBalance of each of so many groups of tokens.
 func unevenness(routed []nn.Routed, groups int) *op.Tensor {
 	var shares, chances *op.Tensor // [groups, experts], sums over layers of means over tokens
 	for _, r := range routed {

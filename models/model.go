@@ -11,19 +11,19 @@ import (
 // Model is a language model, or one that classifies sequences. Ids are integers of shape [batch, seq]; a
 // vision model has pixels [batch, channels, height, width] in their place.
 type Model interface {
-	// Config is the model's shape.
+	// Config returns the model's shape.
 	Config() Config
-	// Params is the parameters in transformers' order; weights that are tied appear once.
+	// Params returns the parameters in transformers' order; weights that are tied appear once.
 	Params() []*nn.Param
-	// Forward is the logits [batch, seq, vocab] of each position's next token, or of the token itself in an
-	// encoder; [batch, labels] where the model classifies.
+	// Forward returns the logits [batch, seq, vocab] of each position's next token, or of the token itself in
+	// an encoder; [batch, labels] where the model classifies.
 	Forward(ids *op.Tensor) *op.Tensor
-	// Loss is the mean cross-entropy of labels, the ids of those tokens; a label of -100 does not count. Where
-	// the model classifies, labels are classes [batch], or numbers: [batch] for a single label, else [batch,
-	// labels] from 0 to 1.
+	// Loss returns the mean cross-entropy of labels, the ids of those tokens; a label of -100 does not count.
+	// Where the model classifies, labels are classes [batch], or numbers: [batch] for a single label, else
+	// [batch, labels] from 0 to 1.
 	Loss(ids, labels *op.Tensor) *op.Tensor
-	// Decode is the logits [batch, vocab] after the last of ids, which continue the sequence that c holds; it
-	// extends c. All calls with one c have the same batch.
+	// Decode returns the logits [batch, vocab] after the last of ids, which continue the sequence that c
+	// holds; it extends c. All calls with one c have the same batch.
 	Decode(ids *op.Tensor, c *Cache) *op.Tensor
 }
 
@@ -55,8 +55,8 @@ func New(c Config, in nn.Config) (Model, error) {
 	return m, nil
 }
 
-// Freeze is the same model over the values that m's parameters have now, without the memory that gradients
-// need.
+// Freeze returns the same model over the values that m's parameters have now, without the memory that
+// gradients need.
 func Freeze(m Model) (Model, error) {
 	values := map[string]*op.Tensor{}
 	var in nn.Config
@@ -99,7 +99,7 @@ type decoder struct {
 	warp bool
 	// loss is what Loss has besides the cross-entropy.
 	loss LossConfig
-	// layout is how Loss lays out sequences, and sequence how the stream that passes lies.
+	// layout is how Loss lays out sequences, and sequence how the stream that passes is laid out.
 	layout   Layout
 	sequence nn.Sequence
 }
@@ -163,7 +163,7 @@ func (m *decoder) logits(x *op.Tensor) *op.Tensor {
 	return y
 }
 
-// hidden is the stream after the last norm.
+// hidden returns the stream after the last norm.
 func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
 	return through(m.norm, m.stream(ids, c))
 }
@@ -185,7 +185,7 @@ func (m *decoder) stream(ids *op.Tensor, c *Cache) *op.Tensor {
 	return op.Mark(x, nn.HeadMark)
 }
 
-// begin is the stream before the first layer.
+// begin returns the stream before the first layer.
 func (m *decoder) begin(ids *op.Tensor, c *Cache) *op.Tensor {
 	s := m.stem
 	if s.patches != nil {
@@ -213,6 +213,9 @@ func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
 		return x
 	}
 	seq, table := x.Dim(1), m.stem.positions.Weight.Value
+	if p := c.inPages(); p != nil {
+		return op.Add(x, op.Embedding(p.Positions, table))
+	}
 	if c != nil && c.start != nil {
 		return op.Add(x, op.DynamicSlice(table, c.start, []int{0}, []int{seq}))
 	}
@@ -230,7 +233,7 @@ func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
 	return op.Add(x, op.Narrow(table, 0, start, start+seq))
 }
 
-// positionsKey is what config.json calls the number of positions.
+// positionsKey returns what config.json calls the number of positions.
 func (m *decoder) positionsKey() string {
 	f, err := familyOf(m.config.Family)
 	if err != nil {
@@ -239,7 +242,7 @@ func (m *decoder) positionsKey() string {
 	return f.keys.positions
 }
 
-// invalid is a tensor that carries an error on.
+// invalid returns a tensor that carries an error on.
 func invalid(x *op.Tensor, err error) *op.Tensor {
 	return ir.Invalid(x.Scope(), &ir.Error{Pos: ir.Caller(), Op: "model", Err: err})
 }

@@ -17,7 +17,7 @@ func tokens(s *cpu.Session, ids ...int32) *op.Tensor {
 	return s.Tensor(array.FromSlice(ids, 1, len(ids)))
 }
 
-// likeliest is the token after ids without a cache.
+// likeliest returns the token after ids without a cache.
 func likeliest(t *testing.T, m Model, s *cpu.Session, ids []int32) int32 {
 	logits := read(t, m.Forward(tokens(s, ids...))).Float64s()
 	vocab := m.Config().Vocab
@@ -98,7 +98,7 @@ func testFixedCache(t *testing.T, family string) {
 	}
 }
 
-// traceStep is one token's decoding as a program: ids, start and the cache in, logits and the cache out.
+// traceStep returns one token's decoding as a program: ids, start and the cache in, logits and the cache out.
 func traceStep(t *testing.T, d *cpu.Device, m Model, limit int) *cpu.Executable {
 	b := ir.NewBuilder("step")
 	ids := b.Param("ids", op.Type{DType: array.I32, Shape: array.Shape{1, 1}})

@@ -27,15 +27,15 @@ type storedNames struct {
 	ignored func(c Config, name string) bool
 }
 
-// plainExperts are the names that all families but Mixtral's have.
+// plainExperts returns the names that all families but Mixtral's have.
 func plainExperts() storedNames {
 	return storedNames{gate: "gate_proj", up: "up_proj", down: "down_proj", buffers: rotaryBuffers()}
 }
 
 func rotaryBuffers() []string { return []string{"rotary_emb.inv_freq"} }
 
-// tableNames are the names under which a checkpoint may hold the table of tokens a second time where it is
-// tied.
+// tableNames returns the names under which a checkpoint may hold the table of tokens a second time where it
+// is tied.
 func (s storedNames) tableNames() []string {
 	if len(s.heads) == 0 {
 		return []string{headName}
@@ -43,7 +43,7 @@ func (s storedNames) tableNames() []string {
 	return s.heads
 }
 
-// aliases are the names under which a parameter may be stored as it is, the likeliest first.
+// aliases returns the names under which a parameter may be stored as it is, the likeliest first.
 func aliases(c Config, name string) []string {
 	f, err := familyOf(c.Family)
 	if err != nil {
@@ -64,11 +64,12 @@ func aliases(c Config, name string) []string {
 	return names
 }
 
-// name is a parameter's name as checkpoints have it.
+// name returns a parameter's name as checkpoints have it.
 func (s storedNames) name(name string) string { return strings.NewReplacer(s.renamed...).Replace(name) }
 
-// expertParts are the matrices that checkpoints store in place of a stacked parameter, in the order of its
-// bytes: for gate_up_proj each expert's gate and up, for down_proj each down. It is nil for other parameters.
+// expertParts returns the matrices that checkpoints store in place of a stacked parameter, in the order of
+// its bytes: for gate_up_proj each expert's gate and up, for down_proj each down. It is nil for other
+// parameters.
 func expertParts(c Config, name string) []string {
 	f, err := familyOf(c.Family)
 	at, which, ok := strings.Cut(name, ".mlp.experts.")
@@ -93,7 +94,7 @@ func expertParts(c Config, name string) []string {
 	return parts
 }
 
-// stored is a parameter as checkpoints hold it.
+// stored returns a parameter as checkpoints hold it.
 func stored(c Config, name string, a array.Array) []safetensors.Named {
 	if parts := expertParts(c, name); parts != nil {
 		rows := a.Shape()[0] * a.Shape()[1]
@@ -110,7 +111,7 @@ func stored(c Config, name string, a array.Array) []safetensors.Named {
 	return []safetensors.Named{{Name: name, Array: a}}
 }
 
-// storedTypes is the types of a parameter as checkpoints hold it.
+// storedTypes returns the types of a parameter as checkpoints hold it.
 func storedTypes(c Config, p *nn.Param) []safetensors.Typed {
 	parts, shape := expertParts(c, p.Name), p.Type.Shape
 	if parts == nil {

@@ -34,7 +34,7 @@ func Open(dir string) (*Weights, error) {
 	return w, nil
 }
 
-// Read is a parameter as it is stored, whatever its dtype; of integers, what they mean.
+// Read returns a parameter as it is stored, whatever its dtype; of integers, what they mean.
 func (w *Weights) Read(p *nn.Param) (array.Array, error) {
 	a, err := w.src.read(p)
 	if err != nil {

@@ -61,7 +61,7 @@ func TestPackedLoss(t *testing.T) {
 	}
 }
 
-// ids is n tokens of a small vocabulary.
+// ids returns n tokens of a small vocabulary.
 func ids(n int) []int32 {
 	list := make([]int32, n)
 	for i := range list {
@@ -70,7 +70,7 @@ func ids(n int) []int32 {
 	return list
 }
 
-// rowsOf is all rows of a source as one batch.
+// rowsOf returns all rows of a source as one batch.
 func rowsOf(t *testing.T, s *cpu.Session, rows data.RowSource, seq int, packed bool) (list []*op.Tensor) {
 	t.Helper()
 	m, err := data.NewMixture([]data.MixtureSource{{Name: "all", Rows: rows, Weight: 1}},

@@ -90,7 +90,7 @@ func (r *reader) architecture(f *family, c *Config) {
 	}
 }
 
-// plainName is an architecture without what versions spell differently.
+// plainName returns an architecture without what versions spell differently.
 func plainName(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
 
 // builds reports whether an architecture is the family's: with its head, or without any.

@@ -11,7 +11,8 @@ func (r *reader) rope(f *family, c *Config) {
 	c.Rope.Positions = c.ropePositions()
 }
 
-// ropeKey is the key that holds the rotary parameters; the older name beside the newer one says the same.
+// ropeKey returns the key that holds the rotary parameters; the older name beside the newer one says the
+// same.
 func (r *reader) ropeKey() string {
 	const newer, older = "rope_parameters", "rope_scaling"
 	if r.has(older) && !r.has(newer) {
@@ -104,7 +105,7 @@ func (r *reader) otherRopes() {
 	}
 }
 
-// written is the parameters as config.json has them.
+// written returns the parameters as config.json has them.
 func (r Rope) written() map[string]any {
 	m := map[string]any{"rope_type": r.Type, "rope_theta": number(r.Theta)}
 	put := func(key string, x float64) {

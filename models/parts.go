@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Parts is a model taken apart, for whoever computes it otherwise than by its ops: an inference engine that
-// keeps keys and values in pages.
+// Parts is a model taken apart, for anyone who computes it otherwise than by its ops: an inference engine
+// that keeps keys and values in pages.
 type Parts struct {
 	Config Config
 	Tokens *nn.Embedding
@@ -83,7 +83,8 @@ func PartsOf(m Model) (Parts, error) {
 	return p, nil
 }
 
-// servedUpTo is the longest sequence of which every token's keys are those of all longer ones; 0 is no limit.
+// servedUpTo returns the longest sequence of which every token's keys are those of all longer ones; 0 is no
+// limit.
 func (c Config) servedUpTo() int {
 	limit := c.Limit()
 	for _, r := range []Rope{c.Rope, c.RopeLocal} {
@@ -114,7 +115,7 @@ func layerParts(b block) (LayerParts, error) {
 	return l, nil
 }
 
-// normOf is a layer as a norm; dropout does nothing outside of training.
+// normOf returns a layer as a norm; dropout does nothing outside of training.
 func normOf(l layer) (Norm, error) {
 	switch l := l.(type) {
 	case nil, *nn.Dropout:

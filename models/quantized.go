@@ -55,7 +55,7 @@ func newLoader(dir string, config Config) (*loader, error) {
 	return l, nil
 }
 
-// integers are the tensors in which a weight is stored as integers, under any of its names.
+// integers returns the tensors in which a weight is stored as integers, under any of its names.
 func (l *loader) integers(names []string) (weight string, tensors []string) {
 	if l.layout == nil {
 		return "", nil
@@ -79,7 +79,7 @@ func (l *loader) checkIntegers(weight string, tensors []string, want array.Shape
 	return l.layout.Check(l.src, weight, want[0], want[1])
 }
 
-// wholeIntegers is whole for a weight that is stored as integers.
+// wholeIntegers is like whole for a weight that is stored as integers.
 func (l *loader) wholeIntegers(weight string, tensors []string, t op.Type) (*op.Tensor, error) {
 	if err := l.checkIntegers(weight, tensors, t.Shape); err != nil || l.host == nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (l *loader) wholeIntegers(weight string, tensors []string, t op.Type) (*op.
 	return l.put(array.FromSlice(m.Floats(), t.Shape...), t), nil
 }
 
-// grouped is a parameter as the integers that are stored; ok is false where floats are.
+// grouped returns a parameter as the integers that are stored; ok is false where floats are.
 func (l *loader) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	if l.layout == nil {
 		return m, false, nil
@@ -120,7 +120,7 @@ func (l *loader) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	return m, err == nil, err
 }
 
-// Grouped is a parameter as the integers that are stored, one matrix below the other; ok is false where
+// Grouped returns a parameter as the integers that are stored, one matrix below the other; ok is false where
 // floats are.
 func (w *Weights) Grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	if m, ok, err = w.src.grouped(p); err != nil {

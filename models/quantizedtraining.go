@@ -25,22 +25,37 @@ func QuantizeLayers(m Model, bits, group int, in nn.Config) error {
 		return fmt.Errorf("models: integers of %d bits in groups of %d: want 4 or 8 bits, and whole bytes a group", bits,
 			group)
 	}
+	err = ReplaceWeights(m, func(w *nn.Param) (*nn.QuantizedWeight, error) {
+		if cols := w.Type.Shape[1]; cols%group != 0 {
+			return nil, fmt.Errorf("%d inputs are not a multiple of the group, %d", cols, group)
+		}
+		return integersOf(w, bits, group, in.Scope)
+	})
+	if err == nil && d.quantized == nil {
+		err = fmt.Errorf("models: %s has no linear layers stored [out, in] that could be integers", d.config.Family)
+	}
+	return err
+}
+
+// ReplaceWeights puts integers in the place of the weights of a model's linear layers but heads and routers,
+// where of gives some for a layer's weights.
+func ReplaceWeights(m Model, of func(w *nn.Param) (*nn.QuantizedWeight, error)) error {
+	d, ok := m.(*decoder)
+	if !ok {
+		return fmt.Errorf("models: integers for a %T: want a model of this package", m)
+	}
 	for _, a := range d.linear {
 		l, ok := a.(*nn.Linear)
 		if !ok || (AdapterConfig{}).target(layerName(l)) == "" {
 			continue
 		}
-		if cols := l.Weight.Type.Shape[1]; cols%group != 0 {
-			return fmt.Errorf("models: %s: %d inputs are not a multiple of the group, %d", layerName(l), cols, group)
-		}
-		q, err := integersOf(l.Weight, bits, group, in.Scope)
+		q, err := of(l.Weight)
 		if err != nil {
-			return err
+			return fmt.Errorf("models: %s: %w", layerName(l), err)
 		}
-		d.setQuantized(l, q)
-	}
-	if d.quantized == nil {
-		return fmt.Errorf("models: %s has no linear layers stored [out, in] that could be integers", d.config.Family)
+		if q != nil {
+			d.setQuantized(l, q)
+		}
 	}
 	return nil
 }
@@ -48,7 +63,7 @@ func QuantizeLayers(m Model, bits, group int, in nn.Config) error {
 // setQuantized puts integers in the place of a layer's weights.
 func (m *decoder) setQuantized(l *nn.Linear, q *nn.QuantizedWeight) {
 	i := slices.Index(m.params, l.Weight)
-	m.params = slices.Replace(slices.Clone(m.params), i, i+1, q.Q, q.Scale)
+	m.params = slices.Replace(slices.Clone(m.params), i, i+1, q.Params()...)
 	l.Weight.Value = nil
 	l.SetQuantized(q)
 	m.quantized = append(m.quantized, l)
@@ -62,7 +77,10 @@ func (m *decoder) quantizedAs(from *decoder) error {
 			continue
 		}
 		q := *l.Quantized()
-		for _, p := range []**nn.Param{&q.Q, &q.Scale} {
+		for _, p := range []**nn.Param{&q.Q, &q.Scale, &q.Zero} {
+			if *p == nil {
+				continue
+			}
 			value := (*p).Value
 			*p = (*p).Like((*p).Name, (*p).Type)
 			(*p).Fixed = true
@@ -75,14 +93,27 @@ func (m *decoder) quantizedAs(from *decoder) error {
 	return nil
 }
 
-// integersOf is the parameters that stand for a weight; without a scope they have only types.
-func integersOf(w *nn.Param, bits, group int, s op.Scope) (*nn.QuantizedWeight, error) {
+// IntegersOf returns the parameters that stand for a weight [out, in], without values; zeros is that groups have
+// zero points.
+func IntegersOf(w *nn.Param, bits, group int, zeros bool) *nn.QuantizedWeight {
 	rows, cols := w.Type.Shape[0], w.Type.Shape[1]
 	stem := strings.TrimSuffix(w.Name, "weight")
 	q := &nn.QuantizedWeight{Bits: bits, Group: group,
 		Q:     w.Like(stem+"weight_packed", op.Type{DType: array.U8, Shape: array.Shape{rows, cols * bits / 8}}),
 		Scale: w.Like(stem+"weight_scale", op.Type{DType: array.F32, Shape: array.Shape{rows, cols / group}})}
-	q.Q.Fixed, q.Scale.Fixed = true, true
+	if zeros {
+		q.Zero = w.Like(stem+"weight_zero_point", op.Type{DType: array.U8, Shape: q.Scale.Type.Shape})
+	}
+	for _, p := range q.Params() {
+		p.Fixed = true
+	}
+	return q
+}
+
+// integersOf returns the parameters that stand for a weight; without a scope they have only types.
+func integersOf(w *nn.Param, bits, group int, s op.Scope) (*nn.QuantizedWeight, error) {
+	rows, cols := w.Type.Shape[0], w.Type.Shape[1]
+	q := IntegersOf(w, bits, group, false)
 	if s == nil || w.Value == nil {
 		return q, nil
 	}
@@ -95,13 +126,13 @@ func integersOf(w *nn.Param, bits, group int, s op.Scope) (*nn.QuantizedWeight, 
 		return nil, fmt.Errorf("models: %s: %w", w.Name, err)
 	}
 	m := quant.Round(quant.Config{Bits: bits, Group: group}, array.Data[float32](value), rows, cols)
-	q.Q.Value = host.Tensor(array.FromSlice(packedBytes(m.Values, bits), q.Q.Type.Shape...))
+	q.Q.Value = host.Tensor(array.FromSlice(PackedBytes(m.Values, bits), q.Q.Type.Shape...))
 	q.Scale.Value = host.Tensor(array.FromSlice(m.Scales, q.Scale.Type.Shape...))
 	return q, nil
 }
 
-// packedBytes is values as op.QuantizedLinear has them.
-func packedBytes(values []byte, bits int) []byte {
+// PackedBytes returns values as op.QuantizedLinear has them.
+func PackedBytes(values []byte, bits int) []byte {
 	if bits == 8 {
 		return values
 	}

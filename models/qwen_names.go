@@ -62,7 +62,7 @@ func writeQwen(c Config, f *family, m map[string]any) {
 	m["layer_types"], m["max_window_layers"], m["use_sliding_window"] = types, first, c.Window > 0
 }
 
-// layerTypes says which layers have a window, as a list and, for readers that do not know the list, as a
+// layerTypes returns which layers have a window, as a list and, for readers that do not know the list, as a
 // number.
 func (c Config) layerTypes() (types []string, first int) {
 	types, first = make([]string, c.Layers), c.Layers

@@ -85,7 +85,7 @@ func (r *reader) int(key string, def int) int {
 	return int(x)
 }
 
-// size is an int that must be there and be positive.
+// size returns an int that must be there and be positive.
 func (r *reader) size(key string) int {
 	if !r.has(key) {
 		r.fail(key, "missing")
@@ -93,7 +93,7 @@ func (r *reader) size(key string) int {
 	return r.count(key, 0)
 }
 
-// count is an int that must be positive where it is given.
+// count returns an int that must be positive where it is given.
 func (r *reader) count(key string, def int) int {
 	given := r.has(key)
 	n := r.int(key, def)
@@ -103,7 +103,7 @@ func (r *reader) count(key string, def int) int {
 	return n
 }
 
-// natural is an int that must not be negative.
+// natural returns an int that must not be negative.
 func (r *reader) natural(key string, def int) int {
 	n := r.int(key, def)
 	if n < 0 {
@@ -112,10 +112,10 @@ func (r *reader) natural(key string, def int) int {
 	return n
 }
 
-// probability is a number from 0 up to 1.
+// probability returns a number from 0 up to 1.
 func (r *reader) probability(key string) float64 { return r.probabilityOr(key, 0) }
 
-// probabilityOr is probability where a key that is left out or null means something else than 0.
+// probabilityOr is like probability where a key that is left out or null means something else than 0.
 func (r *reader) probabilityOr(key string, otherwise float64) float64 {
 	p := r.float(key, otherwise)
 	if p < 0 || p >= 1 {
@@ -124,7 +124,7 @@ func (r *reader) probabilityOr(key string, otherwise float64) float64 {
 	return p
 }
 
-// rest is the keys that nothing took. A key that is not among the harmless ones and says anything is a
+// rest returns the keys that nothing took. A key that is not among the harmless ones and says anything is a
 // mistake: the model may not be the one that the file means.
 func (r *reader) rest() map[string]json.RawMessage {
 	var kept map[string]json.RawMessage
@@ -170,7 +170,7 @@ func saysNothing(v json.RawMessage) bool {
 	return false
 }
 
-// short is a value's text, cut to what a line can hold.
+// short returns a value's text, cut to what a line can hold.
 func short(v []byte) string {
 	const limit = 40
 	s := strings.ToValidUTF8(string(v), "?")

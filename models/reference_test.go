@@ -84,7 +84,7 @@ func (r *reference) read(t *testing.T, name string) array.Array {
 	return a
 }
 
-// batch is the inputs and labels of a step: those recorded, or tokens and the tokens after them.
+// batch returns the inputs and labels of a step: those recorded, or tokens and the tokens after them.
 func (r *reference) batch(t *testing.T, step int) (ids, labels array.Array) {
 	if _, _, ok := r.file.Type("inputs"); ok {
 		ids, labels = r.read(t, "inputs"), r.read(t, "labels")
@@ -158,7 +158,7 @@ func testReference(t *testing.T, dir string) {
 	}
 }
 
-// trained is the parameters that training changes.
+// trained returns the parameters that training changes.
 func trained(m Model) (list []*nn.Param) {
 	for _, p := range m.Params() {
 		if !p.Fixed {

@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// replaceDir has fill write a fresh directory, adds what else lies in dir, and puts it in dir's place.
+// replaceDir has fill write a fresh directory, adds what else is in dir, and puts it in dir's place.
 func replaceDir(dir string, fill func(fresh string) error) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func within(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// missing is the directories that making dir makes, the deepest first.
+// missing returns the directories that making dir makes, the deepest first.
 func missing(dir string) []string {
 	var made []string
 	for {
@@ -118,8 +118,8 @@ func removeLeft(parent, base string) {
 // ofModel is the names of the files that a model consists of: what an older model has of them goes with it.
 var ofModel = regexp.MustCompile(`^model(-\d{5,}-of-\d{5,})?\.safetensors(\.index\.json)?$`)
 
-// carry brings what else lies in a directory to another, where it is not yet: files as links, so that it
-// takes neither time nor room.
+// carry brings what else is in a directory to another, where it is not yet: files as links, so that it takes
+// neither time nor room.
 func carry(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 const saveChild = "GALLEY_TEST_SAVE_OVER"
 
-// variants are two models of different shapes and weights, in several files.
+// variants returns two models of different shapes and weights, in several files.
 func variants(t *testing.T) [2]Model {
 	t.Helper()
 	s := newSession(t)
@@ -100,7 +100,7 @@ func TestSaveKilled(t *testing.T) {
 	}
 }
 
-// TestSaveBeside: what else lies in the directory stays, in each way of replacing it, and files are as the
+// TestSaveBeside: what else is in the directory stays, in each way of replacing it, and files are as the
 // umask says.
 func TestSaveBeside(t *testing.T) {
 	old := syscall.Umask(0o027)

@@ -126,10 +126,10 @@ func (r Rope) part() float64 {
 	return r.Part
 }
 
-// turned is how many elements of a head turn.
+// turned returns how many elements of a head turn.
 func (r Rope) turned(headDim int) int { return int(float64(headDim) * r.part()) }
 
-// config is what the op takes for sequences of a length, the position aside.
+// config returns what the op takes for sequences of a length, the position aside.
 func (r Rope) config(headDim int) func(length int) op.RoPEConfig {
 	c := op.RoPEConfig{Factor: r.attentionFactor()}
 	if n := r.turned(headDim); n < headDim {
@@ -149,8 +149,8 @@ func (r Rope) config(headDim int) func(length int) op.RoPEConfig {
 	}
 }
 
-// fixedUpTo is the longest sequence whose frequencies are those of all shorter ones; 0 is that there is no
-// limit.
+// fixedUpTo returns the longest sequence whose frequencies are those of all shorter ones; 0 is that there is
+// no limit.
 func (r Rope) fixedUpTo() int {
 	switch r.Type {
 	case "dynamic":
@@ -161,7 +161,7 @@ func (r Rope) fixedUpTo() int {
 	return 0
 }
 
-// attentionFactor is what the op multiplies by; 0 for 1.
+// attentionFactor returns what the op multiplies by; 0 for 1.
 func (r Rope) attentionFactor() float64 {
 	if r.AttentionFactor != 0 {
 		return r.AttentionFactor
@@ -192,7 +192,7 @@ func mscale(factor, by float64) float64 {
 	return 0.1*by*math.Log(factor) + 1
 }
 
-// Frequencies is the angle per position of each pair of a head's elements that turns, in a sequence of a
+// Frequencies returns the angle per position of each pair of a head's elements that turns, in a sequence of a
 // length.
 func (r Rope) Frequencies(headDim, length int) []float64 {
 	n := r.turned(headDim)

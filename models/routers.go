@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// WithCapacity is the same model, with the same parameters, whose experts take at most so many times their
-// even share of a batch's tokens; later tokens beyond lose the expert. A batch is then not cut into
+// WithCapacity returns the same model, with the same parameters, whose experts take at most so many times
+// their even share of a batch's tokens; later tokens beyond lose the expert. A batch is then not cut into
 // micro-batches.
 func WithCapacity(m Model, capacity float64) (Model, error) {
 	d, ok := m.(*decoder)
@@ -24,15 +24,15 @@ func WithCapacity(m Model, capacity float64) (Model, error) {
 	return d.eachBlock(func(b block) block { return b.shared(Layout{Experts: 1, Capacity: capacity}) }), nil
 }
 
-// RouterLoads is the share of choices [rows, experts] that each expert gets of each row of ids, for each
+// RouterLoads returns the share of choices [rows, experts] that each expert gets of each row of ids, for each
 // layer that has experts; see RouterStats.
 func RouterLoads(m Model, ids *op.Tensor) []*op.Tensor {
 	loads, _ := RouterBalance(m, ids)
 	return loads
 }
 
-// RouterBalance is RouterLoads, and of each row [rows] how uneven the load of experts is: what a loss with
-// LossConfig.RouterBalance of 1 and BySequence adds, as a mean over rows.
+// RouterBalance returns RouterLoads, and of each row [rows] how uneven the load of experts is: what a loss
+// with LossConfig.RouterBalance of 1 and BySequence adds, as a mean over rows.
 func RouterBalance(m Model, ids *op.Tensor) (loads []*op.Tensor, balance *op.Tensor) {
 	d, ok := m.(*decoder)
 	if !ok || len(d.routers()) == 0 {
@@ -62,7 +62,8 @@ type RouterStat struct {
 	Dropped float64
 }
 
-// RouterStats is what the loads of a batch say, where each row has so many choices; capacity 0 drops none.
+// RouterStats returns what the loads of a batch say, where each row has so many choices; capacity 0 drops
+// none.
 func RouterStats(loads []array.Array, choices int, capacity float64) []RouterStat {
 	list := make([]RouterStat, len(loads))
 	for i, l := range loads {

@@ -49,7 +49,7 @@ type rwkv7Block struct {
 	hidden                int
 }
 
-// forward is the layer without those before it.
+// forward returns the layer without those before it.
 func (b rwkv7Block) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
 	x, _ = b.carry(name, x, nil, c)
 	return x

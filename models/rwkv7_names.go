@@ -42,7 +42,7 @@ func readRWKV7(r *reader, f *family, c *Config) {
 	}
 }
 
-// rwkv7Inner is the feed-forward layers' inner size where it is left out.
+// rwkv7Inner returns the feed-forward layers' inner size where it is left out.
 func rwkv7Inner(hidden int, ratio float64) int { return (int(float64(hidden)*ratio) + 31) / 32 * 32 }
 
 // sameValues refuses values of another width than the stream.

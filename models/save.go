@@ -17,21 +17,21 @@ import (
 type SaveConfig struct {
 	// ShardBytes is how much one file holds at most; 0 means 5 GB.
 	ShardBytes int64
-	// Tokenizer, where set, is the text of the tokenizer.json to write beside the model.
+	// Tokenizer, if set, is the text of the tokenizer.json to write beside the model.
 	Tokenizer []byte
 	// Read brings a parameter's data to the host; nil reads eager tensors.
 	Read func(x *op.Tensor) (array.Array, error)
-	// Each, where set, gives the value of every parameter, one after the other, such as Trainer.ReadParams: the
-	// parameters need none then, and no more than one of them is in memory at a time.
+	// Each, if set, gives the value of every parameter, one after the other, such as Trainer.ReadParams: the
+	// parameters need none then, and at most one of them is in memory at a time.
 	Each func(f func(p *nn.Param, value array.Array) error) error
 }
 
 const defaultShard = 5_000_000_000
 
 // Save writes a model as a Hugging Face directory, of which there is the old one or the new one at any
-// moment: it is written beside the old one, with what else lies there, and takes its place by one rename.
-// Where the system cannot do that (a mount point, the working directory, a parent that cannot be written),
-// files take their places one by one, config.json last. After an error nothing is left of the new one, nor a
+// moment: it is written beside the old one, with what else is there, and takes its place by one rename. Where
+// the system cannot do that (a mount point, the working directory, a parent that cannot be written), files
+// take their places one by one, config.json last. After an error nothing is left of the new one, nor a
 // directory that was not there before.
 func Save(dir string, m Model, c SaveConfig) error {
 	if c.ShardBytes == 0 {
@@ -70,7 +70,7 @@ func Save(dir string, m Model, c SaveConfig) error {
 	return nil
 }
 
-// writer is what writes the weights to a directory. It tells config their dtype.
+// writer returns what writes the weights to a directory. It tells config their dtype.
 func (c SaveConfig) writer(m Model, config *Config) (func(dir string) error, error) {
 	metadata := map[string]string{"format": "pt"}
 	if c.Each != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// smallModel is a model with random weights in which norms and biases are random too.
+// smallModel returns a model with random weights in which norms and biases are random too.
 func smallModel(t *testing.T, family, more string, in nn.Config) Model {
 	t.Helper()
 	m, err := New(parse(t, small(family, more)), in)

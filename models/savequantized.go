@@ -21,7 +21,7 @@ type QuantizeConfig struct {
 	Bits, Group int
 	// Read gives a parameter's values; nil reads eager tensors.
 	Read func(p *nn.Param) (array.Array, error)
-	// Tokenizer, where set, is the text of the tokenizer.json to write beside the model.
+	// Tokenizer, if set, is the text of the tokenizer.json to write beside the model.
 	Tokenizer []byte
 	// Round, where not nil, rounds a matrix [out, in] in place of rounding to the nearest: that of a parameter,
 	// or one of its experts'.
@@ -68,7 +68,7 @@ type quantizer struct {
 	config Config
 }
 
-// tensors is all that is written, and the modules that stay floats.
+// tensors returns all that is written, and the modules that stay floats.
 func (q *quantizer) tensors(m Model) (all []safetensors.Named, ignored []string, err error) {
 	parts, err := PartsOf(m)
 	if err != nil {
@@ -102,7 +102,7 @@ func (q *quantizer) tensors(m Model) (all []safetensors.Named, ignored []string,
 	return all, unchanged(m, parts), nil
 }
 
-// expertsOf is how many experts' matrices a parameter is; 1 for a plain one.
+// expertsOf returns how many experts' matrices a parameter is; 1 for a plain one.
 func expertsOf(p *nn.Param) int {
 	if len(p.Type.Shape) == 3 {
 		return p.Type.Shape[0]
@@ -146,7 +146,7 @@ func (q *quantizer) round(p *nn.Param, expert int, w []float32, out, in int, c q
 	return q.Round(p, expert, w, out, in, c)
 }
 
-// written is config.json.
+// written returns config.json.
 func (q *quantizer) written(ignored []string) ([]byte, error) {
 	settings, err := json.Marshal(quant.Config{Bits: q.Bits, Group: q.Group}.Settings(ignored))
 	if err != nil {

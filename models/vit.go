@@ -69,7 +69,7 @@ type patches struct {
 	class, positions *nn.Param
 }
 
-// forward is [batch, 1 + patches, hidden] of x [batch, channels, height, width].
+// forward returns [batch, 1 + patches, hidden] of x [batch, channels, height, width].
 func (p *patches) forward(x *op.Tensor) *op.Tensor {
 	i, want := p.image, array.Shape{p.image.Channels, p.image.Size[0], p.image.Size[1]}
 	if len(x.Shape()) != 4 || !x.Shape()[1:].Equal(want) {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// MarshalJSON is the text of a config.json in the form of transformers 5.
+// MarshalJSON returns the text of a config.json in the form of transformers 5.
 func (c Config) MarshalJSON() ([]byte, error) {
 	c, err := c.withDefaults()
 	if err != nil {

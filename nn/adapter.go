@@ -8,62 +8,61 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Adapter is a change of low rank to the weights of a layer, which stay as they are: W + Scale·B·A, LoRA [Hu
-// et al. 2021], or with Magnitude the same with rows of learned lengths, DoRA [Liu et al. 2024].
+// Adapter is a low-rank update of frozen weights: W + Scale·B·A, LoRA [Hu et al. 2021], or with Magnitude
+// also a learned norm per row, DoRA [Liu et al. 2024].
 type Adapter struct {
 	// A is [rank, in], B [out, rank].
 	A, B *Param
-	// Magnitude [out], where not nil, is the length of each row.
+	// Magnitude [out], if not nil, is the norm of each row.
 	Magnitude *Param
 	Scale     float64
-	// Dropout clears what A is given while the model trains; nil clears nothing.
+	// Dropout is applied to the input of A in training; nil means none.
 	Dropout *Dropout
 }
 
 // AdapterConfig is the shape of an adapter.
 type AdapterConfig struct {
 	Rank int
-	// Scale multiplies the change.
+	// Scale multiplies the update.
 	Scale float64
-	// Magnitude learns the rows' lengths, too.
+	// Magnitude also learns the norm of each row (DoRA).
 	Magnitude bool
 	Dropout   float64
-	// Scope and Seed make the first values, as Config's do: B begins as zeros, so that the layer begins as it
-	// is.
+	// Scope and Seed initialise the adapter as in Config. B starts as zeros, so that the layer's output does
+	// not change at first.
 	Scope op.Scope
 	Seed  uint64
 }
 
-// Adaptable is a product with a matrix of weights that an Adapter can change: a Linear or a Dense.
+// Adaptable is a layer with a weight matrix that an Adapter can update: a Linear or a Dense.
 type Adaptable interface {
-	// Matrix is the weights.
+	// Matrix returns the weights.
 	Matrix() *Param
-	// Transposed is whether they are [in, out] in place of [out, in].
+	// Transposed reports whether the weights are stored as [in, out] instead of [out, in].
 	Transposed() bool
-	// SetAdapter puts an adapter beside the weights; nil takes it away.
+	// SetAdapter attaches an adapter; nil removes it.
 	SetAdapter(a *Adapter)
 }
 
-// Matrix is the weights.
+// Matrix returns the weights.
 func (l *Linear) Matrix() *Param { return l.Weight }
 
-// Transposed is false.
+// Transposed returns false.
 func (l *Linear) Transposed() bool { return false }
 
-// SetAdapter puts an adapter beside the weights.
+// SetAdapter attaches an adapter.
 func (l *Linear) SetAdapter(a *Adapter) { l.adapter = a }
 
-// Matrix is the weights.
+// Matrix returns the weights.
 func (l *Dense) Matrix() *Param { return l.Weight }
 
-// Transposed is true.
+// Transposed returns true.
 func (l *Dense) Transposed() bool { return true }
 
-// SetAdapter puts an adapter beside the weights.
+// SetAdapter attaches an adapter.
 func (l *Dense) SetAdapter(a *Adapter) { l.adapter = a }
 
-// NewAdapter makes an adapter for a layer; its parameters are called as name says, and are the layer's only
-// when SetAdapter says so.
+// NewAdapter creates an adapter for a layer, with parameters below name. SetAdapter attaches it.
 func NewAdapter(l Adaptable, name string, c AdapterConfig) (*Adapter, error) {
 	w := l.Matrix()
 	out, in := w.Type.Shape[0], w.Type.Shape[1]
@@ -94,7 +93,7 @@ func NewAdapter(l Adaptable, name string, c AdapterConfig) (*Adapter, error) {
 	return a, n.err
 }
 
-// Params is what the adapter learns.
+// Params returns what the adapter learns.
 func (a *Adapter) Params() []*Param {
 	list := []*Param{a.A, a.B}
 	if a.Magnitude != nil {
@@ -103,7 +102,7 @@ func (a *Adapter) Params() []*Param {
 	return list
 }
 
-// lengths is those of the rows of weights, one for each output.
+// lengths returns those of the rows of weights, one for each output.
 func lengths(w *op.Tensor, transposed bool) *op.Tensor {
 	dim := 1
 	if transposed {
@@ -112,7 +111,7 @@ func lengths(w *op.Tensor, transposed bool) *op.Tensor {
 	return op.Sqrt(op.Sum(op.Square(w), dim))
 }
 
-// Merged is what weights the layer has with the adapter.
+// Merged returns the layer's weights with the adapter merged in.
 func (a *Adapter) Merged(l Adaptable) *op.Tensor {
 	w := a.changed(l)
 	if a.Magnitude == nil {
@@ -125,7 +124,7 @@ func (a *Adapter) Merged(l Adaptable) *op.Tensor {
 	return op.Mul(w, op.Unsqueeze(gain, 1))
 }
 
-// changed is the weights with the change of low rank.
+// changed returns the weights with the change of low rank.
 func (a *Adapter) changed(l Adaptable) *op.Tensor {
 	x, y := a.B.Value, a.A.Value
 	if l.Transposed() { // (B·A)ᵀ
@@ -134,7 +133,7 @@ func (a *Adapter) changed(l Adaptable) *op.Tensor {
 	return op.Add(l.Matrix().Value, op.MulScalar(op.MatMul(x, y), a.Scale))
 }
 
-// forward is the layer with the adapter, without its bias; product is that of the weights alone.
+// forward returns the layer with the adapter, without its bias; product is that of the weights alone.
 func (a *Adapter) forward(x *op.Tensor, l Adaptable, product func(x *op.Tensor) *op.Tensor) *op.Tensor {
 	dropped := a.Dropout.Forward(x)
 	y := product(x)

@@ -5,42 +5,42 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Heads is what an attention does between its projections.
+// Heads configures the attention between the projections.
 type Heads struct {
-	// Queries and Keys are the numbers of heads; each head of keys and values serves Queries/Keys neighbouring
-	// ones.
+	// Queries and Keys are the numbers of query heads and of key-value heads; each key-value head serves
+	// Queries/Keys neighbouring query heads (grouped-query attention).
 	Queries, Keys int
 	// Dim is the size of a head.
 	Dim int
 	// Scale multiplies the scores; 0 means 1/√Dim.
 	Scale float64
-	// Cap bounds the scores as op.AttentionConfig says; 0 is not at all.
+	// Cap soft-caps the scores, see op.AttentionConfig; 0 means no cap.
 	Cap float64
-	// Mask is which tokens a token sees; the zero value is Causal.
+	// Mask selects which tokens a token attends to; the zero value is Causal.
 	Mask Mask
-	// Window is how many tokens, its own included, a token sees; 0 is all before it.
+	// Window is the sliding window: the number of tokens that a token sees, including itself; 0 means all
+	// before it.
 	Window int
-	// RoPE is how queries and keys of a sequence of a length turn by position, but for the position itself; nil
-	// is not at all.
+	// RoPE returns the rotary embedding for a sequence length; nil means none.
 	RoPE func(length int) op.RoPEConfig
-	// Dropout clears attention weights while the model trains; nil clears none.
+	// Dropout is applied to the attention weights in training; nil means none.
 	Dropout *Dropout
-	// Sequence is how a sequence that devices share is met and ordered; the zero value leaves it as it is.
+	// Sequence says how sequences are split over devices and ordered; the zero value is for whole sequences.
 	Sequence Sequence
 }
 
-// Mask is which tokens a token sees.
+// Mask selects which tokens a token attends to.
 type Mask uint8
 
 // The masks.
 const (
-	// Causal: itself and those before it.
+	// Causal attends to the token itself and those before it.
 	Causal Mask = iota
-	// Everywhere: all of its sequence.
+	// Everywhere attends to the whole sequence.
 	Everywhere
 )
 
-// SplitHeads is x [batch, seq, heads·dim] as [batch, seq, heads, dim].
+// SplitHeads reshapes x [batch, seq, heads·dim] to [batch, seq, heads, dim].
 func SplitHeads(x *op.Tensor, heads int) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -56,7 +56,7 @@ func (h Heads) zigzag(x *op.Tensor, c *KVCache) int {
 	return h.Sequence.Parts(x.Dim(1))
 }
 
-// turn is x [batch, seq, heads, dim] turned by the positions of its rows, which follow those in c.
+// turn returns x [batch, seq, heads, dim] turned by the positions of its rows, which follow those in c.
 func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	if h.RoPE == nil || x.Err() != nil {
 		return x
@@ -64,7 +64,9 @@ func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	offset, start := c.position()
 	rope := h.RoPE(offset + x.Dim(1))
 	rope.Offset, rope.Start = offset, start
-	if p := h.Sequence.Packed; p != nil && c == nil {
+	if c != nil && c.Pages != nil {
+		rope.Positions = c.Pages.Positions
+	} else if p := h.Sequence.Packed; p != nil && c == nil {
 		rope.Positions = p.Positions
 	} else if parts := h.zigzag(x, c); parts > 0 {
 		rope.Positions = op.ZigzagPositions(x.Scope(), parts, x.Dim(1))
@@ -72,10 +74,14 @@ func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	return op.RoPE(x, rope)
 }
 
-// attend is attention of queries, keys and values, each [batch, seq, heads, dim], with heads joined again.
+// attend returns attention of queries, keys and values, each [batch, seq, heads, dim], with heads joined
+// again.
 func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	if q.Err() != nil {
 		return q
+	}
+	if c != nil && c.Pages != nil {
+		return h.attendPages(q, k, v, c)
 	}
 	config := op.AttentionConfig{
 		Causal: h.Mask == Causal, Scale: h.Scale, Cap: h.Cap, Window: h.Window,
@@ -100,23 +106,23 @@ func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	return op.Reshape(y, y.Dim(0), y.Dim(1), y.Dim(2)*y.Dim(3))
 }
 
-// cache is the shapes of cached keys and values.
+// cache returns the shapes of cached keys and values.
 func (h Heads) cache(batch, limit, valueDim int) [2]array.Shape {
 	return [2]array.Shape{{batch, limit, h.Keys, h.Dim}, {batch, limit, h.Keys, valueDim}}
 }
 
-// Attention is self-attention with a matrix each for queries, keys and values.
+// Attention is self-attention with separate projections for queries, keys and values.
 type Attention struct {
 	Q, K, V, O *Linear
-	// QNorm and KNorm, where not nil, normalise each head's queries and keys.
+	// QNorm and KNorm, if not nil, normalise queries and keys per head.
 	QNorm, KNorm *RMSNorm
-	// QWide and KWide, where not nil, normalise those of all heads together.
+	// QWide and KWide, if not nil, normalise queries and keys over all heads.
 	QWide, KWide *RMSNorm
 	Heads        Heads
 }
 
-// Forward attends within x [batch, seq, width], and to what c holds, which then holds x's keys and values
-// too. A nil c is empty and keeps nothing.
+// Forward attends within x [batch, seq, width] and to the tokens in c, and appends x's keys and values to c.
+// A nil c is empty and stores nothing.
 func (a *Attention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	q := normed(a.QNorm, SplitHeads(normed(a.QWide, a.Q.Forward(x)), a.Heads.Queries))
 	k := normed(a.KNorm, SplitHeads(normed(a.KWide, a.K.Forward(x)), a.Heads.Keys))
@@ -124,12 +130,12 @@ func (a *Attention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	return a.O.Forward(a.Heads.attend(a.Heads.turn(q, c), a.Heads.turn(k, c), v, c))
 }
 
-// Cache is as Attender has it.
+// Cache implements Attender.
 func (a *Attention) Cache(batch, limit int) [2]array.Shape {
 	return a.Heads.cache(batch, limit, a.Heads.Dim)
 }
 
-// normed is x where there is no norm.
+// normed returns x where there is no norm.
 func normed(n *RMSNorm, x *op.Tensor) *op.Tensor {
 	if n == nil {
 		return x
@@ -137,20 +143,20 @@ func normed(n *RMSNorm, x *op.Tensor) *op.Tensor {
 	return n.Forward(x)
 }
 
-// Over is the same layer for sequences of this layout.
+// Over returns the same layer for sequences of this layout.
 func (a *Attention) Over(s Sequence) Attender {
 	b := *a
 	b.Heads.Sequence = s
 	return &b
 }
 
-// FusedAttention is self-attention with one matrix for queries, keys and values.
+// FusedAttention is self-attention with one projection matrix for queries, keys and values.
 type FusedAttention struct {
 	QKV, Proj Projection
 	Heads     Heads
 }
 
-// Forward is as Attention's.
+// Forward works like Attention.Forward.
 func (a *FusedAttention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	h := a.Heads
 	qkv := a.QKV.Forward(x)
@@ -162,14 +168,14 @@ func (a *FusedAttention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	return a.Proj.Forward(h.attend(h.turn(q, c), h.turn(k, c), v, c))
 }
 
-// Over is as Attention's.
+// Over works like Attention.Over.
 func (a *FusedAttention) Over(s Sequence) Attender {
 	b := *a
 	b.Heads.Sequence = s
 	return &b
 }
 
-// Cache is as Attender has it.
+// Cache implements Attender.
 func (a *FusedAttention) Cache(batch, limit int) [2]array.Shape {
 	return a.Heads.cache(batch, limit, a.Heads.Dim)
 }

@@ -8,32 +8,31 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// BatchNormConfig says how a batch is normalised. The zero value is PyTorch's.
+// BatchNormConfig configures BatchNorm. The zero value has PyTorch's defaults.
 type BatchNormConfig struct {
 	// Eps is added to variances; 0 means 1e-5.
 	Eps float64
-	// Momentum is how much of a step's statistics enters the running ones; 0 means 0.1. Cumulative gives all
-	// steps the same weight instead, as PyTorch's momentum None.
+	// Momentum is the weight of a step's statistics in the running ones; 0 means 0.1. Cumulative weighs all
+	// steps equally, like PyTorch's momentum=None.
 	Momentum   float64
 	Cumulative bool
-	// Plain learns no scale and no shift.
+	// Plain omits the learned scale and shift.
 	Plain bool
 }
 
-// BatchNorm normalises each channel of x [batch, channels, …]: while its model trains by the mean and the
-// variance of the batch, else by running ones, which training steps keep in buffers. The statistics are those
-// of the whole batch on whatever devices it is, as PyTorch's SyncBatchNorm, and of each micro-batch alone
-// where a batch is cut into several; the running ones are changed once a step, by the mean of the
-// micro-batches.
+// BatchNorm normalises each channel of x [batch, channels, …]: in training by the statistics of the batch,
+// else by running statistics, which training steps update in buffers. Statistics are those of the whole batch
+// over all devices, like PyTorch's SyncBatchNorm, and of each micro-batch if a batch is split; running
+// statistics are updated once per step with the mean over micro-batches.
 type BatchNorm struct {
-	// Weight and Bias are nil in a layer that learns none.
+	// Weight and Bias are nil in a layer without a learned scale and shift.
 	Weight, Bias *Param
-	// Mean and Var are the running statistics, Count how many steps they are of.
+	// Mean and Var are the running statistics, Count the number of steps they cover.
 	Mean, Var, Count *Param
 	BatchNormConfig
 }
 
-// NewBatchNorm makes a layer whose tensors have PyTorch's names.
+// NewBatchNorm creates a layer with PyTorch's parameter names.
 func NewBatchNorm(in *Init, channels int, c BatchNormConfig) *BatchNorm {
 	if c.Eps == 0 {
 		c.Eps = 1e-5
@@ -63,7 +62,7 @@ func (l *BatchNorm) Forward(x *op.Tensor) *op.Tensor {
 	return op.BatchNormInference(x, mean, variance, weight, bias, l.Eps)
 }
 
-// moments is those of a batch, which go into the running ones.
+// moments returns those of a batch, which go into the running ones.
 func (l *BatchNorm) moments(x *op.Tensor) (mean, variance *op.Tensor) {
 	if x.Err() == nil && len(x.Shape()) > 1 && x.Dim(0)*x.Shape()[2:].Len() == 1 {
 		err := errors.New("one element of each channel has no variance: want a larger batch while training")
@@ -80,7 +79,7 @@ func (l *BatchNorm) moments(x *op.Tensor) (mean, variance *op.Tensor) {
 	return l.Count.Add(mean, op.Const(count, 1)), variance
 }
 
-// towards is how far a running statistic goes to that of a batch.
+// towards returns how far a running statistic goes to that of a batch.
 func (l *BatchNorm) towards(x *op.Tensor, running *Param) *op.Tensor {
 	off := op.Sub(op.Cast(x, running.Type.DType), running.Value)
 	if l.Cumulative {

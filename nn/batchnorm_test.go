@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// images is a batch of numbers between -1 and 1.
+// images returns a batch of numbers between -1 and 1.
 func images(seed int, shape ...int) array.Array {
 	a := array.New(array.F64, shape...)
 	for i := range a.Len() {
@@ -19,7 +19,8 @@ func images(seed int, shape ...int) array.Array {
 	return a
 }
 
-// channel is the mean and the biased variance of a channel of x [batch, channels, h, w], and of how many.
+// channel returns the mean and the biased variance of a channel of x [batch, channels, h, w], and of how
+// many.
 func channel(x array.Array, c int) (mean, variance float64, n int) {
 	s := x.Shape()
 	each := s[2] * s[3]

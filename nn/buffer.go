@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Buffer makes a tensor of the model's state that is no parameter of an optimizer: layers change it by Add
-// while their model trains, as PyTorch's buffers. It is one of Params, so that trainers, checkpoints and
-// SaveState have it; it is kept in float32 where parameters have 16 bits.
+// Buffer creates a model state tensor that is not updated by the optimizer but by layers, with Add, in
+// training, like PyTorch's buffers. It is included in Params, so that trainers, checkpoints and SaveState
+// handle it, and is kept in f32 if parameters have 16 bits.
 func (in *Init) Buffer(name string, shape array.Shape, first Initializer) *Param {
 	dtype := in.config.DType
 	in.config.DType = dtype.Compute()
@@ -23,13 +23,13 @@ func (in *Init) Buffer(name string, shape array.Shape, first Initializer) *Param
 	return p
 }
 
-// Training reports whether the model trains: layers that do something else then ask.
+// Training reports whether the model is in training mode.
 func (p *Param) Training() bool { return p.mode != nil && p.mode.step != nil }
 
-// Add adds change to a buffer while its model trains, and is x, which must be on the way to the loss. In a
-// trainer's step the buffer is changed at the end: whoever reads it within the step has its value from
-// before, several changes add up, and of micro-batches each has its share by its rows. Eagerly, without a
-// trainer, it is changed at once. A frozen buffer stays as it is.
+// Add adds change to a buffer in training mode and returns x, which must be part of the loss computation. In
+// a trainer's step the buffer is updated at the end: reads within the step see the old value, several changes
+// add up, and each micro-batch contributes in proportion to its rows. Without a trainer an eager buffer is
+// updated immediately. A frozen buffer does not change.
 func (p *Param) Add(x, change *op.Tensor) *op.Tensor {
 	if !p.Training() || p.Fixed || x.Err() != nil || change.Err() != nil {
 		return x

@@ -30,18 +30,18 @@ func affine(x *op.Tensor, weight, bias *Param) *op.Tensor {
 	return (&Linear{Weight: weight, Bias: bias}).Forward(x)
 }
 
-// inputs is what inputs, of one step or of all, bring to the gates.
+// inputs returns what inputs, of one step or of all, bring to the gates.
 func (g gates) inputs(x *op.Tensor) *op.Tensor { return affine(x, g.WeightIH, g.BiasIH) }
 
-// state is what the state before brings to them.
+// state returns what the state before brings to them.
 func (g gates) state(h *op.Tensor) *op.Tensor { return affine(h, g.WeightHH, g.BiasHH) }
 
-// zeros is the state before the first step for a batch of x.
+// zeros returns the state before the first step for a batch of x.
 func (g gates) zeros(x *op.Tensor) *op.Tensor {
 	return op.Full(x.Scope(), x.DType(), array.Shape{x.Dim(0), g.Hidden}, 0)
 }
 
-// each is the parts of y that belong to the gates.
+// each returns the parts of y that belong to the gates.
 func (g gates) each(y *op.Tensor, n int) []*op.Tensor { return op.Chunk(y, -1, n) }
 
 // RNNCell is one step of a plain recurrent layer: tanh(W_ih·x + b_ih + W_hh·h + b_hh), or a ReLU of that.
@@ -55,7 +55,7 @@ func NewRNNCell(in *Init, from, hidden int) *RNNCell {
 	return &RNNCell{gates: newGates(in, "", from, hidden, 1, true)}
 }
 
-// Forward is the state after x [batch, from]; a nil h [batch, hidden] is zeros.
+// Forward returns the state after x [batch, from]; a nil h [batch, hidden] is zeros.
 func (c *RNNCell) Forward(x, h *op.Tensor) *op.Tensor { return stepOf(c, x, h)[0] }
 
 func (c *RNNCell) step(x *op.Tensor, s []*op.Tensor) []*op.Tensor {
@@ -77,7 +77,7 @@ func NewGRUCell(in *Init, from, hidden int) *GRUCell {
 	return &GRUCell{newGates(in, "", from, hidden, 3, true)}
 }
 
-// Forward is the state after x [batch, from]; a nil h [batch, hidden] is zeros.
+// Forward returns the state after x [batch, from]; a nil h [batch, hidden] is zeros.
 func (c *GRUCell) Forward(x, h *op.Tensor) *op.Tensor { return stepOf(c, x, h)[0] }
 
 func (c *GRUCell) step(x *op.Tensor, s []*op.Tensor) []*op.Tensor {
@@ -100,7 +100,7 @@ func NewLSTMCell(in *Init, from, hidden int) *LSTMCell {
 	return &LSTMCell{newGates(in, "", from, hidden, 4, true)}
 }
 
-// Forward is the state and the memory after x [batch, from]; nil h and c [batch, hidden] are zeros.
+// Forward returns the state and the memory after x [batch, from]; nil h and c [batch, hidden] are zeros.
 func (c *LSTMCell) Forward(x, h, memory *op.Tensor) (next, kept *op.Tensor) {
 	s := stepOf(c, x, h, memory)
 	return s[0], s[1]

@@ -2,24 +2,24 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// Dropout clears elements at random while its model trains, others at each step, and passes everything
-// otherwise. Its zero value passes everything.
+// Dropout zeroes random elements in training, with a new mask for each step, and is the identity otherwise.
+// The zero value is the identity.
 type Dropout struct {
-	// Rate is the probability that an element is cleared.
+	// Rate is the probability that an element is zeroed.
 	Rate float64
-	// Key tells this layer's random numbers from those of others.
+	// Key distinguishes this layer's random numbers from those of other layers.
 	Key  op.Key
 	mode *mode
 	// sequence is the order in which x [batch, seq, width] has its rows.
 	sequence Sequence
 }
 
-// NewDropout makes a layer whose random numbers belong to its name.
+// NewDropout creates a layer whose random numbers are derived from its name.
 func NewDropout(in *Init, rate float64) *Dropout {
 	return &Dropout{Rate: rate, Key: keyOf(in.config.Seed, in.prefix+"dropout"), mode: &in.mode}
 }
 
-// Active reports whether the layer clears elements now.
+// Active reports whether the layer zeroes elements now.
 func (d *Dropout) Active() bool {
 	return d != nil && d.Rate > 0 && d.mode != nil && d.mode.step != nil
 }
@@ -37,13 +37,13 @@ func (d *Dropout) Forward(x *op.Tensor) *op.Tensor {
 	return op.DropoutAt(x, d.mode.step(), d.Key, d.Rate)
 }
 
-// zigzag is Forward where dims are in the zigzag order of so many parts: elements are cleared wherever they
-// are.
+// zigzag is like Forward where dims are in the zigzag order of so many parts: elements are cleared wherever
+// they are.
 func (d *Dropout) zigzag(x *op.Tensor, parts int, dims ...int) *op.Tensor {
 	return op.DropoutZigzag(x, d.mode.step(), d.Key, d.Rate, parts, dims...)
 }
 
-// Over is the same layer for sequences of this layout.
+// Over returns the same layer for sequences of this layout.
 func (d *Dropout) Over(s Sequence) *Dropout {
 	other := *d
 	other.sequence = s

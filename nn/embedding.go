@@ -5,14 +5,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Embedding is a table of vectors that are looked up by number.
+// Embedding is a table of vectors looked up by index.
 type Embedding struct {
 	Weight *Param
-	// Still, where not nil, is the number of a vector that looking it up does not train: that of padding.
+	// Still, if not nil, is the padding index, whose vector receives no gradient.
 	Still *int
 }
 
-// NewEmbedding makes a table of count vectors.
+// NewEmbedding creates a table of count vectors.
 func NewEmbedding(in *Init, count, width int) *Embedding {
 	first := Normal(1)
 	if in.std > 0 {
@@ -21,7 +21,7 @@ func NewEmbedding(in *Init, count, width int) *Embedding {
 	return &Embedding{Weight: in.Param("weight", array.Shape{count, width}, first)}
 }
 
-// Forward is the vector of each of ids, as a new last dim.
+// Forward returns the vector of each of ids, as a new last dim.
 func (e *Embedding) Forward(ids *op.Tensor) *op.Tensor {
 	x := op.Embedding(ids, e.Weight.Value)
 	if e.Still == nil || x.Err() != nil {
@@ -31,7 +31,7 @@ func (e *Embedding) Forward(ids *op.Tensor) *op.Tensor {
 	return op.Where(still, op.StopGradient(x), x)
 }
 
-// Logits is x times every vector of the table: the table as an output head.
+// Logits returns x times every vector of the table, for tied output heads.
 func (e *Embedding) Logits(x *op.Tensor) *op.Tensor {
 	return op.MatMulT(x, e.Weight.Value, false, true)
 }

@@ -18,12 +18,12 @@ const drawnBytes = 1 << 20
 // arenas is memory of draws that are over.
 var arenas sync.Pool
 
-// Drawn reports whether the parameter begins with a value that its layer draws, and Draw can make.
+// Drawn reports whether Draw can compute the parameter's initial value.
 func (p *Param) Drawn() bool { return p.first != nil }
 
-// Draw makes a box of the value that the parameter begins with, in an array of the box's size and the
-// parameter's dtype: the same numbers that a model made with a scope has there. It draws some rows at a time,
-// so the rest of the parameter takes no memory.
+// Draw computes a box of the parameter's initial value, in an array of the box's size and the parameter's
+// dtype. The numbers are those of a model created with a scope. It works on a few rows at a time, so the rest
+// of the parameter takes no memory.
 func (p *Param) Draw(d *cpu.Device, box mesh.Box, dst array.Array) error {
 	if !p.Drawn() {
 		return fmt.Errorf("parameter %q: no initializer says what it begins with", p.Name)
@@ -44,7 +44,7 @@ func (p *Param) Draw(d *cpu.Device, box mesh.Box, dst array.Array) error {
 	return nil
 }
 
-// draw is Draw in one go.
+// draw is like Draw in one go.
 func (p *Param) draw(d *cpu.Device, box mesh.Box, dst array.Array) error {
 	if box.Empty() {
 		return nil

@@ -50,7 +50,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// boxIn is a random box of a shape, not empty.
+// boxIn returns a random box of a shape, not empty.
 func boxIn(r *rand.Rand, shape array.Shape) (b mesh.Box) {
 	for _, n := range shape {
 		start := r.IntN(n)

@@ -5,8 +5,8 @@ import (
 	"path"
 )
 
-// Freeze keeps the parameters of some names as they are: training leaves them out. Patterns are as in
-// optim.Group: * stands for any text. A pattern that names none is an error.
+// Freeze excludes the parameters whose names match a pattern from training. Patterns are as in optim.Group: *
+// matches any text. A pattern that matches nothing is an error.
 func Freeze(params []*Param, patterns ...string) error {
 	for _, pattern := range patterns {
 		found := false
@@ -26,7 +26,7 @@ func Freeze(params []*Param, patterns ...string) error {
 	return nil
 }
 
-// Trainable is the parameters that training changes.
+// Trainable returns the parameters that are not frozen.
 func Trainable(params []*Param) []*Param {
 	var out []*Param
 	for _, p := range params {

@@ -2,16 +2,15 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// Hook is a layer that is looked at, as PyTorch's register_forward_hook does. Eagerly the tensors have data;
-// in a trace they have types. For gradients of a tensor see op.OnGrad.
+// Hook wraps a layer to observe it, like PyTorch's register_forward_hook. Eager tensors have data; traced
+// ones have only types. For gradients of a tensor see op.OnGrad.
 type Hook struct {
 	Layer Layer
-	// Forwarded is told what went in and what came out. What it returns, where that is not nil, takes the
-	// result's place.
+	// Forwarded receives the input and the output. If it returns a tensor, that replaces the output.
 	Forwarded func(x, y *op.Tensor) *op.Tensor
 }
 
-// Forward applies the layer and tells the hook.
+// Forward applies the layer and calls the hook.
 func (h Hook) Forward(x *op.Tensor) *op.Tensor {
 	y := h.Layer.Forward(x)
 	if z := h.Forwarded(x, y); z != nil {

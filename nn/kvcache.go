@@ -2,18 +2,21 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// KVCache is one layer's keys and values of the tokens that came before. The zero value is empty and grows
-// with each call; its results change shape, so it is for eager tensors.
+// KVCache holds one layer's keys and values of earlier tokens. The zero value is empty and grows with each
+// call; since shapes change, it is for eager tensors.
 type KVCache struct {
 	// K and V are [batch, kept, heads, dim].
 	K, V *op.Tensor
-	// Start, where set, is how many tokens came before, as an integer scalar, and K and V have room for all that
-	// will come: new ones are written into them from Start on. Every call then is the same program.
+	// Start, if set, is the number of earlier tokens as an integer scalar, and K and V have room for all
+	// future ones: new ones are written at Start, so that every call is the same program.
 	Start *op.Tensor
+	// Pages, where set, says that K and V are pools of pages, [slots, heads, dim], that new ones are written
+	// into.
+	Pages *Pages
 	seen  int
 }
 
-// position is where new tokens begin, as RoPE takes it.
+// position returns where new tokens begin, as RoPE takes it.
 func (c *KVCache) position() (offset int, start *op.Tensor) {
 	if c == nil {
 		return 0, nil

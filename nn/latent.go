@@ -5,25 +5,25 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// LatentAttention is multi-head latent attention [DeepSeek-AI 2024]: keys and values of all heads come from
-// one short vector for each token, and a part of every key, the same for all heads, turns by position.
+// LatentAttention is multi-head latent attention (MLA) [DeepSeek-AI 2024]: keys and values of all heads are
+// projected from one short latent vector per token, and a rotary part of the key is shared by all heads.
 type LatentAttention struct {
-	// QDown and QNorm are nil where queries are not compressed; QUp then takes the stream itself.
+	// QDown and QNorm are nil if queries are not compressed; QUp then takes the stream itself.
 	QDown *Linear
 	QNorm *RMSNorm
 	QUp   *Linear
-	// KVDown gives the short vector, Rank long, and the part that turns.
+	// KVDown computes the latent vector of size Rank and the rotary part of the key.
 	KVDown *Linear
 	KVNorm *RMSNorm
 	KVUp   *Linear
 	O      *Linear
-	// Plain is the size of a head's part that does not turn, Heads.Dim less Plain of the one that does; Value
-	// is that of a head's values.
+	// Plain is the size of a head's part without rotary embedding (the rest of Heads.Dim has it), Value the
+	// size of a head's values.
 	Rank, Plain, Value int
 	Heads              Heads
 }
 
-// Forward is as Attention's.
+// Forward works like Attention.Forward.
 func (a *LatentAttention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	k, v := a.keys(x, c)
 	return a.O.Forward(a.Heads.attend(a.queries(x, c), k, v, c))
@@ -57,14 +57,14 @@ func (a *LatentAttention) keys(x *op.Tensor, c *KVCache) (k, v *op.Tensor) {
 	return k, op.Narrow(up, 3, a.Plain, up.Dim(3))
 }
 
-// Over is as Attention's.
+// Over works like Attention.Over.
 func (a *LatentAttention) Over(s Sequence) Attender {
 	b := *a
 	b.Heads.Sequence = s
 	return &b
 }
 
-// Cache is as Attender has it.
+// Cache implements Attender.
 func (a *LatentAttention) Cache(batch, limit int) [2]array.Shape {
 	return a.Heads.cache(batch, limit, a.Value)
 }

@@ -41,7 +41,7 @@ func (l *Linear) Forward(x *op.Tensor) *op.Tensor {
 	return op.Add(l.product(x), l.Bias.Value)
 }
 
-// adapted is the layer with its adapter.
+// adapted returns the layer with its adapter.
 func (l *Linear) adapted(x *op.Tensor) *op.Tensor {
 	y := l.adapter.forward(x, l, l.product)
 	if l.Bias == nil {

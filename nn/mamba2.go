@@ -11,16 +11,16 @@ import (
 type Mamba2Config struct {
 	// Hidden is the width of the stream; Heads times Dim is that of the layer itself.
 	Hidden, Heads, Dim int
-	// States is how many numbers of state each element of a head has; Groups sets of heads share what writes
-	// and reads them.
+	// States is the state size per element of a head; heads in each of Groups share the projections that
+	// write and read the state.
 	States, Groups int
-	// Kernel is how many positions, its own included, the short convolution sees.
+	// Kernel is the width of the short causal convolution.
 	Kernel int
-	// Chunk is as op.StateScan's.
+	// Chunk is the chunk size of op.StateScan.
 	Chunk int
-	// Eps is that of the norm.
+	// Eps is the epsilon of the norm.
 	Eps float64
-	// MinStep and MaxStep bound the steps; a MaxStep of 0 is no bound.
+	// MinStep and MaxStep clamp the time steps; a MaxStep of 0 means no bound.
 	MinStep, MaxStep float64
 	// Act follows the convolution.
 	Act Activation
@@ -87,7 +87,7 @@ func (m *Mamba2) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	return m.Out.Forward(m.Norm.Forward(op.SwiGLU(gate, y)))
 }
 
-// convolve is act(conv(x)), each channel for itself over the last Kernel positions.
+// convolve returns act(conv(x)), each channel for itself over the last Kernel positions.
 func (m *Mamba2) convolve(x *op.Tensor, c *KVCache) *op.Tensor {
 	k, seq := m.Config.Kernel, x.Dim(1)
 	before := op.Full(x.Scope(), x.DType(), array.Shape{x.Dim(0), k - 1, x.Dim(2)}, 0)
@@ -114,7 +114,7 @@ func (m *Mamba2) convolve(x *op.Tensor, c *KVCache) *op.Tensor {
 	return m.Config.Act(y)
 }
 
-// steps is softplus(dt + bias) within its bounds.
+// steps returns softplus(dt + bias) within its bounds.
 func (m *Mamba2) steps(dt *op.Tensor) *op.Tensor {
 	dt = op.Softplus(op.Add(dt, m.StepBias.Value))
 	if m.Config.MinStep > 0 {
@@ -126,7 +126,7 @@ func (m *Mamba2) steps(dt *op.Tensor) *op.Tensor {
 	return dt
 }
 
-// scan is the state-space model itself, steps included.
+// scan returns the state-space model itself, steps included.
 func (m *Mamba2) scan(x, dt, b, c *op.Tensor, cache *KVCache) *op.Tensor {
 	if x.Err() != nil || dt.Err() != nil {
 		return op.Add(x, dt)
@@ -144,10 +144,10 @@ func (m *Mamba2) scan(x, dt, b, c *op.Tensor, cache *KVCache) *op.Tensor {
 	return y
 }
 
-// Over is as Attender has it: a sequence is met in its layout.
+// Over implements Attender.
 func (m *Mamba2) Over(Sequence) Attender { return m }
 
-// Cache is as Attender has it: what Forward keeps, however many tokens there are.
+// Cache implements Attender: its size does not depend on the number of tokens.
 func (m *Mamba2) Cache(batch, _ int) [2]array.Shape {
 	k := m.Config
 	return [2]array.Shape{{batch, k.Kernel - 1, k.mixed()}, {batch, k.Heads, k.Dim, k.States}}

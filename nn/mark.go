@@ -7,7 +7,7 @@ import (
 
 // Marks name the stream that passes from layer to layer, so that plans can speak of it: a pipeline is cut
 // where a layer begins, recomputing starts there, and sequence parallelism says the layout of the stream. A
-// model of one's own is marked with op.Mark(x, nn.LayerMark(i)) where layer i begins and op.Mark(x,
+// model of your own is marked with op.Mark(x, nn.LayerMark(i)) where layer i begins and op.Mark(x,
 // nn.HeadMark) after the last.
 const (
 	layerMark = "layers."
@@ -17,13 +17,13 @@ const (
 	HeadMark = "head"
 )
 
-// LayerMark is the mark of the stream where layer i begins.
+// LayerMark returns the mark of the stream where layer i begins.
 func LayerMark(i int) string { return layerMark + strconv.Itoa(i) }
 
-// MidMark is the mark of the stream within the layer of a mark.
+// MidMark returns the mark of the stream within the layer of a mark.
 func MidMark(layer string) string { return layer + midMark }
 
-// LayerOf is the number of the layer that begins at a mark, and whether one does.
+// LayerOf returns the number of the layer that begins at a mark, and whether one does.
 func LayerOf(mark string) (int, bool) {
 	number, ok := strings.CutPrefix(mark, layerMark)
 	i, err := strconv.Atoi(number)

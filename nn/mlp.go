@@ -17,7 +17,7 @@ func (l *GatedMLP) Forward(x *op.Tensor) *op.Tensor {
 	return l.Down.Forward(gated(l.Act, l.Gate.Forward(x), l.Up.Forward(x)))
 }
 
-// gated is act(gate)·up.
+// gated returns act(gate)·up.
 func gated(act Activation, gate, up *op.Tensor) *op.Tensor {
 	if act == nil {
 		return op.SwiGLU(gate, up)

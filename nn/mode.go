@@ -10,16 +10,16 @@ type mode struct {
 	bound map[string]bool
 }
 
-// Train lets the models that parameters belong to train until restore is called, as PyTorch's model.train()
-// does: Dropout clears elements, by the number of the step, an i64 scalar, which is asked for where it is
-// needed, and BatchNorm normalises by the batch and keeps running statistics. Trainers do so around their
-// loss; otherwise models evaluate.
+// Train puts the models of the given parameters in training mode until restore is called, like PyTorch's
+// model.train(): Dropout uses a mask that depends on the step, an i64 scalar that is requested when needed,
+// and BatchNorm uses batch statistics and updates the running ones. Trainers do this around their loss;
+// otherwise models are in evaluation mode.
 func Train(params []*Param, step func() *op.Tensor) (restore func()) {
 	return setMode(params, mode{step: step})
 }
 
-// TrainBound is Train with values in the place of the parameters: those of a training step, in which the
-// gradient of a buffer is what is to be added to it.
+// TrainBound is like Train with values in place of the parameters: those of a traced training step, where the
+// gradient of a buffer is the change to be added to it.
 func TrainBound(params []*Param, values []*op.Tensor, step func() *op.Tensor) (restore func()) {
 	m := mode{step: step, bound: map[string]bool{}}
 	for _, p := range params {
@@ -32,8 +32,8 @@ func TrainBound(params []*Param, values []*op.Tensor, step func() *op.Tensor) (r
 	}
 }
 
-// Eval lets the models that parameters belong to evaluate until restore is called, also where they train, as
-// PyTorch's model.eval() does.
+// Eval puts the models of the given parameters in evaluation mode until restore is called, like PyTorch's
+// model.eval().
 func Eval(params []*Param) (restore func()) { return Train(params, nil) }
 
 func setMode(params []*Param, to mode) (restore func()) {

@@ -7,37 +7,37 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// MoEConfig is the shape of a mixture of experts.
+// MoEConfig configures a mixture of experts.
 type MoEConfig struct {
 	Hidden, Intermediate int
-	// Experts is how many there are, PerToken how many of them compute each token.
+	// Experts is the number of experts, PerToken how many of them each token is routed to (top-k).
 	Experts, PerToken int
 	// Act is nil for SiLU.
 	Act Activation
-	// Routing is how experts are chosen, and how much each counts.
+	// Routing says how experts are chosen and weighted.
 	Routing Routing
-	// Fused computes the experts as one op, which devices that share them can compute together: tokens travel to
-	// their experts. It keeps no inner values, so that gradients compute them again. Act must be nil.
+	// Fused computes all experts as one op, which expert-parallel devices compute together by sending tokens
+	// to their experts. It stores no inner activations and recomputes them for gradients. Act must be nil.
 	Fused bool
-	// Capacity, where it is not 0, limits how many tokens an expert computes to that many times its even share;
-	// of those beyond, later ones lose the expert. It needs Fused.
+	// Capacity, if not 0, limits the tokens per expert to that multiple of the even share; later tokens
+	// beyond it are dropped. It needs Fused.
 	Capacity float64
 }
 
-// MoE is a mixture of experts: for each token a router chooses some of several gated MLPs. No token is
-// dropped unless Capacity says so.
+// MoE is a mixture of experts: a router sends each token to some of several gated MLPs. No token is dropped
+// unless Capacity is set.
 type MoE struct {
 	Router *Linear
-	// Bias [experts], where not nil, is added to the router's scores to choose experts, not to weigh them.
-	// Training leaves it as it is.
+	// Bias [experts], if not nil, is added to the router's scores for choosing experts but not for weighting
+	// them. It is not trained.
 	Bias *Param
 	// GateUp [experts, 2·intermediate, hidden] and Down [experts, hidden, intermediate] are all experts'
 	// matrices; the first half of GateUp's rows are the gates.
 	GateUp, Down *Param
-	// Shared, where not nil, computes every token besides.
+	// Shared, if not nil, is an expert that computes every token.
 	Shared *GatedMLP
 	Config MoEConfig
-	// observe, where not nil, is told what the router decides.
+	// observe, where not nil, receives what the router decides.
 	observe func(Routed)
 }
 
@@ -63,7 +63,7 @@ func (m *MoE) Forward(x *op.Tensor) *op.Tensor {
 	return op.Add(y, m.Shared.Forward(x))
 }
 
-// routed is the experts that the router chooses.
+// routed returns the experts that the router chooses.
 func (m *MoE) routed(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -100,7 +100,7 @@ func (m *MoE) fused(x *op.Tensor) *op.Tensor {
 	return op.Experts(x, experts, weights, gateUp, m.Down.Value)
 }
 
-// compute is the experts' MLPs on rows that are sorted by expert, counts rows for each.
+// compute returns the experts' MLPs on rows that are sorted by expert, counts rows for each.
 func (m *MoE) compute(rows, counts *op.Tensor) *op.Tensor {
 	h := op.GroupedMatMulT(rows, m.GateUp.Value, counts)
 	if h.Err() != nil {

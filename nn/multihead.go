@@ -2,12 +2,12 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// MultiHeadAttention attends from one sequence to another, or to itself: what encoders and decoders have
-// beside Attention, which is for language models and their caches.
+// MultiHeadAttention attends from one sequence to another, or to itself, as in encoders and encoder-decoder
+// models. Attention is the variant for language models with caches.
 type MultiHeadAttention struct {
 	Q, K, V, O *Linear
 	Heads      int
-	// Causal hides what comes after a token's own position.
+	// Causal masks the tokens after a token's own position.
 	Causal bool
 }
 
@@ -18,9 +18,9 @@ func NewMultiHeadAttention(in *Init, width, heads int) *MultiHeadAttention {
 		V: NewLinear(in.At("v"), width, width), O: NewLinear(in.At("o"), width, width)}
 }
 
-// Forward attends from x [batch, seq, width] to memory [batch, length, width]. Segments, where they are not
-// nil, are numbers [batch, seq] and [batch, length]: a token sees those of its own number only, so that
-// padding has another.
+// Forward attends from x [batch, seq, width] to memory [batch, length, width]. Segments, if not nil, are
+// segment ids [batch, seq] and [batch, length]: a token only sees tokens with its own id, which also masks
+// padding.
 func (a *MultiHeadAttention) Forward(x, memory, segments, memorySegments *op.Tensor) *op.Tensor {
 	q, k := SplitHeads(a.Q.Forward(x), a.Heads), SplitHeads(a.K.Forward(memory), a.Heads)
 	v := SplitHeads(a.V.Forward(memory), a.Heads)

@@ -114,7 +114,7 @@ func TestMoE(t *testing.T) {
 	}
 }
 
-// dense is the layer's definition: a sum over all experts, those not chosen with weight 0.
+// dense returns the layer's definition: a sum over all experts, those not chosen with weight 0.
 func dense(m *nn.MoE, x *op.Tensor) *op.Tensor {
 	probs := op.Softmax(m.Router.Forward(x), -1)
 	top, which := op.TopK(probs, m.Config.PerToken, -1)

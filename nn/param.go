@@ -10,16 +10,16 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Param is a named tensor that training changes.
+// Param is a named tensor of a model, usually trained.
 type Param struct {
 	Name string
 	Type op.Type
-	// Value is what layers compute with: an eager tensor, or a traced one while a program is built (see Bind).
-	// It is nil in a model made without a scope until one is bound.
+	// Value is the tensor that layers compute with: an eager tensor, or a traced one while a program is built
+	// (see Bind). In a model created without a scope it is nil until one is bound.
 	Value *op.Tensor
-	// Fixed is a parameter that a checkpoint holds and training leaves as it is.
+	// Fixed marks a parameter that is stored in checkpoints but not trained.
 	Fixed bool
-	// Buffer is a tensor that no optimizer changes but layers do while their model trains: see Init.Buffer.
+	// Buffer marks a tensor that layers, not the optimizer, update in training: see Init.Buffer.
 	Buffer bool
 	// mode is that of its model; nil in a parameter that was made by hand.
 	mode *mode
@@ -28,11 +28,10 @@ type Param struct {
 	key   op.Key
 }
 
-// Like is another parameter of the same model, without a value.
+// Like returns another parameter of the same model, without a value.
 func (p *Param) Like(name string, t op.Type) *Param { return &Param{Name: name, Type: t, mode: p.mode} }
 
-// Grad is the sum of the gradients that Backward has brought to the parameter since the last ClearGrad; nil
-// before the first.
+// Grad returns the gradient that Backward has accumulated since the last ClearGrad; nil if there is none.
 func (p *Param) Grad() *op.Tensor {
 	if p.Value == nil {
 		return nil
@@ -40,29 +39,30 @@ func (p *Param) Grad() *op.Tensor {
 	return p.Value.Grad()
 }
 
-// ClearGrad forgets the parameter's gradient.
+// ClearGrad drops the parameter's gradient.
 func (p *Param) ClearGrad() {
 	if p.Value != nil {
 		p.Value.ClearGrad()
 	}
 }
 
-// Config says how parameters get their first values.
+// Config says how parameters are initialised.
 type Config struct {
-	// Scope makes the values; nil makes a model that has only shapes, for tracing and planning, and for trainers
-	// on many devices: each then draws the parts that it holds, and no process ever has the whole model.
+	// Scope creates the values. With nil the model has only shapes, for tracing and planning, and for
+	// trainers on many devices: each device then initialises its own shards, and no process ever holds the
+	// whole model.
 	Scope op.Scope
-	// DType of the parameters; the zero value is F32.
+	// DType is the parameters' dtype; the zero value is F32.
 	DType array.DType
-	// Seed and a parameter's name are all that its first value depends on.
+	// Seed and a parameter's name determine its initial value.
 	Seed uint64
-	// Load, where set, gives a parameter's value in place of its initializer; a nil value leaves only its shape.
+	// Load, if set, returns a parameter's value in place of its initializer; nil leaves only its shape.
 	Load func(name string, t op.Type) (*op.Tensor, error)
-	// Frozen parameters do not remember what is computed from them: for inference.
+	// Frozen parameters record no gradients: for inference.
 	Frozen bool
 }
 
-// Init makes a model's parameters and keeps the list of them. At gives a view one level deeper in the names.
+// Init creates a model's parameters and collects them. At returns a view with a longer name prefix.
 type Init struct {
 	*list
 	prefix string
@@ -82,7 +82,7 @@ type list struct {
 	adaptable []Adaptable
 }
 
-// NewInit starts an empty model.
+// NewInit starts a model without parameters.
 func NewInit(c Config) *Init {
 	if c.DType == array.Invalid {
 		c.DType = array.F32
@@ -90,23 +90,23 @@ func NewInit(c Config) *Init {
 	return &Init{list: &list{config: c, names: map[string]bool{}}}
 }
 
-// At is the same model with names below name.
+// At returns the same model with a name appended to the prefix.
 func (in *Init) At(name string) *Init {
 	return &Init{list: in.list, prefix: in.prefix + name + ".", std: in.std, matrices: in.matrices}
 }
 
-// WithNormal is the same model with what layers call matrices drawn from a normal distribution and their
-// biases zero, as Hugging Face's models begin, in place of the layers' own choice.
+// WithNormal returns the same model with weight matrices initialised from a normal distribution and zero
+// biases, as in Hugging Face models, instead of the layers' defaults.
 func (in *Init) WithNormal(std float64) *Init {
 	return &Init{list: in.list, prefix: in.prefix, std: std}
 }
 
-// WithWeights is the same model with what layers call matrices made by first.
+// WithWeights returns the same model with weight matrices initialised by first.
 func (in *Init) WithWeights(first Initializer) *Init {
 	return &Init{list: in.list, prefix: in.prefix, std: in.std, matrices: first}
 }
 
-// weights is the initializer of a matrix that sums over from elements.
+// weights returns the initializer of a matrix that sums over from elements.
 func (in *Init) weights(from int) Initializer {
 	if in.matrices != nil {
 		return in.matrices
@@ -117,7 +117,7 @@ func (in *Init) weights(from int) Initializer {
 	return Uniform(1 / math.Sqrt(float64(max(from, 1))))
 }
 
-// biases is the initializer of the bias beside such a matrix.
+// biases returns the initializer of the bias beside such a matrix.
 func (in *Init) biases(from int) Initializer {
 	if in.std > 0 {
 		return Constant(0)
@@ -125,22 +125,22 @@ func (in *Init) biases(from int) Initializer {
 	return in.weights(from)
 }
 
-// Index is At for the layers of a list.
+// Index is like At with the index of a layer in a list.
 func (in *Init) Index(i int) *Init { return in.At(strconv.Itoa(i)) }
 
-// DType is the dtype of the model's parameters.
+// DType returns the dtype of the model's parameters.
 func (in *Init) DType() array.DType { return in.config.DType }
 
-// Params is all parameters made so far, in order.
+// Params returns all parameters made so far, in order.
 func (in *Init) Params() []*Param { return in.params }
 
-// Adaptable is the layers made so far that an Adapter can change, in order.
+// Adaptable returns the layers created so far that an Adapter can update, in order.
 func (in *Init) Adaptable() []Adaptable { return in.adaptable }
 
-// Err is the first mistake: a name used twice, or a value that could not be loaded.
+// Err returns the first error: a name used twice, or a value that could not be loaded.
 func (in *Init) Err() error { return in.err }
 
-// Param makes a parameter.
+// Param creates a parameter.
 func (in *Init) Param(name string, shape array.Shape, first Initializer) *Param {
 	p := &Param{Name: in.prefix + name, Type: op.Type{DType: in.config.DType, Shape: shape}, mode: &in.mode}
 	if in.names[p.Name] && in.err == nil {
@@ -157,7 +157,7 @@ func (in *Init) Param(name string, shape array.Shape, first Initializer) *Param 
 	return p
 }
 
-// Fixed makes a parameter that training leaves as it is.
+// Fixed creates a parameter that is not trained.
 func (in *Init) Fixed(name string, shape array.Shape, first Initializer) *Param {
 	p := in.Param(name, shape, first)
 	p.Fixed = true
@@ -192,14 +192,14 @@ func (in *Init) set(p *Param, v *op.Tensor) error {
 	return nil
 }
 
-// keyOf is the stream of random numbers that belongs to a name.
+// keyOf returns the stream of random numbers that belongs to a name.
 func keyOf(seed uint64, name string) op.Key {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	return op.Key{Seed: seed, Stream: h.Sum64()}
 }
 
-// Initializer makes a parameter's first value.
+// Initializer computes a parameter's initial value.
 type Initializer func(s op.Scope, key op.Key, t op.Type) *op.Tensor
 
 // Normal draws from a normal distribution around zero.
@@ -217,12 +217,12 @@ func Uniform(bound float64) Initializer {
 	}
 }
 
-// Constant is one number everywhere.
+// Constant returns one number everywhere.
 func Constant(x float64) Initializer {
 	return func(s op.Scope, _ op.Key, t op.Type) *op.Tensor { return op.Full(s, t.DType, t.Shape, x) }
 }
 
-// Values is what the parameters hold.
+// Values returns the parameters' values.
 func Values(params []*Param) []*op.Tensor {
 	values := make([]*op.Tensor, len(params))
 	for i, p := range params {
@@ -231,7 +231,7 @@ func Values(params []*Param) []*op.Tensor {
 	return values
 }
 
-// Names is what the parameters are called.
+// Names returns what the parameters are called.
 func Names(params []*Param) []string {
 	names := make([]string, len(params))
 	for i, p := range params {

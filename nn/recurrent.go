@@ -15,7 +15,7 @@ type cell interface {
 	first(x *op.Tensor) []*op.Tensor
 }
 
-// stepOf is the state of a cell after x; what is nil of the state before is zeros.
+// stepOf returns the state of a cell after x; what is nil of the state before is zeros.
 func stepOf(c cell, x *op.Tensor, state ...*op.Tensor) []*op.Tensor {
 	if x.Err() != nil || len(x.Shape()) != 2 {
 		return invalidState(x, len(state), "got %v, want [batch, features]", x)
@@ -29,7 +29,7 @@ func stepOf(c cell, x *op.Tensor, state ...*op.Tensor) []*op.Tensor {
 	return c.step(c.inputs(x), before)
 }
 
-// invalidState is a state that carries a mistake.
+// invalidState returns a state that carries a mistake.
 func invalidState(x *op.Tensor, n int, format string, args ...any) []*op.Tensor {
 	bad := x
 	if x.Err() == nil {
@@ -108,15 +108,15 @@ func newRecurrent(in *Init, from, hidden, n int, c RecurrentConfig, of func(g ga
 	return r
 }
 
-// Forward is the outputs of the last layer for x [batch, steps, from], from a state of zeros: [batch, steps,
-// hidden], or twice as many in both directions.
+// Forward returns the outputs of the last layer for x [batch, steps, from], from a state of zeros: [batch,
+// steps, hidden], or twice as many in both directions.
 func (r *Recurrent) Forward(x *op.Tensor) *op.Tensor {
 	y, _ := r.Run(x, nil)
 	return y
 }
 
-// Run is Forward from a state, and the state at the end: for each layer, and in it for each direction, the
-// outputs [batch, hidden] and, of an LSTM, the memory. A nil state is zeros.
+// Run is like Forward from a state, and the state at the end: for each layer, and in it for each direction,
+// the outputs [batch, hidden] and, of an LSTM, the memory. A nil state is zeros.
 func (r *Recurrent) Run(x *op.Tensor, state []*op.Tensor) (y *op.Tensor, last []*op.Tensor) {
 	each := r.states * len(r.cells[0])
 	if n := each * len(r.cells); x.Err() != nil || len(x.Shape()) != 3 || x.Dim(1) == 0 {
@@ -172,7 +172,7 @@ func unroll(c cell, x *op.Tensor, state []*op.Tensor, backward bool) (y *op.Tens
 	return op.Stack(outs, 1), state
 }
 
-// scanned is unroll as one op.
+// scanned returns unroll as one op.
 func scanned(c cell, x *op.Tensor, state []*op.Tensor, backward bool) (y *op.Tensor, end []*op.Tensor) {
 	if state == nil {
 		state = c.first(x)

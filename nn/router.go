@@ -6,14 +6,14 @@ import "github.com/galley-ml/galley/op"
 // chose.
 type Routed struct{ Logits, Chosen *op.Tensor }
 
-// Observed is the same layer, which tells what its router decides each time.
+// Observed returns the same layer, which reports what its router decides each time.
 func (m *MoE) Observed(f func(Routed)) *MoE {
 	n := *m
 	n.observe = f
 	return &n
 }
 
-// tell says what was decided, where somebody asked.
+// tell reports what was decided, where somebody asked.
 func (m *MoE) tell(logits, chosen *op.Tensor) {
 	if m.observe != nil && logits.Err() == nil && chosen.Err() == nil {
 		m.observe(Routed{logits, chosen})

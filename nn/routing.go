@@ -40,7 +40,7 @@ func (m *MoE) route(tokens *op.Tensor) (weights, experts *op.Tensor) {
 	return op.Cast(r.weigh(weights), tokens.DType()), experts
 }
 
-// choose is the chosen experts and their scores.
+// choose returns the chosen experts and their scores.
 func (m *MoE) choose(scores *op.Tensor) (weights, experts *op.Tensor) {
 	r := m.Config.Routing
 	if m.Bias == nil && r.Groups <= 1 {
@@ -61,7 +61,7 @@ func (m *MoE) choose(scores *op.Tensor) (weights, experts *op.Tensor) {
 	return op.TakeAlongDim(scores, experts, -1), experts
 }
 
-// limit is ranks with 0 outside the best groups, as transformers has it.
+// limit returns ranks with 0 outside the best groups, as transformers has it.
 func (r Routing) limit(ranks *op.Tensor) *op.Tensor {
 	if ranks.Err() != nil {
 		return ranks
@@ -81,7 +81,7 @@ func (r Routing) limit(ranks *op.Tensor) *op.Tensor {
 	return op.Reshape(op.Mul(grouped, op.Unsqueeze(chosen, -1)), shape...)
 }
 
-// weigh is how much each chosen expert counts.
+// weigh returns how much each chosen expert counts.
 func (r Routing) weigh(weights *op.Tensor) *op.Tensor {
 	if !r.RawWeights {
 		sum := op.Unsqueeze(op.Sum(weights, -1), -1)

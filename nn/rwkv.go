@@ -31,7 +31,7 @@ func (m *TimeMix) Forward(x, before, state *op.Tensor) (y, next *op.Tensor) {
 	return m.Out.Forward(op.Mul(gate, mean)), next
 }
 
-// shift is x one position later, with before in front; nil is zeros.
+// shift returns x one position later, with before in front; nil is zeros.
 func shift(x, before *op.Tensor) *op.Tensor {
 	if before == nil {
 		before = op.ZerosLike(op.Narrow(x, 1, 0, 1))
@@ -39,13 +39,13 @@ func shift(x, before *op.Tensor) *op.Tensor {
 	return op.Concat([]*op.Tensor{before, op.Narrow(x, 1, 0, x.Dim(1)-1)}, 1)
 }
 
-// blend is x by a share of mix and shifted by the rest.
+// blend returns x by a share of mix and shifted by the rest.
 func blend(x, shifted *op.Tensor, mix *Param) *op.Tensor {
 	return op.Add(shifted, op.Mul(op.Sub(x, shifted), mix.Value))
 }
 
-// mean is the weighted mean of the values, and the state after them. Weights are kept relative to the largest
-// so far, as a number that decays with them, so that no exponential overflows.
+// mean returns the weighted mean of the values, and the state after them. Weights are kept relative to the
+// largest so far, as a number that decays with them, so that no exponential overflows.
 func (m *TimeMix) mean(k, v, state *op.Tensor) (y, next *op.Tensor) {
 	if k.Err() != nil || v.Err() != nil {
 		y = op.Add(k, v)

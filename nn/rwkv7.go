@@ -99,10 +99,10 @@ func (c RWKV7Config) lowRank(in *Init, rank int, act Activation, bias func(i *op
 	return l
 }
 
-// left is the part of the layers that is not behind this one.
+// left returns the part of the layers that is not behind this one.
 func (c RWKV7Config) left() float64 { return 1 - float64(c.Layer)/float64(c.Layers) }
 
-// mix is 1-(i/hidden)^power for each channel i.
+// mix returns 1-(i/hidden)^power for each channel i.
 func (c RWKV7Config) mix(power float64) Initializer { return mixFirst(c.Hidden, power) }
 
 func mixFirst(hidden int, power float64) Initializer {
@@ -126,7 +126,8 @@ func (c RWKV7Config) zigzag(i *op.Tensor) *op.Tensor {
 	return op.Mul(z, op.Abs(z))
 }
 
-// firstDecay is what the bias of decays begins with: slow in the first channels, faster towards the last.
+// firstDecay returns what the bias of decays begins with: slow in the first channels, faster towards the
+// last.
 func (c RWKV7Config) firstDecay(i *op.Tensor) *op.Tensor {
 	power := 1 + math.Pow(float64(c.Layer)/math.Max(1, float64(c.Layers-1)), 0.3)
 	share := op.MulScalar(i, 1/float64(max(1, c.Hidden-1)))
@@ -180,17 +181,17 @@ func (m *TimeMix7) Forward(x, values, before, state *op.Tensor) (y, first, next 
 	return m.Out.Forward(op.Mul(y, m.Gate.Forward(from(m.MixG)))), values, next
 }
 
-// removed is the directions of unit length along which the state forgets, [batch, seq, heads, dim].
+// removed returns the directions of unit length along which the state forgets, [batch, seq, heads, dim].
 func (m *TimeMix7) removed(k *op.Tensor) *op.Tensor {
 	x := SplitHeads(op.Mul(k, m.Removal.Value), m.Config.Heads)
 	squares := sumLast(op.Square(x))
 	return op.Div(x, op.Sqrt(op.Maximum(squares, op.Const(squares, 1e-24))))
 }
 
-// sumLast is the sums over the last dim, which stays with size 1.
+// sumLast returns the sums over the last dim, which stays with size 1.
 func sumLast(x *op.Tensor) *op.Tensor { return op.Unsqueeze(op.Sum(x, -1), -1) }
 
-// normed is y [batch, seq, heads, dim] with each head normalised.
+// normed returns y [batch, seq, heads, dim] with each head normalised.
 func (m *TimeMix7) normed(y *op.Tensor) *op.Tensor {
 	c, n := m.Config, m.Norm
 	each := func(p *Param) *op.Tensor { return op.Reshape(p.Value, c.Heads, c.Dim) }

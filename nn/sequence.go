@@ -24,7 +24,7 @@ type Packed struct {
 	Segments, Positions *op.Tensor
 }
 
-// Parts is how many parts a sequence of a length has in zigzag order; 0 is that it is in its own order.
+// Parts returns how many parts a sequence of a length has in zigzag order; 0 is that it is in its own order.
 func (s Sequence) Parts(seq int) int {
 	if !op.ZigzagFits(s.Zigzag, seq) {
 		return 0
@@ -36,8 +36,8 @@ func (s Sequence) Parts(seq int) int {
 type Attender interface {
 	// Forward attends within x [batch, seq, width], and to what c holds; a nil c holds nothing.
 	Forward(x *op.Tensor, c *KVCache) *op.Tensor
-	// Cache is the shapes of the keys and values that a cache for up to limit tokens holds.
+	// Cache returns the shapes of the keys and values that a cache for up to limit tokens holds.
 	Cache(batch, limit int) [2]array.Shape
-	// Over is the same layer, with the same parameters, for sequences of this layout.
+	// Over returns the same layer, with the same parameters, for sequences of this layout.
 	Over(s Sequence) Attender
 }

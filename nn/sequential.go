@@ -26,7 +26,7 @@ func (s Sequential) Forward(x *op.Tensor) *op.Tensor {
 	return x
 }
 
-// Flatten is x with all dims but the first as one.
+// Flatten returns x with all dims but the first as one.
 func Flatten(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil || len(x.Shape()) == 0 {
 		return x

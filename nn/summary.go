@@ -6,8 +6,8 @@ import (
 	"text/tabwriter"
 )
 
-// Summary is a table of a model's parameters: a row for each layer, which is what stands before the last dot
-// of a name, with shapes, numbers and bytes, and the totals.
+// Summary returns a table of a model's parameters: a row for each layer, which is what stands before the last
+// dot of a name, with shapes, numbers and bytes, and the totals.
 func Summary(params []*Param) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Abs is the magnitude of each element; the gradient at zero is zero.
+// Abs returns the magnitude of each element; the gradient at zero is zero.
 func Abs(x *Tensor) *Tensor { return apply1(abs{}, x) }
 
 type abs struct{ numeric }

@@ -23,12 +23,12 @@ type AdamState struct {
 	LR, Step, GradScale *Tensor
 }
 
-// AdamW is one step of Adam with decoupled weight decay: the new parameter and moments.
+// AdamW returns one step of Adam with decoupled weight decay: the new parameter and moments.
 func AdamW(s AdamState, c AdamConfig) (param, m, v *Tensor) {
 	return s.apply(adamw{Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.Eps, WeightDecay: c.WeightDecay})
 }
 
-// Adam is one step of Adam, in which weight decay is a part of the gradient.
+// Adam returns one step of Adam, in which weight decay is a part of the gradient.
 func Adam(s AdamState, c AdamConfig) (param, m, v *Tensor) {
 	return s.apply(adamw{Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.Eps, WeightDecay: c.WeightDecay, Coupled: true})
 }

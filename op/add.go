@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Add is x + y, broadcast together.
+// Add returns x + y, broadcast together.
 func Add(x, y *Tensor) *Tensor { return apply1(add{}, x, y) }
 
 type add struct{ arith }
@@ -34,8 +34,8 @@ func (add) Eval(env *Env, in, out []array.Array) {
 	}.run(env, in, out)
 }
 
-// Fuse is a linear layer where a bias is added to a product with one matrix of weights. 16-bit floats would
-// be rounded once in place of twice, so they are left as they are.
+// Fuse returns a linear layer where a bias is added to a product with one matrix of weights. 16-bit floats
+// would be rounded once in place of twice, so they are left as they are.
 func (add) Fuse(in []*Tensor) *Tensor {
 	y, bias := in[0], in[1]
 	if y.Node() == nil || y.DType().IsHalf() || len(bias.Shape()) != 1 || bias.Dim(0) != y.Dim(-1) {

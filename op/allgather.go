@@ -44,7 +44,7 @@ func (o allGather) VJP(in, _, dy []*Tensor) []*Tensor {
 		Own: own(o.Sizes, in[0].Dim(o.Dim))}, dy[0])}
 }
 
-// own is the attribute that says how large a device's part is, where not all are equal.
+// own returns the attribute that says how large a device's part is, where not all are equal.
 func own(sizes []int, size int) int {
 	if sizes == nil {
 		return 0

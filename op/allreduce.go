@@ -24,7 +24,7 @@ func (o allReduce) Started() Op { o.Async = true; return o }
 func (allReduce) Name() string             { return "all_reduce" }
 func (o allReduce) Over() (string, string) { return o.Mesh, o.Axes }
 
-// InPlace is no: with an exchange under way, its source and its result are two things.
+// InPlace returns no: with an exchange under way, its source and its result are two things.
 func (o allReduce) InPlace() []int {
 	if o.Async {
 		return nil
@@ -44,8 +44,8 @@ func (o allReduce) VJP(in, y, dy []*Tensor) []*Tensor {
 	return []*Tensor{reducedGrad(o.Mesh, o.Axes, o.Kind, in[0], y[0], apply1(sum, dy[0]))}
 }
 
-// reducedGrad is the gradient of a device's term x of y, the combination of all devices' terms; dy is y's
-// whole gradient.
+// reducedGrad returns the gradient of a device's term x of y, the combination of all devices' terms; dy is
+// y's whole gradient.
 func reducedGrad(meshText, axes, kind string, x, y, dy *Tensor) *Tensor {
 	n := teamSize(meshText, axes)
 	switch kind {
@@ -98,7 +98,7 @@ func emitGroups(o Collective) string {
 	return hlo.Groups(groups)
 }
 
-// hloReduce is the dialect's binary op of a reduction; a mean is a sum first.
+// hloReduce returns the dialect's binary op of a reduction; a mean is a sum first.
 func hloReduce(kind string) string {
 	return map[string]string{"sum": "add", "mean": "add", "max": "maximum", "min": "minimum", "prod": "multiply",
 		"any": "or", "all": "and"}[kind]

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AMax is the largest element over dims, which are dropped; no dims means all. Elements that tie share the
-// gradient.
+// AMax returns the largest element over dims, which are dropped; no dims means all. Elements that tie share
+// the gradient.
 func AMax(x *Tensor, dims ...int) *Tensor {
 	return apply1(amax{Dims: normDims(len(x.Shape()), dims)}, x)
 }
@@ -86,7 +86,7 @@ func (e extremes) run(env *Env, in, out array.Array, dims []int) {
 	}
 }
 
-// lowest is what no number of the dtype is below.
+// lowest returns what no number of the dtype is below.
 func lowest(d array.DType) float64 {
 	switch d {
 	case array.I64:
@@ -101,7 +101,8 @@ func lowest(d array.DType) float64 {
 	return math.Inf(-1)
 }
 
-// highest is what no number of the dtype is above; for i64 it is the largest that a float64 holds exactly.
+// highest returns what no number of the dtype is above; for i64 it is the largest that a float64 holds
+// exactly.
 func highest(d array.DType) float64 {
 	switch d {
 	case array.I64:

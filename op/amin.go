@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AMin is the smallest element over dims, which are dropped; no dims means all. Elements that tie share the
-// gradient.
+// AMin returns the smallest element over dims, which are dropped; no dims means all. Elements that tie share
+// the gradient.
 func AMin(x *Tensor, dims ...int) *Tensor {
 	return apply1(amin{Dims: normDims(len(x.Shape()), dims)}, x)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ArgMax is the index (i64) of the largest element along dim, which is dropped: the first of those that tie.
+// ArgMax returns the index (i64) of the largest element along dim, which is dropped: the first of those that
+// tie.
 func ArgMax(x *Tensor, dim int) *Tensor { return apply1(argMax{Dim: normDim(len(x.Shape()), dim)}, x) }
 
 type argMax struct {

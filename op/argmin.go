@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ArgMin is the index (i64) of the smallest element along dim, which is dropped: the first of those that tie.
+// ArgMin returns the index (i64) of the smallest element along dim, which is dropped: the first of those that
+// tie.
 func ArgMin(x *Tensor, dim int) *Tensor { return apply1(argMin{Dim: normDim(len(x.Shape()), dim)}, x) }
 
 type argMin struct {

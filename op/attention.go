@@ -37,7 +37,7 @@ type AttentionConfig struct {
 	Zigzag int
 }
 
-// Attention is softmax(scale·qkᵀ)·v of q [batch, seqQ, heads, dim], k [batch, seqK, kvHeads, dim] and v
+// Attention returns softmax(scale·qkᵀ)·v of q [batch, seqQ, heads, dim], k [batch, seqK, kvHeads, dim] and v
 // [batch, seqK, kvHeads, dimV]. Each kvHead serves heads/kvHeads neighbouring heads. A query that sees no key
 // gives zeros.
 func Attention(q, k, v *Tensor, c AttentionConfig) *Tensor {
@@ -45,8 +45,9 @@ func Attention(q, k, v *Tensor, c AttentionConfig) *Tensor {
 	return out
 }
 
-// AttentionLSE is Attention and, as [batch, heads, seqQ], the logarithm of each query's sum of exponentials:
-// what attentions over parts of the keys are joined by. It is -Inf for a query that sees no key.
+// AttentionLSE returns Attention and, as [batch, heads, seqQ], the logarithm of each query's sum of
+// exponentials: what attentions over parts of the keys are joined by. It is -Inf for a query that sees no
+// key.
 func AttentionLSE(q, k, v *Tensor, c AttentionConfig) (out, lse *Tensor) {
 	o := attention{Causal: c.Causal, Scale: c.Scale, Cap: c.Cap, Window: c.Window, Offset: c.Offset,
 		Context: c.Context, Zigzag: c.Zigzag,
@@ -132,7 +133,7 @@ func fitAttention(q, k, v array.Shape) error {
 	return nil
 }
 
-// extras is how many operands follow the fixed ones.
+// extras returns how many operands follow the fixed ones.
 func (o attention) extras() int {
 	n := 0
 	if o.Segments {
@@ -209,10 +210,10 @@ func (o attention) Localize(at *Place) (Op, error) {
 	return o, nil
 }
 
-// positionShift is what a device adds to the position of its first query among its keys.
+// positionShift returns what a device adds to the position of its first query among its keys.
 func positionShift(at *Place) int { return at.InRange(0, 1).Start - at.InRange(1, 1).Start }
 
-// pairs is how many pairs of a query and a key the mask leaves, segments aside. Where the offset is an
+// pairs returns how many pairs of a query and a key the mask leaves, segments aside. Where the offset is an
 // operand, the last query is taken to see all keys.
 func (o attention) pairs(q, k array.Shape) float64 {
 	offset := o.Offset
@@ -240,7 +241,7 @@ const softmaxFlops = 4
 // values.
 type Attender interface {
 	Op
-	// Attends is how many queries and keys a sequence has, and the width of a head.
+	// Attends returns how many queries and keys a sequence has, and the width of a head.
 	Attends(in []Type) (queries, keys, dim int)
 }
 
@@ -248,7 +249,7 @@ func attends(in []Type) (queries, keys, dim int) {
 	return in[0].Shape[1], in[1].Shape[1], in[0].Shape[3]
 }
 
-// Attends is those of the operands.
+// Attends returns those of the operands.
 func (attention) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
 
 // Work counts the pairs that the mask leaves.
@@ -274,12 +275,12 @@ func runAttention[T floats](env *Env, o attention, in, out []array.Array) {
 	attendSpans(env, o, a, rows, rows, y, lse)
 }
 
-// zigzagRows is the positions of the rows of a whole sequence.
+// zigzagRows returns the positions of the rows of a whole sequence.
 func (o attention) zigzagRows(seq int) []int {
 	return stretches(o.Zigzag, seq, mesh.Range{Size: seq})
 }
 
-// attentionKernel is the attention of q, k and v with the further operands that o says.
+// attentionKernel returns the attention of q, k and v with the further operands that o says.
 func attentionKernel[T floats](o attention, qkv, extras []array.Array) *kernel.Attention[T] {
 	q, k, v := qkv[0].Shape(), qkv[1].Shape(), qkv[2].Shape()
 	mask := kernel.AttentionMask{Causal: o.Causal, Window: o.Window, Offset: o.Offset}
@@ -334,7 +335,7 @@ func (attention) Samples() []Sample {
 	return append(samples, Sample{Op: attention{Causal: true}, In: attention{}.sample(70, 70, 3, 1)})
 }
 
-// alike is what sample makes so many keys of.
+// alike returns what sample makes so many keys of.
 func (o attention) alike(n int) int {
 	if o.Segments {
 		return n - 9
@@ -342,8 +343,8 @@ func (o attention) alike(n int) int {
 	return n
 }
 
-// sample is operands for o, with so many keys that every query sees one of its segment: a sum over lse is
-// finite.
+// sample is like operands for o, with so many keys that every query sees one of its segment: a sum over lse
+// is finite.
 func (o attention) sample(seqQ, seqK, heads, kvHeads int) []Arg {
 	if o.Segments {
 		seqK += 9

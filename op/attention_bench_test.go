@@ -48,8 +48,8 @@ func newAttentionRun(d *cpu.Device, batch, seqQ, seqK, heads, dim int) *attentio
 func (r *attentionRun) runForward()  { r.device.Eval(r.forward, r.in, r.out) }
 func (r *attentionRun) runBackward() { r.device.Eval(r.backward, r.gradIn, r.gradOut) }
 
-// scratch is the bytes that f takes besides operands and results: all it allocates when no buffer is left
-// over from earlier calls.
+// scratch returns the bytes that f takes besides operands and results: all it allocates when no buffer is
+// left over from earlier calls.
 func scratch(f func()) float64 {
 	runtime.GC()
 	runtime.GC() // the first only moves pooled buffers aside

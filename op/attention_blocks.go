@@ -22,7 +22,8 @@ func queryBlocks(q, k array.Shape, limit int) []span {
 	return spans
 }
 
-// keysOf is the keys that a block of queries can see: all, where nothing is known before the program runs.
+// keysOf returns the keys that a block of queries can see: all, where nothing is known before the program
+// runs.
 func (o attention) keysOf(b span, keys int) span {
 	if !o.Causal && o.Window == 0 || o.DynamicOffset {
 		return span{0, keys}
@@ -58,7 +59,7 @@ func (o attention) block(w *hlo.Writer, b span, q, k, v hlo.Ref, extras []hlo.Re
 	return cut
 }
 
-// emitNarrow is the elements of a span along a dim; x itself where these are all.
+// emitNarrow returns the elements of a span along a dim; x itself where these are all.
 func emitNarrow(w *hlo.Writer, x hlo.Ref, dim int, s span) hlo.Ref {
 	if s.start == 0 && s.end == x.Shape[dim] {
 		return x
@@ -112,7 +113,7 @@ func (o attentionGrad) emitBlocks(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo
 	return []hlo.Ref{emitJoin(w, dqs, 1, out[0]), w.Convert(dk, out[1].DType), w.Convert(dv, out[2].DType)}
 }
 
-// emitAround puts zeros around what lies at a span of a dim of a larger shape.
+// emitAround puts zeros around what is at a span of a dim of a larger shape.
 func emitAround(w *hlo.Writer, x hlo.Ref, dim int, s span, shape array.Shape) hlo.Ref {
 	if x.Shape.Equal(shape) {
 		return x

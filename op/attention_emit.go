@@ -28,14 +28,14 @@ func newAttentionEmit(w *hlo.Writer, o attention, q, k, v hlo.Ref, extras []hlo.
 	return e
 }
 
-// split is x [b s h d] as [b s g r d].
+// split returns x [b s h d] as [b s g r d].
 func (e *attentionEmit) split(x hlo.Ref) hlo.Ref {
 	s, groups := x.Shape, e.k.Shape[2]
 	return e.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: array.Shape{s[0], s[1], groups, s[2] / max(1,
 		groups), s[3]}}, x)
 }
 
-// permuted is x with its dims in another order.
+// permuted returns x with its dims in another order.
 func (e *attentionEmit) permuted(x hlo.Ref, perm ...int) hlo.Ref {
 	shape := make(array.Shape, len(perm))
 	for i, d := range perm {
@@ -60,7 +60,7 @@ func (e *attentionEmit) dot(x, y hlo.Ref, gx, gy int, sumX, sumY []int) hlo.Ref 
 	return e.w.Dot(x, y, []int{0, gx}, []int{0, gy}, sumX, sumY, hlo.Type{DType: e.scores.DType, Shape: shape})
 }
 
-// bin is an op on tensors, the second repeated along the scores' last dim if it lacks it.
+// bin returns an op on tensors, the second repeated along the scores' last dim if it lacks it.
 func (e *attentionEmit) bin(name string, x, y hlo.Ref) hlo.Ref {
 	if len(y.Shape) < len(x.Shape) {
 		y = e.w.Broadcast(y, x.Shape, upTo(len(y.Shape)))
@@ -68,7 +68,7 @@ func (e *attentionEmit) bin(name string, x, y hlo.Ref) hlo.Ref {
 	return e.w.Op(name, "", x.Type, x, y)
 }
 
-// raw is the scaled scores, over the cap where there is one: what tanh is taken of.
+// raw returns the scaled scores, over the cap where there is one: what tanh is taken of.
 func (e *attentionEmit) raw() hlo.Ref {
 	s := e.dot(e.q, e.k, 2, 2, []int{4}, []int{3})
 	scale := e.o.scale(array.Shape{0, 0, 0, e.q.Shape[4]})
@@ -78,19 +78,19 @@ func (e *attentionEmit) raw() hlo.Ref {
 	return e.times(s, scale)
 }
 
-// times is x times a number.
+// times returns x times a number.
 func (e *attentionEmit) times(x hlo.Ref, by float64) hlo.Ref {
 	return e.bin("multiply", x, e.w.Constant(hlo.Type{DType: x.DType}, by))
 }
 
-// slope is ds times the derivative of the capped scores.
+// slope returns ds times the derivative of the capped scores.
 func (e *attentionEmit) slope(ds hlo.Ref) hlo.Ref {
 	t := e.w.Op("tanh", "", e.scores, e.raw())
 	square := e.w.Op("multiply", "", t.Type, t, t)
 	return e.w.Op("multiply", "", ds.Type, ds, e.w.Op("subtract", "", t.Type, e.w.Constant(t.Type, 1), square))
 }
 
-// masked is the scaled scores within the cap, -Inf where a key is hidden.
+// masked returns the scaled scores within the cap, -Inf where a key is hidden.
 func (e *attentionEmit) masked() hlo.Ref {
 	w, s := e.w, e.raw()
 	if e.o.Cap != 0 {
@@ -133,13 +133,13 @@ func (e *attentionEmit) mask() (mask hlo.Ref, some bool) {
 	return mask, some
 }
 
-// finite is rows with another number in place of -Inf.
+// finite is like rows with another number in place of -Inf.
 func (e *attentionEmit) finite(x hlo.Ref, instead float64) hlo.Ref {
 	hidden := e.w.Compare("EQ", x, e.w.Constant(x.Type, math.Inf(-1)))
 	return e.w.Op("select", "", x.Type, hidden, e.w.Constant(x.Type, instead), x)
 }
 
-// forward is the result [b s h e] and lse [b h s].
+// forward returns the result [b s h e] and lse [b h s].
 func (e *attentionEmit) forward() (y, lse hlo.Ref) {
 	w, s := e.w, e.masked()
 	top := e.finite(w.Reduce("maximum", s, math.Inf(-1), []int{4}, e.rows), 0)
@@ -157,7 +157,7 @@ func (e *attentionEmit) forward() (y, lse hlo.Ref) {
 	return y, e.joinRows(lse)
 }
 
-// joinRows is rows as [b h s]; splitRows the reverse.
+// joinRows returns rows as [b h s]; splitRows the reverse.
 func (e *attentionEmit) joinRows(x hlo.Ref) hlo.Ref {
 	x = e.permuted(x, 0, 1, 3, 2)
 	s := x.Shape
@@ -170,8 +170,8 @@ func (e *attentionEmit) splitRows(x hlo.Ref) hlo.Ref {
 	return e.permuted(e.w.Convert(x, e.rows.DType), 0, 1, 3, 2)
 }
 
-// backward is the gradients of q, k and v from the result, lse, the gradient of the first and, unless it is
-// nil, of the second.
+// backward returns the gradients of q, k and v from the result, lse, the gradient of the first and, unless it
+// is nil, of the second.
 func (e *attentionEmit) backward(y, lse, dy hlo.Ref, dlse *hlo.Ref) (dq, dk, dv hlo.Ref) {
 	w, d := e.w, e.scores.DType
 	rows := e.finite(e.splitRows(lse), 0)

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// fused is cuDNN's kernel for an attention, and whether there is one.
+// fused returns cuDNN's kernel for an attention, and whether there is one.
 func (o attention) fused(w *hlo.Writer, in []hlo.Ref) (cuda.Attention, bool) {
 	a := cuda.Attention{Scale: o.scale(in[0].Shape), Causal: o.Causal, Window: o.Window}
 	return a, len(in) == 3 && o.Offset == 0 && o.Cap == 0 && a.Fits(w, in[0], in[1], in[2])

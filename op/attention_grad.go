@@ -27,13 +27,13 @@ type attentionGrad struct {
 func (attentionGrad) Name() string       { return "attention_grad" }
 func (attentionGrad) NumResults(int) int { return 3 }
 
-// forward is the op that this is the gradient of.
+// forward returns the op that this is the gradient of.
 func (o attentionGrad) forward() attention {
 	return attention{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Offset: o.Offset,
 		Segments: o.Segments, DynamicOffset: o.DynamicOffset, Context: o.Context, Zigzag: o.Zigzag}
 }
 
-// fixed is how many operands come before attention's further ones.
+// fixed returns how many operands come before attention's further ones.
 func (o attentionGrad) fixed() int {
 	if o.LSEGrad {
 		return 7
@@ -67,7 +67,7 @@ func (o attentionGrad) Decompose(in []*Tensor) []*Tensor {
 	return o.decomposeAt(in, at, key)
 }
 
-// decomposeAt is the definition for queries and keys at some positions.
+// decomposeAt returns the definition for queries and keys at some positions.
 func (o attentionGrad) decomposeAt(in []*Tensor, at, key *Tensor) []*Tensor {
 	q, k, v, out, lse, dout := wide(in[0]), wide(in[1]), wide(in[2]), wide(in[3]), wide(in[4]), wide(in[5])
 	f, groups := o.forward(), k.Dim(2)
@@ -107,7 +107,7 @@ func (o attentionGrad) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(o.operands(w) + "->" + w.q + "," + w.k + "," + w.v + w.notes)
 }
 
-// operands is their dims in a rule.
+// operands returns their dims in a rule.
 func (o attentionGrad) operands(w attentionWords) string {
 	text := w.q + "," + w.k + "," + w.v + "," + w.out + "," + w.lse + "," + w.out
 	if o.LSEGrad {
@@ -121,14 +121,14 @@ func (o attentionGrad) Localize(at *Place) (Op, error) {
 	return o, nil
 }
 
-// Attends is those of the operands.
+// Attends returns those of the operands.
 func (attentionGrad) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
 
 func (o attentionGrad) Work(in, out []Type) Work {
 	return Work{Flops: o.forward().pairs(in[0].Shape, in[1].Shape) * o.pairFlops(in), Bytes: moved(in, out)}
 }
 
-// pairFlops is what a pair of a query and a key costs.
+// pairFlops returns what a pair of a query and a key costs.
 func (o attentionGrad) pairFlops(in []Type) float64 {
 	products := 3*in[0].Shape[3] + 2*in[2].Shape[3] // scores, dq and dk; dweights and dv
 	return float64(2*products + 2*softmaxFlops)

@@ -30,13 +30,13 @@ func (o attentionGradStep) InPlace() []int {
 	return []int{n, n + 1, n + 2}
 }
 
-// whole is the gradient whose step this is.
+// whole returns the gradient whose step this is.
 func (o attentionGradStep) whole() attentionGrad {
 	return attentionGrad{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Segments: o.Segments,
 		LSEGrad: o.LSEGrad}
 }
 
-// fixed is how many operands come before the gradients.
+// fixed returns how many operands come before the gradients.
 func (o attentionGradStep) fixed() int { return o.whole().fixed() + o.whole().forward().extras() }
 
 func (o attentionGradStep) Infer(in []Type) ([]Type, error) {
@@ -75,7 +75,7 @@ func (o attentionGradStep) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(strings.ReplaceAll(text, "(gr)", "(gr*)"))
 }
 
-// Attends is those of the operands.
+// Attends returns those of the operands.
 func (attentionGradStep) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
 
 func (o attentionGradStep) Work(in, out []Type) Work {
@@ -98,7 +98,7 @@ func runAttentionGradStep[T floats](env *Env, o attentionGradStep, in, out []arr
 	backSpans(env, g.forward(), a, o.Queries, o.Keys, gradArrays[T](g, in, out))
 }
 
-// gradArrays is the operands and results of an attention's gradient.
+// gradArrays returns the operands and results of an attention's gradient.
 func gradArrays[T floats](o attentionGrad, in, out []array.Array) kernel.AttentionGrad[T] {
 	g := kernel.AttentionGrad[T]{
 		Out: array.Data[T](in[3]), LSE: array.Data[T](in[4]), DOut: array.Data[T](in[5]),

@@ -9,25 +9,25 @@ import (
 // Inside the definitions heads are two dims: g, those of keys, and r, the queries' for each. Scores are [b g
 // r s t].
 
-// splitHeads is x [batch seq heads dim] with heads as groups times the rest.
+// splitHeads returns x [batch seq heads dim] with heads as groups times the rest.
 func splitHeads(x *Tensor, groups int) *Tensor {
 	return Reshape(x, x.Dim(0), x.Dim(1), groups, x.Dim(2)/max(1, groups), x.Dim(3))
 }
 
-// headRows is one number for each query, [batch heads seq], made to broadcast against scores.
+// headRows returns one number for each query, [batch heads seq], made to broadcast against scores.
 func headRows(x *Tensor, groups int) *Tensor {
 	return Reshape(x, x.Dim(0), groups, x.Dim(1)/max(1, groups), x.Dim(2), 1)
 }
 
 func hiddenScore(x *Tensor) *Tensor { return Const(x, math.Inf(-1)) }
 
-// scores is scale·qkᵀ, within the cap, -Inf where the mask hides a key.
+// scores returns scale·qkᵀ, within the cap, -Inf where the mask hides a key.
 func (o attention) scores(q, k *Tensor, extras []*Tensor) *Tensor {
 	at, key := o.places(q, k, extras)
 	return o.scoresAt(q, k, extras, at, key)
 }
 
-// scoresAt is scores for queries and keys at some positions.
+// scoresAt is like scores for queries and keys at some positions.
 func (o attention) scoresAt(q, k *Tensor, extras []*Tensor, at, key *Tensor) *Tensor {
 	s := o.rawScores(q, k)
 	if o.Cap != 0 {
@@ -39,18 +39,18 @@ func (o attention) scoresAt(q, k *Tensor, extras []*Tensor, at, key *Tensor) *Te
 	return s
 }
 
-// rawScores is scale·qkᵀ.
+// rawScores returns scale·qkᵀ.
 func (o attention) rawScores(q, k *Tensor) *Tensor {
 	return MulScalar(Einsum("bsgrd,btgd->bgrst", splitHeads(q, k.Dim(2)), k), o.scale(q.Shape()))
 }
 
-// capSlope is the derivative of the capped scores by the raw ones: 1 - tanh².
+// capSlope returns the derivative of the capped scores by the raw ones: 1 - tanh².
 func (o attention) capSlope(q, k *Tensor) *Tensor {
 	t := Tanh(MulScalar(o.rawScores(q, k), 1/o.Cap))
 	return Sub(Const(t, 1), Square(t))
 }
 
-// places is the positions of queries and keys.
+// places returns the positions of queries and keys.
 func (o attention) places(q, k *Tensor, extras []*Tensor) (at, key *Tensor) {
 	if o.Zigzag > 0 {
 		at = stretchPositions(q.Scope(), o.zigzagRows(q.Dim(1)))

@@ -39,8 +39,8 @@ func (o attention) checkSequence(q, k array.Shape) error {
 	return nil
 }
 
-// seq is the name of the sequence of queries in the op's own rule: whole where rows are not in the order of
-// their positions.
+// seq returns the name of the sequence of queries in the op's own rule: whole where rows are not in the order
+// of their positions.
 func (o attention) seq() string {
 	if o.Zigzag > 0 {
 		return "s*"
@@ -48,8 +48,8 @@ func (o attention) seq() string {
 	return "s"
 }
 
-// sharedSequence is how devices share a sequence: of queries and keys, which are then split alike, or of keys
-// alone where they are not as many.
+// sharedSequence returns how devices share a sequence: of queries and keys, which are then split alike, or of
+// keys alone where they are not as many.
 func (o attention) sharedSequence(q, k array.Shape) (words attentionWords, prefer Preference) {
 	prefer = BySize
 	if o.Context != "" {
@@ -68,8 +68,8 @@ func (o attention) CooperativeRule(in []Type) CooperativeRule {
 		Rule: mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "->" + w.out + "," + w.lse + w.notes)}
 }
 
-// Cooperate keeps queries where they are. Keys and values go round the ring of devices, and each of them goes
-// on with its rows where the part that has come holds keys that they see.
+// Cooperate keeps queries where they are. Keys and values go round the ring of devices, and each of them
+// continues with its rows where the part that has come holds keys that they see.
 func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	if at.Rule.Index('t') >= 0 {
 		return o.joinKeys(at, in)
@@ -138,7 +138,7 @@ func (o attentionGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(dq, q.DType()), Cast(grads[0], k.DType()), Cast(grads[1], v.DType())}
 }
 
-// zerosWide is zeros like x in the dtype in which sums of it are kept.
+// zerosWide returns zeros like x in the dtype in which sums of it are kept.
 func zerosWide(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -146,8 +146,8 @@ func zerosWide(x *Tensor) *Tensor {
 	return Full(x.Scope(), x.DType().Compute(), x.Shape(), 0)
 }
 
-// joinKeys is an attention of which each device has some keys: all compute with their own and join what they
-// have.
+// joinKeys returns an attention of which each device has some keys: all compute with their own and join what
+// they have.
 func (o attention) joinKeys(at *Place, in []*Tensor) []*Tensor {
 	j := at.joint(1, 1)
 	o.Offset += positionShift(at)
@@ -180,7 +180,7 @@ type attentionRing struct {
 	whole []*Tensor
 }
 
-// newAttentionRing is the ring of a place for operands q, k and v, with further ones from extras on.
+// newAttentionRing returns the ring of a place for operands q, k and v, with further ones from extras on.
 func newAttentionRing(o attention, at *Place, in []*Tensor, extras int) *attentionRing {
 	r := &attentionRing{joint: at.joint(1, 1), o: o, seq: at.In[1].Shape[1], travels: []*Tensor{in[1], in[2]}}
 	if o.Segments {
@@ -205,7 +205,7 @@ func newAttentionRing(o attention, at *Place, in []*Tensor, extras int) *attenti
 	return r
 }
 
-// next is the keys and values of a step. Those of the step after it are on their way before anything is
+// next returns the keys and values of a step. Those of the step after it are on their way before anything is
 // computed, so that they can travel meanwhile.
 func (r *attentionRing) next(step int) []*Tensor {
 	if r.whole != nil {
@@ -218,7 +218,7 @@ func (r *attentionRing) next(step int) []*Tensor {
 	return keys
 }
 
-// segments is the numbers of queries and of keys.
+// segments returns the numbers of queries and of keys.
 func (r *attentionRing) segments(keys []*Tensor) []*Tensor {
 	if !r.o.Segments {
 		return nil
@@ -226,7 +226,7 @@ func (r *attentionRing) segments(keys []*Tensor) []*Tensor {
 	return []*Tensor{r.stays[0], keys[2]}
 }
 
-// partsOf is how axes cut a dim.
+// partsOf returns how axes cut a dim.
 func partsOf(m *mesh.Mesh, n int, axes mesh.Axes) []mesh.Range {
 	parts := []mesh.Range{{Size: n}}
 	for _, s := range axes {
@@ -243,16 +243,16 @@ func partsOf(m *mesh.Mesh, n int, axes mesh.Axes) []mesh.Range {
 	return parts
 }
 
-// at is the positions of a part.
+// at returns the positions of a part.
 func (r *attentionRing) at(part int) []int { return stretches(r.o.Zigzag, r.seq, r.parts[part]) }
 
-// from is whose part a device has at a step.
+// from returns whose part a device has at a step.
 func (r *attentionRing) from(device, step int) int {
 	n := len(r.parts)
 	return ((device-step)%n + n) % n
 }
 
-// keys is the positions of the keys that the device has at a step.
+// keys returns the positions of the keys that the device has at a step.
 func (r *attentionRing) keys(step int) []int { return r.at(r.from(r.me, step)) }
 
 // seen reports whether the device's queries see any of them.

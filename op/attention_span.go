@@ -52,13 +52,13 @@ func newSpan[T floats](a *kernel.Attention[T], b int, q, k [2]int, offset int) *
 	return x
 }
 
-// rows is the span's part of something that the queries have, width elements for each head.
+// rows returns the span's part of something that the queries have, width elements for each head.
 func (x *attentionSpan[T]) rows(src []T, width int) []T {
 	n := x.Heads * width
 	return src[(x.batch*x.whole.SeqQ+x.query)*n:][:x.Batch*x.SeqQ*n]
 }
 
-// keyRows is the span's part of something that the keys have.
+// keyRows returns the span's part of something that the keys have.
 func (x *attentionSpan[T]) keyRows(src []T, width int) []T {
 	n := x.KVHeads * width
 	return src[(x.batch*x.whole.SeqK+x.key)*n:][:x.Batch*x.SeqK*n]
@@ -69,7 +69,7 @@ func (x *attentionSpan[T]) isWhole() bool {
 	return x.Batch == x.whole.Batch && x.SeqQ == x.whole.SeqQ
 }
 
-// stats is the span's part of [batch, heads, seqQ] numbers, a copy unless it is all of them.
+// stats returns the span's part of [batch, heads, seqQ] numbers, a copy unless it is all of them.
 func (x *attentionSpan[T]) stats(src []T) []T {
 	if src == nil || x.isWhole() {
 		return src
@@ -91,7 +91,7 @@ func (x *attentionSpan[T]) putStats(dst, part []T) {
 	}
 }
 
-// attendSpans goes on with out and lse over keys at some positions.
+// attendSpans continues with out and lse over keys at some positions.
 func attendSpans[T floats](env *Env, o attention, a *kernel.Attention[T], queries, keys []int, out, lse []T) {
 	eachSpan(o, a, queries, keys, func(x *attentionSpan[T]) {
 		stats := x.stats(lse)
@@ -121,7 +121,7 @@ func backSpans[T floats](env *Env, o attention, a *kernel.Attention[T], queries,
 	})
 }
 
-// spanPairs is how many pairs of a query and a key the mask leaves.
+// spanPairs returns how many pairs of a query and a key the mask leaves.
 func (o attention) spanPairs(q, k array.Shape, queries, keys []int) float64 {
 	n := 0.0
 	for i := 0; i < len(queries); i += 2 {

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// attentionStep is attention that goes on: from q, k and v, with Segments the numbers of queries and keys,
+// attentionStep is attention that continues: from q, k and v, with Segments the numbers of queries and keys,
 // and what an attention over other keys gave, out and lse, it makes out and lse over the keys of both. The
 // rows of queries and keys stand at the positions that Queries and Keys say, as starts and sizes of
 // stretches.
@@ -26,12 +26,12 @@ func (attentionStep) Name() string       { return "attention_step" }
 func (attentionStep) NumResults(int) int { return 2 }
 func (o attentionStep) InPlace() []int   { return []int{o.fixed(), o.fixed() + 1} }
 
-// forward is the attention whose step this is.
+// forward returns the attention whose step this is.
 func (o attentionStep) forward() attention {
 	return attention{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Segments: o.Segments}
 }
 
-// fixed is how many operands come before out and lse.
+// fixed returns how many operands come before out and lse.
 func (o attentionStep) fixed() int { return 3 + o.forward().extras() }
 
 func (o attentionStep) Infer(in []Type) ([]Type, error) {
@@ -49,8 +49,8 @@ func (o attentionStep) Infer(in []Type) ([]Type, error) {
 	return goOn(in[0], in[n:], out)
 }
 
-// goOn checks what a step goes on from against the types that it would make, and is the types of what it
-// makes: those of what it goes on from.
+// goOn checks what a step continues from against the types that it would make, and is the types of what it
+// makes: those of what it continues from.
 func goOn(q Type, before, out []Type) ([]Type, error) {
 	for i, t := range before {
 		if t.DType.Compute() != q.DType.Compute() || !t.Shape.Equal(out[i].Shape) {
@@ -98,7 +98,7 @@ func (o attentionStep) Rule(in []Type) mesh.Rule {
 		w.lse + w.notes)
 }
 
-// Attends is those of the operands.
+// Attends returns those of the operands.
 func (attentionStep) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
 
 func (o attentionStep) Work(in, out []Type) Work {
@@ -146,7 +146,7 @@ func (o attentionStep) sample(heads, kvHeads int) []Arg {
 	return append(in, f32(2, seqQ, heads, 3), f32In(1, 2, 2, heads, seqQ))
 }
 
-// nothingYet is out and lse before the first step of queries q and values v.
+// nothingYet returns out and lse before the first step of queries q and values v.
 func nothingYet(q, v *Tensor) (out, lse *Tensor) {
 	t := q.DType().Compute()
 	out = Full(q.Scope(), t, array.Shape{q.Dim(0), q.Dim(1), q.Dim(2), v.Dim(3)}, 0)

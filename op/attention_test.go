@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// normals is standard normal numbers.
+// normals returns standard normal numbers.
 func normals(rng *rand.Rand, dtype array.DType, shape ...int) array.Array {
 	return fill(op.Arg{Type: op.Type{DType: array.F32, Shape: shape}}, dtype, rng)
 }
@@ -32,7 +32,7 @@ func runs(rng *rand.Rand, batch, seq int) array.Array {
 	return array.FromSlice(ids, batch, seq)
 }
 
-// attended is the results of an attention and the gradients of its operands, by the kernels and by the
+// attended returns the results of an attention and the gradients of its operands, by the kernels and by the
 // definition.
 func attended(t *testing.T, d *cpu.Device, dtype array.DType, c op.AttentionConfig, batch, seqQ, seqK, heads,
 	kvHeads int, segments bool) (got, want []array.Array) {
@@ -84,7 +84,7 @@ func TestAttentionIsItsDefinition(t *testing.T) {
 	}
 }
 
-// farthest is the largest error, relative to the largest number if that is above one: the gradients of a
+// farthest returns the largest error, relative to the largest number if that is above one: the gradients of a
 // query that sees a single key are zero but for rounding.
 func farthest(got, want array.Array) float64 {
 	far, top := 0.0, 1.0

@@ -20,7 +20,7 @@ func newUlysses(at *Place) (ulysses, bool) {
 	return u, at.LocalIn[1].Shape[2]%len(u.parts) == 0
 }
 
-// sizes is the sizes of the parts of the sequence, nil where they are equal.
+// sizes returns the sizes of the parts of the sequence, nil where they are equal.
 func (u ulysses) sizes() []int {
 	if u.total%len(u.parts) == 0 {
 		return nil
@@ -33,7 +33,7 @@ func (u ulysses) toHeads(x *Tensor, seq, heads int) *Tensor {
 	return AllToAll(x, u.mesh, u.axes, Exchange{Split: heads, Concat: seq, Parts: u.sizes()})
 }
 
-// toSequence is the way back.
+// toSequence returns the way back.
 func (u ulysses) toSequence(x *Tensor, seq, heads int) *Tensor {
 	e := Exchange{Split: seq, Concat: heads, Sizes: u.sizes()}
 	if e.Sizes != nil {
@@ -51,7 +51,7 @@ func (u ulysses) whole(xs []*Tensor) []*Tensor {
 	return out
 }
 
-// attend is an attention of whole sequences on some of the heads.
+// attend returns an attention of whole sequences on some of the heads.
 func (u ulysses) attend(o attention, in []*Tensor) []*Tensor {
 	var operands []*Tensor
 	for _, x := range in[:3] {
@@ -61,7 +61,7 @@ func (u ulysses) attend(o attention, in []*Tensor) []*Tensor {
 	return []*Tensor{u.toSequence(y[0], 1, 2), u.toSequence(y[1], 2, 1)}
 }
 
-// attendBack is its gradient. All that it needs of the result is one number a row, its product with the
+// attendBack returns its gradient. All that it needs of the result is one number a row, its product with the
 // gradient, which counts as a gradient of lse: the result itself is not sent, and zeros stand for it. In 16
 // bits it is sent: there accelerators have a kernel, which finds that number itself.
 func (u ulysses) attendBack(o attentionGrad, in []*Tensor) []*Tensor {

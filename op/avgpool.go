@@ -8,13 +8,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AvgPool1D is the mean of each window of x [batch, channels, length]; padding counts as zeros.
+// AvgPool1D returns the mean of each window of x [batch, channels, length]; padding counts as zeros.
 func AvgPool1D(x *Tensor, c PoolConfig) *Tensor { return averagePool(x, c, 1) }
 
-// AvgPool2D is the mean of each window of x [batch, channels, height, width]; padding counts as zeros.
+// AvgPool2D returns the mean of each window of x [batch, channels, height, width]; padding counts as zeros.
 func AvgPool2D(x *Tensor, c PoolConfig) *Tensor { return averagePool(x, c, 2) }
 
-// AvgPool3D is the mean of each window of x [batch, channels, depth, height, width]; padding counts as zeros.
+// AvgPool3D returns the mean of each window of x [batch, channels, depth, height, width]; padding counts as
+// zeros.
 func AvgPool3D(x *Tensor, c PoolConfig) *Tensor { return averagePool(x, c, 3) }
 
 func averagePool(x *Tensor, c PoolConfig, spatial int) *Tensor {
@@ -96,7 +97,7 @@ type avgPoolGrad struct{ Kernel, Stride, Padding, Size []int }
 func (avgPoolGrad) Name() string    { return "avg_pool_grad" }
 func (avgPoolGrad) Linear() [][]int { return [][]int{{0}} }
 
-// shape is that of the pooling whose gradient it is.
+// shape returns the shape of the pooling whose gradient it is.
 func (o avgPoolGrad) shape(y Type) (*poolShape, error) {
 	if len(y.Shape) != 2+len(o.Size) {
 		return nil, fmt.Errorf("want batch, channels and %d more dims: got %v", len(o.Size), y)

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Await is xs, none of which is there before all of them are: what is computed from one waits for what the
-// others are computed from.
+// Await returns xs, none of which is there before all of them are: what is computed from one waits for what
+// the others are computed from.
 func Await(xs ...*Tensor) []*Tensor {
 	if len(xs) == 0 {
 		return nil

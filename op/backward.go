@@ -63,7 +63,7 @@ func accumulate(leaves, grads []*Tensor) error {
 	return nil
 }
 
-// placedGrad is a gradient where x keeps it: as it was told to, or beside its data.
+// placedGrad returns a gradient where x keeps it: as it was told to, or beside its data.
 func placedGrad(x, g *Tensor) *Tensor {
 	if f := x.GradPlace(); f != nil {
 		return f(g)
@@ -107,8 +107,8 @@ func checkBackward(ys, dys []*Tensor) error {
 	return nil
 }
 
-// gradTargets is the tracked tensors that ys were computed from and that keep a gradient, in the order in
-// which they are found, and a node that was released on the way, if any.
+// gradTargets returns the tracked tensors that ys were computed from and that keep a gradient, in the order
+// in which they are found, and a node that was released on the way, if any.
 func gradTargets(ys []*Tensor) (list []*Tensor, gone *ir.Node) {
 	seen := map[*Tensor]bool{}
 	todo := append([]*Tensor(nil), ys...)

@@ -2,9 +2,9 @@ package op
 
 import "github.com/galley-ml/galley/internal/hlo"
 
-// Barrier is x, of which no compiler knows that it is: what is computed from it is not the same as what is
-// computed from x. So a backward pass computes again what the forward pass has computed, in place of keeping
-// it.
+// Barrier returns x, of which no compiler knows that it is: what is computed from it is not the same as what
+// is computed from x. So a backward pass computes again what the forward pass has computed, in place of
+// keeping it.
 func Barrier(x *Tensor) *Tensor { return apply1(barrier{}, x) }
 
 type barrier struct{ identity }

@@ -13,13 +13,13 @@ type batchStatistic struct {
 // RowStatistic is an op that makes of a share in a sum over rows a statistic of some rows alone.
 type RowStatistic interface {
 	Op
-	// RowScale is what the share of n of so many rows is multiplied by.
+	// RowScale returns what the share of n of so many rows is multiplied by.
 	RowScale(rows, n int) (float64, error)
 }
 
 func (batchStatistic) Name() string { return "batch_statistic" }
 
-// VJP is the same of what comes back: it, too, is a sum over rows.
+// VJP returns the same of what comes back: it, too, is a sum over rows.
 func (o batchStatistic) VJP(_, _, dy []*Tensor) []*Tensor { return []*Tensor{apply1(o, dy[0])} }
 
 // Fold keeps it: micro-batches are cut after passes have run.

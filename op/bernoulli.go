@@ -9,13 +9,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Bernoulli is ones with the given probability and zeros otherwise, of any dtype: the same ones in every
+// Bernoulli is like ones with the given probability and zeros otherwise, of any dtype: the same ones in every
 // dtype.
 func Bernoulli(s Scope, key Key, probability float64, dtype array.DType, shape array.Shape) *Tensor {
 	return s.Apply(newBernoulli(key, probability, dtype, shape), nil)[0]
 }
 
-// BernoulliAt is Bernoulli with other numbers at each step, an i64 scalar; at step 0 they are those of
+// BernoulliAt is like Bernoulli with other numbers at each step, an i64 scalar; at step 0 they are those of
 // Bernoulli.
 func BernoulliAt(step *Tensor, key Key, probability float64, dtype array.DType, shape array.Shape) *Tensor {
 	return apply1(newBernoulli(key, probability, dtype, shape), step)

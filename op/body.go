@@ -13,11 +13,11 @@ import (
 // attributes.
 type Bodied interface {
 	Op
-	// Bodies is the programs as they run on operands of these types, WithBodies the op with others in their
-	// stead, which take and give the same.
+	// Bodies returns the programs as they run on operands of these types, WithBodies the op with others in
+	// their stead, which take and give the same.
 	Bodies(in []Type) ([]*ir.Func, error)
 	WithBodies(bodies []*ir.Func) Op
-	// Trips is how often they run, at most; 1 where nobody knows.
+	// Trips returns how often they run, at most; 1 where nobody knows.
 	Trips(in []Type) int
 }
 
@@ -27,7 +27,7 @@ type Trimmer interface {
 	Trim(in []Type, used []bool) (o Op, results, operands []int)
 }
 
-// traceBody is f as a program of parameters of these types; what f uses from outside is captured.
+// traceBody returns f as a program of parameters of these types; what f uses from outside is captured.
 func traceBody(name string, types []Type, f func(x []*Tensor) []*Tensor) (*ir.Func, int, error) {
 	b := ir.NewBody(name)
 	params := make([]*Tensor, len(types))
@@ -56,8 +56,8 @@ func unconstrained(body *ir.Func) error {
 	return nil
 }
 
-// closed is bodies as programs without captures: behind their first n parameters each takes everything that
-// one of them captures.
+// closed returns bodies as programs without captures: behind their first n parameters each takes everything
+// that one of them captures.
 func closed(n int, bodies ...*ir.Func) (programs []*ir.Func, captured []*Tensor, err error) {
 	for _, f := range bodies {
 		for _, v := range f.Captures() {
@@ -99,7 +99,7 @@ func replayLive(b *ir.Builder, f *ir.Func, args []*Tensor) []*Tensor {
 	})
 }
 
-// liveNodes is the nodes that values are computed by.
+// liveNodes returns the nodes that values are computed by.
 func liveNodes(f *ir.Func, values []*Tensor) map[*ir.Node]bool {
 	live := map[*ir.Node]bool{}
 	for _, v := range values {
@@ -123,7 +123,7 @@ func liveNodes(f *ir.Func, values []*Tensor) map[*ir.Node]bool {
 // body is a program made ready to run.
 type body struct {
 	f *ir.Func
-	// offset is where in a run's memory values lie, by ID; -1 is a parameter or a result, which is elsewhere.
+	// offset is where in a run's memory values are, by ID; -1 is a parameter or a result, which is elsewhere.
 	offset []int
 	bytes  int
 }
@@ -137,7 +137,7 @@ var bodies = struct {
 // manyBodies is how many programs are kept at most.
 const manyBodies = 512
 
-// bodyOf is the program of a text on operands of these types: whatever dtypes and sizes they have.
+// bodyOf returns the program of a text on operands of these types: whatever dtypes and sizes they have.
 func bodyOf(text string, in []Type) (*body, error) {
 	key := text + fmt.Sprint(in)
 	bodies.Lock()
@@ -173,7 +173,7 @@ func bodyOf(text string, in []Type) (*body, error) {
 	return b, nil
 }
 
-// readyToRun is an op with what was made of its program, where it is a loop.
+// readyToRun returns an op with what was made of its program, where it is a loop.
 func readyToRun(o ir.Op) ir.Op {
 	if f, ok := o.(fused); ok && f.program == nil {
 		if inner, err := ir.Parse(f.Body, Lookup); err == nil {
@@ -183,7 +183,7 @@ func readyToRun(o ir.Op) ir.Op {
 	return o
 }
 
-// resultsOf is how many results the program of a text has, 0 if it does not read.
+// resultsOf returns how many results the program of a text has, 0 if it does not read.
 func resultsOf(text string) int {
 	f, err := ir.Parse(text, Lookup)
 	if err != nil {
@@ -266,7 +266,7 @@ func (b *body) run(env *Env, memory []byte, args, out []array.Array) {
 	}
 }
 
-// work is what one run of a body costs.
+// work returns what one run of a body costs.
 func (b *body) work() Work {
 	var total Work
 	for _, n := range b.f.Nodes() {
@@ -289,7 +289,7 @@ func wantTypes(what string, got, want []Type) error {
 	return nil
 }
 
-// invalidated is n invalid tensors beside xs.
+// invalidated returns n invalid tensors beside xs.
 func invalidated(xs []*Tensor, n int, err error) []*Tensor {
 	var s Scope
 	for _, x := range xs {
@@ -300,7 +300,7 @@ func invalidated(xs []*Tensor, n int, err error) []*Tensor {
 	return slices.Repeat([]*Tensor{ir.Invalid(s, err)}, max(1, n))
 }
 
-// firstMistake is the error of the first invalid tensor.
+// firstMistake returns the error of the first invalid tensor.
 func firstMistake(name string, xs []*Tensor) error {
 	for i, x := range xs {
 		if x == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// broadcastShapes is the shape that operands take together: dims are matched from the last, and a dim of one
-// is repeated.
+// broadcastShapes returns the shape that operands take together: dims are matched from the last, and a dim of
+// one is repeated.
 func broadcastShapes(shapes ...array.Shape) (array.Shape, error) {
 	rank := 0
 	for _, s := range shapes {
@@ -89,7 +89,7 @@ func splitInner(dims array.Shape, steps [][]int) *zipLoop {
 	return z
 }
 
-// broadcastStrides is the step along each dim of out; 0 where s is repeated.
+// broadcastStrides returns the step along each dim of out; 0 where s is repeated.
 func broadcastStrides(s, out array.Shape) []int {
 	own := s.Strides()
 	strides := make([]int, len(out))
@@ -148,7 +148,7 @@ func newRuns[T array.Elem](z *zipLoop, i int, a array.Array) runs[T] {
 	return runs[T]{x: array.Data[T](a), run: z.run[i]}
 }
 
-// at is n elements from element i on: the slice itself, or one element repeated.
+// at returns n elements from element i on: the slice itself, or one element repeated.
 func (r *runs[T]) at(i, n int) []T {
 	if r.run == 1 || n == 1 {
 		return r.x[i : i+n]
@@ -191,7 +191,7 @@ func zip2[T, U array.Elem](env *Env, out, x, y array.Array, f func(dst []U, x, y
 // zipPiece is the longest run handed to a kernel at once.
 const zipPiece = 1 << 12
 
-// SumTo is the sum of x over the dims that shape lacks or has as one: the transpose of broadcasting.
+// SumTo returns the sum of x over the dims that shape lacks or has as one: the transpose of broadcasting.
 func SumTo(x *Tensor, shape array.Shape) *Tensor {
 	if x.Shape().Equal(shape) || x.Err() != nil {
 		return x

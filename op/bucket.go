@@ -12,10 +12,10 @@ type Bucketer interface {
 	Collective
 	// BucketKey tells apart those that cannot travel together; it is not ok where an op cannot at all.
 	BucketKey() (key string, ok bool)
-	// Flat is an operand as rows, and Joint the op on rows.
+	// Flat returns an operand as rows, and Joint the op on rows.
 	Flat(x *Tensor) *Tensor
 	Joint() Op
-	// Unflat is the result of a type, from its columns of the joint result.
+	// Unflat returns the result of a type, from its columns of the joint result.
 	Unflat(y *Tensor, t Type) *Tensor
 }
 
@@ -74,13 +74,13 @@ func (o reduceScatter) Flat(x *Tensor) *Tensor {
 	return Reshape(outward(parted(x, o.Dim, n), o.Dim), n, x.Shape().Len()/n)
 }
 
-// parted is x with a dim seen as n parts and what each has.
+// parted returns x with a dim seen as n parts and what each has.
 func parted(x *Tensor, dim, n int) *Tensor {
 	shape := append(slices.Clone(x.Shape()[:dim]), n, x.Dim(dim)/n)
 	return Reshape(x, append(shape, x.Shape()[dim+1:]...)...)
 }
 
-// outward is x with a dim moved to the front, inward with the front moved to a dim.
+// outward returns x with a dim moved to the front, inward with the front moved to a dim.
 func outward(x *Tensor, dim int) *Tensor {
 	order := []int{dim}
 	for d := range x.Shape() {

@@ -12,7 +12,7 @@ import (
 // 16 bits, which would be rounded between the steps, go at once.
 type Hierarchic interface {
 	Collective
-	// ByHost is the results for operands; it is not ok where sizes do not divide.
+	// ByHost returns the results for operands; it is not ok where sizes do not divide.
 	ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) (y []*Tensor, ok bool)
 }
 
@@ -107,7 +107,8 @@ func CrossesHosts(o Collective, host int) bool {
 	})
 }
 
-// Messages is how many messages of an exchange leave a device for other hosts: at once, and in two steps.
+// Messages returns how many messages of an exchange leave a device for other hosts: at once, and in two
+// steps.
 func Messages(o Relay, host int) (once, twice int) {
 	t, err := newTeam(o.Over())
 	if err != nil {
@@ -121,7 +122,7 @@ func Messages(o Relay, host int) (once, twice int) {
 	return twice * t.mesh.Count(inner), twice
 }
 
-// ByHosts is the results of a collective that goes in two steps; it is not ok where it goes at once.
+// ByHosts returns the results of a collective that goes in two steps; it is not ok where it goes at once.
 func ByHosts(o Hierarchic, host int, in []*Tensor) ([]*Tensor, bool) {
 	t, err := newTeam(o.Over())
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Cast is x with elements of another dtype. Floats become integers by truncation, numbers become true if they
-// are not zero.
+// Cast returns x with elements of another dtype. Floats become integers by truncation, numbers become true if
+// they are not zero.
 func Cast(x *Tensor, dtype array.DType) *Tensor {
 	if x.Err() == nil && x.DType() == dtype {
 		return x
@@ -20,7 +20,7 @@ func Cast(x *Tensor, dtype array.DType) *Tensor {
 	return apply1(cast{DType: dtype}, x)
 }
 
-// CastsTo is the dtype that an op converts its operand to, if that is what it does.
+// CastsTo returns the dtype that an op converts its operand to, if that is what it does.
 func CastsTo(o ir.Op) (array.DType, bool) {
 	c, ok := o.(cast)
 	return c.DType, ok

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Ceil is the smallest whole number not below each element.
+// Ceil returns the smallest whole number not below each element.
 func Ceil(x *Tensor) *Tensor { return apply1(ceil{}, x) }
 
 type ceil struct {

@@ -22,7 +22,7 @@ import (
 // other. Copies of one number must not each be counted as a loss.
 type Collective interface {
 	Op
-	// Over is the mesh, and the axes along which the op exchanges.
+	// Over returns the mesh, and the axes along which the op exchanges.
 	Over() (meshText, axes string)
 }
 
@@ -41,7 +41,7 @@ type CommError struct {
 
 func (e *CommError) Error() string { return e.Err.Error() }
 
-// Unwrap is what the world reported.
+// Unwrap returns what the world reported.
 func (e *CommError) Unwrap() error { return e.Err }
 
 // team is the mesh and axes of a collective, read from its attributes.
@@ -71,7 +71,7 @@ func teamSize(meshText, axesText string) int {
 	return t.mesh.Count(t.axes)
 }
 
-// group is the group of the device that computes, nil where it has one member only.
+// group returns the group of the device that computes, nil where it has one member only.
 func (env *Env) group(o Collective) *comm.Group {
 	meshText, axes := o.Over()
 	key := meshText + "/" + axes
@@ -118,7 +118,7 @@ func must(o Op, err error) {
 	}
 }
 
-// Members is the group of a device in a collective.
+// Members returns the group of a device in a collective.
 func Members(o Collective, device int) ([]int, error) {
 	t, err := newTeam(o.Over())
 	if err != nil {
@@ -127,7 +127,7 @@ func Members(o Collective, device int) ([]int, error) {
 	return t.mesh.GroupOf(device, t.axes)
 }
 
-// position is the device's place in a group; a group of one may be nil.
+// position returns the device's place in a group; a group of one may be nil.
 func position(g *comm.Group) int {
 	if g == nil {
 		return 0
@@ -152,8 +152,8 @@ func wantTeam(in []Type, meshText, axes string, dims ...int) (int, error) {
 	return t.mesh.Count(t.axes), nil
 }
 
-// joined is the size of a dim of which n devices hold parts of the given sizes, the computing one own; nil
-// sizes mean equal parts.
+// joined returns the size of a dim of which n devices hold parts of the given sizes, the computing one own;
+// nil sizes mean equal parts.
 func joined(n, own int, sizes []int) (int, error) {
 	if sizes == nil {
 		return n * own, nil
@@ -164,7 +164,7 @@ func joined(n, own int, sizes []int) (int, error) {
 	return sum64(sizes), nil
 }
 
-// cut is the size of the computing device's part of a dim; nil sizes mean equal parts.
+// cut returns the size of the computing device's part of a dim; nil sizes mean equal parts.
 func cut(n, size, own int, sizes []int) (int, error) {
 	if sizes == nil {
 		if n == 0 || size%n != 0 {
@@ -187,7 +187,7 @@ func sum64(xs []int) int {
 	return n
 }
 
-// equalParts is sizes, or n equal parts of size where there are none.
+// equalParts returns sizes, or n equal parts of size where there are none.
 func equalParts(n, size int, sizes []int) []int {
 	if sizes != nil {
 		return sizes
@@ -195,14 +195,14 @@ func equalParts(n, size int, sizes []int) []int {
 	return slices.Repeat([]int{size / n}, n)
 }
 
-// withDim is t with another size along dim.
+// withDim returns t with another size along dim.
 func withDim(t Type, dim, size int) Type {
 	shape := t.Shape.Clone()
 	shape[dim] = size
 	return Type{DType: t.DType, Shape: shape}
 }
 
-// ring is the share of bytes that a device sends when n devices pass parts of them round.
+// ring returns the share of bytes that a device sends when n devices pass parts of them round.
 func ring(n int, bytes float64) float64 {
 	if n <= 1 {
 		return 0
@@ -216,7 +216,7 @@ func neutral(env *Env, kind mesh.Reduce, a array.Array) {
 	o.Eval(env, nil, []array.Array{a})
 }
 
-// neutralOf is the element that changes nothing under a reduction.
+// neutralOf returns the element that changes nothing under a reduction.
 func neutralOf(kind string, d array.DType) float64 {
 	switch kind {
 	case "max":
@@ -229,7 +229,7 @@ func neutralOf(kind string, d array.DType) float64 {
 	return 0
 }
 
-// even is sizes, or nil where they are all equal: what the dialect's collectives want.
+// even returns sizes, or nil where they are all equal: what the dialect's collectives want.
 func even(sizes []int) []int {
 	for _, n := range sizes {
 		if n != sizes[0] {

@@ -26,7 +26,7 @@ type onMesh struct {
 
 func fixedShape(shape ...int) func(int) []int { return func(int) []int { return shape } }
 
-// collectives is every linear collective on three devices, with equal and with uneven parts.
+// collectives returns every linear collective on three devices, with equal and with uneven parts.
 func collectives(t *testing.T) map[string]onMesh {
 	m, err := mesh.Parse("x=3")
 	if err != nil {

@@ -48,7 +48,7 @@ func (o collectivePermute) Over() (string, string) {
 	return o.Mesh, used.String()
 }
 
-// wholeAxes is the axes that parts are of, each once.
+// wholeAxes returns the axes that parts are of, each once.
 func wholeAxes(parts mesh.Axes) mesh.Axes {
 	var list mesh.Axes
 	for _, s := range parts {
@@ -105,13 +105,14 @@ func (o collectivePermute) sources() (*mesh.Mesh, []int, error) {
 	return m, pairUp(m, a, b), nil
 }
 
-// unusedAxes is the axes that a list leaves unused, those first that the other list leaves unused as well.
+// unusedAxes returns the axes that a list leaves unused, those first that the other list leaves unused as
+// well.
 func unusedAxes(m *mesh.Mesh, a, other mesh.Axes) mesh.Axes {
 	rest := usedOnlyIn(m, other, a)
 	return append(m.Free(append(slices.Clone(a), rest...)), rest...)
 }
 
-// usedOnlyIn is what a list has that another leaves unused, in mesh order.
+// usedOnlyIn returns what a list has that another leaves unused, in mesh order.
 func usedOnlyIn(m *mesh.Mesh, list, used mesh.Axes) mesh.Axes {
 	var out mesh.Axes
 	for _, s := range m.Free(used) {
@@ -135,7 +136,7 @@ func pairUp(m *mesh.Mesh, a, b mesh.Axes) []int {
 	return out
 }
 
-// along is the position along axes of the device at an index of the mesh.
+// along returns the position along axes of the device at an index of the mesh.
 func along(m *mesh.Mesh, index int, axes mesh.Axes) int {
 	pos := 0
 	for _, s := range axes {

@@ -67,10 +67,10 @@ func (k compareKernels) run(env *Env, in, out []array.Array) {
 	}
 }
 
-// asBytes is truth values as the bytes 0 and 1.
+// asBytes returns truth values as the bytes 0 and 1.
 func asBytes(a array.Array) array.Array { return array.View(array.U8, a.Shape(), a.Bytes()) }
 
-// bit is a truth value as a number, in the form that compiles without a branch.
+// bit returns a truth value as a number, in the form that compiles without a branch.
 func bit(b bool) uint8 {
 	var n uint8
 	if b {

@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// numbers is an array of the given elements.
+// numbers returns an array of the given elements.
 func numbers(shape array.Shape, dtype array.DType, xs ...float64) array.Array {
 	a := array.New(array.F64, shape...)
 	copy(array.Data[float64](a), xs)
 	return castTo(a, dtype)
 }
 
-// counting is 1, 2, 3, ….
+// counting returns 1, 2, 3, ….
 func counting(shape ...int) array.Array {
 	a := array.New(array.F64, shape...)
 	for i := range array.Data[float64](a) {

@@ -57,7 +57,7 @@ func (o concat) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: shape}}, nil
 }
 
-// Fold is what was cut into all these pieces, or the only operand.
+// Fold returns what was cut into all these pieces, or the only operand.
 func (o concat) Fold(in []*Tensor) *Tensor {
 	n := in[0].Node()
 	if len(in) == 1 {

@@ -10,9 +10,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Cond is what then makes of xs if pred, one truth value, is true, and else what otherwise does: only one of
-// them is computed. Both return tensors of the same types. What they use from outside is an operand, too, so
-// that gradients reach it.
+// Cond returns what then makes of xs if pred, one truth value, is true, and else what otherwise does: only
+// one of them is computed. Both return tensors of the same types. What they use from outside is an operand,
+// too, so that gradients reach it.
 func Cond(pred *Tensor, then, otherwise func(x []*Tensor) []*Tensor, xs ...*Tensor) []*Tensor {
 	all := append([]*Tensor{pred}, xs...)
 	if err := firstMistake("cond", all); err != nil {
@@ -102,8 +102,8 @@ func (o cond) VJP(in, _, dout []*Tensor) []*Tensor {
 	return toFloats(in, ir.Apply(cond{Then: grads[0].String(), Else: grads[1].String()}, args...))
 }
 
-// branchGradient is a program of a branch's operands and of its results' gradients, that gives those of the
-// operands that are floats.
+// branchGradient returns a program of a branch's operands and of its results' gradients, that gives those of
+// the operands that are floats.
 func branchGradient(f *ir.Func, dout []*Tensor) (*ir.Func, error) {
 	b := ir.NewBuilder(f.Name() + "_grad")
 	xs := b.ParamsOf(f)
@@ -122,7 +122,7 @@ func branchGradient(f *ir.Func, dout []*Tensor) (*ir.Func, error) {
 	return pruned(b.Build(Grad(from, cotangents, at)...))
 }
 
-// pruned is a program without the nodes that nothing needs.
+// pruned returns a program without the nodes that nothing needs.
 func pruned(f *ir.Func, err error) (*ir.Func, error) {
 	if err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (o cond) states(c *flowClass) ([]flowState, bool) {
 	return x, true
 }
 
-// Work is that of the branch that costs more.
+// Work returns the work of the branch that costs more.
 func (o cond) Work(in, out []Type) Work {
 	x, err := bodyOf(o.Then, in[1:])
 	if err != nil {
@@ -188,7 +188,7 @@ func (o cond) Work(in, out []Type) Work {
 	return Work{Flops: max(v.Flops, w.Flops), Bytes: max(v.Bytes, w.Bytes), Wire: max(v.Wire, w.Wire)}
 }
 
-// Scratch is the memory of the branch that needs more.
+// Scratch returns the memory of the branch that needs more.
 func (o cond) Scratch(in, _ []Type) int { return scratchOf(o, in) }
 
 func (o cond) Eval(env *Env, in, out []array.Array) {

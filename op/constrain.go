@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Constrain is x, which is to be on m as s says: dims that s leaves open are for inference to decide. Its
-// gradient is constrained alike.
+// Constrain returns x, which is to be on m as s says: dims that s leaves open are for inference to decide.
+// Its gradient is constrained alike.
 func Constrain(x *Tensor, m *mesh.Mesh, s mesh.Sharding) *Tensor {
 	return apply1(constrain{Mesh: m.String(), Sharding: s.String()}, x)
 }
@@ -24,7 +24,7 @@ type Constrainer interface {
 	Constraint() (*mesh.Mesh, mesh.Sharding, error)
 }
 
-// Constraint is what is asked for.
+// Constraint returns what is asked for.
 func (o constrain) Constraint() (*mesh.Mesh, mesh.Sharding, error) {
 	return constraintOf(o.Mesh, o.Sharding)
 }
@@ -58,8 +58,8 @@ func (o constrain) VJP(in, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{apply1(o, dy[0])}
 }
 
-// homeOf is the mesh that a value is on: an eager one knows; a traced one as far as its program says: that
-// of the nearest constraint before it.
+// homeOf returns the mesh that a value is on: an eager one knows; a traced one as far as its program says:
+// that of the nearest constraint before it.
 func homeOf(x *Tensor) string {
 	if at, ok := LayoutOf(x); ok || x.Store() != nil {
 		if !ok {
@@ -88,7 +88,7 @@ func homeOf(x *Tensor) string {
 	return ""
 }
 
-// openAll is the sharding that leaves every dim to inference.
+// openAll returns the sharding that leaves every dim to inference.
 func openAll(rank int) string { return mesh.Open(mesh.Whole(rank)).String() }
 
 // Emit writes nothing: by then everything is split.

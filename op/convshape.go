@@ -27,7 +27,7 @@ type ConvConfig struct {
 	Groups int
 }
 
-// perDim is a list of n numbers from one of n, of one, or of none, which is n times what is usual.
+// perDim returns a list of n numbers from one of n, of one, or of none, which is n times what is usual.
 func perDim(list []int, n, usual int) []int {
 	switch len(list) {
 	case 0:
@@ -122,17 +122,18 @@ func (s *convShape) kernelShape() array.Shape {
 	return append(array.Shape{s.groups * s.cout, s.cin}, s.dims(s.kernel)...)
 }
 
-// work is the same for all three ops: one multiply-add for each kernel element and output.
+// work returns the same for all three ops: one multiply-add for each kernel element and output.
 func (s *convShape) work(in, out []Type) Work {
 	return Work{Flops: 2 * float64(s.outputShape().Len()) * float64(s.patch()), Bytes: moved(in, out)}
 }
 
-// patch is the input elements that one output depends on, of one group; places is the outputs of one channel.
+// patch returns the input elements that one output depends on, of one group; places is the outputs of one
+// channel.
 func (s *convShape) patch() int  { return s.cin * s.taps() }
 func (s *convShape) places() int { return s.outRows() * s.out[2] }
 
-// taps is the kernel's elements of one channel, plane the input's; outRows is the rows of one channel of the
-// output.
+// taps returns the kernel's elements of one channel, plane the input's; outRows is the rows of one channel of
+// the output.
 func (s *convShape) taps() int    { return s.kernel[0] * s.kernel[1] * s.kernel[2] }
 func (s *convShape) plane() int   { return s.in[0] * s.in[1] * s.in[2] }
 func (s *convShape) outRows() int { return s.out[0] * s.out[1] }
@@ -144,7 +145,7 @@ func (s *convShape) pointwise() bool {
 }
 
 // words names the factors of input, kernel and output. Batch, groups and channels may be split, and so may
-// dims along which the patches of outputs lie side by side.
+// dims along which the patches of outputs are side by side.
 func (s *convShape) words() (x, w, y string) {
 	x, w, y = "nC", "OC", "nO"
 	if s.groups > 1 {
@@ -166,8 +167,8 @@ func (s *convShape) words() (x, w, y string) {
 	return x, w, y
 }
 
-// follow is words for inference: a dim of the input is the places of windows times those within a window, the
-// longer of the two first; where windows overlap, splitting it moves elements between neighbours.
+// follow is like words for inference: a dim of the input is the places of windows times those within a
+// window, the longer of the two first; where windows overlap, splitting it moves elements between neighbours.
 func (s *convShape) follow() (mesh.Rule, string) {
 	x, w, y := "nC", "OC", "nO"
 	notes, moves := "", ""
@@ -196,7 +197,7 @@ func (s *convShape) sideBySide(d int) bool {
 		s.in[d] == s.out[d]*s.kernel[d]
 }
 
-// localGroups is how many of the groups a device has.
+// localGroups returns how many of the groups a device has.
 func localGroups(at *Place, groups int) int {
 	if f := at.Rule.Index('G'); f >= 0 {
 		return at.Ranges[f].Size
@@ -248,7 +249,7 @@ func (c hloConv) emit(w *hlo.Writer, x, kernel hlo.Ref, out Type) hlo.Ref {
 	return w.Op("convolution", attrs, hloType(out), x, kernel)
 }
 
-// convLayout is "bf" and two more dims as [b, f, 0, 1].
+// convLayout returns "bf" and two more dims as [b, f, 0, 1].
 func convLayout(pair string, spatial int) string {
 	words := strings.Split(pair, "")
 	for i := range spatial {

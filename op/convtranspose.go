@@ -9,12 +9,12 @@ func ConvTranspose1D(x, kernel, bias *Tensor, c ConvConfig) *Tensor {
 	return spread(x, kernel, bias, c, 1)
 }
 
-// ConvTranspose2D is ConvTranspose1D over two dims.
+// ConvTranspose2D is like ConvTranspose1D over two dims.
 func ConvTranspose2D(x, kernel, bias *Tensor, c ConvConfig) *Tensor {
 	return spread(x, kernel, bias, c, 2)
 }
 
-// ConvTranspose3D is ConvTranspose1D over three dims.
+// ConvTranspose3D is like ConvTranspose1D over three dims.
 func ConvTranspose3D(x, kernel, bias *Tensor, c ConvConfig) *Tensor {
 	return spread(x, kernel, bias, c, 3)
 }

@@ -15,11 +15,11 @@ import (
 // exponentials.
 type Cooperator interface {
 	Op
-	// CooperativeRule says which factors may be split so on operands of these types.
+	// CooperativeRule returns which factors may be split so on operands of these types.
 	CooperativeRule(in []Type) CooperativeRule
-	// Cooperate is what the device of a place, under a legal assignment of the CooperativeRule, makes of its
-	// parts: with collectives along exactly the axes that split joint factors. All devices of the place's mesh
-	// run the same collectives in the same order.
+	// Cooperate returns what the device of a place, under a legal assignment of the CooperativeRule, makes of
+	// its parts: with collectives along exactly the axes that split joint factors. All devices of the place's
+	// mesh run the same collectives in the same order.
 	Cooperate(at *Place, in []*Tensor) []*Tensor
 }
 
@@ -44,8 +44,8 @@ const (
 	Always
 )
 
-// CooperativeRuleOf is how an op may be computed together on operands of these types; its rule is empty where
-// it cannot be.
+// CooperativeRuleOf returns how an op may be computed together on operands of these types; its rule is empty
+// where it cannot be.
 func CooperativeRuleOf(o Op, in []Type) CooperativeRule {
 	if c, ok := o.(Cooperator); ok {
 		return c.CooperativeRule(in)
@@ -70,7 +70,7 @@ func Cooperate(o Cooperator, at *Place, in []*Tensor) ([]*Tensor, error) {
 	return out, nil
 }
 
-// Cooperation is the program of one device that Cooperate applies.
+// Cooperation returns the program of one device that Cooperate applies.
 func Cooperation(o Cooperator, at *Place) (*ir.Func, error) {
 	b := ir.NewBuilder(o.Name())
 	defer b.At("-")()
@@ -94,7 +94,7 @@ type joint struct {
 	total int
 }
 
-// joint is who shares dims of an operand.
+// joint returns who shares dims of an operand.
 func (at *Place) joint(operand int, dims ...int) joint {
 	j := joint{mesh: at.mesh, total: 1}
 	for _, d := range dims {
@@ -106,10 +106,10 @@ func (at *Place) joint(operand int, dims ...int) joint {
 	return j
 }
 
-// lastJoint is who shares the last dim of the first operand.
+// lastJoint returns who shares the last dim of the first operand.
 func (at *Place) lastJoint() joint { return at.joint(0, len(at.In[0].Shape)-1) }
 
-// alone is one device that has all of some dims.
+// alone returns one device that has all of some dims.
 func alone(x *Tensor, dims ...int) joint {
 	j := joint{total: 1}
 	for _, d := range dims {
@@ -129,10 +129,10 @@ func (j joint) reduce(x *Tensor, by mesh.Reduce) *Tensor {
 	return AllReduce(x, j.mesh, j.axes, by)
 }
 
-// sum is the sum of what the devices have.
+// sum returns the sum of what the devices have.
 func (j joint) sum(x *Tensor) *Tensor { return j.reduce(x, mesh.Sum) }
 
-// sums is the sums of several tensors of one shape, in one exchange.
+// sums returns the sums of several tensors of one shape, in one exchange.
 func (j joint) sums(xs ...*Tensor) []*Tensor {
 	if j.single() {
 		return xs
@@ -144,24 +144,24 @@ func (j joint) sums(xs ...*Tensor) []*Tensor {
 	return Unbind(all, 0)
 }
 
-// max is the largest of what the devices have.
+// max returns the largest of what the devices have.
 func (j joint) max(x *Tensor) *Tensor { return j.reduce(x, mesh.Max) }
 
-// mean is the mean along the whole dim, of which x has the device's sums.
+// mean returns the mean along the whole dim, of which x has the device's sums.
 func (j joint) mean(x *Tensor) *Tensor { return MulScalar(j.sum(x), 1/float64(j.total)) }
 
-// shift is the largest element of x along dims. It keeps exp from overflowing and has no part in the
+// shift returns the largest element of x along dims. It keeps exp from overflowing and has no part in the
 // gradient: what is computed with it does not depend on it.
 func (j joint) shift(x *Tensor, dims ...int) *Tensor {
 	return keepDims(StopGradient(j.max(AMax(x, dims...))), x, dims)
 }
 
-// sumOver is the sum of x along dims, made to broadcast against it.
+// sumOver returns the sum of x along dims, made to broadcast against it.
 func (j joint) sumOver(x *Tensor, dims ...int) *Tensor {
 	return keepDims(j.sum(Sum(x, dims...)), x, dims)
 }
 
-// jointRule is an op's own rule with its starred factors joint.
+// jointRule returns an op's own rule with its starred factors joint.
 func jointRule(r mesh.Rule) mesh.Rule {
 	text := []byte(r)
 	for i, c := range text {

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// Cos is the cosine of each element, in radians.
+// Cos returns the cosine of each element, in radians.
 func Cos(x *Tensor) *Tensor { return apply1(cos{}, x) }
 
 type cos struct{ unary }

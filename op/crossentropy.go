@@ -25,16 +25,16 @@ type CrossEntropyConfig struct {
 	LabelSmoothing float64
 }
 
-// CrossEntropy is minus the log probability that softmax over the last dim of logits gives to each label.
-// Labels have the dims of logits but for the last. If no row counts, the mean is NaN. The loss of 16-bit
-// logits is float32.
+// CrossEntropy returns minus the log probability that softmax over the last dim of logits gives to each
+// label. Labels have the dims of logits but for the last. If no row counts, the mean is NaN. The loss of
+// 16-bit logits is float32.
 func CrossEntropy(logits, labels *Tensor, c CrossEntropyConfig) *Tensor {
 	loss, _ := CrossEntropyLSE(logits, labels, c)
 	return loss
 }
 
-// CrossEntropyLSE is CrossEntropy and the log-sum-exp of each row of logits, which costs nothing more: what a
-// penalty on the size of logits is made of.
+// CrossEntropyLSE returns CrossEntropy and the log-sum-exp of each row of logits, which costs nothing more:
+// what a penalty on the size of logits is made of.
 func CrossEntropyLSE(logits, labels *Tensor, c CrossEntropyConfig) (loss, lse *Tensor) {
 	o := crossEntropy{Reduction: c.Reduction, IgnoreIndex: -100, LabelSmoothing: c.LabelSmoothing}
 	if c.IgnoreIndex != nil {
@@ -124,7 +124,7 @@ func (o crossEntropy) Decompose(in []*Tensor) []*Tensor {
 	return []*Tensor{loss, lse, Sum(Cast(counts, x.DType()))}
 }
 
-// counts is which rows count.
+// counts returns which rows count.
 func (o crossEntropy) counts(labels *Tensor) *Tensor {
 	return NotEqual(labels, Const(labels, float64(o.IgnoreIndex)))
 }
@@ -232,7 +232,7 @@ func rowReader[T floats](a array.Array, n int) func(i int) []T {
 	}
 }
 
-// rowView is row i of n elements, shared.
+// rowView returns row i of n elements, shared.
 func rowView(a array.Array, n, i int) array.Array {
 	size := n * a.DType().Size()
 	return array.View(a.DType(), array.Shape{n}, a.Bytes()[i*size:(i+1)*size])
@@ -248,8 +248,8 @@ func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{loss, w.Op("add", "", row, logSum, top), o.emitCount(w, in[1], x.DType)}
 }
 
-// emitLoss is the loss by a number of each row of logits and the logarithm of the sum of exponentials less
-// it.
+// emitLoss returns the loss by a number of each row of logits and the logarithm of the sum of exponentials
+// less it.
 func (o crossEntropy) emitLoss(w *hlo.Writer, logits, labels, top, logSum hlo.Ref) hlo.Ref {
 	row, last := top.Type, len(logits.Shape)-1
 	picked := w.Op("subtract", "", row, emitPicked(w, logits, labels, row), top)
@@ -268,7 +268,7 @@ func (o crossEntropy) emitLoss(w *hlo.Writer, logits, labels, top, logSum hlo.Re
 	return loss
 }
 
-// emitCounts is which labels count, emitCount how many.
+// emitCounts returns which labels count, emitCount how many.
 func (o crossEntropy) emitCounts(w *hlo.Writer, labels hlo.Ref) hlo.Ref {
 	return w.Compare("NE", labels, w.Constant(labels.Type, float64(o.IgnoreIndex)))
 }
@@ -277,8 +277,8 @@ func (o crossEntropy) emitCount(w *hlo.Writer, labels hlo.Ref, d array.DType) hl
 	return w.Reduce("add", w.Convert(o.emitCounts(w, labels), d), 0, upTo(len(labels.Shape)), hlo.Type{DType: d})
 }
 
-// emitLogSum is a number of each row of logits and the logarithm of the sum of exponentials less it. x is the
-// logits in wide numbers.
+// emitLogSum returns a number of each row of logits and the logarithm of the sum of exponentials less it. x
+// is the logits in wide numbers.
 func emitLogSum(w *hlo.Writer, logits, x hlo.Ref, row hlo.Type) (top, logSum hlo.Ref) {
 	last := len(x.Shape) - 1
 	if n := row.Shape.Len(); w.Kernels() && logits.DType.IsHalf() && n > 0 && x.Shape[last] > 0 {
@@ -289,8 +289,8 @@ func emitLogSum(w *hlo.Writer, logits, x hlo.Ref, row hlo.Type) (top, logSum hlo
 	return top, w.Op("log", "", row, sum)
 }
 
-// emitSoftmaxSums is the largest element along a dim and the sum of exponentials less it, in one pass: sums
-// over parts are brought to the larger of their largest elements.
+// emitSoftmaxSums returns the largest element along a dim and the sum of exponentials less it, in one pass:
+// sums over parts are brought to the larger of their largest elements.
 func emitSoftmaxSums(w *hlo.Writer, x hlo.Ref, dim int) (top, sum hlo.Ref) {
 	one := hlo.Type{DType: x.DType}
 	row := hlo.Type{DType: x.DType, Shape: slices.Delete(x.Shape.Clone(), dim, dim+1)}
@@ -312,7 +312,8 @@ func emitSoftmaxSums(w *hlo.Writer, x hlo.Ref, dim int) (top, sum hlo.Ref) {
 	return r[0], r[1]
 }
 
-// emitPicked is each row's element of its label; a label of no class takes some other, which does not count.
+// emitPicked returns each row's element of its label; a label of no class takes some other, which does not
+// count.
 func emitPicked(w *hlo.Writer, x, labels hlo.Ref, row hlo.Type) hlo.Ref {
 	last := len(x.Shape) - 1
 	shape := append(x.Shape[:last].Clone(), 1)

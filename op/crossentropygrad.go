@@ -24,7 +24,7 @@ type crossEntropyGrad struct {
 
 func (o crossEntropyGrad) part(classes int) rowPart { return rowPart{classes, o.Offset, o.Total} }
 
-// classes is how many there are, given those of the part.
+// classes returns how many there are, given those of the part.
 func (o crossEntropyGrad) classes(n int) int {
 	if o.Total != 0 {
 		return o.Total
@@ -129,8 +129,8 @@ func evalCrossEntropyGrad[T floats](env *Env, o crossEntropyGrad, in []array.Arr
 	})
 }
 
-// Emit is one pass over the logits, element by element: the softmax is made anew from lse, and nothing wide
-// is kept.
+// Emit returns one pass over the logits, element by element: the softmax is made anew from lse, and nothing
+// wide is kept.
 func (o crossEntropyGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	x := w.Convert(in[0], in[0].DType.Compute())
 	last := len(x.Shape) - 1
@@ -149,13 +149,13 @@ func (o crossEntropyGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Re
 	return []hlo.Ref{w.Convert(d, out[0].DType)}
 }
 
-// target is what the softmax of so many classes, of which there may be more elsewhere, should be.
+// target returns what the softmax of so many classes, of which there may be more elsewhere, should be.
 func (o crossEntropyGrad) target(classes int) triton.Target {
 	even := o.LabelSmoothing / float64(o.classes(classes))
 	return triton.Target{Hot: 1 - o.LabelSmoothing + even, Even: even}
 }
 
-// emitRows is the gradient of each row's loss, 0 where its label does not count.
+// emitRows returns the gradient of each row's loss, 0 where its label does not count.
 func (o crossEntropyGrad) emitRows(w *hlo.Writer, in []hlo.Ref) hlo.Ref {
 	row := hlo.Type{DType: in[0].DType.Compute(), Shape: in[1].Shape}
 	dloss := w.Convert(in[3], row.DType)
@@ -166,7 +166,7 @@ func (o crossEntropyGrad) emitRows(w *hlo.Writer, in []hlo.Ref) hlo.Ref {
 	return w.Op("select", "", row, counts, dloss, w.Constant(row, 0))
 }
 
-// emitLabels is the labels as i32, counted from the part's first class.
+// emitLabels returns the labels as i32, counted from the part's first class.
 func (o crossEntropyGrad) emitLabels(w *hlo.Writer, labels hlo.Ref) hlo.Ref {
 	return rowPart{offset: o.Offset}.emitLocal(w, w.Convert(labels, array.I32))
 }

@@ -33,12 +33,13 @@ func (o crossEntropy) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return o.fromSums(in[1], top, sums, j.total)
 }
 
-// belowTop is how far a device's largest elements are below those of all; 0 also where both are infinite.
+// belowTop returns how far a device's largest elements are below those of all; 0 also where both are
+// infinite.
 func belowTop(own, top *Tensor) *Tensor {
 	return Where(Equal(own, top), Const(own, 0), Sub(own, top))
 }
 
-// fromSums is the results from each row's largest logit and, over all classes, its sum of exponentials
+// fromSums returns the results from each row's largest logit and, over all classes, its sum of exponentials
 // relative to that, the label's logit and, with smoothing, the sum of logits.
 func (o crossEntropy) fromSums(labels, top *Tensor, sums []*Tensor, classes int) []*Tensor {
 	logSum := Log(sums[0])
@@ -56,8 +57,8 @@ func (o crossEntropy) fromSums(labels, top *Tensor, sums []*Tensor, classes int)
 }
 
 // crossEntropyPart is what a part of the classes says of each row: its largest logit, the sum of exponentials
-// relative to that, the label's logit or 0 where that lies elsewhere, and the sum of logits. It has the
-// classes from Offset on, of Total; 0 is all.
+// relative to that, the label's logit or 0 where that is elsewhere, and the sum of logits. It has the classes
+// from Offset on, of Total; 0 is all.
 type crossEntropyPart struct{ IgnoreIndex, Offset, Total int }
 
 func (o crossEntropyPart) part(classes int) rowPart { return rowPart{classes, o.Offset, o.Total} }

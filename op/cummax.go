@@ -9,15 +9,15 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CumMax is the largest of the elements up to and including each one along dim, and where (i64) it is: the
-// last of those that tie.
+// CumMax returns the largest of the elements up to and including each one along dim, and where (i64) it is:
+// the last of those that tie.
 func CumMax(x *Tensor, dim int) (values, indices *Tensor) {
 	r := ir.Apply(cumMax{Dim: normDim(len(x.Shape()), dim)}, x)
 	return r[0], r[1]
 }
 
-// CumMin is the smallest of the elements up to and including each one along dim, and where (i64) it is: the
-// last of those that tie.
+// CumMin returns the smallest of the elements up to and including each one along dim, and where (i64) it is:
+// the last of those that tie.
 func CumMin(x *Tensor, dim int) (values, indices *Tensor) {
 	r := ir.Apply(cumMin{Dim: normDim(len(x.Shape()), dim)}, x)
 	return r[0], r[1]

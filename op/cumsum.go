@@ -6,12 +6,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CumSum is the sum of the elements up to and including each one along dim.
+// CumSum returns the sum of the elements up to and including each one along dim.
 func CumSum(x *Tensor, dim int) *Tensor {
 	return apply1(cumSum{Dim: normDim(len(x.Shape()), dim)}, x)
 }
 
-// CumSumReverse is the sum of the elements from each one to the last along dim.
+// CumSumReverse returns the sum of the elements from each one to the last along dim.
 func CumSumReverse(x *Tensor, dim int) *Tensor {
 	return apply1(cumSum{Dim: normDim(len(x.Shape()), dim), Reverse: true}, x)
 }

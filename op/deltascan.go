@@ -10,10 +10,10 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// DeltaScan is linear attention with the generalised delta rule [Peng et al. 2025], the recurrence of RWKV-7;
-// gated linear attention and (gated) delta networks are cases of it. For r, the logarithm of the decay w, k,
-// a and b [batch, seq, heads, states] and v [batch, seq, heads, dim], from a first state h [batch, heads,
-// dim, states]:
+// DeltaScan returns linear attention with the generalised delta rule [Peng et al. 2025], the recurrence of
+// RWKV-7; gated linear attention and (gated) delta networks are cases of it. For r, the logarithm of the
+// decay w, k, a and b [batch, seq, heads, states] and v [batch, seq, heads, dim], from a first state h
+// [batch, heads, dim, states]:
 //
 //	h = h·diag(exp(w)) + (h·a)⊗b + v⊗k,  y = h·r
 //
@@ -55,7 +55,7 @@ func (o deltaScan) Infer(in []Type) ([]Type, error) {
 	return []Type{in[3], in[6]}, nil
 }
 
-// Decompose is products within chunks, all chunks at once, and the state from one chunk to the next.
+// Decompose returns products within chunks, all chunks at once, and the state from one chunk to the next.
 func (o deltaScan) Decompose(in []*Tensor) []*Tensor {
 	s := newDeltaParts(o.Chunk, in)
 	y, last := s.run()
@@ -85,7 +85,7 @@ func (deltaScan) Work(in, out []Type) Work {
 	return Work{Flops: 9 * deltaStates(in), Bytes: moved(in, out)}
 }
 
-// deltaStates is how many elements the states of all positions have.
+// deltaStates returns how many elements the states of all positions have.
 func deltaStates(in []Type) float64 {
 	return float64(in[3].Shape.Len()) * float64(in[0].Shape[3])
 }
@@ -119,7 +119,7 @@ func (deltaScan) Samples() []Sample {
 	}
 }
 
-// deltaSample is operands with decays between 0 and 1, and removals that stay small.
+// deltaSample is like operands with decays between 0 and 1, and removals that stay small.
 func deltaSample(batch, seq, heads int) []Arg {
 	const dim, states = 4, 5
 	row := func() Arg { return f32(batch, seq, heads, states) }

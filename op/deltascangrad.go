@@ -44,7 +44,7 @@ func (deltaScanGrad) Rule([]Type) mesh.Rule {
 	return mesh.Rule(deltaWords + ",bs*hp,bhpn*->" + deltaWords)
 }
 
-// Work is forward's once more, for the states, and twice as much for the gradients.
+// Work returns forward's once more, for the states, and twice as much for the gradients.
 func (deltaScanGrad) Work(in, out []Type) Work {
 	return Work{Flops: 27 * deltaStates(in), Bytes: moved(in, out)}
 }

@@ -37,7 +37,7 @@ func newDeltaParts(chunk int, in []*Tensor) *deltaParts {
 	return s
 }
 
-// run is y [b c t h p] and the last state.
+// run returns y [b c t h p] and the last state.
 func (s *deltaParts) run() (y, last *Tensor) {
 	removing, reading := s.pairs(s.a, s.upto, s.b, -1), s.pairs(s.r, s.through, s.b, 0)
 	solved := s.inverse(removing)
@@ -51,8 +51,8 @@ func (s *deltaParts) run() (y, last *Tensor) {
 	return Add(y, Einsum("bchts,bcshp->bcthp", s.pairs(s.r, s.through, s.k, 0), s.v)), last
 }
 
-// pairs is the products [b c h t s] of x at t, decayed as to says since s, and y at s, where t is not before
-// s or, for a diagonal of -1, where it is behind.
+// pairs returns the products [b c h t s] of x at t, decayed as to says since s, and y at s, where t is not
+// before s or, for a diagonal of -1, where it is behind.
 func (s *deltaParts) pairs(x, to, y *Tensor, diagonal int) *Tensor {
 	expand := func(t *Tensor, dim int) *Tensor { return Unsqueeze(Transpose(t, 0, 1, 3, 2, 4), dim) }
 	decay := Sub(expand(to, 4), expand(s.through, 3)) // [b c h t s n]
@@ -61,7 +61,7 @@ func (s *deltaParts) pairs(x, to, y *Tensor, diagonal int) *Tensor {
 	return Einsum("bchtsn,bcthn,bcshn->bchts", decay, x, y)
 }
 
-// inverse is (1-x)⁻¹ of matrices with zeros on and above the diagonal: (1+x)(1+x²)(1+x⁴)…
+// inverse returns (1-x)⁻¹ of matrices with zeros on and above the diagonal: (1+x)(1+x²)(1+x⁴)…
 func (s *deltaParts) inverse(x *Tensor) *Tensor {
 	product := func(x, y *Tensor) *Tensor { return Einsum("bchts,bchsu->bchtu", x, y) }
 	one := Cast(OneHot(Iota(x.Scope(), array.I64, array.Shape{s.size}, 0), s.size), x.DType())
@@ -73,8 +73,8 @@ func (s *deltaParts) inverse(x *Tensor) *Tensor {
 	return all
 }
 
-// states is the states before each chunk and after the last [b c h p n], and what is removed at each position
-// [b c h t p]: values' part, and what the state before the chunk adds to it.
+// states returns the states before each chunk and after the last [b c h p n], and what is removed at each
+// position [b c h t p]: values' part, and what the state before the chunk adds to it.
 func (s *deltaParts) states(fromValues, fromState *Tensor) (h, removed *Tensor) {
 	total := Squeeze(Narrow(s.through, 2, s.size-1, s.size), 2) // [b c h n]
 	rest := Exp(Sub(Unsqueeze(total, 2), s.through))

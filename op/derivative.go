@@ -2,8 +2,8 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// JVP is the derivative of f at xs in the direction vs: forward mode, as the transpose of reverse mode, so
-// that ops need no second set of rules. xs must be tracked or traced.
+// JVP returns the derivative of f at xs in the direction vs: forward mode, as the transpose of reverse mode,
+// so that ops need no second set of rules. xs must be tracked or traced.
 func JVP(f func(xs []*Tensor) []*Tensor, xs, vs []*Tensor) []*Tensor {
 	ys := f(xs)
 	// The gradient is linear in the cotangents us, whose own value does not matter; its transpose is the
@@ -17,13 +17,13 @@ func JVP(f func(xs []*Tensor) []*Tensor, xs, vs []*Tensor) []*Tensor {
 	return Grad(Grad(ys, us, xs), vs, us)
 }
 
-// HVP is the product of the Hessian of Σy with vs, where y was computed from xs.
+// HVP returns the product of the Hessian of Σy with vs, where y was computed from xs.
 func HVP(y *Tensor, xs, vs []*Tensor) []*Tensor {
 	return Grad(Grad([]*Tensor{y}, nil, xs), vs, xs)
 }
 
-// HessianDiagonal is the second derivative of y with respect to each element of x by itself. It takes one
-// pass for each element: a tool for small problems.
+// HessianDiagonal returns the second derivative of y with respect to each element of x by itself. It takes
+// one pass for each element: a tool for small problems.
 func HessianDiagonal(y, x *Tensor) *Tensor {
 	g := Grad([]*Tensor{y}, nil, []*Tensor{x})
 	n := x.Shape().Len()

@@ -41,7 +41,7 @@ func Derivatives(f func(x *Tensor) *Tensor, x *Tensor, names ...string) []*Tenso
 // conventional is the order of columns that nobody has named.
 const conventional = "xyzt"
 
-// columnsOf is a letter for each column of x, and the names without those that say it.
+// columnsOf returns a letter for each column of x, and the names without those that say it.
 func columnsOf(x *Tensor, names []string) (columns string, rest []string, err error) {
 	if x.Err() != nil {
 		return "", names, x.Err()
@@ -92,7 +92,7 @@ type partials struct {
 	known   map[string]*Tensor
 }
 
-// sorted is a name with its letters in the order of the columns: derivatives may change places.
+// sorted returns a name with its letters in the order of the columns: derivatives may change places.
 func (p partials) sorted(name string) string {
 	letters := []byte(name)
 	slices.SortFunc(letters, func(a, b byte) int {
@@ -102,7 +102,7 @@ func (p partials) sorted(name string) string {
 }
 
 // expand takes the derivatives of one that is known along the columns that come first in what names have
-// after it, all at once, and goes on from those.
+// after it, all at once, and continues from those.
 func (p partials) expand(from string, names []string) {
 	orders := map[byte]int{}
 	for _, n := range names {
@@ -128,7 +128,7 @@ func (p partials) expand(from string, names []string) {
 	}
 }
 
-// unit is a step along a column at every point.
+// unit returns a step along a column at every point.
 func (p partials) unit(c byte) *Tensor {
 	if p.units[c] == nil {
 		d := len(p.columns)

@@ -34,7 +34,7 @@ func ExampleDerivatives() {
 	// [24 24]
 }
 
-// field is a small network of two inputs.
+// field returns a small network of two inputs.
 func field(w []*op.Tensor) func(x *op.Tensor) *op.Tensor {
 	return func(x *op.Tensor) *op.Tensor {
 		h := op.Tanh(op.LinearT(x, w[0], w[1]))
@@ -47,7 +47,7 @@ func fieldWeights() []op.Arg {
 	return []op.Arg{f64(7, 2), f64(2, 5), f64(5), f64(5, 1), f64(1)}
 }
 
-// residual is what an equation with mixed derivatives leaves over, of derivatives by column.
+// residual returns what an equation with mixed derivatives leaves over, of derivatives by column.
 func residual(u, ux, ut, uxx, uxt, uxxt *op.Tensor) *op.Tensor {
 	sum := op.Add(op.Add(ut, op.Mul(u, ux)), op.Add(op.MulScalar(uxx, -0.1), op.Mul(uxt, uxxt)))
 	return op.Mean(op.Square(sum))

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Div is x / y, element by element, broadcast together. Integers are divided towards zero; where y is zero
-// every bit of an integer result is set.
+// Div returns x / y, element by element, broadcast together. Integers are divided towards zero; where y is
+// zero every bit of an integer result is set.
 func Div(x, y *Tensor) *Tensor { return apply1(div{}, x, y) }
 
 type div struct{ arith }
@@ -64,7 +64,7 @@ func (div) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "divide", in, out[0])
 }
 
-// Quotient is what a value is the quotient of, and whether it is one.
+// Quotient returns what a value is the quotient of, and whether it is one.
 func Quotient(x *Tensor) (numerator, denominator *Tensor, ok bool) {
 	if n := x.Node(); n != nil {
 		if _, ok := n.Op().(div); ok {

@@ -14,7 +14,7 @@ type Key struct {
 	Seed, Stream uint64
 }
 
-// at is the key of the generator at a step.
+// at returns the key of the generator at a step.
 func (k Key) at(step uint64) uint64 {
 	h := mix64(k.Seed)
 	h = mix64(h ^ k.Stream)
@@ -57,7 +57,7 @@ func inferDraw(in []Type, dtype array.DType, p drawPart) ([]Type, error) {
 	return inferSource(nil, dtype, p.shape)
 }
 
-// inferFloatDraw is inferDraw for numbers that only floats can hold.
+// inferFloatDraw is like inferDraw for numbers that only floats can hold.
 func inferFloatDraw(in []Type, dtype array.DType, p drawPart) ([]Type, error) {
 	if dtype != array.Invalid && !dtype.IsFloat() {
 		return nil, fmt.Errorf("want a float dtype: got %v", dtype)
@@ -65,7 +65,7 @@ func inferFloatDraw(in []Type, dtype array.DType, p drawPart) ([]Type, error) {
 	return inferDraw(in, dtype, p)
 }
 
-// drawRule lets every dim be split: a part knows where in the tensor it lies.
+// drawRule lets every dim be split: a part knows where in the tensor it is.
 func drawRule(shape array.Shape) mesh.Rule { return mesh.Rule("->" + factors(0, len(shape))) }
 
 // drawPart is the part of a random tensor that an op makes: shape elements from start on of one of the whole
@@ -86,7 +86,7 @@ func (p drawPart) check() error {
 	return nil
 }
 
-// at is the part of the part that falls to a device.
+// at returns the part of the part that falls to a device.
 func (p drawPart) at(place *Place) drawPart {
 	starts := place.Starts(0)
 	if len(p.whole) == 0 {
@@ -126,7 +126,7 @@ func (p drawPart) fill(lo, hi int, f func(lo, hi int, index uint64)) {
 	}
 }
 
-// drawKey is the generator's key, with the step from the operand where there is one.
+// drawKey returns the generator's key, with the step from the operand where there is one.
 func drawKey(k Key, in []array.Array) uint64 {
 	if len(in) == 0 {
 		return k.at(0)
@@ -143,5 +143,5 @@ func drawFloats[T floats](env *Env, out array.Array, p drawPart, key uint64,
 	})
 }
 
-// stepArg is a sample of the step operand.
+// stepArg returns a sample of the step operand.
 func stepArg() Arg { return Arg{Type: Type{DType: array.I64}, High: 9} }

@@ -18,8 +18,8 @@ func Dropout(x *Tensor, key Key, rate float64) *Tensor {
 	return apply1(dropout{Rate: rate}, x, Bernoulli(x.Scope(), key, 1-rate, array.Bool, x.Shape()))
 }
 
-// DropoutAt is Dropout that clears other elements at each step, an i64 scalar: a compiled training step gets
-// its own mask whenever it runs.
+// DropoutAt is like Dropout that clears other elements at each step, an i64 scalar: a compiled training step
+// gets its own mask whenever it runs.
 func DropoutAt(x, step *Tensor, key Key, rate float64) *Tensor {
 	if x.Err() != nil || rate == 0 {
 		return x
@@ -27,7 +27,7 @@ func DropoutAt(x, step *Tensor, key Key, rate float64) *Tensor {
 	return apply1(dropout{Rate: rate}, x, BernoulliAt(step, key, 1-rate, array.Bool, x.Shape()))
 }
 
-// DropoutZigzag is DropoutAt for x whose dims are in the zigzag order of so many parts: it clears the
+// DropoutZigzag is like DropoutAt for x whose dims are in the zigzag order of so many parts: it clears the
 // elements that it would clear of x in order.
 func DropoutZigzag(x, step *Tensor, key Key, rate float64, parts int, dims ...int) *Tensor {
 	if x.Err() != nil || rate == 0 {

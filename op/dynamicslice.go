@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// DynamicSlice is a box of x that begins, along dims[i], at start[i] and has sizes[i] elements; other dims
-// are taken whole. start is an integer vector, or a scalar where there is one dim; it is moved so that the
-// box lies within x.
+// DynamicSlice returns a box of x that begins, along dims[i], at start[i] and has sizes[i] elements; other
+// dims are taken whole. start is an integer vector, or a scalar where there is one dim; it is moved so that
+// the box is within x.
 func DynamicSlice(x, start *Tensor, dims, sizes []int) *Tensor {
 	return apply1(dynamicSlice{Dims: ownDims(x, dims), Sizes: sizes}, x, start)
 }
 
-// ownDims is dims without negative ones, in the order given.
+// ownDims returns dims without negative ones, in the order given.
 func ownDims(x *Tensor, dims []int) []int {
 	own := make([]int, len(dims))
 	for i, d := range dims {
@@ -97,7 +97,7 @@ func boxWords(rank int, dims []int, start Type) (x, box, at string) {
 	return x, box, at
 }
 
-// placed is the walk over a box in a that begins at start, moved so that the box lies within a.
+// placed returns the walk over a box in a that begins at start, moved so that the box is within a.
 func placed(a, start array.Array, dims []int, box array.Shape) strided {
 	walk := whole(a)
 	for i, d := range dims {

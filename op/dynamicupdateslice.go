@@ -8,15 +8,15 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// DynamicUpdateSlice is x with a box of it replaced by update. The box begins, along dims[i], at start[i],
-// which is moved so that the box lies within x; along other dims update has x's size. start is an integer
-// vector, or a scalar where there is one dim. Where x is not used again, its memory is written over.
+// DynamicUpdateSlice returns x with a box of it replaced by update. The box begins, along dims[i], at
+// start[i], which is moved so that the box is within x; along other dims update has x's size. start is an
+// integer vector, or a scalar where there is one dim. Where x is not used again, its memory is written over.
 func DynamicUpdateSlice(x, update, start *Tensor, dims ...int) *Tensor {
 	return apply1(dynamicUpdateSlice{Dims: ownDims(x, dims)}, x, update, start)
 }
 
 // dynamicUpdateSlice may have a part of x only: along each of Dims from Offset on, of Total; empty is all.
-// What of the box lies elsewhere is left out.
+// What of the box is elsewhere is left out.
 type dynamicUpdateSlice struct {
 	mover
 	Dims          []int
@@ -50,7 +50,7 @@ func (o dynamicUpdateSlice) Infer(in []Type) ([]Type, error) {
 	return in[:1], nil
 }
 
-// total is the size of the whole of dim number i, of which n elements are here.
+// total returns the size of the whole of dim number i, of which n elements are here.
 func (o dynamicUpdateSlice) total(i, n int) int {
 	if len(o.Total) > 0 {
 		return o.Total[i]
@@ -91,7 +91,7 @@ func (o dynamicUpdateSlice) VJP(in, _, dy []*Tensor) []*Tensor {
 	}
 }
 
-// around is the padding that makes the whole of a part.
+// around returns the padding that makes the whole of a part.
 func (o dynamicUpdateSlice) around(part array.Shape) pad {
 	p := newPad(len(part))
 	for i, d := range o.Dims {
@@ -140,7 +140,7 @@ func (o dynamicUpdateSlice) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// indexAt is one of a vector of indices.
+// indexAt returns one of a vector of indices.
 func indexAt(a array.Array, i int) int {
 	if a.DType() == array.I32 {
 		return int(array.Data[int32](a)[i])

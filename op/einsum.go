@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Einsum is a product of tensors by index letters: "bthd,bshd->bhts". A letter that the result lacks is
+// Einsum returns a product of tensors by index letters: "bthd,bshd->bhts". A letter that the result lacks is
 // summed over. Each letter stands at most once in an operand. Of more than two operands, those two are
 // multiplied first whose product is smallest.
 func Einsum(equation string, in ...*Tensor) *Tensor {
@@ -50,7 +50,8 @@ func (e *einsumIndex) multiply(in []*Tensor) []*Tensor {
 	return slices.Delete(in, second, second+1)
 }
 
-// productWord is the letters of the product of two operands: those that the result or another operand has.
+// productWord returns the letters of the product of two operands: those that the result or another operand
+// has.
 func (e *einsumIndex) productWord(i, j int) string {
 	elsewhere, word := e.out, ""
 	for k, other := range e.in {
@@ -66,7 +67,7 @@ func (e *einsumIndex) productWord(i, j int) string {
 	return word
 }
 
-// productSize is the elements of the product of two operands.
+// productSize returns the elements of the product of two operands.
 func (e *einsumIndex) productSize(in []*Tensor, i, j int) float64 {
 	size := 1.0
 	for _, c := range e.productWord(i, j) {
@@ -156,7 +157,7 @@ type einsum struct{ Equation string }
 
 func (einsum) Name() string { return "einsum" }
 
-// Linear is each operand alone.
+// Linear returns each operand alone.
 func (o einsum) Linear() [][]int {
 	if strings.Contains(o.Equation, ",") {
 		return [][]int{{0}, {1}}
@@ -266,7 +267,7 @@ func (o einsum) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// arrange is a with its indices in the wanted order, or in the other order, which a product can read as
+// arrange returns a with its indices in the wanted order, or in the other order, which a product can read as
 // transposed; it moves memory only if neither is at hand.
 func arrange(env *Env, a array.Array, have, want, swapped string) (_ array.Array, transposed bool) {
 	if have == want {

@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Embedding is the rows of table that ids name: ids' dims followed by those of a row.
+// Embedding returns the rows of table that ids name: ids' dims followed by those of a row.
 func Embedding(ids, table *Tensor) *Tensor { return apply1(embedding{}, ids, table) }
 
 // embedding may have a part of the table only: the rows from Offset on, of Total; 0 is all. An id of a row
-// that lies elsewhere gives zeros, so that the results of all parts add up.
+// that is elsewhere gives zeros, so that the results of all parts add up.
 type embedding struct {
 	mover
 	Offset, Total int

@@ -45,7 +45,7 @@ func TestEmitDraws(t *testing.T) {
 	}
 }
 
-// randoms is normal numbers for parameters that are floats.
+// randoms returns normal numbers for parameters that are floats.
 func randoms(params []*op.Tensor) []array.Array {
 	rng, out := rand.New(rand.NewPCG(4, 4)), make([]array.Array, len(params))
 	for i, p := range params {

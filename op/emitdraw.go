@@ -70,7 +70,7 @@ func (d drawing) words(thirds int) [4]hlo.Ref {
 	return c
 }
 
-// round is one of Philox's ten.
+// round returns one of Philox's ten.
 func (d drawing) round(c [4]hlo.Ref, k [2]hlo.Ref) ([4]hlo.Ref, [2]hlo.Ref) {
 	p0, p1 := d.with("multiply", c[0], philoxM0), d.with("multiply", c[2], philoxM1)
 	return [4]hlo.Ref{
@@ -79,7 +79,7 @@ func (d drawing) round(c [4]hlo.Ref, k [2]hlo.Ref) ([4]hlo.Ref, [2]hlo.Ref) {
 	}, [2]hlo.Ref{d.low(d.with("add", k[0], philoxW0)), d.low(d.with("add", k[1], philoxW1))}
 }
 
-// loop is the ten rounds as a loop. Words go from round to round in 32 bits.
+// loop returns the ten rounds as a loop. Words go from round to round in 32 bits.
 func (d drawing) loop(c [4]hlo.Ref, k [2]hlo.Ref) [4]hlo.Ref {
 	w := d.w
 	wide := func(x hlo.Ref) hlo.Ref { return d.low(w.Convert(x, array.I64)) }
@@ -101,13 +101,13 @@ func (d drawing) loop(c [4]hlo.Ref, k [2]hlo.Ref) [4]hlo.Ref {
 	return c
 }
 
-// third is the words that belong to a value of the counter's third word.
+// third returns the words that belong to a value of the counter's third word.
 func (d drawing) third(x hlo.Ref, i int) hlo.Ref {
 	return d.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: x.Shape[1:]},
 		emitNarrow(d.w, x, 0, span{i, i + 1}))
 }
 
-// uniform32 is words as float32 draws.
+// uniform32 returns words as float32 draws.
 func (d drawing) uniform32() [4]hlo.Ref {
 	words := d.words(1)
 	for i, x := range words {
@@ -117,7 +117,7 @@ func (d drawing) uniform32() [4]hlo.Ref {
 	return words
 }
 
-// uniform64 is pairs of words as float64 draws.
+// uniform64 returns pairs of words as float64 draws.
 func (d drawing) uniform64() [4]hlo.Ref {
 	words := d.words(2)
 	for i, x := range words {

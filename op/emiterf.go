@@ -11,7 +11,7 @@ import (
 // 2/(2+x), where g is smooth and fitted by Chebyshev polynomials. From erfEnd on it is 1 in every dtype.
 const erfEnd = 6
 
-// erfTerms is how many terms of the series and of the fit a dtype needs.
+// erfTerms returns how many terms of the series and of the fit a dtype needs.
 func erfTerms(d array.DType) (series, fit int) {
 	if d == array.F64 {
 		return 20, 24
@@ -44,7 +44,7 @@ func emitErf(w *hlo.Writer, x hlo.Ref) hlo.Ref {
 	return w.Op("select", "", t, w.Compare("LT", size, number(1)), near, tail)
 }
 
-// erfSeries is the coefficients of erf(x)/x in powers of x².
+// erfSeries returns the coefficients of erf(x)/x in powers of x².
 func erfSeries(n int) []float64 {
 	c := make([]float64, n)
 	power := 2 / math.SqrtPi
@@ -55,10 +55,10 @@ func erfSeries(n int) []float64 {
 	return c
 }
 
-// erfRange is where t lies for x from erfEnd down to 1.
+// erfRange returns where t is for x from erfEnd down to 1.
 func erfRange() (low, high float64) { return 2.0 / (2 + erfEnd), 2.0 / 3 }
 
-// erfFit is n Chebyshev coefficients of g over its range.
+// erfFit returns n Chebyshev coefficients of g over its range.
 func erfFit(n int) []float64 {
 	const nodes = 64
 	low, high := erfRange()

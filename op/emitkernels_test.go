@@ -44,7 +44,7 @@ func TestEmitKernels(t *testing.T) {
 	}
 }
 
-// kernelProgram is a block of a model and its loss, the mean over labels that count, with gradients.
+// kernelProgram returns a block of a model and its loss, the mean over labels that count, with gradients.
 func kernelProgram(t *testing.T, d array.DType, square bool) *ir.Func {
 	b := ir.NewBuilder("block")
 	x := b.Param("x", op.Type{DType: d, Shape: array.Shape{2, 5, 12}})

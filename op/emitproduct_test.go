@@ -79,7 +79,7 @@ func TestEmitProducts(t *testing.T) {
 	}
 }
 
-// program is attention and a gated layer, with gradients.
+// program returns attention and a gated layer, with gradients.
 func (c productCase) program(t *testing.T) *ir.Func {
 	const depth = 256
 	b := ir.NewBuilder("block")

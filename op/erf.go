@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Erf is the error function of each element.
+// Erf returns the error function of each element.
 func Erf(x *Tensor) *Tensor { return apply1(erf{}, x) }
 
 type erf struct{ unary }

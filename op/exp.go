@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Exp is e to the power of each element.
+// Exp returns e to the power of each element.
 func Exp(x *Tensor) *Tensor { return apply1(exp{}, x) }
 
 type exp struct{ unary }

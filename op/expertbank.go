@@ -29,7 +29,7 @@ func newRouting(o Op, choice array.Array, n, offset, total int) routing {
 	return r
 }
 
-// readChoices is the experts that rows chose; -1 is none. It panics with an *IndexError on one that is
+// readChoices returns the experts that rows chose; -1 is none. It panics with an *IndexError on one that is
 // nowhere.
 func readChoices(o Op, choice array.Array, limit int) []int {
 	idx := make([]int, choice.Len())
@@ -57,7 +57,7 @@ type expertBank[T floats] struct {
 	pieces            *expertPieces[T]
 }
 
-// newExpertBank is the matrices among the operands of experts.
+// newExpertBank returns the matrices among the operands of experts.
 func newExpertBank[T floats](env *Env, in []array.Array) *expertBank[T] {
 	g, d := in[3].Shape(), in[4].Shape()
 	b := &expertBank[T]{inner: g[2], width: g[3], out: d[1], gateUp: array.Data[T](in[3]),
@@ -171,7 +171,7 @@ func (b *expertBank[T]) backward(env *Env, lists [][]int, g expertGrads[T], rows
 	}
 }
 
-// blockBack is backward for a block of n rows that are read.
+// blockBack is like backward for a block of n rows that are read.
 func (b *expertBank[T]) blockBack(env *Env, m *expertScratch[T], e, n int, g expertGrads[T], weights,
 	dweights []T) {
 	b.product(env, n, b.inner, b.out, m.dy, kernel.Dense(b.downOf(e), b.inner, kernel.NoTrans), m.da)

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// LimitChoices is choice [..., perToken], among so many experts, with -1 for those beyond an expert's
+// LimitChoices returns choice [..., perToken], among so many experts, with -1 for those beyond an expert's
 // capacity: of the rows that chose it the first ones stay, in their order.
 func LimitChoices(choice *Tensor, experts, capacity int) *Tensor {
 	if choice.Err() != nil {

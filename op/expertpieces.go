@@ -32,8 +32,8 @@ func (expertsExchangeGrad) Pieces() []int { return []int{3, 4} }
 // expertPieces brings in the matrices of one expert while another is computed with.
 type expertPieces[T floats] struct {
 	source PieceSource
-	// now and next are two experts' matrices; coming is told when next is there, and is nil where nothing is on
-	// its way.
+	// now and next are two experts' matrices; coming receives when next is there, and is nil where nothing is
+	// on its way.
 	now, next expertPiece[T]
 	coming    chan error
 }
@@ -44,7 +44,7 @@ type expertPiece[T floats] struct {
 	gateUp, down []T
 }
 
-// newExpertPieces is nil where all matrices are in memory.
+// newExpertPieces returns nil where all matrices are in memory.
 func newExpertPieces[T floats](env *Env, b *expertBank[T]) *expertPieces[T] {
 	if env.Pieces == nil || !env.Pieces.Has(3) && !env.Pieces.Has(4) {
 		return nil

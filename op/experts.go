@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Experts is a mixture of gated MLPs. For each row of x [..., width] choice [..., perToken] names experts, -1
-// for none, and weight [..., perToken] says by how much each counts:
+// Experts returns a mixture of gated MLPs. For each row of x [..., width] choice [..., perToken] names
+// experts, -1 for none, and weight [..., perToken] says by how much each counts:
 //
 //	y = Σ weight · down[choice] · (silu(gate[choice]·x) · (up[choice]·x))
 //
@@ -86,8 +86,8 @@ func (o experts) VJP(in, _, dout []*Tensor) []*Tensor {
 	return []*Tensor{g[0], nil, g[1], g[2], g[3]}
 }
 
-// expertWords is the dims of rows, choices, gates, matrices down and results in a rule; expert is the factor
-// of experts.
+// expertWords returns the dims of rows, choices, gates, matrices down and results in a rule; expert is the
+// factor of experts.
 func expertWords(rank int, expert string) (x, choice, gateUp, down, y string) {
 	lead := factors(0, rank-1)
 	return lead + "M*", lead + "K", expert + "P*IM*", expert + "OI", lead + "O"
@@ -112,7 +112,7 @@ func (o experts) Work(in, out []Type) Work {
 	return Work{Flops: 6 * o.pairs(in) * expertSize(in), Bytes: moved(in, out)}
 }
 
-// pairs is how many pairs of a row and an expert fall to the part.
+// pairs returns how many pairs of a row and an expert fall to the part.
 func (o experts) pairs(in []Type) float64 {
 	share := 1.0
 	if o.Total > 0 {
@@ -121,7 +121,7 @@ func (o experts) pairs(in []Type) float64 {
 	return float64(in[1].Shape.Len()) * share
 }
 
-// expertSize is the elements of one of an expert's three matrices.
+// expertSize returns the elements of one of an expert's three matrices.
 func expertSize(in []Type) float64 { return float64(in[3].Shape[2] * in[3].Shape[3]) }
 
 func (o experts) Eval(env *Env, in, out []array.Array) {
@@ -151,7 +151,7 @@ func (experts) Samples() []Sample {
 	}
 }
 
-// expertsSample is operands for so many experts and rows, with choices among all that there are.
+// expertsSample is like operands for so many experts and rows, with choices among all that there are.
 func expertsSample(n int, rows ...int) []Arg {
 	with := func(last int) []int { return append(append([]int{}, rows...), last) }
 	choice := i32Below(n, with(2)...)

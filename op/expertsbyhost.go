@@ -51,7 +51,7 @@ func (allToAll) Relays()            {}
 // one place of all hosts.
 type hostTeam struct{ inner, outer *comm.Group }
 
-// hostTeamOf is nil where rows travel at once.
+// hostTeamOf returns nil where rows travel at once.
 func hostTeamOf(env *Env, o expertsExchange) *hostTeam {
 	if o.Inner == "" {
 		return nil
@@ -99,7 +99,7 @@ func (h *hostTeam) exchange(
 	return got
 }
 
-// startsOf is where each of several runs of these sizes begins.
+// startsOf returns where each of several runs of these sizes begins.
 func startsOf(sizes []int) []int {
 	starts, at := make([]int, len(sizes)), 0
 	for i, n := range sizes {
@@ -109,7 +109,7 @@ func startsOf(sizes []int) []int {
 	return starts
 }
 
-// regrouped is runs of rows, each a start and a size, in another order.
+// regrouped returns runs of rows, each a start and a size, in another order.
 func regrouped(x array.Array, runs [][2]int) array.Array {
 	y := array.New(x.DType(), x.Shape()...)
 	width := x.Shape()[1] * x.DType().Size()

@@ -20,7 +20,7 @@ type expertsExchange struct {
 	Mesh, Axes string
 	Owners     []int
 	Offset     int
-	// Outer and Inner, where set, part the axes: rows go within hosts first, and then between them.
+	// Outer and Inner, if set, part the axes: rows go within hosts first, and then between them.
 	Outer, Inner string
 }
 
@@ -28,7 +28,7 @@ func (expertsExchange) Name() string             { return "all_to_all_experts" }
 func (o expertsExchange) Over() (string, string) { return o.Mesh, o.Axes }
 func (expertsExchange) Rule([]Type) mesh.Rule    { return mesh.Unknown }
 
-// part is the experts that the device has.
+// part returns the experts that the device has.
 func (o expertsExchange) part() experts { return experts{Offset: o.Offset, Total: len(o.Owners)} }
 
 func (o expertsExchange) Infer(in []Type) ([]Type, error) {
@@ -61,7 +61,7 @@ func (o expertsExchange) Work(in, out []Type) Work {
 	return w
 }
 
-// wire is the bytes that leave a device where each pair sends and gets so many elements, if experts are
+// wire returns the bytes that leave a device where each pair sends and gets so many elements, if experts are
 // chosen alike.
 func (o expertsExchange) wire(in []Type, elements int) float64 {
 	return ring(teamSize(o.Mesh, o.Axes), float64(in[1].Shape.Len()*elements*in[0].DType.Size()))
@@ -228,7 +228,7 @@ func (t *expertTraffic) sort(choices, owners []int) []int64 {
 	return counts
 }
 
-// allCounts is how many rows each device has for each expert, device by device.
+// allCounts returns how many rows each device has for each expert, device by device.
 func (t *expertTraffic) allCounts(own []int64) []int64 {
 	if t.group == nil {
 		return own
@@ -260,7 +260,7 @@ func (t *expertTraffic) receive(counts []int64, o expertsExchange, n int) {
 	}
 }
 
-// gets is how many rows come.
+// gets returns how many rows come.
 func (t *expertTraffic) gets() int { return sum64(t.comes) }
 
 // sendRows sends each pair's row to the owner of its expert, and gives what comes.

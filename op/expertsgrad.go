@@ -51,7 +51,7 @@ func (o expertsGrad) Localize(at *Place) (Op, error) {
 	return expertsGrad{Offset: o.Offset + start, Total: total}, nil
 }
 
-// Work is two products for each of forward's, of which two are computed again.
+// Work returns two products for each of forward's, of which two are computed again.
 func (o expertsGrad) Work(in, out []Type) Work {
 	return Work{Flops: 16 * experts(o).pairs(in) * expertSize(in), Bytes: moved(in, out)}
 }

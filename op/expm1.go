@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Expm1 is e to the power of each element minus one, accurate near zero.
+// Expm1 returns e to the power of each element minus one, accurate near zero.
 func Expm1(x *Tensor) *Tensor { return apply1(expm1{}, x) }
 
 type expm1 struct{ unary }

@@ -40,7 +40,7 @@ func (o flip) Follow(in, _ []Type) (mesh.Rule, string) {
 	return followDims(len(in[0].Shape), 2, o.Dims)
 }
 
-// mixRule is the rule of an op that keeps its operand's shape and moves elements along dims.
+// mixRule returns the rule of an op that keeps its operand's shape and moves elements along dims.
 func mixRule(rank int, dims []int) mesh.Rule {
 	word := ""
 	for d := range rank {
@@ -72,5 +72,5 @@ func (flip) Samples() []Sample {
 	}
 }
 
-// alongRule is the rule of an op that keeps its operand's shape and mixes the elements along one dim.
+// alongRule returns the rule of an op that keeps its operand's shape and mixes the elements along one dim.
 func alongRule(rank, dim int) mesh.Rule { return mixRule(rank, []int{dim}) }

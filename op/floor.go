@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Floor is the largest whole number not above each element.
+// Floor returns the largest whole number not above each element.
 func Floor(x *Tensor) *Tensor { return apply1(floor{}, x) }
 
 type floor struct {

@@ -11,18 +11,18 @@ import (
 // flow is the family of ops that run programs on what they are given: cond, scan, while.
 type flow interface {
 	Bodied
-	// texts is the programs, bodyTypes what each takes where the op takes in.
+	// texts returns the programs, bodyTypes what each takes where the op takes in.
 	texts() []string
 	bodyTypes(in []Type) [][]Type
-	// localized is the op as a device runs it.
+	// localized returns the op as a device runs it.
 	localized(at *Place) (Op, error)
-	// ties says which dims of operands and results are dims of the programs' parameters and results.
+	// ties reports which dims of operands and results are dims of the programs' parameters and results.
 	ties(t *flowTies)
-	// states is what results are along a class of dims that is split; false if they are nothing of use.
+	// states returns what results are along a class of dims that is split; false if they are nothing of use.
 	states(c *flowClass) ([]flowState, bool)
 }
 
-// bodiesOf is the programs of an op on operands of these types.
+// bodiesOf returns the programs of an op on operands of these types.
 func bodiesOf(o flow, in []Type) ([]*ir.Func, error) {
 	var fs []*ir.Func
 	for i, types := range o.bodyTypes(in) {
@@ -40,7 +40,8 @@ type Scratcher interface {
 	Scratch(in, out []Type) int
 }
 
-// borrow is n bytes of the memory that was lent, or new ones. What is left is for what runs until restore.
+// borrow returns n bytes of the memory that was lent, or new ones. What is left is for what runs until
+// restore.
 func (env *Env) borrow(n int) (memory []byte, restore func()) {
 	lent := env.Scratch
 	restore = func() { env.Scratch = lent }
@@ -53,7 +54,7 @@ func (env *Env) borrow(n int) (memory []byte, restore func()) {
 	return lent[:n], restore
 }
 
-// alignedBytes is a size that leaves what follows aligned.
+// alignedBytes returns a size that leaves what follows aligned.
 func alignedBytes(n int) int { return (n + 63) &^ 63 }
 
 // carve makes arrays like those of a list out of memory, and gives what is left.
@@ -66,7 +67,7 @@ func carve(memory []byte, list []array.Array) (arrays []array.Array, rest []byte
 	return arrays, memory
 }
 
-// carriedBytes is the memory of what is carried into a trip and out of it.
+// carriedBytes returns the memory of what is carried into a trip and out of it.
 func carriedBytes(carry []Type) int {
 	n := 0
 	for _, t := range carry {
@@ -75,7 +76,7 @@ func carriedBytes(carry []Type) int {
 	return n
 }
 
-// scratchOf is the memory of the largest of an op's programs and of the ops in it, each.
+// scratchOf returns the memory of the largest of an op's programs and of the ops in it, each.
 func scratchOf(o flow, in []Type) int {
 	most, within := 0, 0
 	for i, types := range o.bodyTypes(in) {
@@ -94,7 +95,7 @@ func scratchOf(o flow, in []Type) int {
 	return most + within
 }
 
-// mustBody is a program on operands that Infer has accepted.
+// mustBody returns a program on operands that Infer has accepted.
 func mustBody(text string, in []array.Array) *body { return mustBodyOf(text, typesOfArrays(in)) }
 
 func typesOfArrays(list []array.Array) []Type {

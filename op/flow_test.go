@@ -22,7 +22,7 @@ type flowProgram struct {
 
 const flowTrips = 4
 
-// cell is a trip of a recurrence with weights from outside, on a carried state and a sum.
+// cell returns a trip of a recurrence with weights from outside, on a carried state and a sum.
 func cell(h, sum, x, w, u *op.Tensor) (next, total, y *op.Tensor) {
 	next = op.Tanh(op.Add(op.MatMul(h, w), op.MatMul(x, u)))
 	return next, op.Add(sum, op.Sum(op.Mul(next, h), 0)), op.Square(next)
@@ -133,7 +133,7 @@ func flowOperands(rng *rand.Rand) []array.Array {
 	return in
 }
 
-// total is one number of all results.
+// total returns one number of all results.
 func total(ys []*op.Tensor) *op.Tensor {
 	var sum *op.Tensor
 	for i, y := range ys {
@@ -147,7 +147,7 @@ func total(ys []*op.Tensor) *op.Tensor {
 	return sum
 }
 
-// all is results, gradients and gradients of gradients of a program.
+// all returns results, gradients and gradients of gradients of a program.
 func all(f func(x []*op.Tensor) []*op.Tensor) func(x []*op.Tensor) []*op.Tensor {
 	return func(x []*op.Tensor) []*op.Tensor {
 		ys := f(x)

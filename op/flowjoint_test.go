@@ -113,7 +113,8 @@ func together(t *testing.T, p *spmd.Program, f *ir.Func) {
 	}
 }
 
-// partOf is a device's part on dp=2,tp=2: rows, the second dim of three, go along dp, other halves along tp.
+// partOf returns a device's part on dp=2,tp=2: rows, the second dim of three, go along dp, other halves along
+// tp.
 func partOf(a array.Array, shape array.Shape, device int) array.Array {
 	out := array.New(a.DType(), shape...)
 	batch := len(a.Shape()) - 2

@@ -232,7 +232,7 @@ func (t *flowTies) name(o flow) {
 // flowName is a class, and which of the dims it is that one tensor has of it.
 type flowName struct{ class, number int }
 
-// before is how many dims before one are of its class.
+// before returns how many dims before one are of its class.
 func (t *flowTies) before(h handle, dim int) int {
 	n := 0
 	for d := range dim {
@@ -265,7 +265,7 @@ func (t *flowTies) follow(o flow, class int) {
 	t.joint[class] = ok && !slices.Contains(states, stateBroken) && len(c.starts) == 0
 }
 
-// flowRule is the rule of an op with bodies: factors are the classes of its dims.
+// flowRule returns the rule of an op with bodies: factors are the classes of its dims.
 func flowRule(o flow, in []Type) mesh.Rule {
 	t, err := tiesOf(o, in)
 	if err != nil {
@@ -274,8 +274,8 @@ func flowRule(o flow, in []Type) mesh.Rule {
 	return t.rule(false)
 }
 
-// flowTogether is the rule by which devices compute an op with bodies together: they add up inside what a
-// node of a body sums along a dim that they share.
+// flowTogether returns the rule by which devices compute an op with bodies together: they add up inside what
+// a node of a body sums along a dim that they share.
 func flowTogether(o flow, in []Type) CooperativeRule {
 	t, err := tiesOf(o, in)
 	if err != nil || len(t.joint) == 0 {
@@ -289,7 +289,7 @@ func flowTogether(o flow, in []Type) CooperativeRule {
 	return CooperativeRule{}
 }
 
-// rule is the text of the rule, with classes joint where devices work together.
+// rule returns the text of the rule, with classes joint where devices work together.
 func (t *flowTies) rule(together bool) mesh.Rule {
 	side := func(handles []handle) string {
 		words := make([]string, len(handles))

@@ -31,7 +31,7 @@ type flowClass struct {
 	starts  []int
 }
 
-// operand is what an operand of the op is.
+// operand returns what an operand of the op is.
 func (c *flowClass) operand(i int) flowState {
 	if c.has(c.operands[i], c.class) {
 		return stateSplit
@@ -39,7 +39,7 @@ func (c *flowClass) operand(i int) flowState {
 	return stateSame
 }
 
-// through is what the results of a body are, given what its parameters are.
+// through returns what the results of a body are, given what its parameters are.
 func (c *flowClass) through(body int, params []flowState) []flowState {
 	f := c.bodies[body]
 	states := make([]flowState, f.NumValues())
@@ -65,7 +65,7 @@ func (c *flowClass) through(body int, params []flowState) []flowState {
 	return out
 }
 
-// made is what a node makes of operands.
+// made returns what a node makes of operands.
 func (c *flowClass) made(body int, n *ir.Node, p *mesh.Parsed, in []flowState, result int) flowState {
 	v := n.Out()[result]
 	isSplit, isPartial := slices.Contains(in, stateSplit), slices.Contains(in, statePartial)
@@ -141,8 +141,8 @@ func linearIn(o Op, in []flowState) bool {
 	return false
 }
 
-// carried is what values that go round a loop are: the same before and after body, which takes them first
-// and gives them first. Sums that it adds to are such from the start.
+// carried returns what values that go round a loop are: the same before and after body, which takes them
+// first and gives them first. Sums that it adds to are such from the start.
 func (c *flowClass) carried(body int, carry, rest []flowState) (out []flowState, ok bool) {
 	for {
 		out = c.through(body, slices.Concat(carry, rest))
@@ -164,7 +164,7 @@ func (c *flowClass) carried(body int, carry, rest []flowState) (out []flowState,
 	}
 }
 
-// eitherState is what a value is that comes from one of two programs.
+// eitherState returns what a value is that comes from one of two programs.
 func eitherState(x, y flowState) flowState {
 	switch {
 	case x == y || y == stateZero && x != stateSplit:
@@ -179,7 +179,7 @@ func eitherState(x, y flowState) flowState {
 // values that another begins with.
 type flowLocal struct{ zero, start []int }
 
-// localBodies is what a device runs in the stead of an op's programs.
+// localBodies returns what a device runs in the stead of an op's programs.
 func localBodies(o flow, at *Place) ([]*ir.Func, flowLocal, error) {
 	var local flowLocal
 	t, err := tiesOf(o, at.In)
@@ -236,7 +236,7 @@ func first(at *Place, p flowPart) bool {
 	return at.along(p.axes) == 0
 }
 
-// localBody is a program with every node as a device runs it.
+// localBody returns a program with every node as a device runs it.
 func (t *flowTies) localBody(body int, at *Place, parts map[int]flowPart) (*ir.Func, error) {
 	f := t.bodies[body]
 	b := ir.NewBuilder(f.Name())
@@ -296,7 +296,7 @@ func (t *flowTies) localType(h handle, whole Type, parts map[int]flowPart) Type 
 	return local
 }
 
-// localNode is the op that a device runs in the stead of a node's.
+// localNode returns the op that a device runs in the stead of a node's.
 func (t *flowTies) localNode(body int, n *ir.Node, p *mesh.Parsed, at *Place, parts map[int]flowPart) (Op,
 	error) {
 	o := n.Op().(Op)

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// KeepDims is y, a reduction of x along dims, with those dims put back as ones, so that it broadcasts against
-// x. The dims are those given to the reduction; none means all.
+// KeepDims returns y, a reduction of x along dims, with those dims put back as ones, so that it broadcasts
+// against x. The dims are those given to the reduction; none means all.
 func KeepDims(y, x *Tensor, dims ...int) *Tensor {
 	if y.Err() != nil {
 		return y
@@ -17,7 +17,7 @@ func KeepDims(y, x *Tensor, dims ...int) *Tensor {
 	return keepDims(y, x, normDims(len(x.Shape()), dims))
 }
 
-// inferReduced is the type of a reduction to elements of the given dtype.
+// inferReduced returns the type of a reduction to elements of the given dtype.
 func inferReduced(in []Type, dims []int, dtype array.DType) ([]Type, error) {
 	shape, err := reducedShape(in[0], dims)
 	if err != nil {
@@ -37,7 +37,7 @@ func wantNumbers(in []Type) error {
 	return nil
 }
 
-// wholeReduceRule is the rule of a reduction whose partial results cannot be combined.
+// wholeReduceRule returns the rule of a reduction whose partial results cannot be combined.
 func wholeReduceRule(rank int, dims []int) mesh.Rule {
 	word := factors(0, rank)
 	in, out := "", ""
@@ -52,12 +52,12 @@ func wholeReduceRule(rank int, dims []int) mesh.Rule {
 	return mesh.Rule(in + "->" + out)
 }
 
-// onePass is the cost of looking at every operand element once.
+// onePass returns the cost of looking at every operand element once.
 func onePass(in, out []Type) Work {
 	return Work{Flops: float64(in[0].Shape.Len()), Bytes: moved(in, out)}
 }
 
-// reductionSamples tries the ways in which reduced dims can lie, on operands made by arg.
+// reductionSamples tries the ways in which reduced dims can be, on operands made by arg.
 func reductionSamples(arg func(shape ...int) Arg, of func(dims ...int) Op) []Sample {
 	return []Sample{
 		{Op: of(0), In: []Arg{arg(5, 7, 6)}},
@@ -159,7 +159,7 @@ func foldLines[T array.Elem](env *Env, x []T, g group, f func(at int, line []T))
 	})
 }
 
-// nestAlong is the loop nest of an op along one dim.
+// nestAlong returns the loop nest of an op along one dim.
 func nestAlong(shape array.Shape, dim int) group {
 	return group{outer: shape[:dim].Len(), reduced: shape[dim], inner: shape[dim+1:].Len()}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Full is one number repeated over a whole tensor.
+// Full returns one number repeated over a whole tensor.
 func Full(s Scope, dtype array.DType, shape array.Shape, value float64) *Tensor {
 	return s.Apply(full{DType: dtype, Shape: shape, Value: value}, nil)[0]
 }
 
-// Const is a scalar of x's dtype in x's scope: the other operand of an op on x.
+// Const returns a scalar of x's dtype in x's scope: the other operand of an op on x.
 func Const(x *Tensor, value float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -22,16 +22,16 @@ func Const(x *Tensor, value float64) *Tensor {
 	return Full(x.Scope(), x.DType(), nil, value)
 }
 
-// Zeros is a tensor of zeros.
+// Zeros returns a tensor of zeros.
 func Zeros(s Scope, dtype array.DType, shape ...int) *Tensor { return Full(s, dtype, shape, 0) }
 
-// Ones is a tensor of ones.
+// Ones returns a tensor of ones.
 func Ones(s Scope, dtype array.DType, shape ...int) *Tensor { return Full(s, dtype, shape, 1) }
 
-// ZerosLike is zeros of x's type.
+// ZerosLike returns zeros of x's type.
 func ZerosLike(x *Tensor) *Tensor { return Full(x.Scope(), x.DType(), x.Shape(), 0) }
 
-// OnesLike is ones of x's type.
+// OnesLike returns ones of x's type.
 func OnesLike(x *Tensor) *Tensor { return Full(x.Scope(), x.DType(), x.Shape(), 1) }
 
 type full struct {
@@ -67,7 +67,7 @@ func (o full) Eval(env *Env, _, out []array.Array) {
 	})
 }
 
-// encode is the bytes of one element of the given value.
+// encode returns the bytes of one element of the given value.
 func encode(d array.DType, v float64) []byte {
 	a := array.New(d)
 	a.Set(0, v)

@@ -14,13 +14,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Fused is a program as one op: a loop over rows and columns in which values between its nodes stay near the
-// processor. Its results have the bits of the program run node by node.
+// Fused returns a program as one op: a loop over rows and columns in which values between its nodes stay near
+// the processor. Its results have the bits of the program run node by node.
 func Fused(body *ir.Func) Op {
 	return fused{held: held{fusedOf(body)}, Body: body.String()}
 }
 
-// FusedBody is the program of an op that Fused made.
+// FusedBody returns the program of an op that Fused made.
 func FusedBody(o ir.Op) (*ir.Func, bool) {
 	f, ok := o.(fused)
 	if !ok {
@@ -59,7 +59,7 @@ func (o fused) NumResults(int) int {
 	return 1
 }
 
-// on is the program on operands of these types: whatever dtypes and sizes they have.
+// on returns the program on operands of these types: whatever dtypes and sizes they have.
 func (o fused) on(in []Type) (*fusedProgram, error) {
 	if p := o.program; p != nil && p.takes(in) {
 		return p, nil
@@ -105,7 +105,7 @@ func (o fused) Decompose(in []*Tensor) []*Tensor {
 
 func (o fused) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
-// Rule is none: programs are fused when they have been split.
+// Rule returns none: programs are fused when they have been split.
 func (fused) Rule(in []Type) mesh.Rule { return mesh.Unknown }
 
 // Work reads operands and writes results once.
@@ -165,7 +165,7 @@ var programs = struct {
 	byText map[string]weak.Pointer[fusedProgram]
 }{byText: map[string]weak.Pointer[fusedProgram]{}}
 
-// fusedOf is a body made ready to run, once for all ops that have it.
+// fusedOf returns a body made ready to run, once for all ops that have it.
 func fusedOf(f *ir.Func) *fusedProgram {
 	key := withoutPlaces(f)
 	if !LoopsCompiled() { // a test may ask for strips of what runs as code elsewhere
@@ -186,7 +186,7 @@ func fusedOf(f *ir.Func) *fusedProgram {
 	return p
 }
 
-// withoutPlaces is a program's text but for the lines of source that it names.
+// withoutPlaces returns a program's text but for the lines of source that it names.
 func withoutPlaces(f *ir.Func) string {
 	var b strings.Builder
 	for line := range strings.Lines(f.String()) {
@@ -197,7 +197,7 @@ func withoutPlaces(f *ir.Func) string {
 	return b.String()
 }
 
-// FusedHow says how a fused op runs: by code of its own, by strips and why, or node by node and why.
+// FusedHow returns how a fused op runs: by code of its own, by strips and why, or node by node and why.
 func FusedHow(o ir.Op) string {
 	f, ok := o.(fused)
 	if !ok || f.program == nil {
@@ -213,7 +213,7 @@ func FusedHow(o ir.Op) string {
 	}
 }
 
-// FusedSize is the bytes of the code that a fused op runs.
+// FusedSize returns the bytes of the code that a fused op runs.
 func FusedSize(o ir.Op) int {
 	f, ok := o.(fused)
 	if !ok || f.program == nil {
@@ -226,7 +226,7 @@ func FusedSize(o ir.Op) int {
 	return size
 }
 
-// Label is an op's name, and for a loop the first of its ops in brackets.
+// Label returns an op's name, and for a loop the first of its ops in brackets.
 func Label(o ir.Op) string {
 	body, ok := FusedBody(o)
 	if !ok {

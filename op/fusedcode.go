@@ -45,8 +45,8 @@ func (p *fusedProgram) compile() error {
 	return nil
 }
 
-// program is the loop as the generator has it: streams of operands, then of results, then sums of columns and
-// leaves of sums of all.
+// program returns the loop as the generator has it: streams of operands, then of results, then sums of
+// columns and leaves of sums of all.
 func (p *fusedProgram) program(part loopPart) *jit.Program {
 	out := &jit.Program{Cols: part.cols}
 	plan, number := p.plan, map[*ir.Value]int{}
@@ -119,7 +119,7 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 	return out
 }
 
-// rounding is what makes a node's value a 16-bit float, if it is to be one and is not yet.
+// rounding returns what makes a node's value a 16-bit float, if it is to be one and is not yet.
 func (p *fusedProgram) rounding(ln *LoopNode, value int) (jit.Value, bool) {
 	v := ln.node.Out()[0]
 	if k := ln.loop.Kind; !v.DType().IsHalf() || k != LoopMap && k != LoopFold && k != LoopConstant {
@@ -143,7 +143,7 @@ func (p *fusedProgram) rounding(ln *LoopNode, value int) (jit.Value, bool) {
 	return c, true
 }
 
-// codeValue is a node as the generator has it.
+// codeValue returns a node as the generator has it.
 func (p *fusedProgram) codeValue(ln *LoopNode, in []int) jit.Value {
 	v := ln.node.Out()[0]
 	c := jit.Value{In: in, Phase: p.plan.phase[v], Truth: v.DType() == array.Bool}
@@ -199,7 +199,7 @@ type codeRun struct {
 	call  jit.Call
 }
 
-// codeRun is one that another task is done with, or a new one.
+// codeRun returns one that another task is done with, or a new one.
 func (p *fusedProgram) codeRun(c *loopCode) *codeRun {
 	if r, ok := c.runs.Get().(*codeRun); ok {
 		return r
@@ -247,7 +247,7 @@ func (r *codeRun) end() {
 	clear(r.call.Base)
 }
 
-// rows runs rows from lo to hi, as many at once as lie evenly everywhere, in blocks and from block to block.
+// rows runs rows from lo to hi, as many at once as are evenly spaced everywhere, in blocks and from block to block.
 func (r *codeRun) rows(lo, hi int) {
 	for lo < hi {
 		n := hi - lo

@@ -30,7 +30,7 @@ func (p *fusedProgram) newColumnSums(out []array.Array) *columnSums {
 	return c
 }
 
-// kind is the nodes of one kind.
+// kind returns the nodes of one kind.
 func (p *LoopPlan) kind(k LoopKind) []*LoopNode {
 	var list []*LoopNode
 	for _, ln := range p.nodes {
@@ -41,7 +41,7 @@ func (p *LoopPlan) kind(k LoopKind) []*LoopNode {
 	return list
 }
 
-// emptySums is memory for the sums of one block.
+// emptySums returns memory for the sums of one block.
 func (p *fusedProgram) emptySums(cols int) [][]float32 {
 	var sums [][]float32
 	for range p.plan.kind(LoopColumns) {

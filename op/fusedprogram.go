@@ -47,7 +47,7 @@ func newFusedProgram(f *ir.Func) *fusedProgram {
 	return p
 }
 
-// planBody is the loop of a body, or why it is none.
+// planBody returns the loop of a body, or why it is none.
 func planBody(f *ir.Func) (*LoopPlan, error) {
 	var nodes []*LoopNode
 	for _, n := range f.Nodes() {
@@ -72,7 +72,7 @@ func planBody(f *ir.Func) (*LoopPlan, error) {
 	return p, nil
 }
 
-// base is the value whose memory v has in a loop: changes of shape are none.
+// base returns the value whose memory v has in a loop: changes of shape are none.
 func (p *LoopPlan) base(v *ir.Value) *ir.Value {
 	for v.Node() != nil {
 		l, ok := loopOfNode(v.Node())
@@ -166,7 +166,7 @@ func (p *fusedProgram) mayOverwrite(param int, v *ir.Value) bool {
 	return last <= made
 }
 
-// lastRead is the phase in which a node reads its operands.
+// lastRead returns the phase in which a node reads its operands.
 func (p *LoopPlan) lastRead(ln *LoopNode) int {
 	phase := p.phase[ln.node.Out()[0]]
 	if ln.loop.Kind == LoopFold {

@@ -167,7 +167,7 @@ func (s *strip) operand(o operand, r, n int) array.Array {
 	return s.values[o.value]
 }
 
-// array is where rows of a value are computed: in its result's memory, if it has one that lies evenly.
+// array returns where rows of a value are computed: in its result's memory, if it has one that is evenly.
 func (s *strip) array(v *ir.Value, r, n int) array.Array {
 	cols := s.part.cols
 	if s.p.plan.level[v] == perRow {
@@ -180,13 +180,13 @@ func (s *strip) array(v *ir.Value, r, n int) array.Array {
 	return array.View(v.DType(), array.Shape{n, cols}, s.memory[v][:n*cols*v.DType().Size()])
 }
 
-// elements is n rows of an array from an element on.
+// elements returns n rows of an array from an element on.
 func elements(a array.Array, dtype array.DType, at, n, cols int) array.Array {
 	size := dtype.Size()
 	return array.View(dtype, array.Shape{n, cols}, a.Bytes()[at*size:(at+n*cols)*size])
 }
 
-// storeOf is the store of a value as a result of its own; -1 is none.
+// storeOf returns the store of a value as a result of its own; -1 is none.
 func (s *strip) storeOf(v *ir.Value) int {
 	for i, st := range s.p.stores {
 		if st.from.value == v && !st.moved {
@@ -196,7 +196,7 @@ func (s *strip) storeOf(v *ir.Value) int {
 	return -1
 }
 
-// direct reports whether n rows of a store lie one after the other.
+// direct reports whether n rows of a store are one after the other.
 func (s *strip) direct(i, n, cols int) bool { return n == 1 || s.part.stores[i].even(cols) }
 
 // store copies results that were not computed where they belong.
@@ -216,7 +216,7 @@ func (s *strip) store(r, n int) {
 	}
 }
 
-// stream is rows of an operand, in a shape that is broadcast to that of the strip.
+// stream returns rows of an operand, in a shape that is broadcast to that of the strip.
 func (s *strip) stream(i, r, n int) array.Array {
 	w, a := s.part.streams[i], s.in[s.p.param[i]]
 	cols := 1

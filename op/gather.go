@@ -68,7 +68,7 @@ func addRows[T floats](env *Env, dst, src []T, idx []int, g group) {
 	})
 }
 
-// addRowsInto is addRows on arrays.
+// addRowsInto is like addRows on arrays.
 func addRowsInto(env *Env, dst, src array.Array, idx []int, g group) {
 	if src.Len() == 0 {
 		return
@@ -91,7 +91,7 @@ func startFrom(env *Env, out, x array.Array) {
 	}
 }
 
-// dimList is a list of dims as the dialect writes it.
+// dimList returns a list of dims as the dialect writes it.
 func dimList(dims []int) string {
 	words := make([]string, len(dims))
 	for i, d := range dims {
@@ -100,7 +100,7 @@ func dimList(dims []int) string {
 	return "[" + strings.Join(words, ", ") + "]"
 }
 
-// dimsExcept is the dims of rank without count of them from first on.
+// dimsExcept returns the dims of rank without count of them from first on.
 func dimsExcept(rank, first, count int) []int {
 	var dims []int
 	for d := range rank {

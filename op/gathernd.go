@@ -1,7 +1,7 @@
 package op
 
-// GatherND is the slices of x at the places that the last dim of index names: with k numbers each, they are
-// places in the first k dims of x, and the result has index's other dims, then x's.
+// GatherND returns the slices of x at the places that the last dim of index names: with k numbers each, they
+// are places in the first k dims of x, and the result has index's other dims, then x's.
 func GatherND(x, index *Tensor) *Tensor {
 	p, bad := places(x, index)
 	if bad != nil {
@@ -10,8 +10,8 @@ func GatherND(x, index *Tensor) *Tensor {
 	return Reshape(IndexSelect(p.rows, 0, p.at), append(p.lead, p.rest...)...)
 }
 
-// ScatterNDAdd is x plus the slices of updates, each added at the place that the last dim of index names, as
-// in GatherND.
+// ScatterNDAdd returns x plus the slices of updates, each added at the place that the last dim of index
+// names, as in GatherND.
 func ScatterNDAdd(x, index, updates *Tensor) *Tensor {
 	return scatterND(x, index, updates, func(x *Tensor, at, source *Tensor) *Tensor {
 		return IndexAdd(x, 0, at,
@@ -19,8 +19,8 @@ func ScatterNDAdd(x, index, updates *Tensor) *Tensor {
 	})
 }
 
-// ScatterND is x with the slices of updates in place of those that the last dim of index names. Of several
-// for one place the last counts.
+// ScatterND returns x with the slices of updates in place of those that the last dim of index names. Of
+// several for one place the last counts.
 func ScatterND(x, index, updates *Tensor) *Tensor {
 	return scatterND(x, index, updates, func(x *Tensor, at, source *Tensor) *Tensor {
 		return IndexCopy(x, 0, at,

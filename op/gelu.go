@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// GELU is x·Φ(x), element by element, where Φ is the normal distribution function: exact with approximate
-// "none", by a formula with tanh with "tanh". [Hendrycks and Gimpel 2016]
+// GELU returns x·Φ(x), element by element, where Φ is the normal distribution function: exact with
+// approximate "none", by a formula with tanh with "tanh". [Hendrycks and Gimpel 2016]
 func GELU(x *Tensor, approximate string) *Tensor { return apply1(gelu{Approximate: approximate}, x) }
 
 type gelu struct {
@@ -62,7 +62,7 @@ func (o gelu) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.GELU[float32], kernel.GELU[float64])
 }
 
-// Lane is the formula that Eval's kernels have.
+// Lane returns the formula that Eval's kernels have.
 func (o gelu) Lane(b *lane.Builder, in []lane.Arg) lane.Arg {
 	if o.Approximate == "tanh" {
 		return b.GELUTanh(in[0])

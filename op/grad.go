@@ -8,12 +8,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Grad is the gradient of Σ⟨ys, dys⟩ with respect to each of xs; nil dys means ones. What it returns is made
-// of ops like any other, so it can be differentiated again. Where no y depends on x the gradient is zeros.
+// Grad returns the gradient of Σ⟨ys, dys⟩ with respect to each of xs; nil dys means ones. What it returns is
+// made of ops like any other, so it can be differentiated again. Where no y depends on x the gradient is
+// zeros.
 func Grad(ys, dys, xs []*Tensor) []*Tensor { return gradient(ys, dys, xs, walk{view: keepHistory}) }
 
-// GradOnce is Grad for eager tensors when no higher derivative is wanted: the results do not remember how
-// they were made, so memory goes back as the walk proceeds. On traced tensors it is Grad.
+// GradOnce is like Grad for eager tensors when no higher derivative is wanted: the results do not remember
+// how they were made, so memory goes back as the walk proceeds. On traced tensors it is Grad.
 func GradOnce(ys, dys, xs []*Tensor) []*Tensor {
 	return gradient(ys, dys, xs, walk{view: (*Tensor).Detach})
 }
@@ -57,8 +58,8 @@ func releasedError(n *ir.Node) error {
 			"before one Backward, or keep it there with op.Backward and RetainGraph", by)}
 }
 
-// untracked is an invalid tensor if some eager x was never tracked: nothing computed from it remembers it,
-// and its gradient would be zeros without a word.
+// untracked returns an invalid tensor if some eager x was never tracked: nothing computed from it remembers
+// it, and its gradient would be zeros without a word.
 func untracked(xs []*Tensor) *Tensor {
 	for i, x := range xs {
 		if x.Store() != nil && !x.Tracked() {
@@ -69,7 +70,7 @@ func untracked(xs []*Tensor) *Tensor {
 	return nil
 }
 
-// onesAt is OnesLike with y's own place in a program.
+// onesAt is like OnesLike with y's own place in a program.
 func onesAt(y *Tensor) *Tensor {
 	if b, ok := y.Scope().(*ir.Builder); ok && y.Node() != nil {
 		defer b.At(y.Node().Pos())()
@@ -83,8 +84,8 @@ type walk struct {
 	view func(*Tensor) *Tensor
 	// barrier stops the search at xs: what they were made from holds none of them.
 	barrier bool
-	// release, where set, is told of each node that the walk is done with; partly leaves out zeros in place of
-	// gradients that do not exist.
+	// release, if set, is notified of each node that the walk is done with; partly leaves out zeros in place
+	// of gradients that do not exist.
 	release func(n *ir.Node)
 	partly  bool
 	// gone is a node on the way whose operands were given back.
@@ -172,8 +173,8 @@ func (w *walk) add(v, d *Tensor) {
 	w.adjoints[v] = d
 }
 
-// beside is y on the mesh of x: eager data that is on no mesh may have been used on several. It is laid as x
-// where they have one shape, and else whole: the dims of another result say nothing of its own.
+// beside returns y on the mesh of x: eager data that is on no mesh may have been used on several. It is laid
+// as x where they have one shape, and else whole: the dims of another result say nothing of its own.
 func beside(x, y *Tensor) *Tensor {
 	to, ok := LayoutOf(x)
 	from, moved := LayoutOf(y)
@@ -220,8 +221,8 @@ func (w *walk) visit(n *ir.Node) {
 	}
 }
 
-// vjp is the adjoints of n's operands. A mistake goes on to all of them: an op that asks for the type of what
-// has none might see no gradient in it.
+// vjp returns the adjoints of n's operands. A mistake continues to all of them: an op that asks for the type
+// of what has none might see no gradient in it.
 func (w *walk) vjp(n *ir.Node, dout []*Tensor) []*Tensor {
 	if i := slices.IndexFunc(dout, func(d *Tensor) bool { return d != nil && d.Err() != nil }); i >= 0 {
 		return slices.Repeat(dout[i:i+1], len(n.In()))
@@ -266,7 +267,7 @@ func separate(in []*Tensor) []*Tensor {
 	return out
 }
 
-// vjpByParts is the gradient of a composite through its decomposition.
+// vjpByParts returns the gradient of a composite through its decomposition.
 func vjpByParts(o Composite, in, dout []*Tensor) []*Tensor {
 	leaves := separate(in)
 	ys := o.Decompose(leaves)

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Greater is whether x > y, broadcast together; false where either is NaN.
+// Greater reports whether x > y, broadcast together; false where either is NaN.
 func Greater(x, y *Tensor) *Tensor { return apply1(greater{}, x, y) }
 
 type greater struct{ comparison }

@@ -14,12 +14,12 @@ import (
 type groupBlocks struct {
 	rows, count        int // rows in a block, blocks
 	expert, start, end hlo.Ref
-	// first and last are the rows, among those of the part, between which the groups lie.
+	// first and last are the rows, among those of the part, between which the groups are.
 	first, last hlo.Ref
 }
 
-// rowsInBlock is how many rows a block has: enough to keep a matrix unit busy, few enough that the blocks
-// that only part of which count, one for each group, do not matter.
+// rowsInBlock returns how many rows a block has: enough to keep a matrix unit busy, few enough that the
+// blocks that only part of which count, one for each group, do not matter.
 func rowsInBlock(rows, experts int) int {
 	const least, most = 128, 2048
 	n := least
@@ -45,7 +45,7 @@ func newGroupBlocks(w *hlo.Writer, sizes hlo.Ref, p groupPart) groupBlocks {
 	return b
 }
 
-// assign gives each block its group, of those that lie from starts to ends, and its rows.
+// assign gives each block its group, of those that are from starts to ends, and its rows.
 func (b *groupBlocks) assign(w *hlo.Writer, starts, ends hlo.Ref, rows int) {
 	bin := func(name string, x, y hlo.Ref) hlo.Ref { return w.Op(name, "", x.Type, x, y) }
 	size := w.Constant(ends.Type, float64(b.rows))
@@ -69,7 +69,7 @@ func (b *groupBlocks) assign(w *hlo.Writer, starts, ends hlo.Ref, rows int) {
 	b.start = bin("add", w.Constant(line, float64(rows)), pick(bin("subtract", at, after)))
 }
 
-// local is rows as they are numbered in the part.
+// local returns rows as they are numbered in the part.
 func (groupBlocks) local(w *hlo.Writer, x hlo.Ref, p groupPart) hlo.Ref {
 	if p.row != 0 {
 		x = w.Op("subtract", "", x.Type, x, w.Constant(x.Type, float64(p.row)))
@@ -78,7 +78,7 @@ func (groupBlocks) local(w *hlo.Writer, x hlo.Ref, p groupPart) hlo.Ref {
 	return w.Op("clamp", "", x.Type, w.Constant(scalar, 0), x, w.Constant(scalar, float64(p.rows)))
 }
 
-// emitRunningSum is the sums of the first elements of a short list.
+// emitRunningSum returns the sums of the first elements of a short list.
 func emitRunningSum(w *hlo.Writer, x hlo.Ref) hlo.Ref {
 	n := x.Shape[0]
 	t := hlo.Type{DType: x.DType, Shape: array.Shape{n, n}}
@@ -87,7 +87,7 @@ func emitRunningSum(w *hlo.Writer, x hlo.Ref) hlo.Ref {
 		[]int{1}, x.Type)
 }
 
-// padded is x with a block's rows of zeros after its last, so that no block reaches beyond it.
+// padded returns x with a block's rows of zeros after its last, so that no block reaches beyond it.
 func (b groupBlocks) padded(w *hlo.Writer, x hlo.Ref) hlo.Ref {
 	p := newPad(2)
 	p.High[0] = b.rows
@@ -95,14 +95,14 @@ func (b groupBlocks) padded(w *hlo.Writer, x hlo.Ref) hlo.Ref {
 	return p.Emit(w, []hlo.Ref{x}, []Type{t})[0]
 }
 
-// entry is element i of a list, as a scalar.
+// entry returns element i of a list, as a scalar.
 func entry(w *hlo.Writer, list, i hlo.Ref) hlo.Ref {
 	one := w.Op("dynamic_slice", "slice_sizes = "+hlo.Ints([]int{1}),
 		hlo.Type{DType: list.DType, Shape: array.Shape{1}}, list, i)
 	return w.Op("reshape", "", hlo.Type{DType: list.DType}, one)
 }
 
-// blockAt is the first rows, or matrices, of x from at on.
+// blockAt returns the first rows, or matrices, of x from at on.
 func blockAt(w *hlo.Writer, x, at hlo.Ref, n int) hlo.Ref {
 	starts := []hlo.Ref{x, at}
 	for range x.Shape[1:] {
@@ -112,7 +112,7 @@ func blockAt(w *hlo.Writer, x, at hlo.Ref, n int) hlo.Ref {
 	return w.Op("dynamic_slice", "slice_sizes = "+hlo.Ints(t.Shape), hloType(t), starts...)
 }
 
-// putAt is x with y in place of what is there from at on.
+// putAt returns x with y in place of what is there from at on.
 func putAt(w *hlo.Writer, x, y, at hlo.Ref) hlo.Ref {
 	operands := []hlo.Ref{x, y, at}
 	for range x.Shape[1:] {

@@ -13,7 +13,7 @@ import (
 // group give zeros.
 func GroupedMatMul(x, w, sizes *Tensor) *Tensor { return apply1(groupedMatMul{}, x, w, sizes) }
 
-// GroupedMatMulT is GroupedMatMul with the matrices stored as [E, N, K].
+// GroupedMatMulT is like GroupedMatMul with the matrices stored as [E, N, K].
 func GroupedMatMulT(x, w, sizes *Tensor) *Tensor {
 	return apply1(groupedMatMul{TransW: true}, x, w, sizes)
 }
@@ -68,7 +68,7 @@ func wantGroups(in []Type) error {
 	return wantIndices(in[2])
 }
 
-// dims is the rows and columns of each matrix.
+// dims returns the rows and columns of each matrix.
 func (o groupedMatMul) dims(w array.Shape) (k, n int) {
 	if o.TransW {
 		return w[2], w[1]
@@ -85,7 +85,7 @@ func (o groupedMatMul) Decompose(in []*Tensor) []*Tensor {
 	return []*Tensor{Einsum(equation, spreadGroups(in[0], in[2], p), in[1])}
 }
 
-// spreadGroups is x [T, K] once for each group [E, T, K], with zeros in the rows of the others.
+// spreadGroups returns x [T, K] once for each group [E, T, K], with zeros in the rows of the others.
 func spreadGroups(x, sizes *Tensor, p groupPart) *Tensor {
 	wide := Cast(sizes, array.I64)
 	all := CumSum(wide, 0)
@@ -111,7 +111,7 @@ func (o groupedMatMul) VJP(in, _, dout []*Tensor) []*Tensor {
 }
 
 // Rule keeps the sizes whole: where a group begins depends on all that precede it. Parts of rows and of
-// matrices know where they lie.
+// matrices know where they are.
 func (o groupedMatMul) Rule([]Type) mesh.Rule {
 	if o.TransW {
 		return "tk,enk,f*->tn"
@@ -165,7 +165,7 @@ func evalGroupedMatMul[T floats](env *Env, o groupedMatMul, in []array.Array, sp
 	})
 }
 
-// groupSizes is a sample operand of sizes below n.
+// groupSizes returns a sample operand of sizes below n.
 func groupSizes(n, groups int) Arg { return i32Below(n, groups) }
 
 func (groupedMatMul) Samples() []Sample {
@@ -189,7 +189,7 @@ func (o groupedMatMulGradW) part(rows, experts int) groupPart {
 	return newGroupPart(groupPart{o.Part, o.Row, o.Rows, o.Expert, rows, experts})
 }
 
-// experts is how many matrices it makes.
+// experts returns how many matrices it makes.
 func (o groupedMatMulGradW) experts(sizes array.Shape) int {
 	if o.Part {
 		return o.Experts

@@ -19,7 +19,7 @@ func GroupNorm(x *Tensor, groups int, gamma, beta *Tensor, eps float64) *Tensor 
 	return Cast(scaleChannels(Reshape(y, x.Shape()...), gamma, beta), x.DType())
 }
 
-// InstanceNorm is GroupNorm with each channel a group of its own.
+// InstanceNorm is like GroupNorm with each channel a group of its own.
 func InstanceNorm(x, gamma, beta *Tensor, eps float64) *Tensor {
 	if x.Err() != nil || len(x.Shape()) < 2 {
 		return GroupNorm(x, 1, gamma, beta, eps)
@@ -40,9 +40,10 @@ func BatchNorm(x, gamma, beta *Tensor, eps float64) (y, mean, variance *Tensor) 
 	return BatchNormInference(x, mean, variance, gamma, beta, eps), mean, variance
 }
 
-// BatchMoments is the mean and the variance of each channel of x [batch, channels, …] over all else, and the
-// variance as a sample's, divided by one less than the elements. They are those of all rows, wherever these
-// are; where a batch is cut into micro-batches, of each of these. Those of 16-bit floats are in float32.
+// BatchMoments returns the mean and the variance of each channel of x [batch, channels, …] over all else, and
+// the variance as a sample's, divided by one less than the elements. They are those of all rows, wherever
+// these are; where a batch is cut into micro-batches, of each of these. Those of 16-bit floats are in
+// float32.
 func BatchMoments(x *Tensor) (mean, variance, sample *Tensor) {
 	if x.Err() != nil || len(x.Shape()) < 2 {
 		bad := BatchNormInference(x, x, x, nil, nil, 0)
@@ -57,7 +58,7 @@ func BatchMoments(x *Tensor) (mean, variance, sample *Tensor) {
 	return mean, statistic(Mean(squares, dims...), 0), statistic(sample, 1)
 }
 
-// BatchNormInference is BatchNorm by a mean and a variance for each channel that are given: running
+// BatchNormInference is like BatchNorm by a mean and a variance for each channel that are given: running
 // statistics, which may be more precise than x.
 func BatchNormInference(x, mean, variance, gamma, beta *Tensor, eps float64) *Tensor {
 	if x.Err() != nil {

@@ -28,7 +28,7 @@ func (p groupPart) fits(groups int) bool {
 	return p.row >= 0 && p.row+p.rows <= p.total && p.expert >= 0 && p.expert+p.experts <= groups
 }
 
-// at is a part of the part.
+// at returns a part of the part.
 func (p groupPart) at(rows, experts mesh.Range) groupPart {
 	p.row, p.rows = p.row+rows.Start, rows.Size
 	p.expert, p.experts = p.expert+experts.Start, experts.Size
@@ -38,8 +38,8 @@ func (p groupPart) at(rows, experts mesh.Range) groupPart {
 // span is the rows of a group, as they are numbered in a part, from start to before end.
 type span struct{ start, end int }
 
-// spans is the rows of each group of the part. It panics with an *IndexError if the groups have more rows
-// than there are.
+// spans returns the rows of each group of the part. It panics with an *IndexError if the groups have more
+// rows than there are.
 func (p groupPart) spans(o Op, sizes array.Array) []span {
 	here := func(row int) int { return max(0, min(row-p.row, p.rows)) }
 	spans, end := make([]span, 0, p.experts), 0

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// spreadOf is normal numbers as 16-bit floats and as float64 with the same values.
+// spreadOf returns normal numbers as 16-bit floats and as float64 with the same values.
 func spreadOf(s *cpu.Session, seed uint64, dtype array.DType, std float64, shape ...int) (half,
 	wide *op.Tensor) {
 	rng := rand.New(rand.NewPCG(seed, 12))

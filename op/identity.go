@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Identity is x under a new name: a place for gradients to stop, at no cost.
+// Identity returns x under a new name: a place for gradients to stop, at no cost.
 func Identity(x *Tensor) *Tensor { return apply1(identity{}, x) }
 
 // IdentityOp is Identity's op, for programs of one node that only move their operand.

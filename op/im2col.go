@@ -17,7 +17,7 @@ type band struct {
 	item, first, last int // image and group, and output rows
 }
 
-// rowsPerBand is how many output rows make a band.
+// rowsPerBand returns how many output rows make a band.
 func (s *convShape) rowsPerBand() int {
 	if s.pointwise() { // the patches are the image itself
 		return max(1, s.outRows())
@@ -25,7 +25,7 @@ func (s *convShape) rowsPerBand() int {
 	return max(1, min(s.outRows(), bandSize/max(1, s.patch()*s.out[2])))
 }
 
-// bands is the number of bands of one image and group.
+// bands returns the number of bands of one image and group.
 func (s *convShape) bands() int {
 	return (s.outRows() + s.rowsPerBand() - 1) / s.rowsPerBand()
 }
@@ -35,7 +35,7 @@ func (s *convShape) band(item, i int) band {
 	return band{s, item, i * rows, min((i+1)*rows, s.outRows())}
 }
 
-// patchSpace is memory for the patches of one band.
+// patchSpace returns memory for the patches of one band.
 func patchSpace[T floats](s *convShape) []T {
 	if s.pointwise() {
 		return nil
@@ -43,7 +43,7 @@ func patchSpace[T floats](s *convShape) []T {
 	return make([]T, s.patch()*s.rowsPerBand()*s.out[2])
 }
 
-// width is the outputs of the band; from is the first of them in its channel.
+// width returns the outputs of the band; from is the first of them in its channel.
 func (b band) width() int { return (b.last - b.first) * b.out[2] }
 func (b band) from() int  { return b.first * b.out[2] }
 
@@ -123,13 +123,13 @@ func convKernel[T floats](env *Env, s *convShape, x, y, w []T) {
 	}
 }
 
-// image is the channels of one image and group.
+// image returns the channels of one image and group.
 func image[T floats](s *convShape, x []T, item int) []T {
 	size := s.cin * s.plane()
 	return x[item*size : (item+1)*size]
 }
 
-// patchesOf is the patches of a band, in the memory given unless the image is already that.
+// patchesOf returns the patches of a band, in the memory given unless the image is already that.
 func patchesOf[T floats](env *Env, b band, space, x []T) []T {
 	x = image(b.convShape, x, b.item)
 	if b.pointwise() {
@@ -168,7 +168,7 @@ func tapRow[T floats](b band, row, x []T, tap int) {
 	}
 }
 
-// inputRow is the row of a channel that output row r sees at an offset, and whether it is not padding.
+// inputRow returns the row of a channel that output row r sees at an offset, and whether it is not padding.
 func inputRow[T floats](b band, x []T, r int, off [3]int) ([]T, bool) {
 	iz, iy := r/b.out[1]*b.stride[0]+off[0], r%b.out[1]*b.stride[1]+off[1]
 	if iz < 0 || iz >= b.in[0] || iy < 0 || iy >= b.in[1] {
@@ -210,7 +210,7 @@ func addTap[T floats](b band, x, row []T, tap int) {
 	}
 }
 
-// offsets is where kernel element tap lies relative to the place of its output, along each dim.
+// offsets returns where kernel element tap is relative to the place of its output, along each dim.
 func (s *convShape) offsets(tap int) (off [3]int) {
 	for d := 2; d >= 0; d-- {
 		off[d] = tap%s.kernel[d]*s.dilate[d] - s.pad[d]
@@ -219,7 +219,7 @@ func (s *convShape) offsets(tap int) (off [3]int) {
 	return off
 }
 
-// inside is the outputs along dim d whose input element, at that offset, is not padding.
+// inside returns the outputs along dim d whose input element, at that offset, is not padding.
 func (s *convShape) inside(d, offset int) (lo, hi int) {
 	lo = min(s.out[d], (max(0, -offset)+s.stride[d]-1)/s.stride[d])
 	if last := s.in[d] - 1 - offset; last >= 0 {

@@ -8,12 +8,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// IndexAdd is x plus the slices of source along dim, each added where index, a vector, says.
+// IndexAdd returns x plus the slices of source along dim, each added where index, a vector, says.
 func IndexAdd(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(indexAdd{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
 
-// indexAdd may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. Elsewhere means
+// indexAdd may have a part of x only: what is from Offset on along Dim, of Total; 0 is all. Elsewhere means
 // that x itself counts on another device, which adds another part of source.
 type indexAdd struct {
 	Dim           int
@@ -54,7 +54,7 @@ func (o indexAdd) VJP(in, _, dy []*Tensor) []*Tensor {
 		in[1])}
 }
 
-// own is the gradient of x: that of the result, if x counts here.
+// own returns the gradient of x: that of the result, if x counts here.
 func (o indexAdd) own(dy *Tensor) *Tensor {
 	if o.Elsewhere {
 		return nil

@@ -1,6 +1,6 @@
 package op
 
-// IndexCopy is x with the slices of source, along dim, in place of those that index, a vector, names. Of
+// IndexCopy returns x with the slices of source, along dim, in place of those that index, a vector, names. Of
 // several for one place the last counts.
 func IndexCopy(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	for _, t := range []*Tensor{x, index, source} {

@@ -25,7 +25,7 @@ func wantIndices(t Type) error {
 	return nil
 }
 
-// readIndices is the elements of a, each below limit. It panics with an *IndexError on one that is not.
+// readIndices returns the elements of a, each below limit. It panics with an *IndexError on one that is not.
 func readIndices(o Op, a array.Array, limit int) []int {
 	if a.DType() == array.I32 {
 		return checkIndices(o, array.Data[int32](a), limit)

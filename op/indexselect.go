@@ -8,13 +8,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// IndexSelect is the slices of x along dim that index, a vector, names.
+// IndexSelect returns the slices of x along dim that index, a vector, names.
 func IndexSelect(x *Tensor, dim int, index *Tensor) *Tensor {
 	return apply1(indexSelect{Dim: normDim(len(x.Shape()), dim)}, x, index)
 }
 
-// indexSelect may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. An index of
-// what lies elsewhere gives zeros, so that the results of all parts add up.
+// indexSelect may have a part of x only: what is from Offset on along Dim, of Total; 0 is all. An index of
+// what is elsewhere gives zeros, so that the results of all parts add up.
 type indexSelect struct {
 	mover
 	Dim           int
@@ -91,7 +91,7 @@ func (indexSelect) Samples() []Sample {
 }
 
 // indexSelectGrad adds slices up by the index that names them, along a dim of the given size. What it makes
-// lies from Offset on, of Total; 0 is all.
+// is from Offset on, of Total; 0 is all.
 type indexSelectGrad struct{ Dim, Size, Offset, Total int }
 
 func (o indexSelectGrad) part() rowPart { return rowPart{o.Size, o.Offset, o.Total} }

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Iota is each element's index along dim; a negative dim counts from the last.
+// Iota returns each element's index along dim; a negative dim counts from the last.
 func Iota(s Scope, dtype array.DType, shape array.Shape, dim int) *Tensor {
 	return s.Apply(iotaOp{DType: dtype, Shape: shape, Dim: normDim(len(shape), dim)}, nil)[0]
 }

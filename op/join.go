@@ -3,8 +3,8 @@ package op
 // Joiner is an op that, applied to several values of one operand with the others the same, may be applied
 // once to these values joined, its result then being split: products that share a side.
 type Joiner interface {
-	// Join says which operand that is, along which of its dims values are joined, and along which the result is
-	// split.
+	// Join returns which operand that is, along which of its dims values are joined, and along which the
+	// result is split.
 	Join(in []Type) (operand, dim, result int, ok bool)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// random is normal numbers of a float dtype.
+// random returns normal numbers of a float dtype.
 func random(seed uint64, dtype array.DType, shape ...int) array.Array {
 	return fill(op.Arg{Type: op.Type{DType: array.F32, Shape: shape}}, dtype, rand.New(rand.NewPCG(seed, 5)))
 }
@@ -76,7 +76,8 @@ func TestSoftmaxAnyDim(t *testing.T) {
 	sameNumbers(t, "masked", read(t, op.Softmax(masked, 0)), floats64(0.5, 0, 0.5, 0))
 }
 
-// entropyByHand is the loss of each row by the formula, 0 for those that are ignored, and how many count.
+// entropyByHand returns the loss of each row by the formula, 0 for those that are ignored, and how many
+// count.
 func entropyByHand(x array.Array, labels []int32, ignore int, smoothing float64) (losses []float64,
 	count float64) {
 	n := x.Shape()[1]

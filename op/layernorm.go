@@ -19,7 +19,7 @@ func LayerNorm(x, gamma, beta *Tensor, eps float64) *Tensor {
 	return apply1(layerNorm{Eps: eps}, x, featureOr(gamma, x, 1), featureOr(beta, x, 0))
 }
 
-// featureOr is t, or one number for each element of x's last dim.
+// featureOr returns t, or one number for each element of x's last dim.
 func featureOr(t, x *Tensor, value float64) *Tensor {
 	if t != nil {
 		return t
@@ -56,7 +56,7 @@ func inferNorm(in []Type, n int) error {
 	return nil
 }
 
-// statOf is the type of one number for each row of x, kept in the dtype in which x is computed.
+// statOf returns the type of one number for each row of x, kept in the dtype in which x is computed.
 func statOf(x Type) Type {
 	return Type{DType: x.DType.Compute(), Shape: x.Shape[:len(x.Shape)-1].Clone()}
 }
@@ -72,7 +72,7 @@ func (o layerNorm) define(j joint, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(y, in[0].DType()), mean, rstd}
 }
 
-// meanLast is the mean over the last dim.
+// meanLast returns the mean over the last dim.
 func meanLast(x *Tensor) *Tensor { return MulScalar(Sum(x, -1), 1/float64(x.Dim(-1))) }
 
 func (layerNorm) VJP(in, out, dout []*Tensor) []*Tensor {
@@ -89,7 +89,8 @@ func (layerNorm) VJP(in, out, dout []*Tensor) []*Tensor {
 // normStats is the numbers that were kept of the rows of x; RMS norm has no mean.
 type normStats struct{ x, mean, rstd *Tensor }
 
-// grad is what the gradients of the kept numbers add to that of x. They have some in second derivatives only.
+// grad returns what the gradients of the kept numbers add to that of x. They have some in second derivatives
+// only.
 func (s normStats) grad(dmean, drstd *Tensor) *Tensor {
 	x, n := wide(s.x), float64(s.x.Dim(-1))
 	var dx *Tensor

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Less is whether x < y, broadcast together; false where either is NaN.
+// Less reports whether x < y, broadcast together; false where either is NaN.
 func Less(x, y *Tensor) *Tensor { return apply1(less{}, x, y) }
 
 type less struct{ comparison }

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// LessEqual is whether x ≤ y, broadcast together; false where either is NaN.
+// LessEqual reports whether x ≤ y, broadcast together; false where either is NaN.
 func LessEqual(x, y *Tensor) *Tensor { return apply1(lessEqual{}, x, y) }
 
 type lessEqual struct{ comparison }

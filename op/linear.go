@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Linear is x·wᵀ + b over the last dim of x, with w [out, in] and b [out]. A nil b is none. It is two ops, so
-// that the summed dim may be split over devices: the bias is added once, to the whole sum.
+// Linear returns x·wᵀ + b over the last dim of x, with w [out, in] and b [out]. A nil b is none. It is two
+// ops, so that the summed dim may be split over devices: the bias is added once, to the whole sum.
 func Linear(x, w, b *Tensor) *Tensor { return addBias(MatMulT(x, w, false, true), b) }
 
-// LinearT is Linear with the weights stored as [in, out]: x·w + b.
+// LinearT is like Linear with the weights stored as [in, out]: x·w + b.
 func LinearT(x, w, b *Tensor) *Tensor { return addBias(MatMul(x, w), b) }
 
 func addBias(y, b *Tensor) *Tensor {
@@ -26,7 +26,7 @@ func addBias(y, b *Tensor) *Tensor {
 // FusedLinear is Linear as one op: the bias is added to a part of the product while that is in the cache.
 func FusedLinear(x, w, b *Tensor) *Tensor { return apply1(linear{}, x, w, b) }
 
-// FusedLinearT is FusedLinear with the weights stored as [in, out].
+// FusedLinearT is like FusedLinear with the weights stored as [in, out].
 func FusedLinearT(x, w, b *Tensor) *Tensor { return apply1(linear{TransW: true}, x, w, b) }
 
 // linear is a product that is added to its bias. TransW means that the weights are [in, out]; Elsewhere that
@@ -55,7 +55,7 @@ func (o linear) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: append(x[:len(x)-1].Clone(), n)}}, nil
 }
 
-// dims is the inputs and outputs of weights w.
+// dims returns the inputs and outputs of weights w.
 func (o linear) dims(w array.Shape) (k, n int) {
 	if o.TransW {
 		return w[0], w[1]

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// lines is a tensor cut along one dim: outer × inner lines of n elements, whose neighbours lie inner apart.
+// lines is a tensor cut along one dim: outer × inner lines of n elements, whose neighbours are inner apart.
 type lines struct{ outer, n, inner int }
 
 func linesOf(s array.Shape, dim int) lines {
@@ -60,8 +60,8 @@ func eachStridedLine[T floats](env *Env, l lines, dst []T, src [][]T, f func(dst
 	})
 }
 
-// pitch is the distance between gathered lines. It is odd, so that elements side by side in the tensor do not
-// all fall into one set of the cache.
+// pitch returns the distance between gathered lines. It is odd, so that elements side by side in the tensor
+// do not all fall into one set of the cache.
 func (l lines) pitch() int { return l.n | 1 }
 
 // gatherLines lays width neighbouring lines of x one after another.
@@ -101,22 +101,22 @@ func inferAlong(in []Type, n, dim int) ([]Type, error) {
 	return []Type{in[0]}, nil
 }
 
-// lastWhole is the factors of a shape whose last dim must be whole, and those of the dims before it.
+// lastWhole returns the factors of a shape whose last dim must be whole, and those of the dims before it.
 func lastWhole(s array.Shape) (word, lead string) {
 	word = factors(0, len(s))
 	return wholeDim(word, len(s)-1), word[:len(s)-1]
 }
 
-// rowsOf is a shape as a matrix: how many rows of n elements the last dim makes.
+// rowsOf returns a shape as a matrix: how many rows of n elements the last dim makes.
 func rowsOf(s array.Shape) (rows, n int) { return s[:len(s)-1].Len(), s[len(s)-1] }
 
-// wide is x in the dtype in which arithmetic on it happens.
+// wide returns x in the dtype in which arithmetic on it happens.
 func wide(x *Tensor) *Tensor { return Cast(x, x.DType().Compute()) }
 
-// lastOf is y, a reduction of x over its last dim, made to broadcast against x.
+// lastOf returns y, a reduction of x over its last dim, made to broadcast against x.
 func lastOf(y, x *Tensor) *Tensor { return keepDims(y, x, []int{len(x.Shape()) - 1}) }
 
-// plus is x + y where either may be missing.
+// plus returns x + y where either may be missing.
 func plus(x, y *Tensor) *Tensor {
 	switch {
 	case x == nil:

@@ -2,8 +2,8 @@ package op
 
 import "github.com/galley-ml/galley/internal/ir"
 
-// All is every op: the laws run over it, and the parser finds ops in it by name. An op is added with its file
-// and one line in builtin; those of other modules come last.
+// All returns every op: the laws run over it, and the parser finds ops in it by name. An op is added with its
+// file and one line in builtin; those of other modules come last.
 func All() []Op { return append(builtin(), fromOutside()...) }
 
 func builtin() []Op {

@@ -35,7 +35,7 @@ type Place struct {
 	device int
 }
 
-// NewPlace is a device's share in an op under a legal assignment.
+// NewPlace returns a device's share in an op under a legal assignment.
 func NewPlace(p *mesh.Parsed, m *mesh.Mesh, a mesh.Assignment, device int, in, out []Type) (*Place, error) {
 	ranges, err := p.Ranges(m, a, device)
 	if err != nil {
@@ -49,7 +49,7 @@ func NewPlace(p *mesh.Parsed, m *mesh.Mesh, a mesh.Assignment, device int, in, o
 		LocalIn: withShapes(in, localIn), LocalOut: withShapes(out, localOut)}, nil
 }
 
-// NewPart is the place of whoever computes a part of each factor alone, without a mesh: the rows of a
+// NewPart returns the place of whoever computes a part of each factor alone, without a mesh: the rows of a
 // micro-batch.
 func NewPart(p *mesh.Parsed, ranges []mesh.Range, in, out []Type) *Place {
 	at := &Place{Rule: p, Assign: make(mesh.Assignment, len(p.Factors)), Ranges: ranges, In: in, Out: out}
@@ -75,8 +75,8 @@ func withShapes(ts []Type, shapes [][]int) []Type {
 	return out
 }
 
-// Localize is the op that the device of a place runs in o's stead. Its results on the local operands have the
-// local types, or it is an error.
+// Localize returns the op that the device of a place runs in o's stead. Its results on the local operands
+// have the local types, or it is an error.
 func Localize(o Op, at *Place) (Op, error) {
 	local := o
 	if l, ok := o.(Localizer); ok {
@@ -95,7 +95,7 @@ func Localize(o Op, at *Place) (Op, error) {
 	return local, nil
 }
 
-// Range is the part of a dim that the device has; tensors are numbered as in the rule, operands first.
+// Range returns the part of a dim that the device has; tensors are numbered as in the rule, operands first.
 func (at *Place) Range(t, dim int) mesh.Range {
 	r := mesh.Range{Size: 1}
 	for _, name := range at.Rule.Tensor(t)[dim] {
@@ -116,13 +116,13 @@ func (at *Place) whole(t int) Type {
 	return at.Out[t-len(at.In)]
 }
 
-// InRange is the part of a dim of an operand that the device has.
+// InRange returns the part of a dim of an operand that the device has.
 func (at *Place) InRange(i, dim int) mesh.Range { return at.Range(i, dim) }
 
-// OutRange is the part of a dim of a result that the device has.
+// OutRange returns the part of a dim of a result that the device has.
 func (at *Place) OutRange(i, dim int) mesh.Range { return at.Range(len(at.In)+i, dim) }
 
-// Starts is where the device's part of a result begins along each dim.
+// Starts returns where the device's part of a result begins along each dim.
 func (at *Place) Starts(result int) []int {
 	starts := make([]int, len(at.Out[result].Shape))
 	for d := range starts {
@@ -131,10 +131,10 @@ func (at *Place) Starts(result int) []int {
 	return starts
 }
 
-// OutShape is the shape of the device's part of a result.
+// OutShape returns the shape of the device's part of a result.
 func (at *Place) OutShape(result int) array.Shape { return at.LocalOut[result].Shape }
 
-// along is the device's place along axes.
+// along returns the device's place along axes.
 func (at *Place) along(axes mesh.Axes) int {
 	i, _ := at.mesh.Index(at.device)
 	return along(at.mesh, i, axes)

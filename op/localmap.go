@@ -10,9 +10,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// LocalMap is f applied to every device's part by itself: f takes and returns parts, and in and out say how
-// the whole tensors are cut into them and put together from them. A result that is partial along an axis is
-// the sum of the parts. Where a tensor lies otherwise it is moved; on one device the parts are computed one
+// LocalMap returns f applied to every device's part by itself: f takes and returns parts, and in and out say
+// how the whole tensors are cut into them and put together from them. A result that is partial along an axis
+// is the sum of the parts. Where a tensor is otherwise it is moved; on one device the parts are computed one
 // after the other. Parts are of equal size.
 func LocalMap(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in, out []mesh.Spec, xs ...*Tensor) []*Tensor {
 	o := localMap{Mesh: gridOf(m).String(), In: texts(in), Out: texts(out)}
@@ -24,7 +24,7 @@ func LocalMap(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in, out []mesh.Sp
 	return ir.Apply(o, xs...)
 }
 
-// LocalRanks is the number of dims of each result that f gives for parts of xs.
+// LocalRanks returns the number of dims of each result that f gives for parts of xs.
 func LocalRanks(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in []mesh.Spec, xs ...*Tensor) ([]int,
 	error) {
 	program, err := localMap{Mesh: gridOf(m).String(), In: texts(in)}.trace(f, xs)
@@ -38,7 +38,7 @@ func LocalRanks(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in []mesh.Spec,
 	return ranks, nil
 }
 
-// trace is f on parts of xs, as a program.
+// trace returns f on parts of xs, as a program.
 func (o localMap) trace(f func(parts []*Tensor) []*Tensor, xs []*Tensor) (*ir.Func, error) {
 	b := ir.NewBuilder("part")
 	parts := make([]*Tensor, len(xs))
@@ -60,7 +60,7 @@ func (o localMap) trace(f func(parts []*Tensor) []*Tensor, xs []*Tensor) (*ir.Fu
 	return program, err
 }
 
-// gridOf is a mesh without its devices: only how many parts there are matters.
+// gridOf returns a mesh without its devices: only how many parts there are matters.
 func gridOf(m *mesh.Mesh) *mesh.Mesh {
 	g, _ := mesh.New(m.Axes()) // the axes are those of a mesh
 	return g
@@ -85,8 +85,8 @@ type localMap struct {
 func (localMap) Name() string         { return "local_map" }
 func (o localMap) NumResults(int) int { return len(o.Out) }
 
-// program is what runs on parts of whole operands of these types: the function, on whatever dtypes and sizes
-// they have.
+// program returns what runs on parts of whole operands of these types: the function, on whatever dtypes and
+// sizes they have.
 func (o localMap) program(in []Type) (*ir.Func, error) {
 	f, err := ir.Parse(o.Program, Lookup)
 	if err != nil {
@@ -108,12 +108,12 @@ func (o localMap) program(in []Type) (*ir.Func, error) {
 	return b.Build(f.Replay(b, args, nil)...)
 }
 
-// layout is how tensor i of a list of Specs is cut.
+// layout returns how tensor i of a list of Specs is cut.
 func (o localMap) layout(i int, specs []string, shape array.Shape) (*mesh.Layout, error) {
 	return layoutOf(o.Mesh, specs[i], shape)
 }
 
-// part is the type of one part of tensor i.
+// part returns the type of one part of tensor i.
 func (o localMap) part(i int, specs []string, t Type) (Type, error) {
 	if i >= len(specs) {
 		return Type{}, fmt.Errorf("%d operands: want %d, one for each placement", i+1, len(specs))
@@ -136,7 +136,7 @@ func (o localMap) Infer(in []Type) ([]Type, error) {
 	return o.wholes(f)
 }
 
-// wholes is the types of the results put together.
+// wholes returns the types of the results put together.
 func (o localMap) wholes(f *ir.Func) ([]Type, error) {
 	m, err := mesh.Parse(o.Mesh)
 	if err != nil {
@@ -181,7 +181,7 @@ func (o localMap) covered(i int, s mesh.Spec, used []string) error {
 	return nil
 }
 
-// used is the axes that cut operands, in the order in which they appear.
+// used returns the axes that cut operands, in the order in which they appear.
 func (o localMap) used() []string {
 	var axes []string
 	for _, text := range o.In {
@@ -249,7 +249,7 @@ func toFloats(in, grads []*Tensor) []*Tensor {
 	return out
 }
 
-// lacking is a Spec with the axes that it does not name as partial sums.
+// lacking returns a Spec with the axes that it does not name as partial sums.
 func lacking(text string, used []string) string {
 	s, err := mesh.ParseSpec(text)
 	if err != nil {

@@ -37,7 +37,7 @@ func (o localMap) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return wholes
 }
 
-// box is where the part of a device lies in tensor i of a list of Specs.
+// box returns where the part of a device is in tensor i of a list of Specs.
 func (o localMap) box(i int, specs []string, shape array.Shape, device int) mesh.Box {
 	l, err := o.layout(i, specs, shape)
 	if err != nil {
@@ -47,7 +47,7 @@ func (o localMap) box(i int, specs []string, shape array.Shape, device int) mesh
 	return box
 }
 
-// emitBox is the elements of a box.
+// emitBox returns the elements of a box.
 func emitBox(w *hlo.Writer, x hlo.Ref, b mesh.Box) hlo.Ref {
 	end := make([]int, len(b.Start))
 	for d := range end {
@@ -56,7 +56,7 @@ func emitBox(w *hlo.Writer, x hlo.Ref, b mesh.Box) hlo.Ref {
 	return emitSlice(w, x, b.Start, end, ones(len(end)), Type{DType: x.DType, Shape: b.Size})
 }
 
-// emitPutBox is x with a box of it replaced.
+// emitPutBox returns x with a box of it replaced.
 func emitPutBox(w *hlo.Writer, x, part hlo.Ref, b mesh.Box) hlo.Ref {
 	operands := []hlo.Ref{x, part}
 	for _, s := range b.Start {

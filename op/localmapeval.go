@@ -48,7 +48,7 @@ func (o localMap) layouts(as []array.Array, specs []string) []*mesh.Layout {
 	return ls
 }
 
-// boxOf is a walk over a part of an array.
+// boxOf returns a walk over a part of an array.
 func boxOf(a array.Array, b mesh.Box) strided {
 	w := whole(a)
 	for d, s := range b.Start {

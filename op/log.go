@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Log is the natural logarithm of each element.
+// Log returns the natural logarithm of each element.
 func Log(x *Tensor) *Tensor { return apply1(log{}, x) }
 
 type log struct{ unary }

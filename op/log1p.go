@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Log1p is the natural logarithm of one plus each element, accurate near zero.
+// Log1p returns the natural logarithm of one plus each element, accurate near zero.
 func Log1p(x *Tensor) *Tensor { return apply1(log1p{}, x) }
 
 type log1p struct{ unary }

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// LogicalNot is whether x is false.
+// LogicalNot reports whether x is false.
 func LogicalNot(x *Tensor) *Tensor { return apply1(logicalNot{}, x) }
 
 type logicalNot struct{ unary }

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// LogicalOr is whether x or y or both are true, broadcast together.
+// LogicalOr reports whether x or y or both are true, broadcast together.
 func LogicalOr(x, y *Tensor) *Tensor { return apply1(logicalOr{}, x, y) }
 
 type logicalOr struct{ logic }

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// LogSoftmax is the logarithm of Softmax, exact where that is too small to show.
+// LogSoftmax returns the logarithm of Softmax, exact where that is too small to show.
 func LogSoftmax(x *Tensor, dim int) *Tensor {
 	return apply1(logSoftmax{Dim: normDim(len(x.Shape()), dim)}, x)
 }

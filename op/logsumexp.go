@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// LogSumExp is log Σ exp(x) over dims, which are dropped; no dims means all. It does not overflow.
+// LogSumExp returns log Σ exp(x) over dims, which are dropped; no dims means all. It does not overflow.
 func LogSumExp(x *Tensor, dims ...int) *Tensor {
 	return apply1(logSumExp{Dims: normDims(len(x.Shape()), dims)}, x)
 }

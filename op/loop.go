@@ -61,7 +61,7 @@ type laner interface {
 	Lane(b *lane.Builder, in []lane.Arg) lane.Arg
 }
 
-// LoopOf is what an op on operands of these types is in a loop, if it can be part of one.
+// LoopOf returns what an op on operands of these types is in a loop, if it can be part of one.
 func LoopOf(o Op, in, out []Type) (Loop, bool) {
 	if len(out) != 1 || !inLanes(in) || !inLanes(out) {
 		return Loop{}, false
@@ -88,7 +88,7 @@ func inLanes(types []Type) bool {
 
 func floatInLane(d array.DType) bool { return d == array.F32 || d.IsHalf() }
 
-// loopOfNode is LoopOf for a node.
+// loopOfNode is like LoopOf for a node.
 func loopOfNode(n *ir.Node) (Loop, bool) {
 	o, ok := n.Op().(Op)
 	if !ok {
@@ -97,8 +97,8 @@ func loopOfNode(n *ir.Node) (Loop, bool) {
 	return LoopOf(o, typesOfValues(n.In()), typesOfValues(n.Out()))
 }
 
-// foldLoop is the loop of a reduction along dims: a fold where they are the last ones, a sum of columns or of
-// all, if that is allowed, where they are the first or too many for a row.
+// foldLoop returns the loop of a reduction along dims: a fold where they are the last ones, a sum of columns
+// or of all, if that is allowed, where they are the first or too many for a row.
 func foldLoop(in []Type, dims []int, how lane.Fold, row Op) (Loop, bool) {
 	gs := groups(in[0].Shape, dims)
 	if len(gs) != 1 || !floatInLane(in[0].DType) {
@@ -116,10 +116,10 @@ func foldLoop(in []Type, dims []int, how lane.Fold, row Op) (Loop, bool) {
 	return Loop{}, false
 }
 
-// sameLoop is the loop of an op that changes its operand's shape only.
+// sameLoop returns the loop of an op that changes its operand's shape only.
 func sameLoop() (Loop, bool) { return Loop{Kind: LoopSame}, true }
 
-// comparing is the loop of a comparison of floats; swapped is of the second operand with the first.
+// comparing returns the loop of a comparison of floats; swapped is of the second operand with the first.
 func comparing(in []Type, predicate uint8, swapped bool) (Loop, bool) {
 	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, in []lane.Arg) lane.Arg {
 		if swapped {

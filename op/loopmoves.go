@@ -2,7 +2,7 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// elemWalk is where the elements of one tensor lie in another, in the order of the first.
+// elemWalk is where the elements of one tensor are in another, in the order of the first.
 type elemWalk struct {
 	offset int
 	dims   []walkDim // merged
@@ -17,7 +17,7 @@ func newElemWalk(shape array.Shape, offset int, strides []int) elemWalk {
 	return elemWalk{offset, mergedDims(dims)}
 }
 
-// run is how many neighbours stay neighbours; 0 where none do.
+// run returns how many neighbours stay neighbours; 0 where none do.
 func (w elemWalk) run() int {
 	if last := w.dims[len(w.dims)-1]; last.stride == 1 {
 		return last.size
@@ -32,7 +32,7 @@ func (w elemWalk) inRows(cols int) (rowWalk, bool) {
 	return r, ok
 }
 
-// moveLoop is the loop of an op that moves elements, if it keeps neighbours together.
+// moveLoop returns the loop of an op that moves elements, if it keeps neighbours together.
 func moveLoop(l Loop) (Loop, bool) {
 	if l.Kind == LoopWalk && l.Reads.run() < 2 {
 		return Loop{}, false

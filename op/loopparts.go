@@ -28,7 +28,7 @@ type loopStore struct {
 	moved  bool // the result is not the value itself, but has it somewhere
 }
 
-// stores is what is written for results, but for sums of columns.
+// stores returns what is written for results, but for sums of columns.
 func (p *LoopPlan) stores(results []*ir.Value) []loopStore {
 	var list []loopStore
 	for i, v := range results {
@@ -46,7 +46,7 @@ func (p *LoopPlan) stores(results []*ir.Value) []loopStore {
 	return list
 }
 
-// movedStores is the places of the operands of a walk or a join in its result.
+// movedStores returns the places of the operands of a walk or a join in its result.
 func (p *LoopPlan) movedStores(result int, v *ir.Value) []loopStore {
 	var list []loopStore
 	for i, ln := range p.nodes {
@@ -84,7 +84,7 @@ func (p *LoopPlan) parts(stores []loopStore) []loopPart {
 	return parts
 }
 
-// cut is the columns from lo on, so many times cols of them.
+// cut returns the columns from lo on, so many times cols of them.
 func (l loopPart) cut(lo, times, cols int) loopPart {
 	piece := loopPart{rows: l.rows * times, cols: cols}
 	for _, w := range l.streams {

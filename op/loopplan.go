@@ -34,7 +34,7 @@ type LoopNode struct {
 	run  int         // the longest row that all operands read evenly
 }
 
-// NewLoopNode is nil where the node can be part of no loop.
+// NewLoopNode returns nil where the node can be part of no loop.
 func NewLoopNode(n *ir.Node) *LoopNode {
 	l, ok := loopOfNode(n)
 	if !ok {
@@ -70,7 +70,7 @@ func NewLoopNode(n *ir.Node) *LoopNode {
 	return ln
 }
 
-// moving is what is known of a walk or a join.
+// moving returns what is known of a walk or a join.
 func (ln *LoopNode) moving() *LoopNode {
 	in := ln.node.In()
 	if ln.loop.Kind == LoopWalk {
@@ -86,13 +86,13 @@ func (ln *LoopNode) moving() *LoopNode {
 	return ln
 }
 
-// Kind is what the node is in a loop.
+// Kind returns what the node is in a loop.
 func (ln *LoopNode) Kind() LoopKind { return ln.loop.Kind }
 
-// Size is the number of elements that the node goes through.
+// Size returns the number of elements that the node goes through.
 func (ln *LoopNode) Size() int { return ln.size }
 
-// Cols is the row that the node needs, 0 where any will do.
+// Cols returns the row that the node needs, 0 where any will do.
 func (ln *LoopNode) Cols() int {
 	if ln.loop.Kind == LoopFold || ln.loop.Kind == LoopColumns {
 		return ln.loop.Cols
@@ -286,7 +286,7 @@ func (p *LoopPlan) operand(ln *LoopNode, i int, at level, cols int) (operand, in
 	return operand{value: x}, p.phase[x], nil
 }
 
-// stream is the number of a walk over an operand.
+// stream returns the number of a walk over an operand.
 func (p *LoopPlan) stream(x *ir.Value, w rowWalk) int {
 	for i, s := range p.streams {
 		if s.value == x && s.equal(w) {
@@ -300,7 +300,7 @@ func (p *LoopPlan) stream(x *ir.Value, w rowWalk) int {
 // Folds reports whether the loop has rows that belong together.
 func (p *LoopPlan) Folds() bool { return p.folds }
 
-// Instructions is how many vector instructions an element takes.
+// Instructions returns how many vector instructions an element takes.
 func (ln *LoopNode) Instructions() int {
 	if ln.loop.Lane == nil {
 		return 1

@@ -2,10 +2,10 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// walkDim is one dim of the rows of a loop, and how far apart its neighbours lie, in elements.
+// walkDim is one dim of the rows of a loop, and how far apart its neighbours are, in elements.
 type walkDim struct{ size, stride int }
 
-// rowWalk is where the rows of a loop lie in an operand or a result: the position of a row by its number, and
+// rowWalk is where the rows of a loop are in an operand or a result: the position of a row by its number, and
 // the step from one column to the next, 1 or 0.
 type rowWalk struct {
 	offset int
@@ -13,7 +13,7 @@ type rowWalk struct {
 	step   int
 }
 
-// at is where row r begins, how many rows from it on are evenly apart, and how far.
+// at returns where row r begins, how many rows from it on are evenly apart, and how far.
 func (w rowWalk) at(r int) (offset, run, stride int) {
 	offset = w.offset
 	for i := len(w.dims) - 1; i >= 0; i-- {
@@ -31,7 +31,7 @@ func (w rowWalk) at(r int) (offset, run, stride int) {
 	return offset, max(run, 1), stride
 }
 
-// blocks is how many blocks of n rows from row r on are evenly apart, and how far.
+// blocks returns how many blocks of n rows from row r on are evenly apart, and how far.
 func (w rowWalk) blocks(r, n int) (count, apart int) {
 	k := len(w.dims) - 1
 	last := w.dims[k]
@@ -88,7 +88,7 @@ func mergedDims(dims []walkDim) []walkDim {
 	return out
 }
 
-// broadcastDims is how an operand of shape s is read while a result of shape out is written in order.
+// broadcastDims returns how an operand of shape s is read while a result of shape out is written in order.
 func broadcastDims(s, out array.Shape) []walkDim {
 	dims := make([]walkDim, len(out))
 	for d, stride := range broadcastStrides(s, out) {
@@ -120,7 +120,8 @@ func isRow(dims []walkDim, rows, cols int) bool {
 	return ok && w.step == 0 && w.even(1)
 }
 
-// cut is the walk over the columns from lo on, in times pieces of cols columns each, as rows of their own.
+// cut returns the walk over the columns from lo on, in times pieces of cols columns each, as rows of their
+// own.
 func (w rowWalk) cut(rows, lo, times, cols int) rowWalk {
 	dims := append([]walkDim{}, w.dims...)
 	if rows == 1 { // one dim that has no stride

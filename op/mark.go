@@ -2,8 +2,8 @@ package op
 
 import "github.com/galley-ml/galley/internal/ir"
 
-// Mark is x under a name that plans can speak of: where a stage may begin, what recomputing starts from, how
-// the values between layers should lie. It costs nothing.
+// Mark returns x under a name that plans can speak of: where a stage may begin, what recomputing starts from,
+// how the values between layers should be laid out. It costs nothing.
 func Mark(x *Tensor, name string) *Tensor { return apply1(mark{Label: name}, x) }
 
 type mark struct {
@@ -14,7 +14,7 @@ type mark struct {
 func (mark) Name() string { return "mark" }
 func (mark) Role() any    { return MarkRole{} }
 
-// Marked is the name that a node gives to its result, and whether it gives one.
+// Marked returns the name that a node gives to its result, and whether it gives one.
 func Marked(n *ir.Node) (string, bool) {
 	m, ok := n.Op().(mark)
 	return m.Label, ok

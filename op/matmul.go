@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// MatMul is the matrix product of the last two dims, with the dims before them broadcast together. A vector
-// is taken as a row on the left and as a column on the right, and that dim is dropped from the result.
+// MatMul returns the matrix product of the last two dims, with the dims before them broadcast together. A
+// vector is taken as a row on the left and as a column on the right, and that dim is dropped from the result.
 func MatMul(x, y *Tensor) *Tensor { return MatMulT(x, y, false, false) }
 
-// MatMulT is MatMul with the last two dims of x (transX) or y (transY) read as exchanged, at no cost.
+// MatMulT is like MatMul with the last two dims of x (transX) or y (transY) read as exchanged, at no cost.
 func MatMulT(x, y *Tensor, transX, transY bool) *Tensor {
 	rowX, colY := len(x.Shape()) == 1 && x.Err() == nil, len(y.Shape()) == 1 && y.Err() == nil
 	if rowX {
@@ -43,7 +43,7 @@ func (o matmul) Role() any     { return MatMulRole(o) }
 func (matmul) Linear() [][]int { return [][]int{{0}, {1}} }
 func (matmul) halfNative()     {}
 
-// dims is the sizes of one product.
+// dims returns the sizes of one product.
 func (o matmul) dims(x, y array.Shape) (m, k, k2, n int) {
 	m, k = x[len(x)-2], x[len(x)-1]
 	if o.TransX {
@@ -94,7 +94,7 @@ func (o matmul) VJP(in, _, dz []*Tensor) []*Tensor {
 	return []*Tensor{SumTo(dx, x.Shape()), SumTo(dy, y.Shape())}
 }
 
-// sharedGrad is the gradient of a matrix that a whole batch shares: one product over the batch and rows
+// sharedGrad returns the gradient of a matrix that a whole batch shares: one product over the batch and rows
 // together, where a product for each batch element and a sum would write the gradient many times.
 func (o matmul) sharedGrad(x, d *Tensor) *Tensor {
 	lead := factors(0, len(x.Shape())-1)
@@ -156,7 +156,7 @@ func newBatch(out, operand array.Shape) batch {
 	return batch{shape: out, strides: broadcastStrides(lead, out)}
 }
 
-// at is the matrix that element i of the batch uses.
+// at returns the matrix that element i of the batch uses.
 func (b batch) at(i int) int {
 	n := 0
 	for d := len(b.shape) - 1; d >= 0; d-- {
@@ -166,7 +166,7 @@ func (b batch) at(i int) int {
 	return n
 }
 
-// step is the distance between neighbours if the batch is walked evenly.
+// step returns the distance between neighbours if the batch is walked evenly.
 func (b batch) step(count int) (int, bool) {
 	if count == 1 {
 		return 0, true

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Maximum is the larger of x and y, broadcast together; NaN where either is. Equal operands share the
+// Maximum returns the larger of x and y, broadcast together; NaN where either is. Equal operands share the
 // gradient by halves.
 func Maximum(x, y *Tensor) *Tensor { return apply1(maximum{}, x, y) }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// MaxPool1D is the largest element in each window of x [batch, channels, length], NaN where one is. The first
-// of equal elements gets the gradient.
+// MaxPool1D returns the largest element in each window of x [batch, channels, length], NaN where one is. The
+// first of equal elements gets the gradient.
 func MaxPool1D(x *Tensor, c PoolConfig) *Tensor { return maximumPool(x, c, 1) }
 
-// MaxPool2D is MaxPool1D of x [batch, channels, height, width].
+// MaxPool2D returns MaxPool1D of x [batch, channels, height, width].
 func MaxPool2D(x *Tensor, c PoolConfig) *Tensor { return maximumPool(x, c, 2) }
 
-// MaxPool3D is MaxPool1D of x [batch, channels, depth, height, width].
+// MaxPool3D returns MaxPool1D of x [batch, channels, depth, height, width].
 func MaxPool3D(x *Tensor, c PoolConfig) *Tensor { return maximumPool(x, c, 3) }
 
 func maximumPool(x *Tensor, c PoolConfig, spatial int) *Tensor {
@@ -53,8 +53,8 @@ func (o maxPool) Eval(env *Env, in, out []array.Array) {
 	maxPoolPick(o).Eval(env, []array.Array{in[0], in[0]}, out)
 }
 
-// firstMax is where the first largest element of a window is; NaN is larger than all, and the last one is
-// taken.
+// firstMax returns where the first largest element of a window is; NaN is larger than all, and the last one
+// is taken.
 func firstMax[T floats](s *poolShape, x []T, cover [3]span) int {
 	best := -1
 	s.lines(cover, func(lo, hi int) {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Mean is the mean over dims, which are dropped; no dims means all.
+// Mean returns the mean over dims, which are dropped; no dims means all.
 func Mean(x *Tensor, dims ...int) *Tensor {
 	o := mean{Dims: normDims(len(x.Shape()), dims), Count: 1}
 	for _, d := range o.Dims {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Minimum is the smaller of x and y, broadcast together; NaN where either is. Equal operands share the
+// Minimum returns the smaller of x and y, broadcast together; NaN where either is. Equal operands share the
 // gradient by halves.
 func Minimum(x, y *Tensor) *Tensor { return apply1(minimum{}, x, y) }
 

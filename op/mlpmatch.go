@@ -19,7 +19,7 @@ type mlpMatch struct {
 // mlpDeepest the most layers.
 const mlpWidest, mlpDeepest = 64, 32
 
-// matchMLP finds out whether all that lies between xs and ys is a network of small layers with tanh between
+// matchMLP finds out whether all that is between xs and ys is a network of small layers with tanh between
 // them, and the derivatives are those that mlpSeries has. Where somebody waits for the gradient of a value
 // between them, ops stay as they are.
 func matchMLP(order []*ir.Node, ys, xs []*Tensor, ds []Direction) *mlpMatch {
@@ -63,7 +63,7 @@ func (m *mlpMatch) layers() (nodes int) {
 	}
 }
 
-// layer is what v is a layer of, and the number of its nodes; 0 if it is none.
+// layer returns what v is a layer of, and the number of its nodes; 0 if it is none.
 func (m *mlpMatch) layer(v *Tensor) (from *Tensor, nodes int) {
 	n, bias := v.Node(), (*Tensor)(nil)
 	if n != nil && n.Op() == ir.Op(add{}) {

@@ -95,8 +95,8 @@ func TestSmallNetworks(t *testing.T) {
 	}
 }
 
-// TestSmallNetworksWatched: who asks for the gradient of a value within a network gets it, or is told when to
-// ask.
+// TestSmallNetworksWatched: who asks for the gradient of a value within a network gets it, or is told when
+// to ask.
 func TestSmallNetworksWatched(t *testing.T) {
 	s := device(t, 1).NewSession()
 	args := fillAll([]op.Arg{{Type: op.Type{DType: array.F64, Shape: array.Shape{3, 2}}},

@@ -21,7 +21,7 @@ type mlpSeries struct{ Orders []int }
 
 func (mlpSeries) Name() string { return "mlp_series" }
 
-// series is how many results there are of each point: the value and its derivatives.
+// series returns how many results there are of each point: the value and its derivatives.
 func (o mlpSeries) series() int { return 1 + derivativesIn(o.Orders) }
 
 func (o mlpSeries) NumResults(int) int { return o.series() + 1 }
@@ -51,7 +51,7 @@ func (o mlpSeries) Infer(in []Type) ([]Type, error) {
 	return append(out, o.kept(a)), nil
 }
 
-// kept is the type of what the gradient needs.
+// kept returns the type of what the gradient needs.
 func (o mlpSeries) kept(a mlpArgs[Type]) Type {
 	rows := 0
 	for _, b := range a.b[:len(a.b)-1] {
@@ -99,7 +99,7 @@ func (o mlpSeries) check(in []Type) (a mlpArgs[Type], err error) {
 	return a, nil
 }
 
-// start is the series of the points: they move straight on.
+// start returns the series of the points: they move straight on.
 func (o mlpSeries) start(x *Tensor, along []*Tensor) []*Tensor {
 	xs := []*Tensor{x}
 	for i, k := range o.Orders {
@@ -110,7 +110,7 @@ func (o mlpSeries) start(x *Tensor, along []*Tensor) []*Tensor {
 	return xs
 }
 
-// activated is the series of tanh, of its value and the derivatives before it.
+// activated returns the series of tanh, of its value and the derivatives before it.
 func (o mlpSeries) activated(z []*Tensor) []*Tensor {
 	return append(z[:1:1], ir.Apply(tanhSeries{Orders: o.Orders}, z...)...)
 }
@@ -133,7 +133,7 @@ func (o mlpSeries) Decompose(in []*Tensor) []*Tensor {
 	return nil
 }
 
-// tilesOf is rows of points [n, k] as tiles [tiles, k, points], zero behind the last point.
+// tilesOf returns rows of points [n, k] as tiles [tiles, k, points], zero behind the last point.
 func tilesOf(x *Tensor) *Tensor {
 	n, k := x.Dim(0), x.Dim(1)
 	tiles := (n + kernel.TilePoints - 1) / kernel.TilePoints
@@ -183,10 +183,10 @@ func newMLPRule(x Type) *mlpRule {
 	return &mlpRule{points: "n*", kept: "T*K*P*"}
 }
 
-// columns is the letter of the last columns.
+// columns returns the letter of the last columns.
 func (r *mlpRule) columns() string { return mlpColumns[r.column:r.column+1] + "*" }
 
-// operands is the words of points, velocities, weights and biases; nil if there are too many layers.
+// operands returns the words of points, velocities, weights and biases; nil if there are too many layers.
 func (r *mlpRule) operands(lines, layers int) []string {
 	if layers >= len(mlpColumns) {
 		return nil
@@ -208,7 +208,7 @@ func (o mlpSeries) Work(in, out []Type) Work {
 	return Work{Flops: o.flops(in), Bytes: moved(in, out)}
 }
 
-// flops is those of the products and of tanh.
+// flops returns those of the products and of tanh.
 func (o mlpSeries) flops(in []Type) float64 {
 	a, sum := mlpArgsOf(in, len(o.Orders)), 0
 	for l, w := range a.w {
@@ -232,7 +232,7 @@ func mlpForward[T floats](env *Env, o mlpSeries, in, out []array.Array) {
 	m.Forward(env.Pool, in[0].Shape()[0], a.x, a.along, outs[:last], outs[last])
 }
 
-// mlpNetwork is what the kernel is to know.
+// mlpNetwork returns what the kernel is to know.
 func mlpNetwork[T floats](o mlpSeries, in []array.Array) (*kernel.MLPSeries[T], mlpArgs[[]T]) {
 	a := mlpArgsOf(dataOf[T](in), len(o.Orders))
 	m := &kernel.MLPSeries[T]{Orders: o.Orders, Widths: []int{in[0].Shape()[1]}, W: a.w, B: a.b}

@@ -19,7 +19,7 @@ func (mlpSeriesGrad) Name() string { return "mlp_series_grad" }
 
 func (o mlpSeriesGrad) NumResults(operands int) int { return o.operands(operands) }
 
-// operands is how many of all are those of mlpSeries.
+// operands returns how many of all are those of mlpSeries.
 func (o mlpSeriesGrad) operands(all int) int { return max(0, all-1-mlpSeries(o).series()) }
 
 func (o mlpSeriesGrad) Infer(in []Type) ([]Type, error) {
@@ -81,14 +81,14 @@ func (o mlpSeriesGrad) Decompose(in []*Tensor) []*Tensor {
 	return out
 }
 
-// deactivated is the gradients of what tanh was applied to, from those of its value and derivatives.
+// deactivated returns the gradients of what tanh was applied to, from those of its value and derivatives.
 func (o mlpSeriesGrad) deactivated(z, dy []*Tensor) []*Tensor {
 	d := ir.Apply(tanhSeriesGrad{Orders: o.Orders}, append(slices.Clone(z), dy[1:]...)...)
 	value := Mul(Add(d[0], dy[0]), Sub(Const(z[0], 1), Square(z[0])))
 	return append([]*Tensor{value}, d[1:]...)
 }
 
-// pointsOf is tiles as rows of n points.
+// pointsOf returns tiles as rows of n points.
 func pointsOf(tiles *Tensor, n int) *Tensor {
 	x := Reshape(Transpose(tiles, 0, 2, 1), tiles.Dim(0)*tiles.Dim(2), tiles.Dim(1))
 	return Narrow(x, 0, 0, n)

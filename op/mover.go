@@ -25,7 +25,7 @@ type strided struct {
 	strides []int
 }
 
-// whole is all of a in its own order.
+// whole returns all of a in its own order.
 func whole(a array.Array) strided { return strided{Array: a, strides: a.Shape().Strides()} }
 
 // moveStrided copies a box of the given shape from one walk to another.
@@ -146,7 +146,7 @@ func newBox(shape array.Shape, dst, src strided) *box {
 	return b
 }
 
-// start is where plane p begins on both sides.
+// start returns where plane p begins on both sides.
 func (b *box) start(p int) (dst, src int) {
 	dst, src = b.dstAt, b.srcAt
 	for i := len(b.outer) - 1; i >= 0; i-- {

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// MSELoss is the squared difference of x and y, broadcast together: its "mean" (also if reduction is empty),
-// its "sum", or each element with "none".
+// MSELoss returns the squared difference of x and y, broadcast together: its "mean" (also if reduction is
+// empty), its "sum", or each element with "none".
 func MSELoss(x, y *Tensor, reduction string) *Tensor {
 	shape, err := broadcastShapes(x.Shape(), y.Shape())
 	if x.Err() != nil || y.Err() != nil || err != nil { // let Infer say it, with the place
@@ -82,8 +82,8 @@ func evalMSELoss[T floats](env *Env, in []array.Array, out array.Array) {
 	})
 }
 
-// sumBlocks is the sum over n elements in the order of kernel.Sum. A leaf sums one block at a time; each task
-// has one of its own, which may keep scratch memory.
+// sumBlocks returns the sum over n elements in the order of kernel.Sum. A leaf sums one block at a time; each
+// task has one of its own, which may keep scratch memory.
 func sumBlocks[T floats](env *Env, n int, newLeaf func() func(lo, hi int) T) T {
 	parts := make([]T, (n+kernel.SumBlock-1)/kernel.SumBlock)
 	env.Pool.For(len(parts), 8, func(lo, hi int) {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Mul is x times y, element by element, broadcast together.
+// Mul returns x times y, element by element, broadcast together.
 func Mul(x, y *Tensor) *Tensor { return apply1(mul{}, x, y) }
 
 type mul struct{ arith }

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Neg is minus each element.
+// Neg returns minus each element.
 func Neg(x *Tensor) *Tensor { return apply1(neg{}, x) }
 
 type neg struct{ numeric }

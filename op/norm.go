@@ -2,9 +2,9 @@ package op
 
 import "math"
 
-// Norm is (Σ |x|^p)^(1/p) over dims, which are dropped; no dims means all. With p infinite it is the largest
-// |x|, with p = 0 the number of elements that are not zero. Where all elements are zero the gradient is zero,
-// though the root's is infinite. Powers of 16-bit floats are kept in float32.
+// Norm returns (Σ |x|^p)^(1/p) over dims, which are dropped; no dims means all. With p infinite it is the
+// largest |x|, with p = 0 the number of elements that are not zero. Where all elements are zero the gradient
+// is zero, though the root's is infinite. Powers of 16-bit floats are kept in float32.
 func Norm(x *Tensor, p float64, dims ...int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -28,7 +28,7 @@ func normOf(x *Tensor, p float64, dims []int) *Tensor {
 	return root(Sum(Pow(Abs(x), p), dims...), func(s *Tensor) *Tensor { return Pow(s, 1/p) })
 }
 
-// root is f of sums of powers, and 0 with a gradient of 0 where a sum is 0.
+// root returns f of sums of powers, and 0 with a gradient of 0 where a sum is 0.
 func root(sums *Tensor, f func(s *Tensor) *Tensor) *Tensor {
 	zero := Equal(sums, Const(sums, 0))
 	return Where(zero, Const(sums, 0), f(Where(zero, Const(sums, 1), sums)))

@@ -9,12 +9,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Normal is random numbers of a normal distribution of mean 0 and deviation 1.
+// Normal returns random numbers of a normal distribution of mean 0 and deviation 1.
 func Normal(s Scope, key Key, dtype array.DType, shape array.Shape) *Tensor {
 	return s.Apply(newNormal(key, dtype, shape), nil)[0]
 }
 
-// NormalAt is Normal with other numbers at each step, an i64 scalar; at step 0 they are those of Normal.
+// NormalAt is like Normal with other numbers at each step, an i64 scalar; at step 0 they are those of Normal.
 func NormalAt(step *Tensor, key Key, dtype array.DType, shape array.Shape) *Tensor {
 	return apply1(newNormal(key, dtype, shape), step)
 }

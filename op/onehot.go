@@ -44,7 +44,7 @@ func (o oneHot) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: array.I64, Shape: shape}}, nil
 }
 
-// Into is the op that makes what a cast would make of the result.
+// Into returns the op that makes what a cast would make of the result.
 func (o oneHot) Into(dtype array.DType) (Op, bool) {
 	o.Truth = true
 	return o, dtype == array.Bool

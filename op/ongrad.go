@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// OnGrad is x. When a gradient is taken through it, f is called with the gradient of x, as PyTorch's
+// OnGrad returns x. When a gradient is taken through it, f is called with the gradient of x, as PyTorch's
 // register_hook does: it may look at it, and what it returns, where that is not nil, takes its place. It is
 // for eager tensors: a traced program has no data to look at.
 func OnGrad(x *Tensor, f func(dy *Tensor) *Tensor) *Tensor {

@@ -21,19 +21,19 @@ type Scope = ir.Scope
 // Op is everything there is to say of an operation.
 type Op interface {
 	ir.Op
-	// VJP is the gradient of each operand given that of each result, built from ops, so that it can be
+	// VJP returns the gradient of each operand given that of each result, built from ops, so that it can be
 	// differentiated again. A nil dout is a result that nothing depends on; a nil answer is no gradient.
 	VJP(in, out, dout []*Tensor) []*Tensor
-	// Rule says which dims are the same factor of the op's iteration space.
+	// Rule returns which dims are the same factor of the op's iteration space.
 	Rule(in []Type) mesh.Rule
-	// Work is what one execution costs on operands of these (local) types.
+	// Work returns what one execution costs on operands of these (local) types.
 	Work(in, out []Type) Work
 	// Eval computes on the CPU. in and out have the inferred types and out holds arbitrary bytes; where the op
 	// has an InPlace method, out may share memory with the operand that it names.
 	Eval(env *Env, in, out []array.Array)
 	// Emit writes the op as StableHLO.
 	Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref
-	// Samples are operands on which the laws try the op: at least one.
+	// Samples is like operands on which the laws try the op: at least one.
 	Samples() []Sample
 }
 
@@ -108,7 +108,7 @@ type Sourced interface {
 	Sources(result int) []int
 }
 
-// Sources is the operands that a node's result is computed from.
+// Sources returns the operands that a node's result is computed from.
 func Sources(v *Tensor) []*Tensor {
 	o, ok := v.Node().Op().(Sourced)
 	if !ok {
@@ -137,29 +137,29 @@ type Composite interface {
 
 func apply1(o Op, in ...*Tensor) *Tensor { return ir.Apply(o, in...)[0] }
 
-// f32 is a sample operand of normal numbers.
+// f32 returns a sample operand of normal numbers.
 func f32(shape ...int) Arg { return Arg{Type: Type{DType: array.F32, Shape: shape}} }
 
-// f32In is a sample operand of numbers between low and high.
+// f32In returns a sample operand of numbers between low and high.
 func f32In(low, high float64, shape ...int) Arg {
 	return Arg{Type: Type{DType: array.F32, Shape: shape}, Low: low, High: high}
 }
 
-// i32Below is a sample operand of indices below n.
+// i32Below returns a sample operand of indices below n.
 func i32Below(n int, shape ...int) Arg {
 	return Arg{Type: Type{DType: array.I32, Shape: shape}, High: float64(n)}
 }
 
-// bytesArg is a sample operand of bytes.
+// bytesArg returns a sample operand of bytes.
 func bytesArg(shape ...int) Arg { return Arg{Type: Type{DType: array.U8, Shape: shape}, High: 256} }
 
-// bools is a sample operand of truth values.
+// bools returns a sample operand of truth values.
 func bools(shape ...int) Arg { return Arg{Type: Type{DType: array.Bool, Shape: shape}} }
 
-// oneSample is what most ops need: their own attributes on these operands.
+// oneSample returns what most ops need: their own attributes on these operands.
 func oneSample(in ...Arg) []Sample { return []Sample{{In: in}} }
 
-// moved is the bytes of all operands and results.
+// moved returns the bytes of all operands and results.
 func moved(in, out []Type) float64 {
 	n := 0
 	for _, t := range in {
@@ -171,7 +171,7 @@ func moved(in, out []Type) float64 {
 	return float64(n)
 }
 
-// hloTypes are ir types for the writer.
+// hloTypes returns ir types for the writer.
 func hloTypes(ts []Type) []hlo.Type {
 	out := make([]hlo.Type, len(ts))
 	for i, t := range ts {

@@ -9,12 +9,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Pad is x with low elements before and high elements after it along each dim, all of the given value.
+// Pad returns x with low elements before and high elements after it along each dim, all of the given value.
 func Pad(x *Tensor, low, high []int, value float64) *Tensor {
 	return pad{Low: low, High: high, Interior: make([]int, len(low)), Value: value}.of(x)
 }
 
-// PadInterior is Pad with interior elements between neighbours as well.
+// PadInterior is like Pad with interior elements between neighbours as well.
 func PadInterior(x *Tensor, low, high, interior []int, value float64) *Tensor {
 	return pad{Low: low, High: high, Interior: interior, Value: value}.of(x)
 }
@@ -70,7 +70,7 @@ func (o pad) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: shape}}, nil
 }
 
-// changed is the dims that get longer.
+// changed returns the dims that get longer.
 func (o pad) changed() []int {
 	var dims []int
 	for d := range o.Low {
@@ -125,8 +125,8 @@ func (pad) Samples() []Sample {
 	}
 }
 
-// PaddedParts is what v is the sum of, in order along a dim, where it is a sum of tensors that were padded
-// with zeros so that each element has one of them; nil where it is none.
+// PaddedParts returns what v is the sum of, in order along a dim, where it is a sum of tensors that were
+// padded with zeros so that each element has one of them; nil where it is none.
 func PaddedParts(v *Tensor) (parts []*Tensor, dim int) {
 	type placed struct {
 		x      *Tensor

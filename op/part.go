@@ -9,8 +9,8 @@ import (
 // of total. A total of zero is that it has all.
 type rowPart struct{ rows, offset, total int }
 
-// localRows is the attributes of an op whose rows lie along a dim of a tensor: what is added to an offset,
-// and the total where there is none yet.
+// localRows returns the attributes of an op whose rows are along a dim of a tensor: what is added to an
+// offset, and the total where there is none yet.
 func (at *Place) localRows(t, dim, total int) (offset, all int) {
 	r := at.Range(t, dim)
 	if n := at.whole(t).Shape[dim]; total == 0 && r.Size != n {
@@ -25,7 +25,7 @@ func (p rowPart) fits() bool {
 		(p.total == 0 && p.offset == 0 || p.rows <= p.total && p.offset <= p.total-p.rows)
 }
 
-// read is the rows that the elements of a name, as they are numbered in the part; -1 is one that lies
+// read returns the rows that the elements of a name, as they are numbered in the part; -1 is one that is
 // elsewhere. It panics with an *IndexError on one that is nowhere.
 func (p rowPart) read(o Op, a array.Array) []int {
 	if p.total == 0 {
@@ -40,7 +40,7 @@ func (p rowPart) read(o Op, a array.Array) []int {
 	return idx
 }
 
-// emitLocal writes an index as it is numbered in the part. What lies elsewhere is then out of bounds.
+// emitLocal writes an index as it is numbered in the part. What is elsewhere is then out of bounds.
 func (p rowPart) emitLocal(w *hlo.Writer, index hlo.Ref) hlo.Ref {
 	if p.offset == 0 {
 		return index
@@ -48,7 +48,7 @@ func (p rowPart) emitLocal(w *hlo.Writer, index hlo.Ref) hlo.Ref {
 	return w.Op("subtract", "", index.Type, index, w.Constant(index.Type, float64(p.offset)))
 }
 
-// emitTaken writes what take makes of the local index, with zeros for rows that lie elsewhere. dims are those
+// emitTaken writes what take makes of the local index, with zeros for rows that are elsewhere. dims are those
 // of the result that belong to the index.
 func (p rowPart) emitTaken(w *hlo.Writer, index hlo.Ref, dims []int, out Type,
 	take func(index hlo.Ref) hlo.Ref) hlo.Ref {

@@ -18,7 +18,7 @@ type PoolConfig struct {
 	Padding []int
 }
 
-// lists is the configuration with a number for each of so many dims.
+// lists returns the configuration with a number for each of so many dims.
 func (c PoolConfig) lists(spatial int) (kernel, stride, pad []int) {
 	kernel = perDim(c.Kernel, spatial, 0)
 	if stride = kernel; len(c.Stride) > 0 {
@@ -64,7 +64,7 @@ func newPoolShape(x Type, kernel, stride, pad []int) (*poolShape, error) {
 	return s, nil
 }
 
-// three is a list of at most three numbers, preceded by missing where there are fewer.
+// three returns a list of at most three numbers, preceded by missing where there are fewer.
 func three(list []int, missing int) [3]int {
 	out := [3]int{missing, missing, missing}
 	copy(out[3-len(list):], list)
@@ -79,7 +79,7 @@ func (s *poolShape) size() int   { return s.in[0] * s.in[1] * s.in[2] }
 func (s *poolShape) places() int { return s.out[0] * s.out[1] * s.out[2] }
 func (s *poolShape) count() int  { return s.kernel[0] * s.kernel[1] * s.kernel[2] }
 
-// rule leaves batch and channels free, and dims along which windows lie side by side. In its two sides, x
+// rule leaves batch and channels free, and dims along which windows are side by side. In its two sides, x
 // stands for what has the shape of the input and y for that of the output.
 func (s *poolShape) rule(in, out string) mesh.Rule {
 	x, y := "nC", "nC"
@@ -95,7 +95,7 @@ func (s *poolShape) rule(in, out string) mesh.Rule {
 	return mesh.Rule(names.Replace(in) + "->" + names.Replace(out))
 }
 
-// poolRule is rule for an op whose first operand is the input.
+// poolRule is like rule for an op whose first operand is the input.
 func poolRule(x Type, kernel, stride, pad []int, in, out string) mesh.Rule {
 	s, err := newPoolShape(x, kernel, stride, pad)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *poolShape) planes(env *Env, f func(plane int)) {
 	})
 }
 
-// reach is the part of the window of output o along dim d that is not padding.
+// reach returns the part of the window of output o along dim d that is not padding.
 func (s *poolShape) reach(d, o int) span {
 	first := o*s.stride[d] - s.pad[d]
 	return span{max(first, 0), min(first+s.kernel[d], s.in[d])}
@@ -146,7 +146,7 @@ func (s *poolShape) lines(cover [3]span, f func(lo, hi int)) {
 	}
 }
 
-// window is the pooling for the writer.
+// window returns the pooling for the writer.
 func (s *poolShape) window() window {
 	with := func(first int, of [3]int) []int { return append([]int{first, first}, of[3-s.spatial:]...) }
 	return window{size: with(1, s.kernel), stride: with(1, s.stride), low: with(0, s.pad), high: with(0, s.pad)}

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Pow is each element to the power of exponent. A negative element has whole powers only; to the power of
-// zero everything is one.
+// Pow returns each element to the power of exponent. A negative element has whole powers only; to the power
+// of zero everything is one.
 func Pow(x *Tensor, exponent float64) *Tensor { return apply1(pow{Exponent: exponent}, x) }
 
 type pow struct {
@@ -56,7 +56,7 @@ func powKernel[T floats](e float64) func(dst, x []T) {
 	return each1(func(x T) T { return T(math.Pow(float64(x), e)) })
 }
 
-// Loop is a map where the exponent has a short loop.
+// Loop returns a map where the exponent has a short loop.
 func (o pow) Loop(_, _ []Type) (Loop, bool) {
 	f, ok := powLanes[o.Exponent]
 	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, in []lane.Arg) lane.Arg { return f(b, in[0]) }}, ok

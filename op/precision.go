@@ -15,12 +15,12 @@ const (
 	Widens
 	// Mixes is an op that takes them beside f32 and keeps what needs f32 in f32 by itself: a norm, a loss.
 	Mixes
-	// NarrowsResult is an op that reads f32 but whose result goes on in 16 bits: a table of which few rows are
-	// read.
+	// NarrowsResult is an op that reads f32 but whose result continues in 16 bits: a table of which few rows
+	// are read.
 	NarrowsResult
 )
 
-// PrecisionOf is what o wants; most ops are Follows.
+// PrecisionOf returns what o wants; most ops are Follows.
 func PrecisionOf(o ir.Op) Precision {
 	if p, ok := o.(interface{ precision() Precision }); ok {
 		return p.precision()

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Prod is the product over dims, which are dropped; no dims means all. That of integers is i64.
+// Prod returns the product over dims, which are dropped; no dims means all. That of integers is i64.
 func Prod(x *Tensor, dims ...int) *Tensor {
 	return apply1(prod{Dims: normDims(len(x.Shape()), dims)}, counted(x))
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// PutAlongDim is x with the elements of source in place of others, each at its own position with the place
-// along dim taken from index, which has source's shape. Of several for one place the last counts. Along the
-// other dims source may be shorter than x.
+// PutAlongDim returns x with the elements of source in place of others, each at its own position with the
+// place along dim taken from index, which has source's shape. Of several for one place the last counts. Along
+// the other dims source may be shorter than x.
 func PutAlongDim(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(putAlongDim{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
@@ -60,7 +60,7 @@ func (o putAlongDim) VJP(in, _, dy []*Tensor) []*Tensor {
 	return grads
 }
 
-// taken is the elements of y at the places that were put.
+// taken returns the elements of y at the places that were put.
 func (o putAlongDim) taken(y, index *Tensor) *Tensor {
 	for d := range index.Shape() {
 		if d != o.Dim && index.Dim(d) < y.Dim(d) {
@@ -100,7 +100,7 @@ func (o putAlongDim) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// positions replaces each place along the dim by where its element lies in all of x.
+// positions replaces each place along the dim by where its element is in all of x.
 func (o putAlongDim) positions(x, source array.Shape, idx []int) []int {
 	strides := x.Strides()
 	for i := range idx {

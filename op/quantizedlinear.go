@@ -9,10 +9,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// QuantizedLinear is x·wᵀ over the last dim of x for weights w [out, in] of small integers: q [out, in·bits/8]
-// holds bytes, or with 4 bits two elements a byte, the lower half first. An element means (q-zero)·scale, with
-// scale [out, in/group], a float for each group of neighbours, and zero likewise, bytes; a nil zero is the
-// middle of the range, 8 or 128. Weights become floats a few rows at a time, forward and backward.
+// QuantizedLinear returns x·wᵀ over the last dim of x for weights w [out, in] of small integers: q [out,
+// in·bits/8] holds bytes, or with 4 bits two elements a byte, the lower half first. An element means
+// (q-zero)·scale, with scale [out, in/group], a float for each group of neighbours, and zero likewise, bytes;
+// a nil zero is the middle of the range, 8 or 128. Weights become floats a few rows at a time, forward and
+// backward.
 func QuantizedLinear(x, q, scale, zero *Tensor, bits, group int) *Tensor {
 	in := []*Tensor{x, q, scale}
 	if zero != nil {
@@ -67,7 +68,7 @@ func (o quantizedLinear) Decompose(in []*Tensor) []*Tensor {
 	return []*Tensor{MatMulT(in[0], o.weights(in), false, !o.Back)}
 }
 
-// weights is the floats that the integers mean.
+// weights returns the floats that the integers mean.
 func (o quantizedLinear) weights(in []*Tensor) *Tensor {
 	q, scale := Cast(in[1], in[0].DType()), in[2]
 	n, groups := scale.Dim(0), scale.Dim(1)

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Reciprocal is one over each element.
+// Reciprocal returns one over each element.
 func Reciprocal(x *Tensor) *Tensor { return apply1(reciprocal{}, x) }
 
 type reciprocal struct{ unary }

@@ -37,7 +37,7 @@ func normDim(rank, d int) int {
 	return d
 }
 
-// reducedShape is what is left without dims.
+// reducedShape returns what is left without dims.
 func reducedShape(t Type, dims []int) (array.Shape, error) {
 	var out array.Shape
 	for i, d := range dims {
@@ -71,8 +71,8 @@ func reduceRule(rank int, dims []int, kind string) mesh.Rule {
 	return mesh.Rule(word + "->" + string(out) + notes)
 }
 
-// keepDims is y, a reduction of x along dims, with those dims put back as ones, so that it broadcasts against
-// x.
+// keepDims returns y, a reduction of x along dims, with those dims put back as ones, so that it broadcasts
+// against x.
 func keepDims(y, x *Tensor, dims []int) *Tensor {
 	shape := x.Shape().Clone()
 	for _, d := range dims {

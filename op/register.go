@@ -51,7 +51,7 @@ func Register(o Op) error {
 	return nil
 }
 
-// fromOutside is the ops of other modules.
+// fromOutside returns the ops of other modules.
 func fromOutside() []Op {
 	registered.RLock()
 	defer registered.RUnlock()
@@ -62,7 +62,7 @@ func fromOutside() []Op {
 // to a trace. A mistake makes the results invalid; they carry the error with the user's line.
 func Apply(o Op, in ...*Tensor) []*Tensor { return ir.Apply(o, in...) }
 
-// VJPByParts is the gradient of a composite through its definition: a VJP for one that has no better.
+// VJPByParts returns the gradient of a composite through its definition: a VJP for one that has no better.
 func VJPByParts(o Composite, in, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
 // EmitByParts writes a composite as its definition: an Emit for one that has no better.
@@ -70,7 +70,8 @@ func EmitByParts(o Composite, w *Writer, in []Ref, out []Type) []Ref {
 	return emitByParts(o, w, in, out)
 }
 
-// SameRule is the sharding rule of an op whose operands and results all have the same dims, rank of them.
+// SameRule returns the sharding rule of an op whose operands and results all have the same dims, rank of
+// them.
 func SameRule(rank, operands, results int) mesh.Rule { return sameRule(rank, operands, results) }
 
 // Split runs f over [0,n) in pieces of fixed size, on the threads that kernels share.

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// ReLU is each element where it is positive, else zero; NaN stays.
+// ReLU returns each element where it is positive, else zero; NaN stays.
 func ReLU(x *Tensor) *Tensor { return apply1(relu{}, x) }
 
 type relu struct{ unary }

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Mod is what is left of x after whole multiples of y, broadcast together, on integers. It has the sign of y;
-// where y is zero it is x.
+// Mod returns what is left of x after whole multiples of y, broadcast together, on integers. It has the sign
+// of y; where y is zero it is x.
 func Mod(x, y *Tensor) *Tensor { return apply1(remainder{}, x, y) }
 
 type remainder struct{ arith }

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Reshape is x's elements in the same order under another shape. One dim may be -1: it is inferred.
+// Reshape returns x's elements in the same order under another shape. One dim may be -1: it is inferred.
 func Reshape(x *Tensor, shape ...int) *Tensor {
 	if x.Err() == nil && x.Shape().Equal(shape) {
 		return x

@@ -25,8 +25,8 @@ func reshapeRule(in, out array.Shape) mesh.Rule {
 	return mesh.Rule(m.in.text() + "->" + m.out.text() + m.notes())
 }
 
-// emptyRule is the rule where there are no elements to match: dims are the same if only ones were added or
-// dropped.
+// emptyRule returns the rule where there are no elements to match: dims are the same if only ones were added
+// or dropped.
 func emptyRule(in, out array.Shape) mesh.Rule {
 	word := func(s array.Shape) (text string, sizes array.Shape) {
 		for _, n := range s {

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Reshard is x, which has the layout that from says, moved to where to says, on the same mesh or on another.
-// Its gradient moves back.
+// Reshard returns x, which has the layout that from says, moved to where to says, on the same mesh or on
+// another. Its gradient moves back.
 func Reshard(x *Tensor, from, to Layout) *Tensor {
 	return apply1(reshard{
 		FromMesh: from.Mesh.String(), From: from.Spec.String(), ToMesh: to.Mesh.String(), To: to.Spec.String(),
@@ -21,7 +21,7 @@ type reshard struct {
 
 func (reshard) Name() string { return "reshard" }
 
-// Constraint is where the result is to lie.
+// Constraint returns where the result is to be.
 func (o reshard) Constraint() (*mesh.Mesh, mesh.Sharding, error) { return constraintOf(o.ToMesh, o.To) }
 
 func (o reshard) Infer(in []Type) ([]Type, error) {
@@ -54,7 +54,7 @@ func (o reshard) VJP(_, _, dy []*Tensor) []*Tensor {
 // Emit writes nothing: by then everything is split.
 func (reshard) Emit(_ *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return in }
 
-// Fold keeps the op: where its result lies is what it is for.
+// Fold keeps the op: its purpose is where its result is.
 func (reshard) Fold([]*Tensor) *Tensor { return nil }
 
 func (reshard) Samples() []Sample {

@@ -55,7 +55,7 @@ func (o ringShift) Work(in, out []Type) Work {
 	return w
 }
 
-// target is where what position i of n has goes.
+// target returns where what position i of n has goes.
 func (o ringShift) target(i, n int) int { return ((i+o.By)%n + n) % n }
 
 func (o ringShift) Eval(env *Env, in, out []array.Array) {

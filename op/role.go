@@ -12,11 +12,11 @@ import (
 // writes programs for a device that has such kernels asks for the role and matches it; nobody asks for the
 // op's name.
 type Roled interface {
-	// Role is one of the types below.
+	// Role returns one of the types below.
 	Role() any
 }
 
-// RoleOf is what an op is to kernels over several nodes; nil is for one that they do not know.
+// RoleOf returns what an op is to kernels over several nodes; nil is for one that they do not know.
 func RoleOf(o Op) any {
 	if r, ok := o.(Roled); ok {
 		return r.Role()
@@ -86,7 +86,7 @@ func (l CrossEntropyRole) EmitLoss(w *hlo.Writer, logits, labels, logSum hlo.Ref
 	return l.of.emitLoss(w, logits, labels, logSum, w.Constant(logSum.Type, 0))
 }
 
-// Target is what the softmax of so many classes should be.
+// Target returns what the softmax of so many classes should be.
 func (g CrossEntropyGradRole) Target(classes int) triton.Target { return g.of.target(classes) }
 
 // EmitLabels writes the labels as i32.

@@ -108,7 +108,7 @@ func (o rope) inferExtras(in []Type) error {
 	return nil
 }
 
-// dim is how many elements of a head are turned.
+// dim returns how many elements of a head are turned.
 func (o rope) dim(x array.Shape) int {
 	if o.Dim != 0 {
 		return o.Dim
@@ -123,7 +123,7 @@ func (o rope) factor() float64 {
 	return o.Factor
 }
 
-// freqs is the angle of each pair at position 1.
+// freqs returns the angle of each pair at position 1.
 func (o rope) freqs(x array.Shape) []float64 {
 	if len(o.Freqs) != 0 {
 		return o.Freqs
@@ -147,7 +147,7 @@ func (o rope) VJP(in, _, dy []*Tensor) []*Tensor {
 	return grads
 }
 
-// Rule keeps heads whole: the halves of a pair lie apart.
+// Rule keeps heads whole: the halves of a pair are apart.
 func (o rope) Rule(in []Type) mesh.Rule {
 	text := "bshd*"
 	if o.Positions {
@@ -171,7 +171,7 @@ func (o rope) Work(in, out []Type) Work {
 	return Work{Flops: 3 * float64(out[0].Shape.Len()), Bytes: moved(in, out)}
 }
 
-// positions is the position of each element of the sequence, for each batch element if these differ.
+// positions returns the position of each element of the sequence, for each batch element if these differ.
 func (o rope) positions(in []array.Array) []int {
 	offset := o.Offset
 	if o.DynamicOffset {
@@ -242,13 +242,13 @@ func (o rope) Decompose(in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(part, in[0].DType())}
 }
 
-// column is element i of the last dim.
+// column returns element i of the last dim.
 func column(x *Tensor, i int) *Tensor {
 	last := len(x.Shape()) - 1
 	return Reshape(Narrow(x, last, i, i+1), x.Shape()[:last]...)
 }
 
-// table is the cosines and sines, in f64 as far positions need it, as [batch or 1, seq, 1, pairs].
+// table returns the cosines and sines, in f64 as far positions need it, as [batch or 1, seq, 1, pairs].
 func (o rope) table(in []*Tensor) (cos, sin *Tensor) {
 	x := in[0]
 	at := Iota(x.Scope(), array.F64, array.Shape{1, x.Dim(1), 1, 1}, 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Rsqrt is one over the square root of each element.
+// Rsqrt returns one over the square root of each element.
 func Rsqrt(x *Tensor) *Tensor { return apply1(rsqrt{}, x) }
 
 type rsqrt struct{ unary }

@@ -10,7 +10,7 @@ import (
 // letters names factors in the order in which rules use them.
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// factors is one factor for each of n dims, starting with letter number first.
+// factors returns one factor for each of n dims, starting with letter number first.
 func factors(first, n int) string {
 	if first+n > len(letters) {
 		return strings.Repeat("?", n)
@@ -18,14 +18,14 @@ func factors(first, n int) string {
 	return letters[first : first+n]
 }
 
-// sameRule is the rule of an op whose operands and results all have the same dims, n of each.
+// sameRule returns the rule of an op whose operands and results all have the same dims, n of each.
 func sameRule(rank, operands, results int) mesh.Rule {
 	word := factors(0, rank)
 	side := func(n int) string { return strings.TrimSuffix(strings.Repeat(word+",", n), ",") }
 	return mesh.Rule(side(operands) + "->" + side(results))
 }
 
-// broadcastRule is the rule of operands that are broadcast together.
+// broadcastRule returns the rule of operands that are broadcast together.
 func broadcastRule(in []Type) mesh.Rule {
 	shapes := make([]array.Shape, len(in))
 	for i, t := range in {

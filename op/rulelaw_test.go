@@ -15,7 +15,7 @@ import (
 var sweep = flag.Bool("sweep", false,
 	"run the rule law on more sizes and look for missing rules on all meshes")
 
-// lawGrid is what the rule laws try; of meshes only the one given in short runs.
+// lawGrid returns what the rule laws try; of meshes only the one given in short runs.
 func lawGrid(short string) optest.Grid {
 	g := optest.Grid{Meshes: []string{"x=2", "x=3", "x=4", "x=2,y=2", "x=2,y=3"},
 		DTypes: []array.DType{array.F64, array.F32}, Sizes: []int{0, 2}}

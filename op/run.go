@@ -39,7 +39,7 @@ func Run(env *Env, o Op, in, out []array.Array) {
 // isNarrow reports whether a's numbers are stored in fewer bits than they are computed in.
 func isNarrow(a array.Array) bool { return a.DType().Compute() != a.DType() }
 
-// widen is a in 32 bits if it is stored in 16, else a itself.
+// widen returns a in 32 bits if it is stored in 16, else a itself.
 func widen(env *Env, a array.Array) array.Array {
 	if !isNarrow(a) {
 		return a

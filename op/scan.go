@@ -28,7 +28,7 @@ func Scan(body func(carry, x []*Tensor) (next, y []*Tensor), carry, xs []*Tensor
 	return ScanWith(ScanConfig{}, body, carry, xs)
 }
 
-// ScanWith is Scan with a config.
+// ScanWith is like Scan with a config.
 func ScanWith(c ScanConfig, body func(carry, x []*Tensor) (next, y []*Tensor), carry, xs []*Tensor) (last,
 	ys []*Tensor) {
 	all := slices.Concat(carry, xs)
@@ -101,7 +101,7 @@ func (o scan) NumResults(int) int {
 	return n
 }
 
-// Trips is how often the body runs on operands of these types.
+// Trips returns how often the body runs on operands of these types.
 func (o scan) Trips(in []Type) int {
 	if o.Xs > 0 {
 		return in[o.Carry].Shape[0]
@@ -109,7 +109,7 @@ func (o scan) Trips(in []Type) int {
 	return o.Length
 }
 
-// rows is what the body takes.
+// rows returns what the body takes.
 func (o scan) rows(in []Type) ([]Type, error) {
 	if o.Carry < 0 || o.Xs < 0 || o.Carry+o.Xs > len(in) {
 		return nil, fmt.Errorf("%d carried values and %d with rows: got %d operands", o.Carry, o.Xs, len(in))
@@ -180,7 +180,7 @@ func (o scan) Infer(in []Type) ([]Type, error) {
 	return out, wantBelow("zero result", o.Zero, len(out))
 }
 
-// stacked is the type of n values of a type.
+// stacked returns the type of n values of a type.
 func stacked(n int, t Type) Type {
 	return Type{DType: t.DType, Shape: append([]int{n}, t.Shape...)}
 }
@@ -216,7 +216,7 @@ func (o scan) localized(at *Place) (Op, error) {
 	return o, nil
 }
 
-// bothSets is two sets of numbers, in order.
+// bothSets returns two sets of numbers, in order.
 func bothSets(x, y []int) []int {
 	all := slices.Concat(x, y)
 	slices.Sort(all)
@@ -274,7 +274,7 @@ func (o scan) states(c *flowClass) ([]flowState, bool) {
 	return out, true
 }
 
-// Work is that of all trips.
+// Work returns the work of all trips.
 func (o scan) Work(in, _ []Type) Work {
 	b, err := bodyOf(o.Body, o.bodyTypes(in)[0])
 	if err != nil {
@@ -288,7 +288,7 @@ func (w Work) times(n int) Work {
 	return Work{Flops: k * w.Flops, Bytes: k * w.Bytes, Wire: k * w.Wire}
 }
 
-// Scratch is the memory of a trip, and what is carried into it and out of it.
+// Scratch returns the memory of a trip, and what is carried into it and out of it.
 func (o scan) Scratch(in, _ []Type) int {
 	return scratchOf(o, in) + carriedBytes(in[:o.Carry])
 }

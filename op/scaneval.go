@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Eval runs the trips one after the other. Rows are read and written where they lie; what is carried goes
+// Eval runs the trips one after the other. Rows are read and written where they are; what is carried goes
 // from one of two places to the other.
 func (o scan) Eval(env *Env, in, out []array.Array) {
 	types := typesOfArrays(in)
@@ -44,15 +44,15 @@ func (o scan) Eval(env *Env, in, out []array.Array) {
 	zeroAll(out, o.Zero)
 }
 
-// tripRow is row i of an array, where it lies.
+// tripRow returns row i of an array, where it is.
 func tripRow(a array.Array, i int) array.Array {
 	shape := a.Shape()[1:]
 	size := shape.Len() * a.DType().Size()
 	return array.View(a.DType(), shape, a.Bytes()[i*size:(i+1)*size])
 }
 
-// carriedIn is two places for what is carried, the first of which has what a loop begins with: zeros where
-// another device brings it.
+// carriedIn returns two places for what is carried, the first of which has what a loop begins with: zeros
+// where another device brings it.
 func carriedIn(env *Env, memory []byte, init []array.Array, zero []int) (now, next []array.Array,
 	rest []byte) {
 	now, memory = carve(memory, init)
@@ -107,7 +107,7 @@ func (o scan) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitZero(w, end[1:1+len(out)], o.Zero)
 }
 
-// emitRow is the row of x at an index.
+// emitRow returns the row of x at an index.
 func emitRow(w *hlo.Writer, x, at hlo.Ref) hlo.Ref {
 	shape := append(array.Shape{1}, x.Shape[1:]...)
 	operands := append([]hlo.Ref{x}, emitStarts(w, at, len(x.Shape), []int{0})...)
@@ -116,7 +116,7 @@ func emitRow(w *hlo.Writer, x, at hlo.Ref) hlo.Ref {
 	return w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: x.Shape[1:]}, row)
 }
 
-// emitPutRow is x with the row at an index replaced.
+// emitPutRow returns x with the row at an index replaced.
 func emitPutRow(w *hlo.Writer, x, row, at hlo.Ref) hlo.Ref {
 	row = w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: append(array.Shape{1}, row.Shape...)}, row)
 	operands := append([]hlo.Ref{x, row}, emitStarts(w, at, len(x.Shape), []int{0})...)

@@ -63,8 +63,8 @@ func (g *scanGrad) toOperands(out []*Tensor) []*Tensor {
 	return grads
 }
 
-// program is one trip back. Its parameters are in the order of the operands that it collects: gradients of
-// the carried, sums of gradients of what is seen; what was carried, rows of xs, gradients of rows; what is
+// program returns one trip back. Its parameters are in the order of the operands that it collects: gradients
+// of the carried, sums of gradients of what is seen; what was carried, rows of xs, gradients of rows; what is
 // seen.
 func (g *scanGrad) program() (*ir.Func, error) {
 	g.b = ir.NewBuilder("body_grad")
@@ -109,7 +109,7 @@ func (g *scanGrad) program() (*ir.Func, error) {
 	return g.b.Build(g.give(args, from, cotangents, sums, douts[len(results):])...)
 }
 
-// give is the results of a trip back.
+// give returns the results of a trip back.
 func (g *scanGrad) give(args, from, cotangents, sums, dsaved []*Tensor) []*Tensor {
 	c, x := g.o.Carry, g.o.Carry+g.o.Xs
 	var at []*Tensor

@@ -63,8 +63,8 @@ func (o scan) Trim(in []Type, used []bool) (Op, []int, []int) {
 	return less, results, operands
 }
 
-// neededParams is the parameters that wanted results are computed from. The first few of both are carried:
-// where such a parameter is needed, so is its result.
+// neededParams returns the parameters that wanted results are computed from. The first few of both are
+// carried: where such a parameter is needed, so is its result.
 func neededParams(f *ir.Func, carry int, want []bool) []bool {
 	for {
 		var values []*Tensor
@@ -99,7 +99,7 @@ func neededParams(f *ir.Func, carry int, want []bool) []bool {
 	}
 }
 
-// subBody is a program with some of its parameters and results.
+// subBody returns a program with some of its parameters and results.
 func subBody(f *ir.Func, params, results []int) (*ir.Func, error) {
 	var values []*Tensor
 	for _, i := range results {

@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ScatterAdd is x plus the elements of source, each added at its own position with the place along dim taken
-// from index, which has source's shape.
+// ScatterAdd returns x plus the elements of source, each added at its own position with the place along dim
+// taken from index, which has source's shape.
 func ScatterAdd(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(scatterAdd{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
 
-// scatterAdd may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. Elsewhere
-// means that x itself counts on another device, which adds another part of source.
+// scatterAdd may have a part of x only: what is from Offset on along Dim, of Total; 0 is all. Elsewhere means
+// that x itself counts on another device, which adds another part of source.
 type scatterAdd struct {
 	Dim           int
 	Offset, Total int
@@ -55,7 +55,7 @@ func (o scatterAdd) VJP(in, _, dy []*Tensor) []*Tensor {
 		in[1])}
 }
 
-// own is the gradient of x: that of the result, if x counts here.
+// own returns the gradient of x: that of the result, if x counts here.
 func (o scatterAdd) own(dy *Tensor) *Tensor {
 	if o.Elsewhere {
 		return nil

@@ -25,7 +25,7 @@ type SGDState struct {
 	LR, GradScale *Tensor
 }
 
-// SGD is one step of gradient descent: the new parameter and velocity, which is nil without momentum.
+// SGD returns one step of gradient descent: the new parameter and velocity, which is nil without momentum.
 func SGD(s SGDState, c SGDConfig) (param, velocity *Tensor) {
 	o := sgd(c)
 	if c.Momentum == 0 {

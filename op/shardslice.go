@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ShardSlice is the device's own part of what all devices along axes hold: nothing is sent. Nil sizes mean
-// equal parts; otherwise own is the size of the device's own.
+// ShardSlice returns the device's own part of what all devices along axes hold: nothing is sent. Nil sizes
+// mean equal parts; otherwise own is the size of the device's own.
 func ShardSlice(x *Tensor, m *mesh.Mesh, axes mesh.Axes, dim int, sizes []int, own int) *Tensor {
 	return apply1(shardSlice{Mesh: m.String(), Axes: axes.String(), Dim: normDim(len(x.Shape()), dim),
 		Sizes: sizes, Own: own}, x)
@@ -50,7 +50,7 @@ func (o shardSlice) Eval(env *Env, in, out []array.Array) {
 	moveStrided(env, out[0].Shape(), whole(out[0]), from)
 }
 
-// partStart is where the device's part of a dim of a size begins.
+// partStart returns where the device's part of a dim of a size begins.
 func partStart(env *Env, o Collective, size int, sizes []int) int {
 	n := teamSize(o.Over())
 	return sum64(equalParts(n, size, sizes)[:position(env.group(o))])

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Sigmoid is 1/(1+e^-x) of each element.
+// Sigmoid returns 1/(1+e^-x) of each element.
 func Sigmoid(x *Tensor) *Tensor { return apply1(sigmoid{}, x) }
 
 type sigmoid struct{ unary }

@@ -5,7 +5,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Sign is −1, 0 or 1 with the sign of each element; NaN becomes 0.
+// Sign returns −1, 0 or 1 with the sign of each element; NaN becomes 0.
 func Sign(x *Tensor) *Tensor { return apply1(sign{}, x) }
 
 type sign struct {

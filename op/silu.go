@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// SiLU is x·sigmoid(x), element by element. [Elfwing et al. 2018]
+// SiLU returns x·sigmoid(x), element by element. [Elfwing et al. 2018]
 func SiLU(x *Tensor) *Tensor { return apply1(silu{}, x) }
 
 type silu struct{ unary }

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// Sin is the sine of each element, in radians.
+// Sin returns the sine of each element, in radians.
 func Sin(x *Tensor) *Tensor { return apply1(sin{}, x) }
 
 type sin struct{ unary }

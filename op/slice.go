@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Slice is every step-th element of each dim from start up to, not including, end. A negative start or end
-// counts from the last element; a nil step is ones.
+// Slice returns every step-th element of each dim from start up to, not including, end. A negative start or
+// end counts from the last element; a nil step is ones.
 func Slice(x *Tensor, start, end, step []int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -33,7 +33,7 @@ func Slice(x *Tensor, start, end, step []int) *Tensor {
 	return o.of(x)
 }
 
-// Narrow is the elements from start up to, not including, end along one dim.
+// Narrow returns the elements from start up to, not including, end along one dim.
 func Narrow(x *Tensor, dim, start, end int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -115,8 +115,8 @@ func (o slice) Follow(in, _ []Type) (mesh.Rule, string) {
 	return followDims(len(in[0].Shape), 2, o.Dims)
 }
 
-// followDims is the rule for inference of an operand and results, n tensors in all, that have the same dims
-// in the same order, some of them cut or moved.
+// followDims returns the rule for inference of an operand and results, n tensors in all, that have the same
+// dims in the same order, some of them cut or moved.
 func followDims(rank, n int, dims []int) (mesh.Rule, string) {
 	if rank > len(letters) {
 		return mesh.Unknown, ""
@@ -128,7 +128,7 @@ func followDims(rank, n int, dims []int) (mesh.Rule, string) {
 	return sameRule(rank, 1, n-1), moves
 }
 
-// cutRule is the rule of an op that changes the size of dims by its attributes: those are whole on both
+// cutRule returns the rule of an op that changes the size of dims by its attributes: those are whole on both
 // sides.
 func cutRule(rank int, dims []int) mesh.Rule {
 	if rank+len(dims) > len(letters) {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Softmax is exp(x) over its sum along dim.
+// Softmax returns exp(x) over its sum along dim.
 func Softmax(x *Tensor, dim int) *Tensor {
 	return apply1(softmax{Dim: normDim(len(x.Shape()), dim)}, x)
 }

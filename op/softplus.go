@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Softplus is log(1+e^x) of each element, a smooth ReLU.
+// Softplus returns log(1+e^x) of each element, a smooth ReLU.
 func Softplus(x *Tensor) *Tensor { return apply1(softplus{}, x) }
 
 type softplus struct{ unary }

@@ -11,14 +11,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Sort is x in ascending order along dim, and where each element was (i64). Equal elements keep their order;
-// NaN counts as the largest.
+// Sort returns x in ascending order along dim, and where each element was (i64). Equal elements keep their
+// order; NaN counts as the largest.
 func Sort(x *Tensor, dim int) (values, indices *Tensor) {
 	out := ir.Apply(sort{Dim: normDim(len(x.Shape()), dim)}, x)
 	return out[0], out[1]
 }
 
-// SortDescending is Sort with the largest first.
+// SortDescending is like Sort with the largest first.
 func SortDescending(x *Tensor, dim int) (values, indices *Tensor) {
 	out := ir.Apply(sort{Dim: normDim(len(x.Shape()), dim), Descending: true}, x)
 	return out[0], out[1]
@@ -40,7 +40,7 @@ func (o sort) Infer(in []Type) ([]Type, error) {
 
 func (o sort) VJP(in, y, dy []*Tensor) []*Tensor { return placeBack(in[0], y[1], dy[0], o.Dim) }
 
-// placeBack is the gradient of elements of x that were moved along dim from the places in index.
+// placeBack returns the gradient of elements of x that were moved along dim from the places in index.
 func placeBack(x, index, dy *Tensor, dim int) []*Tensor {
 	if dy == nil {
 		return []*Tensor{nil}
@@ -58,7 +58,7 @@ func (o sort) Work(in, out []Type) Work {
 	return Work{Flops: float64(in[0].Shape.Len()) * float64(bitLength(n)), Bytes: moved(in, out)}
 }
 
-// bitLength is about the number of comparisons that sorting n elements makes for each.
+// bitLength returns about the number of comparisons that sorting n elements makes for each.
 func bitLength(n int) int {
 	k := 0
 	for ; n > 0; n >>= 1 {
@@ -120,7 +120,7 @@ func selectLines[T number](env *Env, s selection, in array.Array, out []array.Ar
 	})
 }
 
-// firstRanked is the first elements of line in the selection's order.
+// firstRanked returns the first elements of line in the selection's order.
 func firstRanked[T number](s selection, line []T) []ranked[T] {
 	before := func(x, y ranked[T]) int {
 		if c := compareIn(s.order, x.value, y.value); c != 0 {
@@ -142,8 +142,8 @@ func firstRanked[T number](s selection, line []T) []ranked[T] {
 	return all[:s.keep]
 }
 
-// sortKeys is firstRanked for float32: value and place make one integer that sorts as the pair does, which is
-// several times faster than comparing pairs.
+// sortKeys is like firstRanked for float32: value and place make one integer that sorts as the pair does,
+// which is several times faster than comparing pairs.
 func sortKeys(s selection, line []float32) []ranked[float32] {
 	keys := make([]uint64, len(line))
 	for i, v := range line {
@@ -158,8 +158,8 @@ func sortKeys(s selection, line []float32) []ranked[float32] {
 	return out
 }
 
-// sortKey is an integer that is ordered as the floats are: both zeros alike, all NaNs alike and above the
-// rest.
+// sortKey returns an integer that is ordered as the floats are: both zeros alike, all NaNs alike and above
+// the rest.
 func sortKey(o order, v float32) uint32 {
 	k := math.Float32bits(v)
 	switch {
@@ -196,7 +196,7 @@ func insertRanked[T number](keep int, line []T, before func(x, y ranked[T]) int)
 	return best
 }
 
-// compareIn says which of x and y comes first in the order; NaN counts as the largest.
+// compareIn returns which of x and y comes first in the order; NaN counts as the largest.
 func compareIn[T number](o order, x, y T) int {
 	switch {
 	case x == y:

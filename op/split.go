@@ -43,7 +43,7 @@ func (split) Name() string    { return "split" }
 func (o split) Role() any     { return SplitRole{o.Dim, o.Sizes} }
 func (split) Linear() [][]int { return [][]int{{0}} }
 
-// NumResults is the number of pieces.
+// NumResults returns the number of pieces.
 func (o split) NumResults(int) int { return len(o.Sizes) }
 
 func (o split) Infer(in []Type) ([]Type, error) {
@@ -106,7 +106,7 @@ func (o split) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// Pieces is a slice for each part.
+// Pieces returns a slice for each part.
 func (o split) Pieces() []Op {
 	list, at := make([]Op, len(o.Sizes)), 0
 	for i, n := range o.Sizes {

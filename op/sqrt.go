@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Sqrt is the square root of each element.
+// Sqrt returns the square root of each element.
 func Sqrt(x *Tensor) *Tensor { return apply1(sqrt{}, x) }
 
 type sqrt struct{ unary }

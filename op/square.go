@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Square is each element times itself.
+// Square returns each element times itself.
 func Square(x *Tensor) *Tensor { return apply1(square{}, x) }
 
 type square struct{ numeric }

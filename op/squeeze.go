@@ -51,12 +51,12 @@ func Flatten(x *Tensor, first, last int) *Tensor {
 	return Reshape(x, append(shape, x.Shape()[b+1:]...)...)
 }
 
-// misplaced is the result of naming dims that x does not have.
+// misplaced returns the result of naming dims that x does not have.
 func misplaced(x *Tensor, name string, dims ...int) *Tensor {
 	return refuse(x, name, "dims %v do not fit %v", dims, x.Type())
 }
 
-// refuse is the result of a function of several ops that was called with arguments that cannot be.
+// refuse returns the result of a function of several ops that was called with arguments that cannot be.
 func refuse(x *Tensor, name, format string, args ...any) *Tensor {
 	return ir.Apply(mistake{name: name, err: fmt.Errorf(format, args...)}, x)[0]
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// StateScan is a state-space model along a sequence [Dao and Gu 2024]. For x [batch, seq, heads, dim], the
-// logarithm of the decay a [batch, seq, heads], and b and c [batch, seq, groups, states], of which each
+// StateScan returns a state-space model along a sequence [Dao and Gu 2024]. For x [batch, seq, heads, dim],
+// the logarithm of the decay a [batch, seq, heads], and b and c [batch, seq, groups, states], of which each
 // serves heads/groups neighbouring heads, from a first state h [batch, heads, dim, states]:
 //
 //	h = exp(a)·h + x⊗b,  y = h·c
@@ -54,7 +54,7 @@ func (o stateScan) Infer(in []Type) ([]Type, error) {
 	return []Type{in[0], in[4]}, nil
 }
 
-// Decompose is the sum over pairs of positions within a chunk, and over pairs of chunks.
+// Decompose returns the sum over pairs of positions within a chunk, and over pairs of chunks.
 func (o stateScan) Decompose(in []*Tensor) []*Tensor {
 	s := newScanParts(o.Chunk, in)
 	states := s.states()
@@ -75,8 +75,8 @@ func (o stateScan) VJP(in, out, dout []*Tensor) []*Tensor {
 	return ir.Apply(stateScanGrad(o), append(in[:5:5], dy, dlast)...)
 }
 
-// scanWords is the dims of x, a, b or c, and h in a rule. The sequence is whole, since each state needs the
-// one before it.
+// scanWords returns the dims of x, a, b or c, and h in a rule. The sequence is whole, since each state needs
+// the one before it.
 func scanWords(in []Type) (x, a, b, h, notes string) {
 	heads := "g"
 	if n, groups := in[0].Shape[2], in[2].Shape[2]; n != groups {
@@ -96,7 +96,7 @@ func (stateScan) Work(in, out []Type) Work {
 	return Work{Flops: 5 * scanStates(in), Bytes: moved(in, out)}
 }
 
-// scanStates is how many elements the states of all positions have.
+// scanStates returns how many elements the states of all positions have.
 func scanStates(in []Type) float64 {
 	return float64(in[0].Shape.Len()) * float64(in[2].Shape[3])
 }
@@ -135,7 +135,7 @@ func (stateScan) Samples() []Sample {
 	}
 }
 
-// scanSample is operands with decays between 0 and 1.
+// scanSample is like operands with decays between 0 and 1.
 func scanSample(batch, seq, heads, groups int) []Arg {
 	const dim, states = 3, 5
 	return []Arg{

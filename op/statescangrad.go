@@ -46,7 +46,7 @@ func (stateScanGrad) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(operands + "," + x + "," + h + "->" + operands + notes)
 }
 
-// Work is forward's once more, for the states, and twice as much for the gradients.
+// Work returns forward's once more, for the states, and twice as much for the gradients.
 func (stateScanGrad) Work(in, out []Type) Work {
 	return Work{Flops: 16 * scanStates(in), Bytes: moved(in, out)}
 }

@@ -38,7 +38,7 @@ func newScanParts(chunk int, in []*Tensor) *scanParts {
 	return s
 }
 
-// decays is exp(to - from) [.., i, j] where seen holds of j and i, and 0 elsewhere.
+// decays returns exp(to - from) [.., i, j] where seen holds of j and i, and 0 elsewhere.
 func decays(to, from *Tensor, seen func(j, i *Tensor) *Tensor) *Tensor {
 	diff := Sub(Unsqueeze(to, -1), Unsqueeze(from, -2))
 	i := Iota(to.Scope(), array.I64, array.Shape{to.Dim(-1), 1}, 0)
@@ -46,20 +46,20 @@ func decays(to, from *Tensor, seen func(j, i *Tensor) *Tensor) *Tensor {
 	return Exp(Where(seen(j, i), diff, Const(diff, math.Inf(-1))))
 }
 
-// within is what positions give to later ones of their chunk: [b c q g r p].
+// within returns what positions give to later ones of their chunk: [b c q g r p].
 func (s *scanParts) within() *Tensor {
 	weights := Einsum("bcqgn,bckgn->bgcqk", s.c, s.b)
 	return Einsum("bgrcqk,bckgrp->bcqgrp", Mul(Unsqueeze(weights, 2), decays(s.sums, s.sums, LessEqual)), s.x)
 }
 
-// gives is what each chunk adds to the state at its end: [b c g r p n].
+// gives returns what each chunk adds to the state at its end: [b c g r p n].
 func (s *scanParts) gives() *Tensor {
 	decay := Exp(Sub(Unsqueeze(s.total, -1), s.sums))
 	return Einsum("bgrck,bckgrp,bckgn->bcgrpn", decay, s.x, s.b)
 }
 
-// states is the states before each chunk and after the last, [b c g r p n]: the first one, decayed, and what
-// earlier chunks have given.
+// states returns the states before each chunk and after the last, [b c g r p n]: the first one, decayed, and
+// what earlier chunks have given.
 func (s *scanParts) states() *Tensor {
 	begin := Concat([]*Tensor{ZerosLike(Narrow(s.total, -1, 0, 1)), CumSum(s.total, -1)}, -1)
 	end := Narrow(begin, -1, 1, s.chunks+1)
@@ -67,7 +67,7 @@ func (s *scanParts) states() *Tensor {
 	return Add(given, Einsum("bgri,bgrpn->bigrpn", Exp(begin), s.first))
 }
 
-// across is what the states before the chunks give to their positions.
+// across returns what the states before the chunks give to their positions.
 func (s *scanParts) across(before *Tensor) *Tensor {
 	return Einsum("bcqgn,bcgrpn,bgrcq->bcqgrp", s.c, before, Exp(s.sums))
 }

@@ -1,6 +1,6 @@
 package op
 
-// StopGradient is x as a constant: gradients do not pass.
+// StopGradient returns x as a constant: gradients do not pass.
 func StopGradient(x *Tensor) *Tensor { return apply1(stopGradient{}, x) }
 
 type stopGradient struct{ identity }

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Sub is x − y, broadcast together.
+// Sub returns x − y, broadcast together.
 func Sub(x, y *Tensor) *Tensor { return apply1(sub{}, x, y) }
 
 type sub struct{ arith }

@@ -8,13 +8,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Sum is the sum over dims, which are dropped; no dims means all. That of integers and of truth values, which
-// counts those that hold, is i64.
+// Sum returns the sum over dims, which are dropped; no dims means all. That of integers and of truth values,
+// which counts those that hold, is i64.
 func Sum(x *Tensor, dims ...int) *Tensor {
 	return apply1(sum{Dims: normDims(len(x.Shape()), dims)}, counted(x))
 }
 
-// counted is x, its integers and truth values as i64, so that many of them add up.
+// counted returns x, its integers and truth values as i64, so that many of them add up.
 func counted(x *Tensor) *Tensor {
 	if x.Err() != nil || x.DType().IsFloat() {
 		return x

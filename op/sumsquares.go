@@ -7,7 +7,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// SumSquares is the sum of x² over all elements: the square of its norm. That of 16-bit floats is float32.
+// SumSquares returns the sum of x² over all elements: the square of its norm. That of 16-bit floats is
+// float32.
 func SumSquares(x *Tensor) *Tensor { return apply1(sumSquares{}, x) }
 
 type sumSquares struct{}

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// SwiGLU is silu(gate)·up, element by element: the middle of a gated feed-forward layer. [Shazeer 2020]
+// SwiGLU returns silu(gate)·up, element by element: the middle of a gated feed-forward layer. [Shazeer 2020]
 func SwiGLU(gate, up *Tensor) *Tensor { return apply1(swiglu{}, gate, up) }
 
 type swiglu struct{ slope }

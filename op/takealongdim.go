@@ -29,8 +29,8 @@ func TakeAlongDim(x, index *Tensor, dim int) *Tensor {
 	return apply1(takeAlongDim{Dim: d}, x, index)
 }
 
-// takeAlongDim may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. An index of
-// what lies elsewhere gives zero, so that the results of all parts add up.
+// takeAlongDim may have a part of x only: what is from Offset on along Dim, of Total; 0 is all. An index of
+// what is elsewhere gives zero, so that the results of all parts add up.
 type takeAlongDim struct {
 	mover
 	Dim           int
@@ -131,7 +131,7 @@ func scatterAlong(index, x *Tensor, dim, size int) *Tensor {
 	return apply1(takeAlongDimGrad{Dim: dim, Size: size}, index, x)
 }
 
-// takeAlongDimGrad makes what lies from Offset on along Dim, of Total; 0 is all.
+// takeAlongDimGrad makes what is from Offset on along Dim, of Total; 0 is all.
 type takeAlongDimGrad struct{ Dim, Size, Offset, Total int }
 
 func (o takeAlongDimGrad) part() rowPart { return rowPart{o.Size, o.Offset, o.Total} }

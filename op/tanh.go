@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Tanh is the hyperbolic tangent of each element.
+// Tanh returns the hyperbolic tangent of each element.
 func Tanh(x *Tensor) *Tensor { return apply1(tanh{}, x) }
 
 type tanh struct{ unary }

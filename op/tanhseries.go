@@ -52,7 +52,7 @@ func wantOrders(orders []int) error {
 	return nil
 }
 
-// derivativesIn is how many derivatives there are in all.
+// derivativesIn returns how many derivatives there are in all.
 func derivativesIn(orders []int) int {
 	n := 0
 	for _, k := range orders {
@@ -117,7 +117,7 @@ func dataOf[T array.Elem](as []array.Array) [][]T {
 	return out
 }
 
-// spans is the elements from lo to hi of each.
+// spans returns the elements from lo to hi of each.
 func spans[T any](xs [][]T, lo, hi int) [][]T {
 	out := make([][]T, len(xs))
 	for i, x := range xs {

@@ -15,10 +15,10 @@ type Direction struct {
 	Order int
 }
 
-// Taylor is the derivatives of ys along lines through the xs that they were computed from, in forward mode:
-// for each direction, by order from 0 on, those of each y. The series of all values between xs and ys are
-// carried on jointly, so the cost of an order grows with the order, not twofold as in Grad of Grad. What it
-// returns is made of ops: it can be differentiated again, forward or backward. Eager xs must be tracked.
+// Taylor returns the derivatives of ys along lines through the xs that they were computed from, in forward
+// mode: for each direction, by order from 0 on, those of each y. The series of all values between xs and ys
+// are computed together, so the cost of an order grows with the order, not twofold as in Grad of Grad. What
+// it returns is made of ops: it can be differentiated again, forward or backward. Eager xs must be tracked.
 func Taylor(ys, xs []*Tensor, ds ...Direction) [][][]*Tensor {
 	bad := badSeries(ys, xs, ds)
 	lines := make([]jet, len(ds))
@@ -53,7 +53,7 @@ func (j jet) start(xs, along []*Tensor) {
 	}
 }
 
-// derivatives is those of ys of order k, or what is in their place.
+// derivatives returns those of ys of order k, or what is in their place.
 func (j jet) derivatives(ys []*Tensor, k int, bad *Tensor) []*Tensor {
 	out := make([]*Tensor, len(ys))
 	for i, y := range ys {
@@ -76,8 +76,8 @@ func followAll(lines []jet, ds []Direction, ys, xs []*Tensor) (gone *ir.Node) {
 		return nil
 	}
 	for _, n := range slices.Backward(w.order) {
-		if o, ok := n.Op().(jointly); ok {
-			o.jointly(n, lines, ds)
+		if o, ok := n.Op().(lineDeriver); ok {
+			o.alongLines(n, lines, ds)
 		}
 		for i, j := range lines {
 			j.visit(n, ds[i].Order)
@@ -86,7 +86,7 @@ func followAll(lines []jet, ds []Direction, ys, xs []*Tensor) (gone *ir.Node) {
 	return nil
 }
 
-// badSeries is an invalid tensor if there is nothing to take a series of.
+// badSeries returns an invalid tensor if there is nothing to take a series of.
 func badSeries(ys, xs []*Tensor, ds []Direction) *Tensor {
 	for _, t := range append(slices.Clone(ys), xs...) {
 		if t.Err() != nil {
@@ -135,7 +135,7 @@ type series struct {
 	next func(k int) *Tensor
 }
 
-// at is derivative k; nil is zero.
+// at returns derivative k; nil is zero.
 func (s *series) at(k int) *Tensor {
 	if k == 0 {
 		return s.value
@@ -149,7 +149,7 @@ func (s *series) at(k int) *Tensor {
 	return s.known[k-1]
 }
 
-// full is derivative k as a tensor, also where it is zero.
+// full returns derivative k as a tensor, also where it is zero.
 func (s *series) full(k int) *Tensor {
 	if d := s.at(k); d != nil {
 		return d
@@ -157,7 +157,7 @@ func (s *series) full(k int) *Tensor {
 	return ZerosLike(s.value)
 }
 
-// velocity is the series of the first derivative, as a leaf of its own.
+// velocity returns the series of the first derivative, as a leaf of its own.
 func (s *series) velocity() *series {
 	return &series{value: separate([]*Tensor{s.full(1)})[0], next: func(k int) *Tensor { return s.at(k + 1) }}
 }

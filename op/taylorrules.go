@@ -12,9 +12,9 @@ type expander interface {
 	expand(k int, in []*series, out *series) *Tensor
 }
 
-// jointly is an op that has one op for its derivatives along all lines, where it gives them.
-type jointly interface {
-	jointly(n *ir.Node, lines []jet, ds []Direction)
+// lineDeriver is an op with a single op for its derivatives along all lines, where it gives them.
+type lineDeriver interface {
+	alongLines(n *ir.Node, lines []jet, ds []Direction)
 }
 
 // elementwise is an op of one operand each of whose elements makes its own of the result. Its VJP is then its
@@ -52,7 +52,8 @@ func (j jet) rule(n *ir.Node, in, out []*series) func(k int) []*Tensor {
 	return j.transposed(o, in, out)
 }
 
-// refused is the rule of an op without a gradient: none where it is zero, an error where it is not known.
+// refused returns the rule of an op without a gradient: none where it is zero, an error where it is not
+// known.
 func refused(n *ir.Node, no Undifferentiable) func(k int) []*Tensor {
 	if _, ok := no.(flat); ok {
 		return nil
@@ -70,8 +71,8 @@ func refused(n *ir.Node, no Undifferentiable) func(k int) []*Tensor {
 	return func(int) []*Tensor { return out }
 }
 
-// movingGroups is the groups of operands that an op is linear in and of which some move, if no other operand
-// does.
+// movingGroups returns the groups of operands that an op is linear in and of which some move, if no other
+// operand does.
 func movingGroups(o Op, in []*series) (groups [][]int, ok bool) {
 	l, ok := o.(Multilinear)
 	if !ok {
@@ -153,7 +154,7 @@ func binomial(n, k int) float64 {
 	return b
 }
 
-// sumOf is x + y, where nil is zero.
+// sumOf returns x + y, where nil is zero.
 func sumOf(x, y *Tensor) *Tensor {
 	switch {
 	case x == nil:
@@ -164,7 +165,7 @@ func sumOf(x, y *Tensor) *Tensor {
 	return Add(x, y)
 }
 
-// times is c·x, where nil is zero.
+// times returns c·x, where nil is zero.
 func times(x *Tensor, c float64) *Tensor {
 	if x == nil || c == 1 || !x.DType().IsFloat() {
 		return x
@@ -185,7 +186,8 @@ func (j jet) byParts(c Composite, in []*series) func(k int) []*Tensor {
 	return j.through(c.Decompose(leaves), moving, 0)
 }
 
-// through is the derivatives of ys, computed from xs; those of order k are the ys' own of order k - less.
+// through returns the derivatives of ys, computed from xs; those of order k are the ys' own of order k -
+// less.
 func (j jet) through(ys, xs []*Tensor, less int) func(k int) []*Tensor {
 	j.follow(ys, xs)
 	of := j.all(ys)
@@ -198,7 +200,7 @@ func (j jet) through(ys, xs []*Tensor, less int) func(k int) []*Tensor {
 	}
 }
 
-// byElements is y' = VJP(x, y, x').
+// byElements returns y' = VJP(x, y, x').
 func (j jet) byElements(o Op, in, out []*series) func(k int) []*Tensor {
 	return later(func() func(k int) []*Tensor {
 		v := in[0].velocity()
@@ -212,7 +214,7 @@ func (j jet) byElements(o Op, in, out []*series) func(k int) []*Tensor {
 	})
 }
 
-// later is a rule that is made when it is first used: the results' own series are there then.
+// later returns a rule that is made when it is first used: the results' own series are there then.
 func later(make func() func(k int) []*Tensor) func(k int) []*Tensor {
 	var rule func(k int) []*Tensor
 	return func(k int) []*Tensor {
@@ -223,7 +225,7 @@ func later(make func() func(k int) []*Tensor) func(k int) []*Tensor {
 	}
 }
 
-// transposed is y' = J·x', where J is the transpose of the VJP, which is linear in what it is given.
+// transposed returns y' = J·x', where J is the transpose of the VJP, which is linear in what it is given.
 func (j jet) transposed(o Op, in, out []*series) func(k int) []*Tensor {
 	return later(func() func(k int) []*Tensor {
 		xs, ys := values(in), values(out)
@@ -249,7 +251,7 @@ func (j jet) transposed(o Op, in, out []*series) func(k int) []*Tensor {
 	})
 }
 
-// among is derivatives of float results among all results.
+// among returns derivatives of float results among all results.
 func among(ds, us []*Tensor) []*Tensor {
 	out := make([]*Tensor, len(us))
 	for i, u := range us {
@@ -268,7 +270,7 @@ func values(ss []*series) []*Tensor {
 	return out
 }
 
-// broadcastLike is x in y's shape; nil stays zero.
+// broadcastLike returns x in y's shape; nil stays zero.
 func broadcastLike(x, y *Tensor) *Tensor {
 	if x == nil || x.Err() != nil || x.Shape().Equal(y.Shape()) {
 		return x

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Tile is copies of x laid side by side, reps of them along each dim. Dims are matched from the last; where
-// either has fewer, the other's are taken as ones.
+// Tile returns copies of x laid side by side, reps of them along each dim. Dims are matched from the last;
+// where either has fewer, the other's are taken as ones.
 func Tile(x *Tensor, reps ...int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -43,7 +43,7 @@ func (o tile) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: shape}}, nil
 }
 
-// spread is the shape of the result with copies and elements as dims of their own, and the dims that are
+// spread returns the shape of the result with copies and elements as dims of their own, and the dims that are
 // copies.
 func (o tile) spread(x array.Shape) (shape array.Shape, copies []int) {
 	for d, r := range o.Reps {
@@ -76,7 +76,7 @@ func (o tile) Rule([]Type) mesh.Rule {
 	return mesh.Rule(in + "->" + out + notes)
 }
 
-// copies is the factor of the copies along a dim.
+// copies returns the factor of the copies along a dim.
 func (o tile) copies(d int) string { return factors(len(o.Reps)+d, 1) }
 
 func (o tile) Localize(at *Place) (Op, error) {

@@ -16,8 +16,8 @@ type Layout struct {
 	Spec mesh.Spec
 }
 
-// LayoutOf is the layout of an eager tensor, and whether it is on a mesh at all: its data says so where it
-// does.
+// LayoutOf returns the layout of an eager tensor, and whether it is on a mesh at all: its data says so where
+// it does.
 func LayoutOf(x *Tensor) (Layout, bool) {
 	if s, ok := x.Store().(interface{ TensorLayout() Layout }); ok {
 		return s.TensorLayout(), true
@@ -51,7 +51,7 @@ func (transfer) NoGradient() string {
 
 func (transfer) VJP(in, _, _ []*Tensor) []*Tensor { return make([]*Tensor, len(in)) }
 
-// Over is all of the first mesh.
+// Over returns all of the first mesh.
 func (o transfer) Over() (string, string) {
 	m, err := mesh.Parse(o.FromMesh)
 	if err != nil {
@@ -93,11 +93,11 @@ func layoutOf(meshText, specText string, shape []int) (*mesh.Layout, error) {
 
 // Messenger is a collective that is made of messages between single devices.
 type Messenger interface {
-	// Messages is the devices that a device sends to and those that it receives from, in order.
+	// Messages returns the devices that a device sends to and those that it receives from, in order.
 	Messages(device int) (to, from []int, err error)
 }
 
-// Messages is who gets something of a device and from whom it gets something.
+// Messages returns who gets something of a device and from whom it gets something.
 func (o transfer) Messages(device int) (to, from []int, err error) {
 	source, target, err := o.layouts()
 	if err != nil {
@@ -181,7 +181,7 @@ func (t *transferring) begin(tag int, m mesh.Transfer) {
 	t.boxes = append(t.boxes, m.Box)
 }
 
-// everyone is the devices of both meshes, in order.
+// everyone returns the devices of both meshes, in order.
 func (t *transferring) everyone(int) ([]int, error) {
 	all := append(t.from.Mesh().Devices(), t.to.Mesh().Devices()...)
 	slices.Sort(all)
@@ -206,7 +206,7 @@ func (t *transferring) end() {
 	}
 }
 
-// within is a box of an array.
+// within returns a box of an array.
 func within(a array.Array, b mesh.Box) strided {
 	s := whole(a)
 	for d, start := range b.Start {

@@ -29,10 +29,10 @@ func (triangle) Rule(in []Type) mesh.Rule { return sameRule(len(in[0].Shape), 1,
 // farDiagonal is farther than any matrix reaches.
 const farDiagonal = math.MaxInt / 4
 
-// near is a diagonal that can be counted with: one beyond all matrices is as far as farDiagonal.
+// near returns a diagonal that can be counted with: one beyond all matrices is as far as farDiagonal.
 func near(diagonal int) int { return min(max(diagonal, -farDiagonal), farDiagonal) }
 
-// localDiagonal is where a diagonal runs in a part: it depends on the part's first row and column.
+// localDiagonal returns where a diagonal runs in a part: it depends on the part's first row and column.
 func localDiagonal(at *Place, diagonal int) int {
 	rank := len(at.In[0].Shape)
 	return near(diagonal) + at.InRange(0, rank-2).Start - at.InRange(0, rank-1).Start

@@ -5,7 +5,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Triu is x without what lies below the given diagonal of its last two dims: 0 is the main one, 1 the one
+// Triu returns x without what is below the given diagonal of its last two dims: 0 is the main one, 1 the one
 // above it.
 func Triu(x *Tensor, diagonal int) *Tensor { return apply1(triu{Diagonal: diagonal}, x) }
 

@@ -7,12 +7,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Uniform is random numbers, evenly spread from 0 to below 1.
+// Uniform returns random numbers, evenly spread from 0 to below 1.
 func Uniform(s Scope, key Key, dtype array.DType, shape array.Shape) *Tensor {
 	return s.Apply(newUniform(key, dtype, shape), nil)[0]
 }
 
-// UniformAt is Uniform with other numbers at each step, an i64 scalar; at step 0 they are those of Uniform.
+// UniformAt is like Uniform with other numbers at each step, an i64 scalar; at step 0 they are those of
+// Uniform.
 func UniformAt(step *Tensor, key Key, dtype array.DType, shape array.Shape) *Tensor {
 	return apply1(newUniform(key, dtype, shape), step)
 }
@@ -51,7 +52,7 @@ func (o uniform) Eval(env *Env, in, out []array.Array) {
 		func() { drawFloats(env, out[0], o.part(), key, kernel.UniformAt[float64]) })
 }
 
-// top is the largest draw that is not rounded up to 1 when it is stored in 16 bits; 0 where nothing is.
+// top returns the largest draw that is not rounded up to 1 when it is stored in 16 bits; 0 where nothing is.
 func (o uniform) top() float64 {
 	switch o.DType {
 	case array.BF16:

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// UpdateBuffer is x. The gradient of buffer through it is change, whatever that of x is: so what a training
-// step adds to a buffer takes the way of gradients, from every micro-batch, device and stage to where the
-// buffer is. name is the buffer's.
+// UpdateBuffer returns x. The gradient of buffer through it is change, whatever that of x is: so what a
+// training step adds to a buffer takes the way of gradients, from every micro-batch, device and stage to
+// where the buffer is. name is the buffer's.
 func UpdateBuffer(x, buffer, change *Tensor, name string) *Tensor {
 	return apply1(updateBuffer{Label: name}, x, buffer, change)
 }

@@ -11,12 +11,12 @@ import (
 // Starter is a collective that can be started and waited for later, so that devices compute meanwhile.
 type Starter interface {
 	Collective
-	// Started is the op that only starts; its result must not be read before Wait.
+	// Started returns the op that only starts; its result must not be read before Wait.
 	Started() Op
 }
 
-// Wait is the result of a collective that was started, when it is there. source is what the collective reads:
-// it must not be overwritten before.
+// Wait returns the result of a collective that was started, when it is there. source is what the collective
+// reads: it must not be overwritten before.
 func Wait(started, source *Tensor) *Tensor { return apply1(waitFor{}, started, source) }
 
 // waitFor is an op of local programs.
@@ -24,7 +24,7 @@ type waitFor struct{ collective }
 
 func (waitFor) Name() string { return "wait" }
 
-// Over is nothing: whom it waits for, the start has said.
+// Over returns nothing: whom it waits for, the start has said.
 func (waitFor) Over() (string, string) { return "", "_" }
 
 // Waits tells the op from those that meet others.
@@ -33,7 +33,7 @@ func (waitFor) Waits() {}
 // Waiter is an op that ends an exchange which another started.
 type Waiter interface{ Waits() }
 
-// InPlace is the place where the result arrives.
+// InPlace returns the place where the result arrives.
 func (waitFor) InPlace() []int { return []int{0} }
 
 func (waitFor) NoGradient() string {

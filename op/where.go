@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Where is x where cond is true and y where it is not, all three broadcast together.
+// Where returns x where cond is true and y where it is not, all three broadcast together.
 func Where(cond, x, y *Tensor) *Tensor { return apply1(where{}, cond, x, y) }
 
 type where struct{ mover }
@@ -115,7 +115,7 @@ func either[T bits](cond bool, x, y T) T {
 	return y
 }
 
-// Loop is a choice between floats; truths are chosen by their own kernel.
+// Loop returns a choice between floats; truths are chosen by their own kernel.
 func (where) Loop(in, _ []Type) (Loop, bool) {
 	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, in []lane.Arg) lane.Arg {
 		return b.Select(in[0], in[1], in[2])

@@ -23,7 +23,7 @@ func While(going func(x []*Tensor) *Tensor, body func(x []*Tensor) []*Tensor, in
 	return WhileWith(WhileConfig{}, going, body, init...)
 }
 
-// WhileWith is While with a config.
+// WhileWith is like While with a config.
 func WhileWith(c WhileConfig, going func(x []*Tensor) *Tensor, body func(x []*Tensor) []*Tensor,
 	init ...*Tensor) []*Tensor {
 	if err := firstMistake("while", init); err != nil {
@@ -77,7 +77,7 @@ func (o whileLoop) bodyTypes(in []Type) [][]Type { return [][]Type{in, in} }
 
 func (o whileLoop) Bodies(in []Type) ([]*ir.Func, error) { return bodiesOf(o, in) }
 
-// Trips is the bound.
+// Trips returns the bound.
 func (o whileLoop) Trips([]Type) int { return max(1, o.MaxTrips) }
 
 func (o whileLoop) WithBodies(fs []*ir.Func) Op {
@@ -110,7 +110,7 @@ func (o whileLoop) Infer(in []Type) ([]Type, error) {
 	return given, wantBelow("zero result", o.Zero, len(given))
 }
 
-// VJP is that of as many trips as there may be, of which those after the end carry on what they got.
+// VJP returns the p of as many trips as there may be, of which those after the end carry on what they got.
 func (o whileLoop) VJP(in, _, dout []*Tensor) []*Tensor {
 	if o.MaxTrips == 0 {
 		return invalidated(in, len(in), &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: fmt.Errorf(
@@ -179,7 +179,7 @@ func (o whileLoop) states(c *flowClass) ([]flowState, bool) {
 	return out, true
 }
 
-// Work is that of as many trips as there may be: of one where nobody knows.
+// Work returns the work of as many trips as there may be: of one where nobody knows.
 func (o whileLoop) Work(in, _ []Type) Work {
 	x, err := bodyOf(o.Going, in)
 	if err != nil {
@@ -193,7 +193,7 @@ func (o whileLoop) Work(in, _ []Type) Work {
 	return Work{Flops: v.Flops + w.Flops, Bytes: v.Bytes + w.Bytes, Wire: v.Wire + w.Wire}.times(o.Trips(in))
 }
 
-// Scratch is the memory of a trip, and what is carried into it and out of it.
+// Scratch returns the memory of a trip, and what is carried into it and out of it.
 func (o whileLoop) Scratch(in, _ []Type) int {
 	return scratchOf(o, in) + carriedBytes(in[:o.Carry])
 }

@@ -19,7 +19,7 @@ func emitWindow(w *hlo.Writer, binary string, init float64, x hlo.Ref, win windo
 		w.Constant(hlo.Type{DType: x.DType}, init))[0]
 }
 
-// hloPadding is the attribute that gives each dim's padding on both sides.
+// hloPadding returns the attribute that gives each dim's padding on both sides.
 func hloPadding(low, high []int) string {
 	words := make([]string, len(low))
 	for i := range low {

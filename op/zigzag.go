@@ -24,7 +24,7 @@ func ZigzagOrder(parts, seq int) []int {
 // ZigzagFits reports whether a sequence can be put in the zigzag order of so many parts.
 func ZigzagFits(parts, seq int) bool { return parts > 0 && seq > 0 && seq%2 == 0 && seq/2%parts == 0 }
 
-// zigzagAt is the position of row i.
+// zigzagAt returns the position of row i.
 func zigzagAt(parts, seq, i int) int {
 	chunk := seq / (2 * parts)
 	part, at := i/(2*chunk), i%(2*chunk)
@@ -50,7 +50,7 @@ func ZigzagPositions(s Scope, parts, seq int) *Tensor {
 
 // Positions are written as stretches of neighbours, each as its start and its size.
 
-// stretches is the positions of some rows of a sequence, which is in zigzag order unless parts is 0.
+// stretches returns the positions of some rows of a sequence, which is in zigzag order unless parts is 0.
 func stretches(parts, seq int, rows mesh.Range) []int {
 	if parts == 0 {
 		return []int{rows.Start, rows.Size}
@@ -73,7 +73,7 @@ func stretches(parts, seq int, rows mesh.Range) []int {
 	return list
 }
 
-// stretchesLen is how many positions there are.
+// stretchesLen returns how many positions there are.
 func stretchesLen(list []int) int {
 	n := 0
 	for i := 1; i < len(list); i += 2 {
@@ -82,7 +82,7 @@ func stretchesLen(list []int) int {
 	return n
 }
 
-// shifted is stretches that start elsewhere.
+// shifted is like stretches that start elsewhere.
 func shifted(list []int, by int) []int {
 	list = slices.Clone(list)
 	for i := 0; i < len(list); i += 2 {
@@ -91,7 +91,7 @@ func shifted(list []int, by int) []int {
 	return list
 }
 
-// stretchPositions is the positions as a vector of i64.
+// stretchPositions returns the positions as a vector of i64.
 func stretchPositions(s Scope, list []int) *Tensor {
 	var parts []*Tensor
 	for i := 0; i < len(list); i += 2 {
@@ -116,7 +116,7 @@ func (o attention) sees(query, queries, key, keys int) bool {
 	return true
 }
 
-// seesAny is sees for stretches.
+// seesAny is like sees for stretches.
 func (o attention) seesAny(queries, keys []int) bool {
 	for i := 0; i < len(queries); i += 2 {
 		for j := 0; j < len(keys); j += 2 {

@@ -77,7 +77,7 @@ func TestZigzagBalance(t *testing.T) {
 	}
 }
 
-// ringWork is the flops of each device in an attention that they compute together.
+// ringWork returns the flops of each device in an attention that they compute together.
 func ringWork(t *testing.T, m *mesh.Mesh, c op.AttentionConfig, in []op.Type) []float64 {
 	t.Helper()
 	s := device(t, 1).NewSession()

@@ -7,24 +7,23 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Adafactor remembers of a matrix only the mean squares of its rows and columns of gradients, steps by a
-// share of the parameter's own size, and limits how large a step is [Shazeer and Stern 2018]. It is
-// PyTorch's.
+// Adafactor keeps only row and column means of a matrix's squared gradients, scales steps by the parameter's
+// own magnitude, and clips the update [Shazeer and Stern 2018]. It matches PyTorch's.
 type Adafactor struct {
-	// Decay is the power of the step's number by which old gradients are forgotten; zero means -0.8.
+	// Decay is the exponent of the step number in the decay of old gradients; zero means -0.8.
 	Decay float64
-	// Limit bounds the root mean square of an update; zero means 1.
+	// Limit clips the root mean square of an update; zero means 1.
 	Limit float64
-	// Least is the smallest size that a parameter is taken to have; zero means 1e-3.
+	// Least is a lower bound on the magnitude of a parameter; zero means 1e-3.
 	Least float64
 	// WeightDecay shrinks every parameter by LR·WeightDecay a step.
 	WeightDecay float64
 }
 
-// Slots is two: the mean squares of rows and of columns, or of elements and nothing.
+// Slots returns 2: row and column means, or element means and an unused one.
 func (Adafactor) Slots() int { return 2 }
 
-// SlotTypes is the types of both.
+// SlotTypes returns the types of both slots.
 func (Adafactor) SlotTypes(p op.Type) []op.Type {
 	n := len(p.Shape)
 	if n < 2 {
@@ -35,7 +34,7 @@ func (Adafactor) SlotTypes(p op.Type) []op.Type {
 	return []op.Type{{DType: p.DType, Shape: rows}, {DType: p.DType, Shape: columns}}
 }
 
-// Update is one parameter's next value and mean squares.
+// Update returns one parameter's next value and mean squares.
 func (a Adafactor) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
 	dtype := p.DType().Compute()
 	scalar := func(x *op.Tensor) *op.Tensor { return op.Cast(x, dtype) }
@@ -53,7 +52,7 @@ func (a Adafactor) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.T
 	return op.Cast(next, p.DType()), kept
 }
 
-// squares is an estimate of the mean square of every gradient, and what is remembered.
+// squares returns an estimate of the mean square of every gradient, and what is remembered.
 func (a Adafactor) squares(g *op.Tensor, slots []*op.Tensor, fresh *op.Tensor) (*op.Tensor, []*op.Tensor) {
 	mixed := func(slot, now *op.Tensor) *op.Tensor {
 		return op.Add(slot, op.Mul(op.Sub(now, slot), op.ExpandAs(fresh, slot)))
@@ -75,7 +74,7 @@ func atLeast(x *op.Tensor, least float64) *op.Tensor { return op.Maximum(x, op.C
 
 func norm(x *op.Tensor) *op.Tensor { return op.Sqrt(op.Sum(op.Square(x))) }
 
-// decayed is p less its share of weight decay.
+// decayed returns p less its share of weight decay.
 func decayed(p, lr *op.Tensor, decay float64) *op.Tensor {
 	if decay == 0 {
 		return p
@@ -83,7 +82,7 @@ func decayed(p, lr *op.Tensor, decay float64) *op.Tensor {
 	return op.Sub(p, op.Mul(p, op.ExpandAs(op.MulScalar(lr, decay), p)))
 }
 
-// machineEpsilon is the distance from 1 to the next number.
+// machineEpsilon returns the distance from 1 to the next number.
 func machineEpsilon(d array.DType) float64 {
 	if d == array.F64 {
 		return 0x1p-52

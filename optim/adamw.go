@@ -4,19 +4,19 @@ import "github.com/galley-ml/galley/op"
 
 // AdamW is Adam with decoupled weight decay. [Loshchilov and Hutter 2019]
 type AdamW struct {
-	// Beta1 and Beta2 are the decay of the moments. Both zero mean 0.9 and 0.999; with Beta2 set, Beta1 is what
-	// it says, 0 too: then there is no momentum.
+	// Beta1 and Beta2 are the decay rates of the moments. If both are zero they are 0.9 and 0.999; if Beta2
+	// is set, a Beta1 of 0 means no momentum.
 	Beta1, Beta2 float64
-	// Eps keeps the division finite; zero means 1e-8.
+	// Eps avoids division by zero; zero means 1e-8.
 	Eps float64
-	// WeightDecay shrinks every parameter by LR·WeightDecay a step.
+	// WeightDecay shrinks every parameter by LR·WeightDecay per step.
 	WeightDecay float64
 }
 
-// Slots is two: the first and second moment.
+// Slots returns 2: the first and second moment.
 func (AdamW) Slots() int { return 2 }
 
-// Update is one parameter's next value and moments, by the fused op.
+// Update returns one parameter's next value and moments, by the fused op.
 func (a AdamW) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
 	next, m, v := op.AdamW(adamState(p, grad, slots, s), a.config())
 	return next, []*op.Tensor{m, v}
@@ -27,7 +27,7 @@ func (a AdamW) config() op.AdamConfig {
 	return op.AdamConfig{Beta1: b1, Beta2: b2, Eps: orElse(a.Eps, 1e-8), WeightDecay: a.WeightDecay}
 }
 
-// betas is the two decays as an optimizer's fields say: a first of 0 is 0 where the second is set.
+// betas returns the two decays as an optimizer's fields say: a first of 0 is 0 where the second is set.
 func betas(first, second, usual float64) (b1, b2 float64) {
 	if second == 0 {
 		return orElse(first, 0.9), usual

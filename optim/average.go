@@ -2,19 +2,19 @@ package optim
 
 import "github.com/galley-ml/galley/op"
 
-// Averaged keeps a moving average of the weights beside them, which often does better than the last ones. It
-// is the last slot of each parameter; see AverageOf.
+// Averaged keeps an exponential moving average (EMA) of the weights, which often generalises better than the
+// last ones. It is the last slot of each parameter; see AverageOf.
 type Averaged struct {
 	// Optimizer updates the weights.
 	Optimizer Optimizer
-	// Decay is how much of the average stays in a step; zero means 0.999.
+	// Decay is the fraction of the average that is kept per step; zero means 0.999.
 	Decay float64
 }
 
-// Slots is one more than the optimizer has.
+// Slots returns one more than the optimizer's.
 func (a Averaged) Slots() int { return a.Optimizer.Slots() + 1 }
 
-// Update is the optimizer's, and the average with the new weights.
+// Update returns the optimizer's update, and the average including the new weights.
 func (a Averaged) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
 	n := a.Optimizer.Slots()
 	next, kept := a.Optimizer.Update(p, grad, slots[:n], s)
@@ -23,16 +23,16 @@ func (a Averaged) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Te
 	return next, append(kept, average)
 }
 
-// Named is the same for the parameter of a name, where the optimizer has several.
+// Named returns the averaged optimizer of the named parameter.
 func (a Averaged) Named(name string) Optimizer {
 	return Averaged{Optimizer: For(a.Optimizer, name), Decay: a.Decay}
 }
 
-// Check is what is wrong with the optimizer.
+// Check returns what is wrong with the wrapped optimizer.
 func (a Averaged) Check(names []string) error { return Check(a.Optimizer, names) }
 
-// Correction is what the last slot is divided by after a number of steps: it began as zeros, and holds that
-// much of the weights of all steps.
+// Correction returns the divisor that removes the bias of the average after a number of steps, since it
+// starts at zero.
 func (a Averaged) Correction(steps int) float64 {
 	held := 1.0
 	decay := orElse(a.Decay, 0.999)

@@ -2,7 +2,7 @@ package optim
 
 import "github.com/galley-ml/galley/op"
 
-// GlobalNorm is the norm of all gradients taken together, as an f32 scalar.
+// GlobalNorm returns the norm of all gradients as one vector, as an f32 scalar.
 func GlobalNorm(grads []*op.Tensor) *op.Tensor {
 	var total *op.Tensor
 	for _, g := range grads {
@@ -16,7 +16,7 @@ func GlobalNorm(grads []*op.Tensor) *op.Tensor {
 	return op.Sqrt(total)
 }
 
-// ClipScale is what gradients are multiplied with so that their norm is at most limit.
+// ClipScale returns the factor that clips gradients to a norm of at most limit.
 func ClipScale(norm *op.Tensor, limit float64) *op.Tensor {
 	// The small term keeps a norm of zero from dividing; PyTorch's clip_grad_norm_ has the same.
 	scale := op.Div(op.Const(norm, limit), op.AddScalar(norm, 1e-6))

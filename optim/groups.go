@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Groups is an optimizer with settings of their own for some parameters.
+// Groups gives groups of parameters their own optimizer settings, like PyTorch's parameter groups.
 //
 //	optim.Groups{
 //		Default: optim.AdamW{WeightDecay: 0.1},
@@ -17,23 +17,23 @@ import (
 //		},
 //	}
 type Groups struct {
-	// Default updates the parameters that no group names.
+	// Default updates the parameters that no group matches.
 	Default Optimizer
-	// Groups are asked in order: the first that names a parameter counts.
+	// Groups are tried in order; the first that matches a parameter is used.
 	Groups []Group
 }
 
-// Group is parameters by name, and what is different for them.
+// Group selects parameters by name and overrides their settings.
 type Group struct {
-	// Params are patterns of names: * stands for any text, ? for a character, [ab] for one of several.
+	// Params are name patterns: * matches any text, ? one character, [ab] one of several.
 	Params []string
-	// Optimizer updates them; nil means the default one.
+	// Optimizer updates the group; nil means the default.
 	Optimizer Optimizer
-	// LR multiplies the learning rate; 0 means 1. nn.Freeze keeps parameters as they are.
+	// LR multiplies the learning rate; 0 means 1. To train nothing, use nn.Freeze.
 	LR float64
 }
 
-// Slots is the most that any of the optimizers has.
+// Slots returns the maximum over the optimizers.
 func (g Groups) Slots() int {
 	n := g.Default.Slots()
 	for _, group := range g.Groups {
@@ -44,12 +44,12 @@ func (g Groups) Slots() int {
 	return n
 }
 
-// Update updates a parameter without a name, by the default.
+// Update updates a parameter without a name, with the default optimizer.
 func (g Groups) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
 	return g.forGroup(Group{}).Update(p, grad, slots, s)
 }
 
-// Named is the optimizer of the parameter of a name.
+// Named returns the optimizer of the named parameter.
 func (g Groups) Named(name string) Optimizer {
 	for _, group := range g.Groups {
 		if group.names(name) {
@@ -76,8 +76,7 @@ func (g Group) names(name string) bool {
 	return false
 }
 
-// Check is an error where a group names none of a model's parameters, or a pattern cannot be read: a group
-// that does nothing is a mistake.
+// Check returns an error for a pattern that is malformed or matches no parameter.
 func (g Groups) Check(names []string) error {
 	if g.Default == nil {
 		return fmt.Errorf("optimizer groups: no default: want one for the parameters that no group names")
@@ -92,7 +91,7 @@ func (g Groups) Check(names []string) error {
 			}
 			if !(Group{Params: []string{pattern}}).namesAny(names) {
 				return fmt.Errorf("optimizer groups: group %d: pattern %q names no parameter: got %s", i, pattern,
-					few(names))
+					firstNames(names))
 			}
 		}
 	}
@@ -108,8 +107,8 @@ func (g Group) namesAny(names []string) bool {
 	return false
 }
 
-// few is the first names of a list.
-func few(names []string) string {
+// firstNames returns the first names of a list.
+func firstNames(names []string) string {
 	if len(names) > 4 {
 		return fmt.Sprintf("%q and %d more", names[:4], len(names)-4)
 	}
@@ -134,7 +133,7 @@ func (m member) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tens
 	return next, append(kept, slots[n:]...)
 }
 
-// For is the optimizer of the parameter of a name: o itself, unless it has several.
+// For returns the optimizer of the named parameter: o itself, unless it has groups.
 func For(o Optimizer, name string) Optimizer {
 	if g, ok := o.(interface{ Named(name string) Optimizer }); ok {
 		return g.Named(name)
@@ -142,7 +141,7 @@ func For(o Optimizer, name string) Optimizer {
 	return o
 }
 
-// Check is what is wrong with an optimizer for a model of these parameters.
+// Check returns what is wrong with an optimizer for a model with these parameters.
 func Check(o Optimizer, names []string) error {
 	if g, ok := o.(interface{ Check(names []string) error }); ok {
 		return g.Check(names)

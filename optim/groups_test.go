@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// one is the value of a parameter after a step with gradient 1 and rate 0.5, and its slots.
+// one returns the value of a parameter after a step with gradient 1 and rate 0.5, and its slots.
 func one(t *testing.T, o optim.Optimizer, value float64) []float64 {
 	t.Helper()
 	d := cpu.NewDevice(cpu.Config{Threads: 1})

@@ -2,20 +2,20 @@ package optim
 
 import "github.com/galley-ml/galley/op"
 
-// Lion steps by the sign of an average of gradients: half of AdamW's memory. Its rate is a third to a tenth
-// of AdamW's, its decay as much larger. [Chen et al. 2023]
+// Lion steps by the sign of an average of gradients and needs half of AdamW's memory. Use a third to a tenth
+// of AdamW's learning rate and a correspondingly larger decay. [Chen et al. 2023]
 type Lion struct {
-	// Beta1 weighs the average that is stepped by, Beta2 the one that is kept. Both zero mean 0.9 and 0.99; with
-	// Beta2 set, Beta1 is what it says, 0 too.
+	// Beta1 weighs the average that determines the step, Beta2 the one that is kept. If both are zero they
+	// are 0.9 and 0.99; if Beta2 is set, a Beta1 of 0 is taken as such.
 	Beta1, Beta2 float64
-	// WeightDecay shrinks every parameter by LR·WeightDecay a step.
+	// WeightDecay shrinks every parameter by LR·WeightDecay per step.
 	WeightDecay float64
 }
 
-// Slots is one: the average of gradients.
+// Slots returns 1: the average of gradients.
 func (Lion) Slots() int { return 1 }
 
-// Update is one parameter's next value and average.
+// Update returns one parameter's next value and average.
 func (l Lion) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
 	b1, b2 := betas(l.Beta1, l.Beta2, 0.99)
 	g := op.Mul(grad, op.ExpandAs(op.Cast(s.Scale, grad.DType()), grad))

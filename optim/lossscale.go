@@ -1,10 +1,10 @@
 package optim
 
-// LossScale keeps small gradients of f16 from vanishing: losses are multiplied by a power of two, which is
-// halved when gradients overflow, below 1 too, and doubled after many steps that did not.
+// LossScale keeps small f16 gradients from underflowing: the loss is multiplied by a power of two, which is
+// halved (also below 1) when gradients overflow and doubled after many steps without overflow.
 type LossScale struct {
 	Scale float64
-	// Good is how many steps in a row did not overflow.
+	// Good counts the steps since the last overflow.
 	Good int
 }
 
@@ -15,10 +15,10 @@ const (
 	leastLossScale = 0x1p-40
 )
 
-// NewLossScale is the scale of the first step.
+// NewLossScale returns the initial scale.
 func NewLossScale() LossScale { return LossScale{Scale: firstLossScale} }
 
-// Next is the scale after a step whose gradients overflowed or did not.
+// Next returns the scale after a step, given whether its gradients overflowed.
 func (l LossScale) Next(overflowed bool) LossScale {
 	switch {
 	case overflowed:

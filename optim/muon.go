@@ -7,26 +7,26 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Muon steps by the nearest orthogonal matrix to an average of gradients [Jordan et al. 2024]; it is
-// PyTorch's. It is for matrices within a model: embeddings, heads, norms and biases go to Rest. A bank of
-// matrices, such as those of experts, has each of them made orthogonal. Where devices share a matrix, they
-// gather it for the product and keep their parts of the average.
+// Muon steps by the orthogonalised momentum of a matrix [Jordan et al. 2024], like PyTorch's. It is for the
+// matrices inside a model; embeddings, heads, norms and biases are updated by Rest. Each matrix of a bank,
+// such as those of experts, is orthogonalised by itself. A sharded matrix is gathered for the iteration; its
+// momentum stays sharded.
 type Muon struct {
-	// Momentum is how much of the average stays; zero means 0.95. Plain steps by the average itself, and not
-	// ahead of it.
+	// Momentum is the decay of the momentum; zero means 0.95. Plain turns Nesterov momentum off.
 	Momentum float64
 	Plain    bool
-	// Steps is how often the iteration is taken; zero means 5.
+	// Steps is the number of Newton-Schulz iterations; zero means 5.
 	Steps int
-	// WeightDecay shrinks every matrix by LR·WeightDecay a step.
+	// WeightDecay shrinks every matrix by LR·WeightDecay per step.
 	WeightDecay float64
-	// MatchAdamW scales steps to the size that AdamW's usually have, so that its rate fits; otherwise tall
-	// matrices step further by the root of how much taller than wide they are.
+	// MatchAdamW scales updates to the usual magnitude of AdamW's, so that its learning rate can be reused.
+	// Otherwise the update of a tall matrix is scaled by the square root of its aspect ratio.
 	MatchAdamW bool
-	// Rest updates what is not a matrix within the model, with RestLR times the rate; nil is AdamW, zero 1.
+	// Rest updates all other parameters with RestLR times the learning rate; nil means AdamW, and a RestLR of
+	// zero means 1.
 	Rest   Optimizer
 	RestLR float64
-	// RestParams are patterns of names, as in Group, of matrices that Rest updates; nil means embeddings and
+	// RestParams are name patterns, as in Group, of matrices that Rest updates; nil means embeddings and
 	// heads by their usual names.
 	RestParams []string
 }
@@ -46,10 +46,10 @@ func (m Muon) rest() Optimizer {
 	return m.Rest
 }
 
-// Slots is one, the average, or as many as Rest has.
+// Slots returns 1, the momentum, or as many as Rest has.
 func (m Muon) Slots() int { return max(1, m.rest().Slots()) }
 
-// Named is the optimizer of the parameter of a name.
+// Named returns the optimizer of the named parameter.
 func (m Muon) Named(name string) Optimizer {
 	patterns := m.RestParams
 	if patterns == nil {
@@ -65,12 +65,12 @@ func (m Muon) Named(name string) Optimizer {
 	return muonInner{inner}
 }
 
-// other is Rest with its rate and as many slots as Muon has.
+// other returns Rest with its rate, padded to as many slots as Muon has.
 func (m Muon) other() Optimizer {
 	return member{Optimizer: m.rest(), rate: orElse(m.RestLR, 1), slots: m.Slots()}
 }
 
-// SlotTypes is those of a matrix within a model, or of what is none.
+// SlotTypes returns the slot types of a parameter, which depend on whether it is an inner matrix.
 func (m Muon) SlotTypes(p op.Type) []op.Type { return muonInner{m}.SlotTypes(p) }
 
 // Update updates a parameter without a name.
@@ -109,12 +109,12 @@ func (m muonInner) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.T
 	return op.Cast(next, p.DType()), kept
 }
 
-// mixed is x with a share of y in its place.
+// mixed returns x with a share of y in its place.
 func mixed(x, y *op.Tensor, keep float64) *op.Tensor {
 	return op.Add(op.MulScalar(x, keep), op.MulScalar(y, 1-keep))
 }
 
-// scale is what the rate is multiplied with for matrices of a shape.
+// scale returns what the rate is multiplied with for matrices of a shape.
 func (m Muon) scale(shape []int) float64 {
 	rows, columns := float64(shape[len(shape)-2]), float64(shape[len(shape)-1])
 	if m.MatchAdamW {
@@ -123,7 +123,8 @@ func (m Muon) scale(shape []int) float64 {
 	return math.Sqrt(max(1, rows/max(columns, 1)))
 }
 
-// orthogonal is near the orthogonal matrix next to x: singular values go to 1, roughly.
+// orthogonal returns an approximation of the orthogonal matrix nearest to x, whose singular values are near
+// 1.
 func (m Muon) orthogonal(x *op.Tensor) *op.Tensor {
 	n := len(x.Shape())
 	tall := x.Dim(n-2) > x.Dim(n-1)

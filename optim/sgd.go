@@ -2,15 +2,15 @@ package optim
 
 import "github.com/galley-ml/galley/op"
 
-// SGD is gradient descent, with momentum where it is not zero.
+// SGD is stochastic gradient descent with optional momentum.
 type SGD struct {
 	Momentum    float64
 	WeightDecay float64
-	// Nesterov looks ahead along the velocity; it needs momentum.
+	// Nesterov uses Nesterov momentum; it needs Momentum.
 	Nesterov bool
 }
 
-// Slots is one, the velocity, or none without momentum.
+// Slots returns 1 for the velocity, or 0 without momentum.
 func (s SGD) Slots() int {
 	if s.Momentum == 0 {
 		return 0
@@ -18,7 +18,7 @@ func (s SGD) Slots() int {
 	return 1
 }
 
-// Update is one parameter's next value and velocity, by the fused op.
+// Update returns one parameter's next value and velocity, by the fused op.
 func (s SGD) Update(p, grad *op.Tensor, slots []*op.Tensor, at Step) (*op.Tensor, []*op.Tensor) {
 	state := op.SGDState{Param: p, Grad: grad, LR: at.LR, GradScale: at.Scale}
 	if s.Momentum == 0 {

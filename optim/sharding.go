@@ -1,40 +1,40 @@
 package optim
 
-// ShardingStage is one of ZeRO's: ShardingStage1, ShardingStage2 or ShardingStage3.
+// ShardingStage is a ZeRO stage: ShardingStage1, ShardingStage2 or ShardingStage3.
 type ShardingStage interface {
-	// Stage is 1, 2 or 3.
+	// Stage returns 1, 2 or 3.
 	Stage() int
-	// Over is the mesh axis; empty is dp.
+	// Over returns the mesh axis; empty means dp.
 	Over() string
 }
 
-// ShardingStage1 splits the optimizer's memory over the data axes.
+// ShardingStage1 shards the optimizer state over the data axes.
 type ShardingStage1 struct {
-	// Axis is dp, also where it is empty. Where experts or sequences are split, too, their axes belong to the
-	// data axes. In an eager loop it may be any axis of the meshes that parameters are on.
+	// Axis is dp or empty; the axes of experts and sequences, if split, belong to the data axes, too. In an
+	// eager loop it may be any axis of the parameters' meshes.
 	Axis string
 }
 
-// ShardingStage2 also splits the sums of gradients: they are scattered as soon as they are made.
+// ShardingStage2 also shards the gradients, with a reduce-scatter as soon as they are computed.
 type ShardingStage2 struct{ Axis string }
 
-// ShardingStage3 also splits the parameters: a layer gathers them when it computes.
+// ShardingStage3 also shards the parameters: each layer gathers its weights before use.
 type ShardingStage3 struct{ Axis string }
 
-// Stage is 1.
+// Stage returns 1.
 func (ShardingStage1) Stage() int { return 1 }
 
-// Stage is 2.
+// Stage returns 2.
 func (ShardingStage2) Stage() int { return 2 }
 
-// Stage is 3.
+// Stage returns 3.
 func (ShardingStage3) Stage() int { return 3 }
 
-// Over is the mesh axis.
+// Over returns the mesh axis.
 func (s ShardingStage1) Over() string { return s.Axis }
 
-// Over is the mesh axis.
+// Over returns the mesh axis.
 func (s ShardingStage2) Over() string { return s.Axis }
 
-// Over is the mesh axis.
+// Over returns the mesh axis.
 func (s ShardingStage3) Over() string { return s.Axis }

@@ -2,8 +2,8 @@ package optim
 
 import "github.com/galley-ml/galley/op"
 
-// SlotTypes is the types of what an optimizer remembers of the parameter of a name and type: as many as it
-// has slots. Optimizers whose slots are not all of the parameter's type have a method of that name.
+// SlotTypes returns the types of the optimizer state of the named parameter, one per slot. Optimizers with
+// slots of another type than the parameter's implement a method of that name.
 func SlotTypes(o Optimizer, name string, p op.Type) []op.Type {
 	o = For(o, name)
 	if t, ok := o.(interface{ SlotTypes(p op.Type) []op.Type }); ok {
@@ -20,7 +20,7 @@ func repeated(p op.Type, n int) []op.Type {
 	return list
 }
 
-// filled is slots up to a number of them; those that are not used hold one element.
+// filled returns slots up to a number of them; those that are not used hold one element.
 func filled(list []op.Type, p op.Type, n int) []op.Type {
 	for len(list) < n {
 		list = append(list, op.Type{DType: p.DType, Shape: []int{1}})
@@ -28,10 +28,10 @@ func filled(list []op.Type, p op.Type, n int) []op.Type {
 	return list
 }
 
-// SlotTypes is those of the optimizer, and the average.
+// SlotTypes returns those of the optimizer, and the average.
 func (a Averaged) SlotTypes(p op.Type) []op.Type { return append(SlotTypes(a.Optimizer, "", p), p) }
 
-// SlotTypes is those of the member's optimizer, and of the others' as small as can be.
+// SlotTypes returns those of the member's optimizer, and of the others' as small as can be.
 func (m member) SlotTypes(p op.Type) []op.Type {
 	return filled(SlotTypes(m.Optimizer, "", p), p, m.slots)
 }

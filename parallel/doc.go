@@ -1,5 +1,5 @@
-// Package parallel says how the layers of a model are spread over devices: by their names, which galley's
-// Parallelize takes, or by describing a pipeline layer by layer, which galley's NewPipelineLayer takes.
+// Package parallel describes how the layers of a model are distributed over devices: by layer name, for
+// galley.Parallelize, or as a pipeline described layer by layer, for galley.NewPipelineLayer.
 //
 //	plan := parallel.Plan{Strategy: galley.Strategy{DP: 2, TP: 2}, Layers: []parallel.LayerPlan{
 //		parallel.On("*.self_attn.*_proj", parallel.ColWise{}),

@@ -12,12 +12,12 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Layer is one layer of a pipeline: what it makes of what the layer before hands on.
+// Layer is one layer of a pipeline: a function of the output of the layer before.
 type Layer interface {
 	Forward(x *op.Tensor) *op.Tensor
 }
 
-// LayerFunc is a function as a Layer, such as an activation.
+// LayerFunc adapts a function, such as an activation, to a Layer.
 type LayerFunc func(x *op.Tensor) *op.Tensor
 
 // Forward calls f.
@@ -26,22 +26,21 @@ func (f LayerFunc) Forward(x *op.Tensor) *op.Tensor { return f(x) }
 // Desc describes a layer of a pipeline: a LayerDesc or a SharedLayerDesc.
 type Desc interface{ describe() desc }
 
-// LayerDesc describes a layer that is made when its pipeline is.
+// LayerDesc describes a layer that is created together with its pipeline.
 type LayerDesc struct {
-	// Name is the layer's place in its parameters' names; empty is its number.
+	// Name is the prefix of the layer's parameter names; empty means its index.
 	Name string
-	// New makes the layer, with its parameters below in.
+	// New creates the layer with parameters from in.
 	New func(in *nn.Init) Layer
 }
 
 // SharedLayerDesc describes a layer that appears more than once with the same parameters, such as an
-// embedding that is the head, too. Its gradients are summed over all stages where it appears.
+// embedding that is also the output head. Its gradients are summed over all stages where it appears.
 type SharedLayerDesc struct {
-	// Key is what the appearances have in common, and the layer's place in its parameters' names. The first
-	// makes the layer.
+	// Key identifies the shared layer and prefixes its parameter names. The first appearance creates it.
 	Key string
 	New func(in *nn.Init) Layer
-	// Apply is what this appearance does with the layer; nil is its Forward.
+	// Apply is what this appearance computes with the layer; nil means its Forward.
 	Apply func(l Layer, x *op.Tensor) *op.Tensor
 }
 
@@ -58,7 +57,7 @@ func (d SharedLayerDesc) describe() desc {
 	return desc{name: d.Key, key: d.Key, new: d.New, apply: d.Apply}
 }
 
-// Pipeline is a model of layers one after the other, which may be cut into stages.
+// Pipeline is a sequential model that can be split into stages.
 type Pipeline struct {
 	init   *nn.Init
 	layers []step
@@ -72,7 +71,7 @@ type step struct {
 	apply func(l Layer, x *op.Tensor) *op.Tensor
 }
 
-// NewPipeline makes the layers, with their parameters by init.
+// NewPipeline creates the layers, with parameters initialised by init.
 func NewPipeline(layers []Desc, init nn.Config) (*Pipeline, error) {
 	p := &Pipeline{init: nn.NewInit(init)}
 	return p, p.build(layers)
@@ -106,8 +105,8 @@ func (p *Pipeline) build(layers []Desc) error {
 	return p.init.Err()
 }
 
-// Cut spreads the layers over the stages of a strategy, which is returned with their numbers of layers.
-// boundaries is the number of the layer with which each stage but the first begins; nil cuts evenly.
+// Cut assigns the layers to the stages of a strategy and returns the strategy with the number of layers per
+// stage. boundaries has the index of the first layer of every stage but the first; nil splits evenly.
 func (p *Pipeline) Cut(of *strategy.Strategy, boundaries []int) (*strategy.Strategy, error) {
 	if of == nil {
 		if boundaries != nil {
@@ -145,7 +144,7 @@ func (p *Pipeline) Cut(of *strategy.Strategy, boundaries []int) (*strategy.Strat
 	return &s, err
 }
 
-// between is how many layers lie between boundaries.
+// between returns the number of layers between boundaries.
 func (p *Pipeline) between(boundaries []int) (list []int, err error) {
 	at := 0
 	for _, b := range append(slices.Clone(boundaries), len(p.layers)) {
@@ -158,13 +157,13 @@ func (p *Pipeline) between(boundaries []int) (list []int, err error) {
 	return list, nil
 }
 
-// Params is the layers' parameters; shared ones appear once.
+// Params returns the layers' parameters; shared ones appear once.
 func (p *Pipeline) Params() []*nn.Param { return p.init.Params() }
 
-// Inputs is one: the rest of a batch is labels.
+// Inputs returns 1: the rest of a batch is labels.
 func (p *Pipeline) Inputs() int { return 1 }
 
-// Forward applies the layers in order. The marks between them are where stages may begin.
+// Forward applies the layers in order. It marks the places between them where stages may begin.
 func (p *Pipeline) Forward(inputs ...*op.Tensor) []*op.Tensor {
 	x := inputs[0]
 	for i, l := range p.layers {
@@ -182,7 +181,7 @@ func (p *Pipeline) Forward(inputs ...*op.Tensor) []*op.Tensor {
 	return []*op.Tensor{x}
 }
 
-// Stages is the number of the first layer of each stage.
+// Stages returns the index of the first layer of each stage.
 func (p *Pipeline) Stages() []int {
 	list := []int{0}
 	for _, n := range p.counts[:max(0, len(p.counts)-1)] {

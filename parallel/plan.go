@@ -9,58 +9,58 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Plan says by the names of layers how a model is spread over devices. What it does not name lies by
-// the built-in plan.
+// Plan says by layer name how a model is distributed over devices. Layers that it does not name follow the
+// built-in plan of the model family.
 type Plan struct {
-	// Strategy is the degrees, and all that is said of a model as a whole.
+	// Strategy has the degrees of parallelism and all settings that apply to the model as a whole.
 	Strategy strategy.Strategy
-	// Layers is asked in order; On makes its rows. Where several rows split one parameter, the first counts.
+	// Layers is matched in order; On makes its rows. If several rows shard one parameter, the first one wins.
 	Layers []LayerPlan
-	// Annotations ask for parameters by name, before Layers.
+	// Annotations request shardings of parameters by name and take precedence over Layers.
 	Annotations []mesh.Annotation
-	// Split is where stages of the pipeline begin, in any order; nil spreads the layers that a model marks
+	// Split lists where pipeline stages begin, in any order; nil spreads the marked layers of the model
 	// evenly.
 	Split []SplitPoint
 }
 
-// LayerPlan is what is done with the layers whose names match a pattern.
+// LayerPlan is what to do with the layers whose names match a pattern.
 type LayerPlan struct {
-	// Pattern is as in path.Match, of a layer's name: that of its parameters without the last part. Of layers
-	// within layers that match, the outer ones count.
+	// Pattern is matched as by path.Match against a layer's name, which is its parameters' names without the
+	// last part. If nested layers match, the outer one wins.
 	Pattern string
 	Use     []Parallelism
 }
 
-// On is what is done with the layers whose names match a pattern.
+// On returns a LayerPlan for the layers whose names match a pattern.
 func On(pattern string, use ...Parallelism) LayerPlan { return LayerPlan{pattern, use} }
 
-// Parallelism is one thing that can be done with a layer: ColWise, RowWise, PrepareInput, PrepareOutput,
+// Parallelism is one treatment of a layer: ColWise, RowWise, PrepareInput, PrepareOutput,
 // SequenceParallelBegin, SequenceParallelEnd, SequenceParallelEnable or SequenceParallelDisable.
 type Parallelism interface {
 	add(b *layout.Builder, layer string) error
 }
 
-// ColWise splits the dim of a layer's weight that its result has, and the bias with it: the columns of a
-// linear layer, the width of an embedding. The result stays split, unless it is gathered.
+// ColWise splits a layer's weight along its output dim, and the bias with it: the columns of a linear layer,
+// the width of an embedding. The result stays sharded unless it is gathered.
 type ColWise struct {
-	// Axis is tp where it is empty.
+	// Axis defaults to tp.
 	Axis   string
 	Gather bool
 }
 
-// RowWise splits the dim of a layer's weight that its result lacks: what a linear layer sums over, the
-// vocabulary of an embedding. The results of all devices are summed; the bias is whole.
+// RowWise splits a layer's weight along its input dim: the dim that a linear layer sums over, the vocabulary
+// of an embedding. The devices' results are summed; the bias is replicated.
 type RowWise struct{ Axis string }
 
-// PrepareInput asks the layout of a layer's input, by the text of a Sharding: @[dp,_,_]. Axes of one device
-// are left out.
+// PrepareInput requests the sharding of a layer's input as text, such as @[dp,_,_]. Axes of size one are
+// ignored.
 type PrepareInput struct{ Sharding string }
 
-// PrepareOutput asks the layout of a layer's result.
+// PrepareOutput requests the sharding of a layer's result.
 type PrepareOutput struct{ Sharding string }
 
-// SequenceParallelBegin splits a layer's result along the sequence, dim 1, over the tensor axis: so do the
-// layers that follow.
+// SequenceParallelBegin splits a layer's result along the sequence (dim 1) over the tensor axis; the layers
+// that follow keep that sharding.
 type SequenceParallelBegin struct{}
 
 // SequenceParallelEnd gathers a layer's input along the sequence.
@@ -69,8 +69,8 @@ type SequenceParallelEnd struct{}
 // SequenceParallelEnable splits the input of a layer along the sequence and gathers its result.
 type SequenceParallelEnable struct{}
 
-// SequenceParallelDisable gathers the input of a layer along the sequence, among layers that are split so,
-// and splits its result.
+// SequenceParallelDisable gathers the input of a layer within a sequence-parallel region and splits its
+// result again.
 type SequenceParallelDisable struct{}
 
 // The sequence is split over devices that already have different sequences or parts of them.
@@ -120,9 +120,9 @@ func (SequenceParallelDisable) add(b *layout.Builder, layer string) error {
 	return b.Hook(layer, layout.Output, sequenceSplit)
 }
 
-// SplitPoint is where a stage of the pipeline ends, and the next begins.
+// SplitPoint is a boundary between two pipeline stages.
 type SplitPoint struct {
-	// Layer is a layer's name; no pattern.
+	// Layer is a layer's name, not a pattern.
 	Layer string
 	At    SplitAt
 }
@@ -130,13 +130,13 @@ type SplitPoint struct {
 // SplitAt is a side of a layer.
 type SplitAt uint8
 
-// A stage ends after the layer, or before it.
+// The stage ends after the layer, or before it.
 const (
 	End SplitAt = iota
 	Beginning
 )
 
-// Bind checks the plan against the names of a model's layers and says what is done with each.
+// Bind matches the plan with the names of a model's layers and returns the treatment of each.
 func (plan Plan) Bind(params []*nn.Param) (*layout.Layers, error) {
 	if err := plan.Strategy.Check(); err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (plan Plan) Bind(params []*nn.Param) (*layout.Layers, error) {
 	return b.Layers(), plan.points(b)
 }
 
-// add does with every layer that matches what the row says.
+// add applies the row to every layer that matches.
 func (row LayerPlan) add(b *layout.Builder) error {
 	layers, err := b.Match(row.Pattern)
 	if err != nil {
@@ -169,7 +169,7 @@ func (row LayerPlan) add(b *layout.Builder) error {
 	return nil
 }
 
-// points checks where stages begin.
+// points checks the boundaries of stages.
 func (plan Plan) points(b *layout.Builder) error {
 	if len(plan.Split) == 0 {
 		return nil

@@ -16,7 +16,7 @@ func (m *Model) has(name string) bool {
 	return ok
 }
 
-// adapterOf is the adapter that a request's name of the model selects; empty is none.
+// adapterOf returns the adapter that a request's name of the model selects; empty is none.
 func (m *Model) adapterOf(name string) string {
 	if name == m.Name {
 		return ""
@@ -24,7 +24,7 @@ func (m *Model) adapterOf(name string) string {
 	return name
 }
 
-// shown is what an answer calls the model.
+// shown returns what an answer calls the model.
 func (m *Model) shown(name string) string {
 	if name == "" {
 		return m.Name
@@ -32,7 +32,7 @@ func (m *Model) shown(name string) string {
 	return name
 }
 
-// adapterObjects is what /v1/models says of a model's adapters.
+// adapterObjects returns what /v1/models says of a model's adapters.
 func (s *Server) adapterObjects(m *Model) (list []any) {
 	for _, name := range slices.Sorted(maps.Keys(m.Engine.Adapters())) {
 		o := s.modelObject(m)

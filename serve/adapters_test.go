@@ -17,7 +17,7 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// adapterOf is the name of a directory below root with an adapter for newModel's model.
+// adapterOf returns the name of a directory below root with an adapter for newModel's model.
 func adapterOf(t testing.TB, root string) string {
 	t.Helper()
 	d := cpu.NewDevice(cpu.Config{})

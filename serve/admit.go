@@ -61,7 +61,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// key is which key a request has. All keys are compared, each in constant time.
+// key returns which key a request has. All keys are compared, each in constant time.
 func (s *Server) key(r *http.Request) (int, bool) {
 	if len(s.keys) == 0 {
 		return 0, true
@@ -76,7 +76,7 @@ func (s *Server) key(r *http.Request) (int, bool) {
 	return found, ok && found >= 0
 }
 
-// tenant is whom a request is counted for: its key and the user that it names.
+// tenant returns whom a request is counted for: its key and the user that it names.
 func (s *Server) tenant(r *http.Request, user string) string {
 	key, _ := s.key(r)
 	return fmt.Sprintf("%d/%s", key, user)

@@ -31,6 +31,7 @@ type chatRequest struct {
 	FunctionCall   json.RawMessage   `json:"function_call"`
 
 	toolNames map[string]bool
+	choice    toolChoice
 }
 
 // refuse names what is asked for and cannot be done.
@@ -46,15 +47,12 @@ func (c *chatRequest) refuse() error {
 			return badRequest("modalities: got %q, want text", x).at("modalities", "unsupported_parameter")
 		}
 	}
-	if choice := string(c.ToolChoice); len(c.Tools) > 0 && choice != "" && choice != "null" &&
-		choice != `"auto"` &&
-		choice != `"none"` {
-		return badRequest(
-			"tool_choice: got %s, want auto or none",
-			choice,
-		).at("tool_choice", "unsupported_parameter")
+	choice, err := readToolChoice(c.ToolChoice)
+	if err == nil && choice.must && len(c.Tools) == 0 {
+		err = badRequest("tool_choice: want tools with it").at("tool_choice", "")
 	}
-	return nil
+	c.choice = choice
+	return err
 }
 
 func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
@@ -93,6 +91,14 @@ func (s *Server) chatRequest(r *http.Request, m *Model, c *chatRequest) (engine.
 	if q.Prompt, err = m.chatPrompt(c); err != nil {
 		return q, err
 	}
+	if c.choice.must {
+		if q.Masks != nil {
+			return q, badRequest("tool_choice: a call has the form of its tool: want no other form").at("tool_choice", "")
+		}
+		if q.Masks, err = c.choice.masks(m, c.Tools); err != nil {
+			return q, err
+		}
+	}
 	if c.TopLogProbs != nil {
 		if !c.LogProbs {
 			return q, badRequest("top_logprobs: want logprobs with it").at("top_logprobs", "")
@@ -109,7 +115,7 @@ func (s *Server) chatRequest(r *http.Request, m *Model, c *chatRequest) (engine.
 	return q, s.limit(m, &q, asked, 0)
 }
 
-// chatPrompt is the tokens of a conversation.
+// chatPrompt returns the tokens of a conversation.
 func (m *Model) chatPrompt(c *chatRequest) ([]int32, error) {
 	if m.Chat == nil {
 		return nil, badRequest("model %q has no chat template: use /v1/completions, or start the server with "+
@@ -130,7 +136,7 @@ func (m *Model) chatPrompt(c *chatRequest) ([]int32, error) {
 	if err != nil {
 		return nil, badRequest("%v", err).at("tools", "")
 	}
-	if c.toolNames = names; string(c.ToolChoice) == `"none"` {
+	if c.toolNames = names; c.choice.never {
 		tools, c.toolNames = nil, nil
 	}
 	text, err := m.Chat.Render(messages, tools, c.TemplateValues)
@@ -272,7 +278,7 @@ func (c *chatWriter) probabilities(tokens []engine.Token) *chatLogProbs {
 	return p
 }
 
-// probability is a token with its bytes, which may be part of a character only.
+// probability returns a token with its bytes, which may be part of a character only.
 func (c *chatWriter) probability(id int32, logProb float64) chatToken {
 	text := c.model.Text.Decode([]int32{id})
 	t := chatToken{Token: text, LogProb: logProb, Bytes: []int{}}

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// ReadChatTemplate reads a directory's chat template as transformers does: chat_template.jinja, else that of
-// tokenizer_config.json. It is nil where there is none. File, where not empty, is taken in their place.
+// ReadChatTemplate reads a model directory's chat template as transformers does: chat_template.jinja, else
+// that of tokenizer_config.json. It returns nil if there is none. A file that is not empty replaces both.
 func ReadChatTemplate(dir, file string) (*ChatTemplate, error) {
 	tokens, text, err := tokenizerConfig(filepath.Join(dir, "tokenizer_config.json"))
 	if err != nil {
@@ -34,7 +34,7 @@ func ReadChatTemplate(dir, file string) (*ChatTemplate, error) {
 	return NewChatTemplate(text, tokens)
 }
 
-// tokenizerConfig is the special tokens and the chat template of tokenizer_config.json.
+// tokenizerConfig returns the special tokens and the chat template of tokenizer_config.json.
 func tokenizerConfig(path string) (tokens map[string]any, template string, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +61,7 @@ func tokenizerConfig(path string) (tokens map[string]any, template string, err e
 	return tokens, template, nil
 }
 
-// specialToken is a token that is written as a text, or as an object with one.
+// specialToken returns a token that is written as a text, or as an object with one.
 func specialToken(raw json.RawMessage) (string, bool) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -76,7 +76,7 @@ func specialToken(raw json.RawMessage) (string, bool) {
 	return "", false
 }
 
-// namedTemplate is a template, or of several with names the one that is called default.
+// namedTemplate returns a template, or of several with names the one that is called default.
 func namedTemplate(raw json.RawMessage) (string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return "", nil

@@ -46,7 +46,7 @@ func (p *prompts) UnmarshalJSON(text []byte) error {
 	return badRequest("prompt: want a text, texts, tokens or lists of tokens").at("prompt", "")
 }
 
-// encoded is the tokens of every prompt.
+// encoded returns the tokens of every prompt.
 func (p *prompts) encoded(t Text) [][]int32 {
 	if p.ids != nil {
 		return p.ids
@@ -156,7 +156,7 @@ type completionLogProbs struct {
 	Offsets  []int                `json:"text_offset"`
 }
 
-// finishOf is null while a choice goes on.
+// finishOf returns null while a choice continues.
 func finishOf(f engine.Finish) *string {
 	if f == "" {
 		return nil

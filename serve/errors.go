@@ -58,7 +58,7 @@ func unavailable(format string, args ...any) *apiError {
 	return e
 }
 
-// asError is any error in OpenAI's form.
+// asError returns any error in OpenAI's form.
 func asError(err error) *apiError {
 	var e *apiError
 	var large *http.MaxBytesError

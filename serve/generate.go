@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// newID is a name for an answer.
+// newID returns a name for an answer.
 func newID(prefix string) string {
 	var b [12]byte
 	rand.Read(b[:])
@@ -71,7 +71,7 @@ type writer interface {
 	begin(s *stream) error
 	token(s *stream, choice int, t engine.Token) error
 	end(s *stream, u *usage) error
-	// whole is all choices at once.
+	// whole returns all choices at once.
 	whole(choices []answer, u usage) any
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/jinja"
 )
 
-// readMessage is one message of a conversation as a template sees it: all of its fields, in their order.
+// readMessage returns one message of a conversation as a template sees it: all of its fields, in their order.
 // Content in parts is joined, as templates of language models expect a text.
 func readMessage(raw json.RawMessage) (any, error) {
 	v, err := jinja.FromJSON(raw)

@@ -24,7 +24,7 @@ type metrics struct {
 
 func newMetrics() *metrics { return &metrics{models: map[string]*modelMetrics{}} }
 
-// modelMetrics is those of one model, by its name: they go on when it is replaced.
+// modelMetrics is those of one model, by its name: they continue when it is replaced.
 type modelMetrics struct {
 	firstToken, gap, whole, queued *histogram
 	tokens                         *histogram
@@ -34,7 +34,7 @@ type modelMetrics struct {
 	model                          *Model
 }
 
-// of is the metrics of a model, which keep what its predecessor counted.
+// of returns the metrics of a model, which keep what its predecessor counted.
 func (s *metrics) of(m *Model) *modelMetrics {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (m *modelMetrics) failed(err error) {
 	m.finished("error")
 }
 
-// Observe is engine.Config.Observe of a model that will be served: it counts the tokens of steps.
+// Observe counts the tokens of steps; pass it as engine.Config.Observe.
 func (m *Model) Observe(s engine.StepStats) {
 	if m.metrics != nil {
 		m.metrics.tokens.observe(float64(s.Tokens))
@@ -212,7 +212,7 @@ func (h *histogram) write(b *bytes.Buffer, name, label string) {
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// escaped is a label's value as the text form has it.
+// escaped returns a label's value as the text form has it.
 func escaped(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
 }

@@ -15,28 +15,28 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// Text turns text into tokens and back.
+// Text encodes text as tokens and decodes it.
 type Text interface {
 	Encode(text string) []int32
 	Decode(ids []int32) string
 }
 
-// Model is a model that is served.
+// Model is a model to serve.
 type Model struct {
-	// Name is what requests call it.
+	// Name is the model's name in requests.
 	Name   string
 	Engine *engine.Engine
 	Text   Text
-	// Plain encodes without the tokens that the tokenizer puts around a text: for chat templates, which write
-	// them; nil means Text.
+	// Plain encodes without the special tokens that the tokenizer adds, for chat templates, which write them;
+	// nil means Text.
 	Plain Text
-	// Chat is the chat template; nil where the model has none.
+	// Chat is the chat template; nil if the model has none.
 	Chat *ChatTemplate
-	// Defaults is how tokens are chosen where a request does not say, Stop the tokens that end an answer.
+	// Defaults are the sampling parameters that a request may override, Stop the tokens that end an answer.
 	Defaults engine.Sampling
 	Stop     []int32
 	Created  time.Time
-	// Special reports tokens that are no text, such as those that end one; nil is that there are none.
+	// Special reports whether a token is not text, such as an end token; nil means that none is special.
 	Special func(id int32) bool
 
 	grammars grammars
@@ -51,7 +51,7 @@ func (m *Model) plain() Text {
 	return m.Text
 }
 
-// GenerationConfig is what generation_config.json says; fields that it leaves out are nil.
+// GenerationConfig is the content of generation_config.json; fields that it leaves out are nil.
 type GenerationConfig struct {
 	DoSample    *bool    `json:"do_sample"`
 	Temperature *float64 `json:"temperature"`
@@ -77,7 +77,7 @@ func (t *tokenIDs) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]int32)(t))
 }
 
-// ReadGenerationConfig reads generation_config.json of a directory, which may have none.
+// ReadGenerationConfig reads generation_config.json of a directory; a missing file is not an error.
 func ReadGenerationConfig(dir string) (GenerationConfig, error) {
 	var c GenerationConfig
 	path := filepath.Join(dir, "generation_config.json")
@@ -94,7 +94,8 @@ func ReadGenerationConfig(dir string) (GenerationConfig, error) {
 	return c, nil
 }
 
-// Apply is sampling with what the file says. A file that does not sample takes the likeliest token.
+// Apply returns the sampling parameters with the file's settings. A file with do_sample false means greedy
+// decoding.
 func (c GenerationConfig) Apply(s engine.Sampling) engine.Sampling {
 	set(&s.Temperature, c.Temperature)
 	set(&s.TopK, c.TopK)
@@ -113,7 +114,7 @@ func set[T any](to *T, from *T) {
 	}
 }
 
-// StopTokens is the file's, else those of the model.
+// StopTokens returns the file's stop tokens, or else those of the model.
 func (c GenerationConfig) StopTokens(model []int32) []int32 {
 	if len(c.EOS) == 0 {
 		return model
@@ -127,7 +128,7 @@ func (c GenerationConfig) StopTokens(model []int32) []int32 {
 	return out
 }
 
-// ChatTemplate writes a conversation as a prompt.
+// ChatTemplate renders a conversation as a prompt.
 type ChatTemplate struct {
 	template *jinja.Template
 	// tokens are the special ones that templates name: bos_token and the like.
@@ -135,7 +136,7 @@ type ChatTemplate struct {
 	tools  toolFormat
 }
 
-// NewChatTemplate parses a template. Tokens are the special tokens that it may name.
+// NewChatTemplate parses a template. tokens are the special tokens that it may refer to.
 func NewChatTemplate(text string, tokens map[string]any) (*ChatTemplate, error) {
 	t, err := jinja.Parse(text)
 	if err != nil {
@@ -144,7 +145,7 @@ func NewChatTemplate(text string, tokens map[string]any) (*ChatTemplate, error) 
 	return &ChatTemplate{t, tokens, formatOf(text)}, nil
 }
 
-// Render is the prompt of a conversation, up to where the answer begins.
+// Render returns the prompt of a conversation, up to where the answer begins.
 func (c *ChatTemplate) Render(messages []any, tools []any, more map[string]any) (string, error) {
 	values := map[string]any{"messages": messages, "add_generation_prompt": true, "tools": nil}
 	if len(tools) > 0 {

@@ -89,7 +89,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 		"usage": map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}})
 }
 
-// unit is a vector of length 1.
+// unit returns a vector of length 1.
 func unit(x []float32) []float32 {
 	sum := 0.0
 	for _, v := range x {
@@ -102,7 +102,7 @@ func unit(x []float32) []float32 {
 	return out
 }
 
-// encoded is numbers, or the base64 of their bytes.
+// encoded returns numbers, or the base64 of their bytes.
 func encoded(x []float32, format string) any {
 	if format != "base64" {
 		return x

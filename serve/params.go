@@ -65,7 +65,7 @@ func (s *stops) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// request is what the engine is asked; the prompt, the number of tokens and log-probabilities are to be
+// request returns what the engine is asked; the prompt, the number of tokens and log-probabilities are to be
 // added.
 func (p *params) request(m *Model, tenant string) (engine.Request, error) {
 	r := engine.Request{Tenant: tenant, Adapter: m.adapterOf(p.Model), Priority: p.Priority, Salt: p.CacheSalt,

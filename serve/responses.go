@@ -71,7 +71,7 @@ func (c *responseRequest) refuse() error {
 
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// chat is the request as a conversation.
+// chat returns the request as a conversation.
 func (c *responseRequest) chat() (*chatRequest, error) {
 	q := &chatRequest{MaxCompletion: c.MaxTokens}
 	if c.Stream { // which always tells the usage

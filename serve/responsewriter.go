@@ -18,7 +18,7 @@ type responseWriter struct {
 	finish engine.Finish
 }
 
-// object is the response as it is so far.
+// object returns the response as it is so far.
 func (c *responseWriter) object(status string, output []any, u *usage) map[string]any {
 	q := c.request
 	o := map[string]any{
@@ -60,7 +60,7 @@ func (c *responseWriter) object(status string, output []any, u *usage) map[strin
 	return o
 }
 
-// statusOf is how a response ended.
+// statusOf returns how a response ended.
 func statusOf(f engine.Finish) string {
 	if f == engine.FinishLength {
 		return "incomplete"

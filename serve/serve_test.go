@@ -31,7 +31,7 @@ func smallConfig(t testing.TB) models.Config {
 	return config
 }
 
-// newModel is a small model of bytes.
+// newModel returns a small model of bytes.
 func newModel(t testing.TB, name string, c engine.Config) *serve.Model {
 	t.Helper()
 	config := smallConfig(t)
@@ -61,6 +61,12 @@ func newModel(t testing.TB, name string, c engine.Config) *serve.Model {
 func start(t testing.TB, c serve.Config, e engine.Config) (*serve.Server, string) {
 	t.Helper()
 	c.Models = []*serve.Model{newModel(t, "small", e)}
+	return listening(t, c)
+}
+
+// listening starts a server.
+func listening(t testing.TB, c serve.Config) (*serve.Server, string) {
+	t.Helper()
 	s, err := serve.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +110,7 @@ func parse(t testing.TB, text string) (out map[string]any) {
 	return out
 }
 
-// at is what lies at a path of keys and numbers.
+// at returns what is at a path of keys and numbers.
 func at(v any, path ...any) any {
 	for _, p := range path {
 		switch p := p.(type) {
@@ -122,7 +128,7 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// events is the data of a stream, without the last.
+// events returns the data of a stream, without the last.
 func events(t testing.TB, text string) []map[string]any {
 	t.Helper()
 	var out []map[string]any
@@ -246,7 +252,7 @@ func TestErrors(t *testing.T) {
 		{"/v1/completions", `{"prompt": "a", "max_tokens": 0}`, 400, "max_tokens"},
 		{"/v1/completions", `{"prompt": "a", "max_tokens": 101}`, 400, "max_tokens"},
 		{"/v1/completions", `{"prompt": "a", "max_tokens": 1000}`, 400, "messages"},
-		{"/v1/completions", `{"prompt": "a", "temperature": -1}`, 400, "sampling"},
+		{"/v1/completions", `{"prompt": "a", "temperature": -1}`, 400, "temperature"},
 		{"/v1/completions", `{"prompt": "a", "stop": ""}`, 400, "stop"},
 		{"/v1/completions", `{"prompt": "a", "n": 0}`, 400, "n"},
 		{"/v1/completions", `{"prompt": "a", "suffix": "b"}`, 400, "suffix"},

@@ -9,31 +9,30 @@ import (
 	"time"
 )
 
-// Config says what is served, and to whom. The zero value of a field means what is said there.
+// Config configures a Server.
 type Config struct {
-	// Models are what requests may name; the first is taken where they name none.
+	// Models are the models that requests may name; the first is the default.
 	Models []*Model
-	// Keys are what Authorization: Bearer must name; none lets everybody in.
+	// Keys are the accepted bearer tokens; none means no authentication.
 	Keys []string
-	// Body is how many bytes a request may have; 0 means 4 MiB.
+	// Body is the maximum size of a request in bytes; 0 means 4 MiB.
 	Body int64
-	// Tokens is how many tokens a request may ask for; 0 is what the context allows.
+	// Tokens is the maximum number of tokens a request may ask for; 0 means what the context allows.
 	Tokens int
-	// Rate is how many requests a second a key may make; 0 is no limit.
+	// Rate is the maximum number of requests per second and key; 0 means no limit.
 	Rate float64
 	// Heartbeat is how long a stream may be silent before a comment is sent; 0 means 15 s.
 	Heartbeat time.Duration
-	// WriteTimeout is how long a reader may take for one piece of an answer before its request is ended; 0
-	// means 30 s.
+	// WriteTimeout is how long a client may take to read one piece of an answer before its request is
+	// cancelled; 0 means 30 s.
 	WriteTimeout time.Duration
-	// Adapters is the directory below which adapters lie that may be loaded while the server runs; empty is that
-	// none may.
+	// Adapters is the directory of adapters that may be loaded while the server runs; empty means none.
 	Adapters string
-	// Origins are the web pages of others that may ask; none is no page but our own.
+	// Origins are the web origins that may call the API (CORS); empty means only our own page.
 	Origins []string
 }
 
-// Server is an http.Handler. Its methods may be called concurrently.
+// Server is an http.Handler. It is safe for concurrent use.
 type Server struct {
 	config  Config
 	keys    [][32]byte
@@ -47,7 +46,7 @@ type Server struct {
 	ready  bool
 }
 
-// New makes a server of models, which it closes.
+// New creates a server that owns the models and closes them.
 func New(c Config) (*Server, error) {
 	if len(c.Models) == 0 {
 		return nil, errors.New("serve: no model")
@@ -101,7 +100,7 @@ func (s *Server) route() {
 	})
 }
 
-// ServeHTTP is as http.Handler has it.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.cors(w, r) {
 		return
@@ -113,7 +112,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readiness is whether requests are taken.
+// readiness reports whether requests are taken.
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	ready := s.ready
@@ -138,7 +137,7 @@ func (s *Server) model(name string) (*Model, error) {
 	return nil, notFound("model %q: it is not served here: see /v1/models", name).at("model", "model_not_found")
 }
 
-// Replace serves m in place of the model of its name, and closes that once its last request is done.
+// Replace serves m in place of the model with its name, and closes the old one after its last request.
 func (s *Server) Replace(m *Model) error {
 	if old, err := s.model(m.Name); err == nil {
 		err = m.adopt(old)
@@ -163,7 +162,7 @@ func (s *Server) Replace(m *Model) error {
 	return fmt.Errorf("serve: no model is called %q", m.Name)
 }
 
-// Drain takes no further requests and waits until those that were taken are answered, or ctx is done.
+// Drain rejects new requests and waits until the current ones are answered, or ctx is done.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.ready = false
@@ -177,7 +176,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the models.
+// Close closes the models.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,7 +34,7 @@ type responseFormat struct {
 // form is a grammar by what it is made of.
 type form struct{ kind, text string }
 
-// form is what is asked for, and by which field; none has no kind.
+// form returns what is asked for, and by which field; none has no kind.
 func (s *structure) form() (f form, param string, err error) {
 	var all []form
 	if r := s.ResponseFormat; r != nil {
@@ -83,7 +83,7 @@ func (s *structure) form() (f form, param string, err error) {
 	return f, param, nil
 }
 
-// compactJSON is JSON without blanks; what is none stays as it is.
+// compactJSON returns JSON without blanks; what is none stays as it is.
 func compactJSON(text []byte) string {
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {
@@ -92,7 +92,7 @@ func compactJSON(text []byte) string {
 	return b.String()
 }
 
-// masks is what holds each continuation to the form that is asked for; nil where there is none.
+// masks returns what holds each continuation to the form that is asked for; nil where there is none.
 func (s *structure) masks(m *Model) (func() engine.Mask, error) {
 	f, param, err := s.form()
 	if err == nil && f.kind == "" {
@@ -154,6 +154,8 @@ func (f form) parse() (*grammar.Grammar, error) {
 		return grammar.Schema([]byte(f.text))
 	case "regex":
 		return grammar.Regex(f.text)
+	case "calls":
+		return parseCalls(f.text)
 	case "gbnf":
 		return grammar.GBNF(f.text)
 	}
@@ -164,8 +166,8 @@ func (f form) parse() (*grammar.Grammar, error) {
 	return grammar.Choice(texts)
 }
 
-// vocabulary is the bytes that each token adds to a text. A token's text may depend on whether another comes
-// before it, so each is decoded after one.
+// vocabulary returns the bytes that each token adds to a text. A token's text may depend on whether another
+// comes before it, so each is decoded after one.
 func (m *Model) vocabulary() *grammar.Vocabulary {
 	before := m.plain().Encode("a")
 	before = before[max(0, len(before)-1):]

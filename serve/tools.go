@@ -22,7 +22,7 @@ const (
 	bareTools
 )
 
-// formatOf is the format that a chat template teaches.
+// formatOf returns the format that a chat template teaches.
 func formatOf(template string) toolFormat {
 	switch {
 	case strings.Contains(template, "<tool_call>"):
@@ -33,7 +33,8 @@ func formatOf(template string) toolFormat {
 	return bareTools
 }
 
-// openings is what a call begins with; the first may stand anywhere, others at the begin of an answer only.
+// openings returns what a call begins with; the first may stand anywhere, others at the begin of an answer
+// only.
 func (f toolFormat) openings() (anywhere string, begin []string) {
 	switch f {
 	case taggedTools:
@@ -44,8 +45,8 @@ func (f toolFormat) openings() (anywhere string, begin []string) {
 	return "<|python_tag|>", []string{"{"}
 }
 
-// split is what of a text can be shown, and what may be a call or its begin. Shown is whether something of
-// the answer was shown before.
+// split returns what of a text can be shown, and what may be a call or its begin. Shown is whether something
+// of the answer was shown before.
 func (f toolFormat) split(text string, shown bool) (content, held string) {
 	anywhere, begin := f.openings()
 	if i := strings.Index(text, anywhere); i >= 0 {
@@ -112,7 +113,7 @@ func (f toolFormat) calls(text string, known map[string]bool) []toolCall {
 	return out
 }
 
-// objects is JSON objects with semicolons between; nil where the text is something else.
+// objects returns JSON objects with semicolons between; nil where the text is something else.
 func objects(text string) (out [][]byte) {
 	for text = strings.TrimSpace(text); text != ""; {
 		d := json.NewDecoder(strings.NewReader(text))
@@ -151,7 +152,8 @@ func readCall(text []byte, known map[string]bool) (toolCall, bool) {
 	return toolCall{ID: newID("call_"), Type: "function", Function: toolFunction{c.Name, arguments}}, true
 }
 
-// readTools is the tools that a request offers, as a template sees them, and the names of their functions.
+// readTools returns the tools that a request offers, as a template sees them, and the names of their
+// functions.
 func readTools(raw []json.RawMessage) (tools []any, names map[string]bool, err error) {
 	names = map[string]bool{}
 	for i, x := range raw {
@@ -185,7 +187,7 @@ type toolStream struct {
 	shown bool
 }
 
-// add is what can be shown after a further piece of the answer; at its end the calls that it has.
+// add returns what can be shown after a further piece of the answer; at its end the calls that it has.
 func (s *toolStream) add(f toolFormat, known map[string]bool, piece string, end bool) (content string, calls []toolCall) {
 	content, s.held = f.split(s.held+piece, s.shown)
 	if end {

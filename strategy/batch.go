@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/internal/pipeline"
 )
 
-// Micros is how many micro-batches a step of a batch has; 0 where they do not come out even.
+// Micros returns the number of micro-batches of a step with the given batch size; 0 if the batch does not
+// divide evenly.
 func (s Strategy) Micros(batch int) int {
 	n, dp := s.Micro, s.replicas()
 	switch {
@@ -24,8 +25,8 @@ func (s Strategy) Micros(batch int) int {
 	return n
 }
 
-// ForBatch is the strategy as a trainer takes it for steps of a batch: with a number of micro-batches, where
-// it was planned by their size.
+// ForBatch returns the strategy as a trainer takes it for a batch size: with the number of micro-batches
+// filled in if it was planned by their size.
 func (s Strategy) ForBatch(batch int) (Strategy, error) {
 	n := s.Micros(batch)
 	if n == 0 {
@@ -35,7 +36,7 @@ func (s Strategy) ForBatch(batch int) (Strategy, error) {
 	return s, nil
 }
 
-// Uneven says how a batch does not come out even.
+// Uneven explains why a batch does not divide evenly.
 func (s Strategy) Uneven(batch int) error {
 	s = s.Filled()
 	if s.MicroBatch > 0 {
@@ -50,8 +51,8 @@ func (s Strategy) Uneven(batch int) error {
 		batch, n, s.DP, n*s.DP)
 }
 
-// Sized is Filled with both the number of micro-batches and their sequences, for steps of a batch. Where they
-// do not come out even, as Micros tells, the sequences are rounded down.
+// Sized is like Filled and sets both the number of micro-batches and their size for a batch. If the batch
+// does not divide evenly, as Micros reports, the size is rounded down.
 func (s Strategy) Sized(batch int) Strategy {
 	s = s.Filled()
 	if n := s.Micros(batch); n > 0 {
@@ -66,8 +67,7 @@ func (s Strategy) Sized(batch int) Strategy {
 	return s
 }
 
-// usualMicros is how many micro-batches a step has where nothing is said: one for every rank, or those of a
-// schedule's text.
+// usualMicros returns the default number of micro-batches: one per rank, or that of a schedule's text.
 func (s Strategy) usualMicros() int {
 	if s.OwnSchedule() {
 		if p, err := pipeline.Parse(s.Schedule); err == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/pipeline"
 )
 
-// Pipeline is the schedule: a text, or one by name.
+// Pipeline returns the pipeline schedule, built by name or parsed from text.
 func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
 	if s.OwnSchedule() {
 		p, err := pipeline.Parse(s.Schedule)
@@ -26,8 +26,8 @@ func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
 	return pipeline.Generate(name, pipeline.Config{Ranks: s.PP, Micros: s.Micro, Chunks: s.VPP})
 }
 
-// Idle is an error where something is asked for that needs an axis which is not there: it would change
-// nothing.
+// Idle returns an error if a setting needs a mesh axis that the strategy does not have, so that it would have
+// no effect.
 func (s Strategy) Idle() error {
 	switch {
 	case s.Zero > 0 && s.DP*s.CP == 1:
@@ -40,8 +40,8 @@ func (s Strategy) Idle() error {
 	return nil
 }
 
-// Check reports what is wrong with the strategy by itself, before a model is known: degrees that do not
-// divide, a schedule that deadlocks.
+// Check returns what is wrong with the strategy by itself, before a model is known, such as degrees that do
+// not divide or a schedule that deadlocks.
 func (s Strategy) Check() error {
 	s, err := s.WithDefaults()
 	if err != nil {

@@ -2,7 +2,7 @@ package strategy
 
 import "fmt"
 
-// Choice is something that is on, off, or left to the cost model.
+// Choice is on, off, or left to the cost model.
 type Choice string
 
 // The choices.

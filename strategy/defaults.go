@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/pipeline"
 )
 
-// WithDefaults fills in what may be left out and checks the rest, for a run: what can only be planned is
+// WithDefaults fills in defaults and checks the strategy for a run. Strategies that can only be planned are
 // refused.
 func (s Strategy) WithDefaults() (Strategy, error) {
 	if s.Auto != 0 {
@@ -34,7 +34,7 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 	if err := s.Unrunnable(); err != nil {
 		return s, err
 	}
-	if err := s.lonelyBranches(); err != nil {
+	if err := s.checkBranches(); err != nil {
 		return s, err
 	}
 	if s.MicroBatch != 0 {
@@ -65,7 +65,7 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 	return s, err
 }
 
-// words fills in and checks what is said in words.
+// words fills in and checks the fields that are words.
 func (s *Strategy) words() error {
 	for _, w := range []struct {
 		name  string
@@ -91,7 +91,7 @@ func (s *Strategy) words() error {
 	return nil
 }
 
-// Unrunnable is why no trainer can run a strategy that may be planned; nil where one can.
+// Unrunnable returns why no trainer can run a strategy that can be planned, or nil if one can.
 func (s Strategy) Unrunnable() error {
 	switch dp := s.replicas(); {
 	case s.Zero > 0 && !s.groups(dp):
@@ -121,9 +121,9 @@ func (s Strategy) Unrunnable() error {
 	return nil
 }
 
-// lonelyBranches refuses what does not go with branches, which a step of its own kind runs: whole, and on two
-// devices.
-func (s Strategy) lonelyBranches() error {
+// checkBranches refuses settings that cannot be combined with Branches, which runs the whole step on two
+// devices in its own way.
+func (s Strategy) checkBranches() error {
 	if s.Branches < 0 || s.Branches > 2 {
 		return fmt.Errorf("strategy: branches is %d: want 2, for two devices, or 0", s.Branches)
 	}
@@ -150,13 +150,13 @@ func (s Strategy) lonelyBranches() error {
 	return nil
 }
 
-// foldable reports whether experts fold into the data axis, or that and the context axis.
+// foldable reports whether expert parallelism folds into the data axis, or into the data and context axes.
 func (s Strategy) foldable() bool {
 	ep, context := s.Experts()
 	return context || ep == s.EP
 }
 
-// groups reports whether the devices of the data axes, innermost first, make groups of Shard.
+// groups reports whether the devices of the data axes, innermost first, form groups of size Shard.
 func (s Strategy) groups(dp int) bool {
 	rest := s.Shard
 	ep, _ := s.Experts()
@@ -172,7 +172,7 @@ func (s Strategy) groups(dp int) bool {
 	return rest == 1
 }
 
-// replicas is the data parallel degree: where nothing is said of it, that of the experts, which fold into it.
+// replicas returns the data-parallel degree, which defaults to EP.
 func (s Strategy) replicas() int {
 	if s.DP != 0 {
 		return s.DP
@@ -180,14 +180,14 @@ func (s Strategy) replicas() int {
 	return max(s.EP, 1)
 }
 
-// RankOf is the pipeline rank that holds a stage.
+// RankOf returns the pipeline rank that holds a stage.
 func (s Strategy) RankOf(stage int) int {
 	s = s.Filled()
 	return s.Class().Rank(stage, s.PP)
 }
 
-// Filled is the strategy with every degree that is left out and with its schedule spelled as package pipeline
-// does. Nothing is checked.
+// Filled returns the strategy with every degree set and the schedule in its canonical spelling. Nothing is
+// checked.
 func (s Strategy) Filled() Strategy {
 	s.DP = s.replicas()
 	for _, at := range []*int{&s.TP, &s.PP, &s.CP, &s.EP, &s.ETP, &s.Branches} {
@@ -212,7 +212,7 @@ func (s Strategy) Filled() Strategy {
 	return s
 }
 
-// Class is the class of the strategy's schedule. An unknown name, which checks refuse, counts as none.
+// Class returns the class of the strategy's schedule; an unknown name, which Check refuses, has no class.
 func (s *Strategy) Class() *pipeline.Class {
 	c, err := pipeline.Choose(s.Schedule, s.VPP)
 	if err != nil {
@@ -221,7 +221,7 @@ func (s *Strategy) Class() *pipeline.Class {
 	return c
 }
 
-// spellSchedule makes the schedule's name that of its class, where it is not a schedule's text.
+// spellSchedule replaces the schedule's name by the canonical spelling, unless it is a schedule's text.
 func (s *Strategy) spellSchedule() error {
 	if s.OwnSchedule() {
 		return nil
@@ -234,10 +234,10 @@ func (s *Strategy) spellSchedule() error {
 	return nil
 }
 
-// maxDevices is how many devices a process can have: each is a goroutine with memory of its own.
+// maxDevices is the maximum number of devices of a process: each is a goroutine with memory of its own.
 const maxDevices = 4096
 
-// overflow reports whether there are more devices than can be.
+// overflow reports whether there are more than maxDevices.
 func (s Strategy) overflow() bool {
 	n := 1
 	for _, degree := range []int{max(s.TP, 1), max(s.PP, 1), max(s.CP, 1), max(s.DP, s.EP, 1)} {

@@ -2,13 +2,13 @@ package strategy
 
 import "github.com/galley-ml/galley/mesh"
 
-// Devices is how many devices the strategy needs.
+// Devices returns the number of devices that the strategy needs.
 func (s Strategy) Devices() int {
 	s = s.Filled()
 	return s.DP * s.TP * s.PP * s.CP * s.Branches
 }
 
-// The axes of the mesh of one rank of a pipeline, slowest first: neighbours share tensors, then sequences,
+// The mesh axes of one pipeline rank, outermost first: neighbouring devices share tensors, then sequences,
 // then batches.
 const (
 	DataAxis    = "dp"
@@ -17,8 +17,8 @@ const (
 	TensorAxis  = "tp"
 )
 
-// Experts is how many of the data parallel devices share experts, and whether those that share a sequence do,
-// too: where EP does not divide DP, it counts both.
+// Experts returns how many data-parallel devices share the experts, and whether context-parallel devices do,
+// too: if EP does not divide DP, it spans both axes.
 func (s Strategy) Experts() (ep int, context bool) {
 	s.DP, s.EP, s.CP = s.replicas(), max(s.EP, 1), max(s.CP, 1)
 	if s.DP%s.EP != 0 && s.EP%s.CP == 0 && s.DP%(s.EP/s.CP) == 0 {
@@ -27,7 +27,7 @@ func (s Strategy) Experts() (ep int, context bool) {
 	return gcd(s.EP, s.DP), false
 }
 
-// Meshes is the devices of each rank of the pipeline.
+// Meshes returns the device mesh of each pipeline rank.
 func (s Strategy) Meshes() ([]*mesh.Mesh, error) {
 	var axes []mesh.Axis
 	ep, _ := s.Experts()

@@ -1,5 +1,4 @@
-// Package strategy says how a training step is spread over devices: the degrees of parallelism, the
-// pipeline's schedule, and what is split, computed again, overlapped or kept elsewhere. A Strategy is a
-// value: it is checked, printed and parsed here, and the meshes of its devices and its schedule follow from
-// it.
+// Package strategy defines how a training step is distributed over devices: degrees of parallelism, pipeline
+// schedule, ZeRO, recomputation, overlap and offload. A Strategy is a value that is checked, printed and
+// parsed here; device meshes and the schedule are derived from it.
 package strategy

@@ -7,23 +7,22 @@ import (
 	"strings"
 )
 
-// Offload is the parts of a training run, from 0 to 1, that lie outside of the devices' memory. Programs
-// bring them in when they are used, each while the one before it is computed with, and what changes goes
-// back.
+// Offload says which fraction of the training state, from 0 to 1, is kept outside of device memory. Programs
+// prefetch each part while the one before it is in use, and write changes back.
 type Offload struct {
-	// Optimizer is of the optimizer's state, Activations of what forward passes leave for backward ones and
-	// Parameters of the weights.
+	// Optimizer is the fraction of the optimizer state, Activations of the activations kept for the backward
+	// pass, Parameters of the weights.
 	Optimizer   float64 `yaml:"optimizer,omitempty" json:"optimizer,omitempty"`
 	Activations float64 `yaml:"activations,omitempty" json:"activations,omitempty"`
 	Parameters  float64 `yaml:"parameters,omitempty" json:"parameters,omitempty"`
-	// Experts is of the matrices of experts and of the optimizer's state of them: while layers compute, only an
-	// expert that rows chose and the next one are in a device's memory.
+	// Experts is the fraction of the expert weights and their optimizer state: device memory then holds only
+	// the expert in use and the next one.
 	Experts float64 `yaml:"experts,omitempty" json:"experts,omitempty"`
-	// Dir, where set, has files for it in place of the host's memory.
+	// Dir, if set, keeps offloaded state in files there instead of in host memory.
 	Dir string `yaml:"dir,omitempty" json:"dir,omitempty"`
 }
 
-// offloaded is a part by its name.
+// offloaded is one offloaded part with its name.
 type offloaded struct {
 	name string
 	part *float64
@@ -43,8 +42,8 @@ func (o Offload) Some() bool {
 	return slices.ContainsFunc(o.parts(), func(x offloaded) bool { return *x.part > 0 })
 }
 
-// ParseOffload reads what String prints: none, or parts with commas between them, such as "optimizer",
-// "50% optimizer, activations" or "optimizer=0.5", and behind a colon a directory.
+// ParseOffload reads what String prints: none, or a comma-separated list such as "optimizer", "50% optimizer,
+// activations" or "optimizer=0.5", with an optional ":directory" at the end.
 func ParseOffload(text string) (o Offload, err error) {
 	bad := func() (Offload, error) {
 		return Offload{}, fmt.Errorf("offload is %q: want none, or parts such as optimizer, activations=0.5, "+
@@ -83,7 +82,7 @@ func partOf(word string) (name string, part float64, ok bool) {
 	return name, part, err == nil && part > 0 && part <= 1
 }
 
-// String says what is offloaded, as ParseOffload reads it.
+// String returns the text that ParseOffload reads.
 func (o Offload) String() string {
 	var words []string
 	for _, x := range o.parts() {

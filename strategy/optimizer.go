@@ -2,8 +2,8 @@ package strategy
 
 import "fmt"
 
-// WithZero is s, or for nil that of one device, with a stage of ZeRO that an optimizer asks for over an axis,
-// where that is not empty.
+// WithZero returns s (nil means one device) with the ZeRO stage that an optimizer requests, over an axis
+// unless that is empty.
 func (s *Strategy) WithZero(stage int, axis string) (*Strategy, error) {
 	out := s.clone()
 	if out.Zero != 0 && out.Zero != stage {
@@ -22,7 +22,7 @@ func (s *Strategy) WithZero(stage int, axis string) (*Strategy, error) {
 	return out, nil
 }
 
-// WithMicro is s, or for nil that of one device, with as many micro-batches as an optimizer sums gradients
+// WithMicro returns s (nil means one device) with as many micro-batches as an optimizer accumulates gradients
 // over.
 func (s *Strategy) WithMicro(micro int) (*Strategy, error) {
 	out := s.clone()
@@ -34,7 +34,7 @@ func (s *Strategy) WithMicro(micro int) (*Strategy, error) {
 	return out, nil
 }
 
-// clone is a copy of a strategy; that of none is one device's.
+// clone returns a copy of a strategy; nil becomes that of one device.
 func (s *Strategy) clone() *Strategy {
 	var out Strategy
 	if s != nil {

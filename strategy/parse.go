@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// axes are the degrees of parallelism, in the order in which they are written.
+// axes has the degrees of parallelism in the order in which they are written.
 var axes = []string{"dp", "tp", "pp", "cp", "ep"}
 
-// number is the field that a key's whole number is for; nil where there is none.
+// number returns the integer field for a key, or nil.
 func (s *Strategy) number(key string) *int {
 	switch key {
 	case "dp":
@@ -48,23 +48,23 @@ func (s *Strategy) number(key string) *int {
 	return nil
 }
 
-// betweenWords are commas that separate words; in layers=8,7 they do not.
+// betweenWords matches commas that separate words, unlike those of layers=8,7.
 var betweenWords = regexp.MustCompile(`(?: ?,)+ ?([a-z]|$)`)
 
-// words cuts a line at spaces, semicolons and commas.
+// words splits a line at spaces, semicolons and commas.
 func words(line string) []string {
 	line = strings.Join(strings.Fields(strings.ReplaceAll(line, ";", " ")), " ")
 	return strings.Fields(betweenWords.ReplaceAllString(line, " $1"))
 }
 
-// Parse reads a strategy from words in any order, with spaces, commas or semicolons between them:
-// dp=8 tp=4 pp=2 micro=4 zero=1 sp recompute=full:3. What is left out is 0.
+// Parse reads a strategy from words in any order, separated by spaces, commas or semicolons: dp=8 tp=4 pp=2
+// micro=4 zero=1 sp recompute=full:3. Fields that are not mentioned are 0.
 func Parse(line string) (Strategy, error) {
 	s, _, err := ParsePart(line)
 	return s, err
 }
 
-// ParsePart is Parse that also says which words there were, in order, each as key=value.
+// ParsePart is like Parse and also returns the words that were given, in order, each as key=value.
 func ParsePart(line string) (s Strategy, said []string, err error) {
 	var seen []string
 	said = words(line)
@@ -157,7 +157,7 @@ func layerList(text string) ([]int, error) {
 	return out, nil
 }
 
-// ParseMesh reads degrees only, dp=2,tp=2,pp=2, into a strategy.
+// ParseMesh reads only the degrees, such as dp=2,tp=2,pp=2, into a strategy.
 func ParseMesh(text string) (Strategy, error) {
 	var s Strategy
 	var seen []string
@@ -180,8 +180,8 @@ func ParseMesh(text string) (Strategy, error) {
 	return s, nil
 }
 
-// Line is the strategy as Parse reads it: dp=8 tp=4 pp=2 micro=4 zero=1 sp recompute=full. The text of a
-// schedule of one's own has no place in a line: Line says schedule=own, which nobody knows.
+// Line returns the strategy in the form that Parse reads: dp=8 tp=4 pp=2 micro=4 zero=1 sp recompute=full. A
+// custom schedule's text does not fit on a line: it is written as schedule=own, which Parse rejects.
 func (s Strategy) Line() string {
 	n, rest := s.Filled(), s
 	if rest.VPP = 0; s.VPP <= 1 && n.VPP == rest.Filled().VPP {

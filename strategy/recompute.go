@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Recompute is which activations backward passes compute again in place of keeping them: none, which empty
-// is, too, selective (the attention core), full, or selective:N and full:N for the first N layers of each
+// Recompute selects the activations that the backward pass recomputes instead of keeping them: none (or
+// empty), selective (the attention core), full, or selective:N and full:N for the first N layers of each
 // stage.
 type Recompute string
 
-// The modes of Recompute. Products, every other product of each layer and all that is no product, is what
-// runs of torchtitan call selective: it is priced, and nobody asks for it.
+// The modes of Recompute. Products recomputes every other matrix product and everything that is not a
+// product, which torchtitan calls selective; it can be priced but not requested.
 const (
 	None      = "none"
 	Selective = "selective"
@@ -20,10 +20,10 @@ const (
 	Products  = "products"
 )
 
-// FullLayers is full recomputation of the first n layers of each stage.
+// FullLayers returns full recomputation of the first n layers of each stage.
 func FullLayers(n int) Recompute { return Recompute(Full + ":" + strconv.Itoa(n)) }
 
-// Mode is none, selective or full.
+// Mode returns none, selective or full.
 func (r Recompute) Mode() string {
 	if r == "" {
 		return None
@@ -35,7 +35,7 @@ func (r Recompute) Mode() string {
 	return mode
 }
 
-// Layers is how many layers of each stage compute again, -1 for all of them.
+// Layers returns the number of layers per stage that are recomputed, -1 for all.
 func (r Recompute) Layers() int {
 	_, count, limited := strings.Cut(string(r), ":")
 	if !limited {
@@ -48,7 +48,7 @@ func (r Recompute) Layers() int {
 	return n
 }
 
-// Check is an error where the words are none that Recompute knows.
+// Check returns an error for an unknown mode.
 func (r Recompute) Check() error {
 	mode, count, limited := strings.Cut(string(r), ":")
 	known := mode == "" || mode == None || mode == Selective || mode == Full
@@ -59,7 +59,7 @@ func (r Recompute) Check() error {
 	return nil
 }
 
-// UnmarshalText reads what a file or a line says.
+// UnmarshalText reads a mode from a file or command line.
 func (r *Recompute) UnmarshalText(text []byte) error {
 	*r = Recompute(text)
 	return r.Check()

@@ -2,21 +2,22 @@ package strategy
 
 import "github.com/galley-ml/galley/internal/pipeline"
 
-// What a pipeline schedule of another module is written with.
+// The types for writing a pipeline schedule in another module.
 type (
-	// Schedule is the order in which every rank does its actions, and Action a forward or backward pass of one
-	// stage on one micro-batch. Its text is what Strategy.Schedule takes in place of a name.
+	// Schedule is the order of actions on every rank. An Action is a forward or backward pass of one stage
+	// for one micro-batch. Strategy.Schedule accepts its text in place of a name.
 	Schedule   = pipeline.Schedule
 	Action     = pipeline.Action
 	ActionKind = pipeline.Kind
-	// ScheduleConfig is how many ranks, micro-batches and chunks a rank a schedule is made for.
+	// ScheduleConfig is the number of ranks, micro-batches and chunks per rank that a schedule is made for.
 	ScheduleConfig = pipeline.Config
-	// ScheduleClass is what is to be known of a schedule: its name, a line for people, how many stages a rank
-	// holds, whether they lie on a V, whether backward passes are split.
+	// ScheduleClass has the properties of a schedule: its name, a one-line description, the number of stages
+	// per rank, whether they form a V, and whether backward passes are split.
 	ScheduleClass = pipeline.Class
 )
 
-// The kinds of actions: a forward pass, a whole backward pass, and the two halves of one.
+// The kinds of actions: a forward pass, a whole backward pass, and the two parts of a split one (input
+// gradients, weight gradients).
 const (
 	Forward  = pipeline.Forward
 	Backward = pipeline.Backward
@@ -24,16 +25,17 @@ const (
 	Weight   = pipeline.Weight
 )
 
-// RegisterSchedule adds a pipeline schedule under its name, by which trainers, planners and the search find
-// it: Strategy{PP: 4, Schedule: "mine"}. build must make a schedule for every number of ranks and
-// micro-batches, and of chunks where c.Chunks is 0. It is tried in many sizes at once: each must be complete,
-// in order, free of deadlock and what c says, or the error names the first that is not.
+// RegisterSchedule adds a pipeline schedule for trainers, planners and the search: Strategy{PP: 4, Schedule:
+// "mine"}. build must make a schedule for every number of ranks and micro-batches, and of chunks if c.Chunks
+// is 0. It is tested immediately in many sizes: each schedule must be complete, in order, free of deadlock
+// and as c describes it, or the error names the first that is not.
 func RegisterSchedule(c ScheduleClass, build func(ScheduleConfig) *Schedule) error {
 	return pipeline.Register(c, build)
 }
 
-// CyclicPlace is stage i on rank i modulo ranks.
+// CyclicPlace puts stage i on rank i modulo ranks.
 func CyclicPlace(ranks, chunks int) []int { return pipeline.Cyclic(ranks, chunks) }
 
-// VeePlace is two stages a rank, down the ranks and up again: the first and the last share a rank.
+// VeePlace puts two stages on each rank, down the ranks and up again, so that the first and the last stage
+// share a rank.
 func VeePlace(ranks int) []int { return pipeline.Vee(ranks) }

@@ -8,77 +8,76 @@ import (
 	"strings"
 )
 
-// Strategy is how a training step is spread over devices: what a trainer runs, what a planner prices and
-// what plan files, exports and checks speak of. The zero value is one device. Degrees multiply; all but EP,
-// which folds into DP: the devices of DP/EP groups share experts. Neighbouring devices share tensors, then
-// sequences, then batches; ranks of a pipeline are farthest apart.
+// Strategy says how a training step is distributed over devices. Trainers run it, planners price it, and plan
+// files, exports and checks store it. The zero value is one device. The degrees multiply to the number of
+// devices, except EP, which folds into DP: each of DP/EP groups of devices shares one set of experts.
+// Neighbouring devices share tensors, then sequences, then batches; pipeline ranks are farthest apart.
 type Strategy struct {
-	// DP is data parallel: the batch is split. TP is tensor parallel: heads, inner widths and the vocabulary
-	// are. PP is pipeline parallel: the layers are. CP is context parallel: the sequence is. EP is expert
-	// parallel, over devices of DP, or of DP and CP where it does not divide DP. 0 means 1; where only EP is
-	// said, DP is EP.
+	// DP is data parallel: it splits the batch. TP is tensor parallel: it splits heads, inner widths and the
+	// vocabulary. PP is pipeline parallel: it splits the layers. CP is context parallel: it splits the
+	// sequence. EP is expert parallel, over devices of DP, or of DP and CP if it does not divide DP. 0 means
+	// 1; if only EP is set, DP is EP.
 	DP int `yaml:"dp" json:"dp"`
 	TP int `yaml:"tp" json:"tp"`
 	PP int `yaml:"pp" json:"pp"`
 	CP int `yaml:"cp,omitempty" json:"cp,omitempty"`
 	EP int `yaml:"ep,omitempty" json:"ep,omitempty"`
-	// ETP is over how many devices of the tensor axis one expert is split: TP, or 1, where each has experts of
-	// its own; 0 means 1.
+	// ETP is the number of devices of the tensor axis that one expert is split over: TP, or 1 if each device
+	// has experts of its own; 0 means 1.
 	ETP int `yaml:"etp,omitempty" json:"etp,omitempty"`
-	// Branches is 2 where parts of a step that do not depend on each other run on two devices, such as attention
-	// and the MLP of a parallel block; they are found in the program. 0 means 1: there are none. It goes with no
-	// other degree.
+	// Branches, if 2, runs independent parts of a step on two devices, such as attention and the MLP of a
+	// parallel block; they are found in the program. 0 means 1. It cannot be combined with other degrees.
 	Branches int `yaml:"branches,omitempty" json:"branches,omitempty"`
-	// VPP is how many stages a device has; 0 means what the schedule has.
+	// VPP is the number of stages per device (virtual pipeline); 0 means the schedule's default.
 	VPP int `yaml:"vpp,omitempty" json:"vpp,omitempty"`
-	// Schedule is the name of a pipeline schedule, or the text of one; empty is 1f1b, or interleaved where VPP
-	// is more than 1.
+	// Schedule is the name of a pipeline schedule, or its text; empty means 1f1b, or interleaved if VPP is
+	// more than 1.
 	Schedule string `yaml:"schedule,omitempty" json:"schedule,omitempty"`
-	// Micro is how many micro-batches a step has: gradients are summed over them. 0 means PP, or what a
-	// schedule's text has, or what MicroBatch makes of a batch.
+	// Micro is the number of micro-batches per step, over which gradients are summed. 0 means PP, or that of
+	// a schedule's text, or the batch divided by MicroBatch.
 	Micro int `yaml:"micro,omitempty" json:"micro,omitempty"`
-	// MicroBatch is how many sequences a micro-batch has on each of the DP replicas, where it is planned by
-	// that; 0 is what Micro makes of a batch. Sized gives one from the other.
+	// MicroBatch is the number of sequences per micro-batch on each of the DP replicas, if planned by size; 0
+	// means it follows from Micro. Sized converts one to the other.
 	MicroBatch int `yaml:"micro_batch,omitempty" json:"micro_batch,omitempty"`
-	// Zero splits over the data axes: 1 the optimizer's memory, 2 the sums of gradients, too, 3 the parameters,
-	// too. Shard is over how many devices, neighbours in groups that hold copies of each other; 0 is all.
+	// Zero is the ZeRO stage over the data axes: 1 shards the optimizer state, 2 also the gradients, 3 also
+	// the parameters. Shard is the size of the groups of neighbouring devices that they are sharded over,
+	// with replicas between groups; 0 means all devices.
 	Zero  int `yaml:"zero,omitempty" json:"zero,omitempty"`
 	Shard int `yaml:"shard,omitempty" json:"shard,omitempty"`
-	// Sequence splits what lies between layers over the tensor axis, too.
+	// Sequence also splits the activations between layers over the tensor axis (sequence parallelism).
 	Sequence bool `yaml:"sp,omitempty" json:"sp,omitempty"`
-	// Context is how context parallel attention is computed: ring, the default, ulysses, or gather, by which
-	// every device has all keys.
+	// Context is the algorithm of context-parallel attention: ring (the default), ulysses, or gather, in
+	// which every device gathers all keys.
 	Context string `yaml:"cp_kind,omitempty" json:"cp_kind,omitempty"`
-	// Recompute is what backward passes compute again: none, selective, full, or full:N for the first N layers
-	// of each stage.
+	// Recompute selects what the backward pass recomputes: none, selective, full, or full:N for the first N
+	// layers of each stage.
 	Recompute Recompute `yaml:"recompute,omitempty" json:"recompute,omitempty"`
-	// Offload is what lies outside of the devices' memory and is brought in when it is used.
+	// Offload keeps part of the state outside of device memory and brings it in for use.
 	Offload Offload `yaml:"offload,omitempty" json:"offload,omitzero"`
-	// Layers is how many layers each stage has, in the order that a micro-batch passes them; nil spreads them
-	// evenly.
+	// Layers is the number of layers per stage, in the order of execution; nil spreads them evenly.
 	Layers []int `yaml:"layers,omitempty" json:"layers,omitempty"`
-	// AMP computes in bf16 or f16 with f32 weights in the optimizer; off, the default, in the parameters' own
-	// dtype.
+	// AMP is bf16 or f16 for mixed precision with f32 master weights; off, the default, computes in the
+	// parameters' own dtype.
 	AMP string `yaml:"amp,omitempty" json:"amp,omitempty"`
-	// Overlap lets devices compute while they exchange: collectives are waited for when their results are used,
-	// and weights that ZeRO splits are gathered ahead of their turn. Auto is those collectives for which it
-	// pays. The numbers are the same.
+	// Overlap hides communication behind computation: collectives are waited for when their results are used,
+	// and weights that ZeRO shards are gathered early. Auto does it for the collectives where it pays. The
+	// results are the same.
 	Overlap Choice `yaml:"overlap,omitempty" json:"overlap,omitempty"`
-	// Bucket is up to how many bytes collectives of one kind and group travel together, 1 none of them; 0 is as
-	// many as the latency that is saved pays for. Host is how many neighbouring devices share a host:
-	// collectives go within hosts, and then between them; 0 is all.
+	// Bucket is the maximum number of bytes up to which collectives of one kind and group are merged; 1
+	// merges none, 0 merges as long as the saved latency pays for the copies. Host is the number of
+	// neighbouring devices per host: collectives go within hosts first and then between them; 0 means one
+	// host.
 	Bucket int `yaml:"bucket,omitempty" json:"bucket,omitempty"`
 	Host   int `yaml:"host,omitempty" json:"host,omitempty"`
-	// FusedPasses names the rewrites of programs to run, in order, join and gemm_epilogue among them; with a -
-	// before each, all but those; "none" is none. nil is what there is: RegisterPass adds to it, Passes lists
-	// it.
+	// FusedPasses lists the program rewrites to run, in order; names with a leading - run all but those;
+	// "none" runs none; nil runs all. Passes lists them, RegisterPass adds one.
 	FusedPasses []string `yaml:"fused_passes,omitempty" json:"fused_passes,omitempty"`
-	// Auto is over how many devices a strategy is to be searched for the program at hand: whatever is zero here
-	// is up to the search. ToStatic and Engine search; a trainer takes what was found.
+	// Auto is the number of devices for which a strategy is searched: all fields that are zero are chosen by
+	// the search. ToStatic and Engine search; a Trainer takes the result.
 	Auto int `yaml:"auto,omitempty" json:"auto,omitempty"`
 }
 
-// String is the strategy in short, for people: dp2·tp2·pp2 zero1 1f1b ×4. Line is what Parse reads.
+// String returns a short form for people: dp2·tp2·pp2 zero1 1f1b ×4. Line returns the form that Parse reads.
 func (s Strategy) String() string {
 	var degrees []string
 	for _, name := range axes {
@@ -126,13 +125,13 @@ func (s Strategy) scheduleName() string {
 	return s.Schedule
 }
 
-// OwnSchedule reports whether Schedule is the text of a schedule and not the name of one.
+// OwnSchedule reports whether Schedule is the text of a schedule rather than a name.
 func (s Strategy) OwnSchedule() bool { return strings.ContainsAny(s.Schedule, "\n:") }
 
-// Equal reports whether two strategies are the same, however they leave out what goes without saying.
+// Equal reports whether two strategies are the same once defaults are filled in.
 func (s Strategy) Equal(t Strategy) bool { return reflect.DeepEqual(s.plain(), t.plain()) }
 
-// plain is the strategy with every way to say nothing said alike.
+// plain returns the strategy with equivalent spellings of the defaults unified.
 func (s Strategy) plain() Strategy {
 	s = s.Filled()
 	if s.Recompute.Mode() == None {

@@ -46,7 +46,7 @@ func (a addedTokens) cut(text aligned, token func(id int32, at aligned), plain f
 	}
 }
 
-// cutTokens is where the last token ends.
+// cutTokens returns where the last token ends.
 func (a addedTokens) cutTokens(all aligned, token func(id int32, at aligned),
 	plain func(aligned)) (done int) {
 	text := all.text

@@ -15,7 +15,7 @@ type aligned struct {
 	first bool
 }
 
-// slice is the part of the text between two bytes.
+// slice returns the part of the text between two bytes.
 func (a aligned) slice(begin, end int) aligned {
 	part := aligned{text: a.text[begin:end], first: a.first && begin == 0}
 	if a.from != nil {
@@ -24,7 +24,7 @@ func (a aligned) slice(begin, end int) aligned {
 	return part
 }
 
-// origin is what the bytes from begin to end came from.
+// origin returns what the bytes from begin to end came from.
 func (a aligned) origin(begin, end int) span {
 	if a.from == nil || begin == end {
 		return span{}

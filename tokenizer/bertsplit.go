@@ -51,7 +51,7 @@ func (scriptSplit) split(a aligned, piece func(aligned)) {
 	}
 }
 
-// scriptOf is a character's script, "" where it goes with any.
+// scriptOf returns a character's script, "" where it goes with any.
 func scriptOf(r rune) string {
 	switch {
 	case r == ' ':

@@ -95,7 +95,7 @@ func (m *bpe) tokenize(out []token, piece string, w *work) []token {
 	return w.merger.merge(m.merges, out)
 }
 
-// symbol is the id of the character at a place of a piece.
+// symbol returns the id of the character at a place of a piece.
 func (m *bpe) symbol(piece string, at, size int) (int32, bool) {
 	text := piece[at : at+size]
 	if m.prefix == "" && m.suffix == "" && text[0] < utf8.RuneSelf {
@@ -127,7 +127,7 @@ func (m *bpe) addBytes(w *work, text string) bool {
 	return ids != nil
 }
 
-// byteTokens are the tokens of text's bytes, or nil if the vocabulary lacks one.
+// byteTokens returns the tokens of text's bytes, or nil if the vocabulary lacks one.
 func byteTokens(vocab map[string]int32, text string) []int32 {
 	ids := make([]int32, 0, utf8.UTFMax)
 	for i := range len(text) {
@@ -140,7 +140,7 @@ func byteTokens(vocab map[string]int32, text string) []int32 {
 	return ids
 }
 
-// fallbackToken is the token of a byte, as <0x0A>; fallbackByte is its inverse.
+// fallbackToken returns the token of a byte, as <0x0A>; fallbackByte is its inverse.
 func fallbackToken(c byte) string {
 	const hex = "0123456789ABCDEF"
 	return "<0x" + string([]byte{hex[c>>4], hex[c&15]}) + ">"

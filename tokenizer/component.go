@@ -157,7 +157,7 @@ func (c *component) splitters() (steps []splitter, byteLetters bool, err error) 
 	return steps, byteLetters, nil
 }
 
-// flatten is the steps of sequences within sequences.
+// flatten returns the steps of sequences within sequences.
 func (c *component) flatten(steps []*component) []*component {
 	if c.Type != "Sequence" {
 		return append(steps, c)

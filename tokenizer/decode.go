@@ -9,14 +9,14 @@ import (
 // decoder is a step from tokens back to text; the texts that the last step gives are joined.
 type decoder func(tokens []string) []string
 
-// Decode is the text of ids, special tokens included. An id that stands for nothing is left out. The bytes of
-// an incomplete character stay as they are, so that texts of consecutive ids join to the text of all where
-// tokens are bytes.
+// Decode returns the text of ids, special tokens included. An id that stands for nothing is left out. The
+// bytes of an incomplete character stay as they are, so that texts of consecutive ids join to the text of all
+// where tokens are bytes.
 func (t *Tokenizer) Decode(ids []int32) string {
 	return t.decode(ids, func(int32) bool { return true })
 }
 
-// DecodeText is the text of ids without special tokens.
+// DecodeText returns the text of ids without special tokens.
 func (t *Tokenizer) DecodeText(ids []int32) string {
 	return t.decode(ids, func(id int32) bool { return !t.special[id] })
 }
@@ -37,7 +37,7 @@ func (t *Tokenizer) decode(ids []int32, keep func(int32) bool) string {
 	return strings.Join(tokens, "")
 }
 
-// eachToken is the decoder that changes every token by itself.
+// eachToken returns the decoder that changes every token by itself.
 func eachToken(f func(i int, token string) string) decoder {
 	return func(tokens []string) []string {
 		for i, token := range tokens {

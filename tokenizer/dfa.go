@@ -80,7 +80,7 @@ func isRune(op syntax.InstOp) bool {
 	return false
 }
 
-// boundsOf are the characters at which some instruction begins or ceases to match.
+// boundsOf returns the characters at which some instruction begins or ceases to match.
 func boundsOf(prog *syntax.Prog) []rune {
 	bounds := []rune{0, '\n', '\n' + 1}
 	for _, in := range prog.Inst {
@@ -163,7 +163,7 @@ func (b *builder) accepts(list []uint32) bool {
 	return len(list) > 0 && b.prog.Inst[list[len(list)-1]].Op == syntax.InstMatch
 }
 
-// step is where the instructions of a state lead by character r.
+// step returns where the instructions of a state lead by character r.
 func (b *builder) step(list []uint32, r rune) ([]uint32, error) {
 	var to []uint32
 	for _, pc := range list {
@@ -205,7 +205,7 @@ func (b *builder) follow(from []uint32) ([]uint32, error) {
 	return out, nil
 }
 
-// match is the length of the match at the beginning of text; 0 is none.
+// match returns the length of the match at the beginning of text; 0 is none.
 func (d *dfa) match(text string) int {
 	s, end := d.start, 0
 	for i := 0; i < len(text); {

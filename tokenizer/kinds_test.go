@@ -17,7 +17,7 @@ func mustParse(t testing.TB, fields ...string) *Tokenizer {
 	return tok
 }
 
-// charsMapOf is a precompiled_charsmap that replaces single bytes.
+// charsMapOf returns a precompiled_charsmap that replaces single bytes.
 func charsMapOf(replace map[byte]string) string {
 	units := make([]uint32, 1024)
 	units[0] = 256 << 10 // the root's children lie at 256 ^ byte

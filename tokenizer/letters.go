@@ -23,7 +23,7 @@ var byteLetters, letterBytes = func() (letters [256]string, bytes map[rune]byte)
 	return letters, bytes
 }()
 
-// toLetters is text with its bytes written as letters.
+// toLetters returns text with its bytes written as letters.
 func toLetters(text string) string {
 	var b strings.Builder
 	b.Grow(len(text) + len(text)/4)
@@ -33,7 +33,8 @@ func toLetters(text string) string {
 	return b.String()
 }
 
-// letters is toLetters for text that knows its origin; a letter belongs to the whole character of its byte.
+// letters is like toLetters for text that knows its origin; a letter belongs to the whole character of its
+// byte.
 func letters(a aligned) aligned {
 	if a.from == nil {
 		return aligned{text: toLetters(a.text), first: a.first}

@@ -158,7 +158,7 @@ func (m *mergeJSON) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// kind is the model's type; the oldest files do not say it.
+// kind returns the model's type; the oldest files do not say it.
 func (m *modelJSON) kind() string {
 	switch {
 	case m.Type != "":
@@ -204,7 +204,7 @@ func (m *modelJSON) model() (model, error) {
 	return nil, fmt.Errorf("model: type: got %q, want BPE, Unigram, WordPiece or WordLevel", kind)
 }
 
-// unknown is the id of the unknown token, which the vocabulary must have.
+// unknown returns the id of the unknown token, which the vocabulary must have.
 func (m *modelJSON) unknown(otherwise string) (int32, error) {
 	name := or(m.UnkToken, otherwise)
 	id, ok := m.vocab[name]

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naiveMerge is the definition: of the pairs with the lowest rank merge the first, until there is none.
+// naiveMerge returns the definition: of the pairs with the lowest rank merge the first, until there is none.
 func naiveMerge(merges map[pair]merge, ids []int32) []int32 {
 	ids = slices.Clone(ids)
 	for {

@@ -63,7 +63,7 @@ func lowercase(a aligned) aligned {
 	})
 }
 
-// remove is the normalizer that drops the characters for which drop holds.
+// remove returns the normalizer that drops the characters for which drop holds.
 func remove(drop func(rune) bool) normalizer {
 	return func(a aligned) aligned {
 		if strings.IndexFunc(a.text, drop) < 0 {
@@ -117,7 +117,7 @@ func replace(m matcher, content string) normalizer {
 	}
 }
 
-// nmt is the clean-up of SentencePiece's NMT rules: control characters go, odd spaces become spaces.
+// nmt returns the clean-up of SentencePiece's NMT rules: control characters go, odd spaces become spaces.
 func nmt(a aligned) aligned {
 	return mapRunes(a, func(r rune) string {
 		switch {
@@ -132,7 +132,7 @@ func nmt(a aligned) aligned {
 	})
 }
 
-// bertNormalizer is the clean-up of BERT's tokenizers, in their order.
+// bertNormalizer returns the clean-up of BERT's tokenizers, in their order.
 func bertNormalizer(clean, chinese, accents, lower bool) normalizer {
 	var steps sequence
 	if clean {

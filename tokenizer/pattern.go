@@ -63,7 +63,7 @@ func (p *pattern) each(text string, match func(begin, end int)) {
 	}
 }
 
-// matchAt is the length of the match at the beginning of text; 0 is none.
+// matchAt returns the length of the match at the beginning of text; 0 is none.
 func (p *pattern) matchAt(text string) int {
 	n := p.dfa.match(text)
 	if n > 0 || p.space == nil {

@@ -24,13 +24,13 @@ func (t *Tokenizer) process(a Encoding, b *Encoding) Encoding {
 	return a
 }
 
-// append is e followed by f.
+// append returns e followed by f.
 func (e Encoding) append(f Encoding) Encoding {
 	return Encoding{IDs: append(e.IDs, f.IDs...), Offsets: append(e.Offsets, f.Offsets...),
 		TypeIDs: append(e.TypeIDs, f.TypeIDs...), Special: append(e.Special, f.Special...)}
 }
 
-// appendSpecial is e followed by tokens that stand for no text.
+// appendSpecial returns e followed by tokens that stand for no text.
 func (e Encoding) appendSpecial(ids []int32, typeID int32) Encoding {
 	e.IDs = append(e.IDs, ids...)
 	for range ids {
@@ -70,7 +70,7 @@ func (p template) process(_ *Tokenizer, a Encoding, b *Encoding) (Encoding, *Enc
 	return out, nil
 }
 
-// typed is e with one type for all tokens.
+// typed returns e with one type for all tokens.
 func (e Encoding) typed(id int32) Encoding {
 	types := make([]int32, len(e.IDs))
 	for i := range types {
@@ -107,7 +107,7 @@ func (p trimOffsets) trim(t *Tokenizer, e Encoding) {
 	}
 }
 
-// blanks is how many blanks a token begins and ends with.
+// blanks returns how many blanks a token begins and ends with.
 func blanks(token string) (left, right int) {
 	blank := func(r rune) bool { return r == 'Ġ' || unicode.IsSpace(r) }
 	for _, r := range token {
@@ -169,7 +169,8 @@ func (c *component) trimmer() []processor {
 	return []processor{trimOffsets{prefixSpace: orTrue(c.AddPrefixSpace)}}
 }
 
-// around is BERT's and RoBERTa's template: cls a sep, and for a pair one separator between the texts, or two.
+// around returns BERT's and RoBERTa's template: cls a sep, and for a pair one separator between the texts, or
+// two.
 func (c *component) around(separators int) (template, error) {
 	cls, err := specialPair(c.CLS)
 	if err != nil {

@@ -39,10 +39,10 @@ func newCharsMap(encoded string) (*charsMap, error) {
 	return m, nil
 }
 
-// unitOffset is how far a unit's children lie from it.
+// unitOffset returns how far a unit's children are from it.
 func unitOffset(u uint32) uint32 { return u >> 10 << (u & (1 << 9) >> 6) }
 
-// find is the replacement of the shortest text in the trie that key begins with.
+// find returns the replacement of the shortest text in the trie that key begins with.
 func (m *charsMap) find(key string) (string, bool) {
 	if len(m.units) == 0 {
 		return "", false

@@ -44,7 +44,7 @@ func (s matchSplit) split(a aligned, piece func(aligned)) {
 	}
 }
 
-// cut is a stretch of text that is a match, or lies between matches.
+// cut is a stretch of text that is a match, or is between matches.
 type cut struct {
 	begin, end int
 	match      bool

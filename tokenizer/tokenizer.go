@@ -38,7 +38,7 @@ type Encoding struct {
 	Special []bool
 }
 
-// Encode is the ids of text, with the tokens that the file's post-processor puts around it.
+// Encode returns the ids of text, with the tokens that the file's post-processor puts around it.
 func (t *Tokenizer) Encode(text string) []int32 {
 	e := t.encoders.Get().(*encoder)
 	defer t.encoders.Put(e)
@@ -49,18 +49,19 @@ func (t *Tokenizer) Encode(text string) []int32 {
 	return t.process(Encoding{IDs: ids}, nil).IDs
 }
 
-// EncodeOffsets is the tokens of text with their places in it.
+// EncodeOffsets returns the tokens of text with their places in it.
 func (t *Tokenizer) EncodeOffsets(text string) Encoding {
 	return t.process(t.encoding(text), nil)
 }
 
-// EncodePair is the tokens of two texts, as question and answer, put together by the file's post-processor.
+// EncodePair returns the tokens of two texts, as question and answer, put together by the file's
+// post-processor.
 func (t *Tokenizer) EncodePair(first, second string) Encoding {
 	b := t.encoding(second)
 	return t.process(t.encoding(first), &b)
 }
 
-// WithoutSpecial is the same tokenizer without post-processors: nothing is put around a text.
+// WithoutSpecial returns the same tokenizer without post-processors: nothing is put around a text.
 func (t *Tokenizer) WithoutSpecial() *Tokenizer {
 	plain := *t
 	plain.processors = nil
@@ -75,13 +76,13 @@ func (t *Tokenizer) encoding(text string) Encoding {
 		Special: make([]bool, len(e.out))}
 }
 
-// ID is the id of a token as the file writes it, such as <|endoftext|>.
+// ID returns the id of a token as the file writes it, such as <|endoftext|>.
 func (t *Tokenizer) ID(token string) (int32, bool) {
 	id, ok := t.ids[token]
 	return id, ok
 }
 
-// Token is the text of a token as the file writes it.
+// Token returns the text of a token as the file writes it.
 func (t *Tokenizer) Token(id int32) (string, bool) {
 	token, ok := t.tokens[id]
 	return token, ok
@@ -90,7 +91,7 @@ func (t *Tokenizer) Token(id int32) (string, bool) {
 // IsSpecial reports whether the file marks a token as special, such as one that ends a text.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }
 
-// VocabSize is one more than the largest id: the rows of an embedding.
+// VocabSize returns one more than the largest id: the rows of an embedding.
 func (t *Tokenizer) VocabSize() int { return t.size }
 
 // encoder holds what one call of Encode needs, and keeps for the next one.
@@ -112,7 +113,7 @@ const (
 
 func newEncoder() *encoder { return &encoder{words: map[string][]token{}} }
 
-// ids is the tokens of text without those of post-processors. The encoder keeps no reference to them.
+// ids returns the tokens of text without those of post-processors. The encoder keeps no reference to them.
 func (e *encoder) ids(t *Tokenizer, text string) []int32 {
 	e.out, e.places = nil, nil
 	whole := aligned{text: text, first: true}

@@ -218,7 +218,7 @@ func (q *pairQueue) Pop() any {
 	return last
 }
 
-// file is the tokenizer.json.
+// file returns the tokenizer.json.
 func (t *trainer) file(config TrainConfig) ([]byte, error) {
 	added := []any{}
 	for id, token := range config.Special {

@@ -18,7 +18,7 @@ type unigram struct {
 	penalty  float64
 }
 
-// unknownPenalty is how far an unknown character's score lies below the least token's.
+// unknownPenalty is how far an unknown character's score is below the least token's.
 const unknownPenalty = 10
 
 func newUnigram(m *modelJSON) *unigram {

@@ -45,7 +45,7 @@ func (m *wordPiece) tokenize(out []token, piece string, _ *work) []token {
 	return out
 }
 
-// longestAt is the longest token at a place of a piece, and its end.
+// longestAt returns the longest token at a place of a piece, and its end.
 func (m *wordPiece) longestAt(piece string, at int) (int32, int) {
 	prefix := ""
 	if at > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// group is the backend's devices, at least two; one that has fewer is skipped.
+// group returns the backend's devices, at least two; one that has fewer is skipped.
 func group(t *testing.T, b backend.Backend) (backend.Group, []backend.Backend) {
 	t.Helper()
 	g, ok := b.(backend.Group)
@@ -21,7 +21,7 @@ func group(t *testing.T, b backend.Backend) (backend.Group, []backend.Backend) {
 	return g, g.Devices()
 }
 
-// line is a mesh of n devices in a row.
+// line returns a mesh of n devices in a row.
 func line(t *testing.T, n int) *mesh.Mesh {
 	t.Helper()
 	m, err := mesh.New([]mesh.Axis{{Name: "x", Size: n}})
@@ -31,8 +31,8 @@ func line(t *testing.T, n int) *mesh.Mesh {
 	return m
 }
 
-// shared is a program that n devices run alike: its results are the sum of all x, the device's part of that
-// sum for its own number, and x and y together.
+// shared returns a program that n devices run alike: its results are the sum of all x, the device's part of
+// that sum for its own number, and x and y together.
 func shared(t *testing.T, m *mesh.Mesh) []*ir.Func {
 	t.Helper()
 	n := m.Size()
@@ -47,7 +47,7 @@ func shared(t *testing.T, m *mesh.Mesh) []*ir.Func {
 	return fs
 }
 
-// eachDevice is arguments that differ between devices: x is its number plus the elements of numbers, y
+// eachDevice returns arguments that differ between devices: x is its number plus the elements of numbers, y
 // numbers themselves.
 func eachDevice(t *testing.T, devices []backend.Backend) []backend.Buffer {
 	t.Helper()
@@ -62,8 +62,8 @@ func eachDevice(t *testing.T, devices []backend.Backend) []backend.Buffer {
 	return args
 }
 
-// spmd runs one program on all devices: collectives meet, each device knows its number, and results lie
-// where they were made.
+// spmd runs one program on all devices: collectives meet, each device knows its number, and results are where
+// they were made.
 func spmd(t *testing.T, b backend.Backend) {
 	g, devices := group(t, b)
 	n := len(devices)

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// trace is the program of f.
+// trace returns the program of f.
 func trace(t *testing.T, in []ir.Type, f func(in []*op.Tensor) []*op.Tensor) *ir.Func {
 	t.Helper()
 	b := ir.NewBuilder("main")
@@ -33,7 +33,7 @@ func types(dtype array.DType, shapes ...[]int) []ir.Type {
 	return list
 }
 
-// numbers is an array of small numbers that differ.
+// numbers returns an array of small numbers that differ.
 func numbers(shape ...int) array.Array {
 	a := array.New(array.F64, shape...)
 	for i := range a.Len() {

@@ -72,7 +72,7 @@ func (c *trainCmd) mayMove() bool {
 	return c.Adapt == "on" || c.Adapt == "auto" && c.Mesh == "" && c.Plan == ""
 }
 
-// weigh says what each process computes in a step.
+// weigh reports what each process computes in a step.
 func (a *adapter) weigh(p *galley.StepPlan) {
 	n := max(1, job.Size())
 	devices := p.Cost().Devices
@@ -174,7 +174,7 @@ func (a *adapter) compare(step int, window []probe.Terms) {
 	a.learn()
 }
 
-// follow is a constant after a window: half way to what that shows, or all of it at first. What was not
+// follow returns a constant after a window: half way to what that shows, or all of it at first. What was not
 // forecast has none.
 func follow(was, measured, forecast float64) float64 {
 	switch {
@@ -211,7 +211,7 @@ const (
 	leastGain  = 1.1
 )
 
-// planName is a strategy with how its stages are cut.
+// planName returns a strategy with how its stages are cut.
 func planName(s galley.Strategy) string {
 	if len(s.Layers) == 0 {
 		return s.String()
@@ -263,7 +263,7 @@ func (a *adapter) replan(step int, window []probe.Terms) (bool, error) {
 	return false, nil
 }
 
-// gained tells what a move has gained, once two windows say so.
+// gained reports what a move has gained, once two windows say so.
 func (a *adapter) gained(step int, window []probe.Terms) {
 	m := a.move
 	if m == nil || a.next != nil || m.windows >= 2 {

@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// watched is an adapter of a run on two processes, each a replica.
+// watched returns an adapter of a run on two processes, each a replica.
 func watched(t *testing.T, steps int, checkpoint string) *adapter {
 	t.Helper()
 	config, err := models.ParseConfig([]byte(`{"model_type": "llama", "num_hidden_layers": 12, "hidden_size": 64,
@@ -37,7 +37,7 @@ func watched(t *testing.T, steps int, checkpoint string) *adapter {
 		slow: []float64{1, 1}, judge: probe.Judge{Work: []float64{1, 1}}, told: plan.Constants{Compute: 1, Communication: 1}}
 }
 
-// printed is what a function prints.
+// printed returns what a function prints.
 func printed(t *testing.T, f func()) string {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -56,7 +56,7 @@ func printed(t *testing.T, f func()) string {
 	return string(out)
 }
 
-// windows are those of a process that falls to half speed after the first.
+// windows returns those of a process that falls to half speed after the first.
 func windows(n int) (list [][]probe.Terms) {
 	for i := range n {
 		w := []probe.Terms{{Compute: 0.1, Exchange: 0.01, Step: 0.12}, {Compute: 0.1, Exchange: 0.01, Step: 0.12}}
@@ -149,7 +149,7 @@ func TestAdaptLearns(t *testing.T) {
 	}
 }
 
-// TestMoveGoesOn says that a run which moves to another plan goes on from where it was, and loses no step.
+// TestMoveGoesOn says that a run which moves to another plan continues from where it was, and loses no step.
 func TestMoveGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	text := printed(t, func() {

@@ -14,7 +14,7 @@ import (
 // adapted reports whether the model has an adapter, which is merged when it is loaded.
 func (m *modelDir) adapted() bool { return m.adapter != "" || m.r != nil && models.IsAdapter(m.dir) }
 
-// merged is the base model of an adapter with that merged into it.
+// merged returns the base model of an adapter with that merged into it.
 func (m *modelDir) merged(c nn.Config) (models.Model, error) {
 	model, err := models.Load(m.dir, c)
 	if err != nil {
@@ -41,7 +41,7 @@ func (m *modelDir) adapt(model models.Model, c nn.Config) error {
 	return models.Merge(model)
 }
 
-// mergedWeights is weights of a model whose adapter is merged.
+// mergedWeights returns weights of a model whose adapter is merged.
 func (m *modelDir) mergedWeights() (models.Model, func(p *nn.Param) (array.Array, error), func(), error) {
 	d := galley.CPU(galley.Config{})
 	model, err := m.load(nn.Config{Scope: d.NewSession(), Frozen: true})

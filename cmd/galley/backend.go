@@ -6,12 +6,36 @@ import (
 	"path/filepath"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/interpreter"
 )
 
 // backendFlags choose what computes.
 type backendFlags struct {
 	Backend string `help:"What computes: cpu, or xla for an accelerator." default:"cpu" enum:"cpu,xla"`
 	pluginFlags
+}
+
+// engineFlags choose what computes a model that is served.
+type engineFlags struct {
+	Backend string `help:"What computes: cpu, xla for an accelerator, or hlo, which takes an accelerator's programs and runs them slowly on the host." default:"cpu" enum:"cpu,xla,hlo"`
+	pluginFlags
+}
+
+// open returns the backend, or nil for the host.
+func (f engineFlags) open() (galley.Backend, error) {
+	switch {
+	case f.MockDevices > 0:
+		return nil, fmt.Errorf("--mock-devices=%d: a model is served by one device", f.MockDevices)
+	case f.DumpHLO != "" && f.Backend != "xla":
+		return nil, fmt.Errorf("--dump-hlo=%s: it is for --backend=xla", f.DumpHLO)
+	}
+	if f.Backend != "hlo" {
+		return backendFlags{Backend: f.Backend, pluginFlags: f.pluginFlags}.open()
+	}
+	if err := f.unused(); err != nil {
+		return nil, err
+	}
+	return interpreter.New(1), nil
 }
 
 // pluginFlags choose an accelerator, and how programs are compiled for it.
@@ -24,15 +48,20 @@ type pluginFlags struct {
 	MockDevices int `help:"Have CUDA's plugin pretend that it has this many devices: programs for all of them compile, and run on the first, whose collectives bring nothing. Losses then mean nothing." placeholder:"N"`
 }
 
-// open is the accelerator, or nil for the host.
+// open returns the accelerator, or nil for the host.
 func (f backendFlags) open() (galley.Backend, error) {
 	if f.Backend == "cpu" {
-		if f.Plugin != "" || len(f.XLAFlag) > 0 || f.MockDevices > 0 || f.CompileCache != "" {
-			return nil, fmt.Errorf("--plugin, --xla-flag, --mock-devices, --compile-cache: they are for --backend=xla")
-		}
-		return nil, nil
+		return nil, f.unused()
 	}
 	return f.pluginFlags.open()
+}
+
+// unused refuses an accelerator's flags where there is none.
+func (f pluginFlags) unused() error {
+	if f.Plugin != "" || len(f.XLAFlag) > 0 || f.MockDevices > 0 || f.CompileCache != "" {
+		return fmt.Errorf("--plugin, --xla-flag, --mock-devices, --compile-cache: they are for --backend=xla")
+	}
+	return nil
 }
 
 func (f pluginFlags) open() (galley.Backend, error) {

@@ -22,8 +22,8 @@ const (
 	barWidth = 24
 )
 
-// newBar is a bar for work of so many parts; nil where the file is no terminal, or one that a launcher made:
-// Open MPI's gives processes one, though nobody looks at it.
+// newBar returns a bar for work of so many parts; nil where the file is no terminal, or one that a launcher
+// made: Open MPI's gives processes one, though nobody looks at it.
 func newBar(file *os.File, all int) *bar {
 	if job != nil || !term.IsTerminal(int(file.Fd())) {
 		return nil
@@ -48,8 +48,8 @@ func (b *bar) set(done int, text string) {
 // clear takes the line away.
 func (b *bar) clear() { fmt.Fprint(b.file, "\r\x1b[K") }
 
-// barLine is the text, then the time that is left and a bar where there is room for them: fewer columns than
-// the terminal has, so that the next one is drawn over it.
+// barLine returns the text, then the time that is left and a bar where there is room for them: fewer columns
+// than the terminal has, so that the next one is drawn over it.
 func barLine(text string, done, all, columns int, elapsed time.Duration) string {
 	if room := []rune(text); len(room) >= columns {
 		return string(room[:max(0, columns-1)])

@@ -46,7 +46,7 @@ type benchGemmCmd struct {
 	DType   string `name:"dtype" help:"f32, f64, bf16 or f16." default:"f32" enum:"f32,f64,bf16,f16"`
 }
 
-// Help is what galley bench gemm --help adds.
+// Help returns what galley bench gemm --help adds.
 func (benchGemmCmd) Help() string {
 	return `Prints the best and the median time in milliseconds and GFLOP/s: 2n³ operations in a product.
 
@@ -108,7 +108,7 @@ type fuseFlags struct {
 // set has all programs of the process compiled so.
 func (f fuseFlags) set() error { return os.Setenv("GALLEY_FUSE", f.Fuse) }
 
-// Help is what galley bench step --help adds.
+// Help returns what galley bench step --help adds.
 func (benchStepCmd) Help() string {
 	return `Prints the best and the median time of a step in milliseconds, tokens per second and the most bytes held at once.
 
@@ -165,7 +165,7 @@ func (c *benchStepCmd) Run() error {
 	return c.print(r)
 }
 
-// bytes is the least that a step holds: parameters, gradients and two moments, and the logits.
+// bytes returns the least that a step holds: parameters, gradients and two moments, and the logits.
 func (c *benchStepCmd) bytes() float64 {
 	dim := float64(c.Dim)
 	params := float64(c.Vocab)*dim + float64(c.Layers)*12*dim*dim
@@ -181,7 +181,7 @@ type benchAttentionCmd struct {
 	Runs    int   `help:"Measured runs of each." default:"3"`
 }
 
-// Help is what galley bench attention --help adds.
+// Help returns what galley bench attention --help adds.
 func (benchAttentionCmd) Help() string {
 	return `Prints milliseconds and bytes for each length, forward and backward together. Memory grows with the length, not its square.
 

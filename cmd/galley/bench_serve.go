@@ -28,7 +28,7 @@ type benchServeCmd struct {
 	Seed     uint64        `help:"Seed of the words." default:"1"`
 }
 
-// Help is what galley bench serve --help adds.
+// Help returns what galley bench serve --help adds.
 func (benchServeCmd) Help() string {
 	return `Prints tokens a second, and the median and 99th percentile of the time to the first token, between tokens
 and of whole answers, as clients see them. $OPENAI_API_KEY, where it is set, is sent as the key.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
+	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/bench"
 	"github.com/galley-ml/galley/models"
 )
@@ -23,10 +25,12 @@ type benchDecodeCmd struct {
 	Sequences int      `help:"Sequences at once." default:"1"`
 	Speculate int      `help:"Time a text that repeats itself with so many guesses and without, in place of memory; 0 does not."`
 	Threads   int      `help:"Threads; 0 means all cores."`
-	Runs      int      `help:"Timed steps." default:"16"`
+	Runs      int      `help:"Timed steps, or with --backend executions of several steps." default:"16"`
+	Bandwidth float64  `help:"GB/s at which the accelerator of --backend reads its memory: the share of it that a step reaches is printed." placeholder:"GB/S"`
+	engineFlags
 }
 
-// Help is what galley bench decode --help adds.
+// Help returns what galley bench decode --help adds.
 func (benchDecodeCmd) Help() string {
 	return `Times a Llama with random weights, of TinyLlama's shape unless flags say otherwise. A step reads every weight once; reads of memory are timed in
 turns with the steps, and the share is how much of their speed a step reaches.
@@ -35,6 +39,7 @@ Examples:
   galley bench decode --threads 1
   galley bench decode --write tiny-llama && galley bench decode --model tiny-llama --weights bf16
   galley bench decode --weights bf16 --speculate 4 --runs 64
+  galley bench decode --backend xla --weights bf16,int8 --bandwidth 4800
   galley bench decode --layers 4 --weights int8,int4 --sequences 8 --json`
 }
 
@@ -44,13 +49,29 @@ func (c *benchDecodeCmd) Run() error {
 	if err == nil {
 		err = natural(map[string]int{"threads": c.Threads, "speculate": c.Speculate})
 	}
+	if err == nil {
+		err = between(0, 1e9, map[string]float64{"bandwidth": c.Bandwidth})
+	}
 	if err != nil {
 		return err
 	}
+	b, err := c.open()
+	if err != nil {
+		return err
+	}
+	return closed(b, c.bench(b))
+}
+
+// bench returns Run on a backend; nil is the host.
+func (c *benchDecodeCmd) bench(b galley.Backend) error {
 	config := bench.DecodeConfig{Model: models.Config{Family: "llama", Vocab: c.Vocab, Hidden: c.Dim,
 		Intermediate: c.FFN, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads},
 		Sequences: c.Sequences, Prompt: c.Prompt, Threads: c.Threads, Runs: c.Runs}
 	switch {
+	case b == nil && c.Bandwidth > 0:
+		return errors.New("--bandwidth: it is for --backend: reads of the host's memory are timed")
+	case b != nil && (c.Speculate > 0 || c.Write != ""):
+		return errors.New("--speculate, --write: they are for --backend=cpu")
 	case c.Write != "" && c.Model != "":
 		return errors.New("--write, --model: want one of them")
 	case c.Speculate > 0 && c.Model != "":
@@ -74,23 +95,24 @@ func (c *benchDecodeCmd) Run() error {
 		if config.Weights = w; w == "stored" {
 			config.Weights = ""
 		}
-		if c.Speculate > 0 {
-			r, err := bench.Speculate(config, c.Speculate)
-			if err != nil {
-				return err
-			}
-			if err := c.print(r); err != nil {
-				return err
-			}
-			continue
+		r, err := c.result(b, config)
+		if err == nil {
+			err = c.print(r)
 		}
-		r, err := bench.Decode(config)
 		if err != nil {
-			return err
-		}
-		if err := c.print(r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// result returns what is timed of one format of weights.
+func (c *benchDecodeCmd) result(b galley.Backend, config bench.DecodeConfig) (fmt.Stringer, error) {
+	switch {
+	case b != nil:
+		return bench.DecodeOn(b, config, c.Bandwidth)
+	case c.Speculate > 0:
+		return bench.Speculate(config, c.Speculate)
+	}
+	return bench.Decode(config)
 }

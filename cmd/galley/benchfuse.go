@@ -16,7 +16,7 @@ type benchFuseCmd struct {
 	Runs    int      `help:"Measured runs of each way." default:"20"`
 }
 
-// Help is what galley bench fuse --help adds.
+// Help returns what galley bench fuse --help adds.
 func (benchFuseCmd) Help() string {
 	return `Functions written in primitive ops, run op by op, joined to loops, and by the op that is written by hand
 for them, in turns: the best time of each, the bytes that operands and results have a second, and what a copy

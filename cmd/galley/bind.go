@@ -11,7 +11,7 @@ import (
 // be.
 const bindVariable = "GALLEY_BIND"
 
-// binding is the variables that bind processes, by their numbers; none where they are not to be bound.
+// binding returns the variables that bind processes, by their numbers; none where they are not to be bound.
 func (c *launchCmd) binding() (func(rank int) ([]string, []*os.File), error) {
 	machine := discover.Files(os.DirFS("/"))
 	allowed, err := allowedThreads()

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/discover"
 )
 
-// allowedThreads is the threads of the machine that this process may run on.
+// allowedThreads returns the threads of the machine that this process may run on.
 func allowedThreads() (list []int, err error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

@@ -18,7 +18,7 @@ type calibrateCmd struct {
 	Verbose bool   `short:"v" help:"Print every measurement."`
 }
 
-// Help is what galley calibrate --help adds.
+// Help returns what galley calibrate --help adds.
 func (calibrateCmd) Help() string {
 	return `Measures products by size, memory, attention, the cost of starting an op and of communication between in-process devices, and every op where it
 stands in training steps of small language models and convolutions, and writes a calibration (YAML) that

@@ -11,7 +11,8 @@ import (
 	"github.com/galley-ml/galley/serve"
 )
 
-// chatTemplate is that of a file, else of the model in a directory, else ChatML, and what it is called.
+// chatTemplate returns the template of a file, else of the model in a directory, else ChatML, and what it is
+// called.
 func chatTemplate(dir, file string) (data.ChatTemplate, string, error) {
 	t, err := serve.ReadChatTemplate(dir, file)
 	switch {

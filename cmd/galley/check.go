@@ -60,7 +60,7 @@ type checkOpsCmd struct {
 	backendFlags
 }
 
-// Help is what galley check ops --help adds.
+// Help returns what galley check ops --help adds.
 func (checkOpsCmd) Help() string {
 	return `DIR holds ops.json, a list of cases, and ops.safetensors, their tensors. The relative error of the norm may be 1e-9 in f64
 and 2e-5 in f32. With --backend xla every case is compiled, and in bf16 it may be off by 2e-2 from f64. The last line counts: N passed, M failed. The exit code is 1 if any failed.
@@ -88,7 +88,7 @@ type checkBurgersCmd struct {
 	place
 }
 
-// Help is what galley check burgers --help adds.
+// Help returns what galley check burgers --help adds.
 func (checkBurgersCmd) Help() string {
 	return `DIR holds burgers.json and burgers.safetensors: second derivatives, gradients through them and 50 losses, which are
 compared in f64 to a relative 1e-8. Derivatives are taken both ways, by gradients of gradients and by Taylor series,
@@ -112,7 +112,7 @@ type checkTokenizerCmd struct {
 	Verbose bool   `short:"v" help:"Print the cases that pass, too."`
 }
 
-// Help is what galley check tokenizer --help adds.
+// Help returns what galley check tokenizer --help adds.
 func (checkTokenizerCmd) Help() string {
 	return `DIR holds a Hugging Face tokenizer.json and cases.json: a list of texts with their ids, with offsets in characters
 and the decoded text where they were recorded. All must be equal. The exit code is 1 if any differs.
@@ -134,7 +134,7 @@ type checkModelCmd struct {
 	Eager bool `help:"Run op by op in place of compiled."`
 }
 
-// Help is what galley check model --help adds.
+// Help returns what galley check model --help adds.
 func (checkModelCmd) Help() string {
 	return `DIR is a Hugging Face directory that also holds reference.json and reference.safetensors. First logits, gradients, every
 training loss and gradient norm are compared in f32 and f64 to an absolute 2e-4; the greedy continuation must be the same. A norm
@@ -204,7 +204,7 @@ type checkRunsCmd struct {
 	Seen    string `placeholder:"FILE" help:"Write what the runs of each source and kind showed to FILE."`
 }
 
-// Help is what galley check runs --help adds.
+// Help returns what galley check runs --help adds.
 func (checkRunsCmd) Help() string {
 	return `FILE is a JSON list of runs: model, cluster, strategy and what was measured. Every row that says enough is predicted; for the
 others it prints why not. Constants that are fitted to whole runs never see the source that they are reported on. tau and regret

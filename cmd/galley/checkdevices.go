@@ -26,7 +26,7 @@ type checkDevicesCmd struct {
 	Timeout time.Duration `help:"How long each part may take; 0 is for ever." default:"3m"`
 }
 
-// Help is what galley check devices --help adds.
+// Help returns what galley check devices --help adds.
 func (checkDevicesCmd) Help() string {
 	return `Trains a new llama on as many devices of an accelerator as --mesh says, as one program, in five parts: the plugin opens, the parameters are made
 there, the step compiles, it runs, and its losses are within 1e-4 of the host's, in bf16 within 2e-2. Where something is wrong, the plugin's whole

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/fit"
 )
 
-// checkpointFlags say where a run's checkpoints are, how often they are written and where a run goes on.
+// checkpointFlags say where a run's checkpoints are, how often they are written and where a run continues.
 type checkpointFlags struct {
 	Checkpoint string   `help:"Directory for checkpoints. If it holds some, training goes on from the newest good one, whatever devices wrote it." type:"path" placeholder:"DIR"`
 	Every      int      `help:"Steps between checkpoints; there is always one of the last step." default:"100"`
@@ -42,7 +42,7 @@ func (f checkpointFlags) validateCheckpoints() error {
 	return positive(map[string]int{"every": f.Every, "keep": f.Keep})
 }
 
-// tellResumed says where a run goes on, and what is not as it was.
+// tellResumed reports where a run continues, and what is not as it was.
 func (f checkpointFlags) tellResumed(r *galley.Resumed) {
 	if r == nil {
 		return
@@ -56,7 +56,7 @@ func (f checkpointFlags) tellResumed(r *galley.Resumed) {
 	}
 }
 
-// notBegun is why a run did not begin.
+// notBegun returns why a run did not begin.
 func (f checkpointFlags) notBegun(err error) error {
 	if other, ok := errors.AsType[*galley.OtherRunError](err); ok {
 		err = otherRun(other)
@@ -70,7 +70,7 @@ func (f checkpointFlags) notBegun(err error) error {
 	return fmt.Errorf("--checkpoint: %w", err)
 }
 
-// otherRun is a checkpoint of another run in the command's words.
+// otherRun returns a checkpoint of another run in the command's words.
 func otherRun(e *galley.OtherRunError) error {
 	text, names := "", ""
 	for i, d := range e.Differences {
@@ -83,7 +83,7 @@ func otherRun(e *galley.OtherRunError) error {
 		filepath.Base(e.From), text, names)
 }
 
-// steps is those of the checkpoints in the directory, newest first.
+// steps returns those of the checkpoints in the directory, newest first.
 func (f checkpointFlags) steps() (steps []int64, err error) {
 	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Job: job, Keep: -1})
 	if err != nil {
@@ -93,7 +93,7 @@ func (f checkpointFlags) steps() (steps []int64, err error) {
 	return c.Steps(context.Background())
 }
 
-// fromStep is the step to go on from: 0 for the newest.
+// fromStep returns the step to continue from: 0 for the newest.
 func (f checkpointFlags) fromStep() (int64, error) {
 	if f.From == 0 && !f.Rewind {
 		return 0, nil
@@ -115,7 +115,7 @@ func (f checkpointFlags) fromStep() (int64, error) {
 	return f.From, nil
 }
 
-// diverged says where a run that has diverged can go on.
+// diverged reports where a run that has diverged can continue.
 func (f checkpointFlags) diverged(err error) error {
 	if f.Checkpoint == "" {
 		return err

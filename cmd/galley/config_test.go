@@ -42,7 +42,8 @@ func priced(t *testing.T, text string) (plan.Model, error) {
 	return m, nil
 }
 
-// randomConfig is a config.json of a family that can be built, with sizes that may or may not go together.
+// randomConfig returns a config.json of a family that can be built, with sizes that may or may not go
+// together.
 func randomConfig(r *rand.Rand) string {
 	pick := func(list ...int) int { return list[r.IntN(len(list))] }
 	heads := pick(1, 2, 3, 4, 6, 8)

@@ -76,7 +76,7 @@ type dataSource struct {
 	paths  []string
 }
 
-// sources is what the flags name.
+// sources returns what the flags name.
 func (f dataFlags) sources() ([]dataSource, error) {
 	if len(f.Mix) == 0 {
 		return []dataSource{{strings.Join(f.Data, " and "), 1, f.Data}}, nil
@@ -197,7 +197,7 @@ func (t *training) buckets(train, held *data.Corpus) error {
 	return nil
 }
 
-// rows is what --rows makes of documents.
+// rows returns what --rows makes of documents.
 func (t *training) rows(c *data.Corpus) (data.RowSource, error) {
 	switch t.Rows {
 	case "packed":
@@ -208,7 +208,7 @@ func (t *training) rows(c *data.Corpus) (data.RowSource, error) {
 	return data.Windows(c, t.Seq)
 }
 
-// open is the documents of a source: shards, or texts that are tokenized now.
+// open returns the documents of a source: shards, or texts that are tokenized now.
 func (t *training) open(s dataSource, vocab int) (*data.Corpus, error) {
 	var list []*data.Corpus
 	for _, path := range s.paths {

@@ -33,7 +33,7 @@ type dataTokenizeCmd struct {
 	Shard     int64    `help:"Tokens from which on a shard is full." default:"67108864"`
 }
 
-// Help is what galley data tokenize --help adds.
+// Help returns what galley data tokenize --help adds.
 func (dataTokenizeCmd) Help() string {
 	return `Shards are pairs of .bin and .idx files in Megatron's layout. Documents keep their order, whatever the number of
 workers. A run that was stopped goes on behind its last whole shard when it is started again.

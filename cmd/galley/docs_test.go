@@ -45,7 +45,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// scratch is a directory with the files that documents name, and with the command on the path.
+// scratch returns a directory with the files that documents name, and with the command on the path.
 func scratch(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -111,7 +111,7 @@ var skipped = []struct{ part, reason string }{
 	{"go install", "it would write outside of the test"}, {"go get", "it needs a network"},
 }
 
-// small is further flags that make a run short, where a line does not say them itself.
+// small returns further flags that make a run short, where a line does not say them itself.
 func small(line string) string {
 	var flags [][2]string
 	switch {
@@ -165,7 +165,8 @@ type document struct {
 	changed   bool
 }
 
-// commandOf is what a line asks a shell to do: without prompt, comment and what a document says beside it.
+// commandOf returns what a line asks a shell to do: without prompt, comment and what a document says beside
+// it.
 func commandOf(line string) string {
 	line = strings.TrimPrefix(line, "$ ")
 	line = strings.Replace(line, "go run ./cmd/galley", "galley", 1)
@@ -233,8 +234,8 @@ func (d *document) run(at, end int, text string) {
 	d.lines, d.changed = slices.Replace(d.lines, at+1, end, shortened(shown, out)...), true
 }
 
-// plain is a line without what differs from run to run and from edit to edit: times of a search, numbers of
-// source lines, widths of columns.
+// plain returns a line without what differs from run to run and from edit to edit: times of a search, numbers
+// of source lines, widths of columns.
 func plain(line string) string {
 	line = regexp.MustCompile(`\d+ looked into, \d+ strategies priced in \S+`).ReplaceAllString(line,
 		"priced in T")
@@ -242,8 +243,8 @@ func plain(line string) string {
 	return strings.Join(strings.Fields(line), " ")
 }
 
-// matches says whether the output has the shown lines in order; between those that an ellipsis parts, others
-// may stand.
+// matches reports whether the output has the shown lines in order; between those that an ellipsis parts,
+// others may stand.
 func matches(shown, out []string) bool {
 	at, free := 0, false
 	for _, line := range shown {
@@ -262,8 +263,8 @@ func matches(shown, out []string) bool {
 	return free || at == len(out)
 }
 
-// shortened is an output with the parts that a document showed before, each found by its first line but for
-// the numbers.
+// shortened returns an output with the parts that a document showed before, each found by its first line but
+// for the numbers.
 func shortened(shown []string, out string) (list []string) {
 	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
 	words := func(line string) string { return regexp.MustCompile(`[0-9.]+`).ReplaceAllString(plain(line), "") }

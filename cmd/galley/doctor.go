@@ -23,7 +23,7 @@ type doctorCmd struct {
 	Output  string `short:"o" help:"With --cluster: file to write the cluster to, YAML or .json, for galley plan."`
 }
 
-// Help is what galley doctor --help adds.
+// Help returns what galley doctor --help adds.
 func (doctorCmd) Help() string {
 	return `Examples:
   galley doctor            cores, CPU features, memory, plugins, and the speed of a matrix product
@@ -80,7 +80,7 @@ func (c *doctorCmd) Run() error {
 	return nil
 }
 
-// loops is how ops that are joined run.
+// loops returns how ops that are joined run.
 func loops() string {
 	set, err := jit.Best()
 	if err != nil {
@@ -96,10 +96,10 @@ func orUnknown(s string) string {
 	return s
 }
 
-// cpuName is the processor as Linux names it.
+// cpuName returns the processor as Linux names it.
 func cpuName() string { return field("/proc/cpuinfo", "model name") }
 
-// field is the value of the first line of a file that begins with key.
+// field returns the value of the first line of a file that begins with key.
 func field(path, key string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -121,7 +121,7 @@ func memory() string {
 	return gigabytes(total) + " in all, " + gigabytes(memoryOf("MemAvailable")) + " available"
 }
 
-// plugins says what accelerator there is, or what is missing.
+// plugins returns what accelerator there is, or what is missing.
 func plugins() string {
 	b, err := galley.XLA(galley.XLAConfig{})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// discover says what the machines of a job are made of, measures what joins its processes and writes that as
-// a cluster for the planner.
+// discover reports what the machines of a job are made of, measures what joins its processes and writes that
+// as a cluster for the planner.
 func (c *doctorCmd) discover() error {
 	if c.Output != "" {
 		if err := writable(filepath.Dir(c.Output)); err != nil {
@@ -62,7 +62,7 @@ func (c *doctorCmd) discover() error {
 	return nil
 }
 
-// threadsHere is how many threads this process has where those of its host share the cores.
+// threadsHere returns how many threads this process has where those of its host share the cores.
 func threadsHere() int {
 	if job == nil {
 		return 0
@@ -70,7 +70,7 @@ func threadsHere() int {
 	return job.Threads()
 }
 
-// everyProcess is what all processes say of themselves.
+// everyProcess returns what all processes say of themselves.
 func everyProcess(own bench.Process) ([]bench.Process, error) {
 	if job == nil {
 		return []bench.Process{own}, nil

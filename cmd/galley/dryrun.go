@@ -35,7 +35,7 @@ func (t *training) dryRun(w io.Writer) error {
 	return againstPlan(w, p, planned)
 }
 
-// dryModel is the model of a dry run, and the file of its plan where there is one.
+// dryModel returns the model of a dry run, and the file of its plan where there is one.
 func (t *training) dryModel() (config models.Config, planned *planfile.File, err error) {
 	if t.Plan != "" {
 		if planned, err = planfile.Load(t.Plan); err != nil {
@@ -56,7 +56,7 @@ func (t *training) dryModel() (config models.Config, planned *planfile.File, err
 	return config, planned, err
 }
 
-// dryPlan is the step of the run; nothing reads the weights that it would load.
+// dryPlan returns the step of the run; nothing reads the weights that it would load.
 func (t *training) dryPlan() (*galley.StepPlan, error) {
 	s, err := t.chooseStrategy()
 	if err != nil {

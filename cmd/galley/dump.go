@@ -19,7 +19,7 @@ type dumpCmd struct {
 	Device *int   `help:"Device whose program is printed after partition, or whose tape alone after tape." placeholder:"N"`
 }
 
-// Help is what galley dump --help adds.
+// Help returns what galley dump --help adds.
 func (dumpCmd) Help() string {
 	return `Examples:
   galley dump --after=trace                the step as it was traced, with the line that made each op
@@ -55,7 +55,7 @@ func (c *dumpCmd) Run() error {
 	return nil
 }
 
-// text is what is printed.
+// text returns what is printed.
 func (c *dumpCmd) text() (string, error) {
 	if err := c.takes(); err != nil {
 		return "", err
@@ -88,7 +88,7 @@ func (c *dumpCmd) takes() error {
 	return c.onlyMesh(what)
 }
 
-// steps is the plan of the step that train runs.
+// steps returns the plan of the step that train runs.
 func (c *dumpCmd) steps() (string, error) {
 	p, err := c.planned()
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *dumpCmd) steps() (string, error) {
 	return p.Step.TapeText(*c.Device), nil
 }
 
-// after is the program's text after the pass that was asked for.
+// after returns the program's text after the pass that was asked for.
 func (c *dumpCmd) after(p *galley.Program) (string, error) {
 	switch c.After {
 	case "trace":
@@ -142,7 +142,7 @@ func (c *dumpCmd) after(p *galley.Program) (string, error) {
 	return p.String(), nil
 }
 
-// loops is what one device runs: the program with its ops joined to loops.
+// loops returns what one device runs: the program with its ops joined to loops.
 func (c *dumpCmd) loops(p *galley.Program) (string, error) {
 	p, err := pass.Optimize(p)
 	if err == nil {
@@ -161,7 +161,7 @@ func (c *dumpCmd) loops(p *galley.Program) (string, error) {
 	return pass.FormatLoops(p), nil
 }
 
-// module is the program of one device as StableHLO.
+// module returns the program of one device as StableHLO.
 func (c *dumpCmd) module(p *galley.Program) (string, error) {
 	p, err := pass.Optimize(p)
 	if err != nil {
@@ -177,7 +177,7 @@ func (c *dumpCmd) target() hlo.Target {
 	return hlo.Any
 }
 
-// spmd is the programs of all devices as one module.
+// spmd returns the programs of all devices as one module.
 func (c *dumpCmd) spmd(d *galley.Distributed) (string, error) {
 	locals := make([]*galley.Program, d.Mesh().Size())
 	for device := range locals {
@@ -189,7 +189,7 @@ func (c *dumpCmd) spmd(d *galley.Distributed) (string, error) {
 	return lower.SPMD(locals, lower.ModuleConfig{Config: hlo.Config{Target: c.target(), Replicas: len(locals)}})
 }
 
-// reasons is a line for each decision, if they are asked for.
+// reasons returns a line for each decision, if they are asked for.
 func (c *dumpCmd) reasons(d *galley.Distributed) string {
 	var b strings.Builder
 	for id, list := range d.Reasons() {

@@ -38,7 +38,7 @@ var (
 	sourceColumn = regexp.MustCompile(`(?m)^([a-z_]+)\.go:[0-9]+ *`)
 )
 
-// galleyOutput is what the command prints.
+// galleyOutput returns what the command prints.
 func galleyOutput(t *testing.T, args ...string) string {
 	t.Helper()
 	self, err := os.Executable()

@@ -71,7 +71,7 @@ func (f *elasticFlags) check() error {
 	return nil
 }
 
-// hosts is how many there may be.
+// hosts returns how many there may be.
 func (f *elasticFlags) hosts() (least, most int, err error) {
 	lo, hi, ok := strings.Cut(f.Elastic, ":")
 	least, err1 := strconv.Atoi(lo)
@@ -89,7 +89,7 @@ func (f *elasticFlags) hosts() (least, most int, err error) {
 	return least, most, nil
 }
 
-// runElastic is the agent of this host.
+// runElastic returns the agent of this host.
 func (c *launchCmd) runElastic(args []string) error {
 	if _, err := mpi.Library(mpi.MPICH); err != nil && c.N > 1 {
 		return fmt.Errorf("--elastic: processes of an elastic job are connected by MPICH: %w", err)
@@ -124,7 +124,7 @@ func (c *launchCmd) runElastic(args []string) error {
 	)
 }
 
-// trains is the command that processes run. What is wrong with its flags is told before anything starts.
+// trains returns the command that processes run. What is wrong with its flags is told before anything starts.
 func (c *launchCmd) trains() (*trainCmd, error) {
 	var cli commands
 	parser, err := kong.New(
@@ -150,7 +150,7 @@ func (c *launchCmd) trains() (*trainCmd, error) {
 	return &cli.Train, cli.Train.validate()
 }
 
-// asks is the strategy that the command asks for, and how many devices, which processes share; nil and 0
+// asks returns the strategy that the command asks for, and how many devices, which processes share; nil and 0
 // where it leaves that open.
 func (c *trainCmd) asks() (*galley.Strategy, int, error) {
 	s, err := c.strategy()
@@ -160,7 +160,7 @@ func (c *trainCmd) asks() (*galley.Strategy, int, error) {
 	return s, s.Devices(), nil
 }
 
-// store is where hosts agree, and by which address this one is reached from there. end ends what it has
+// store returns where hosts agree, and by which address this one is reached from there. end ends what it has
 // started.
 func (c *launchCmd) store() (s store.Store, address string, end func(), err error) {
 	end = func() {}
@@ -172,8 +172,12 @@ func (c *launchCmd) store() (s store.Store, address string, end func(), err erro
 		return nil, "", end, fmt.Errorf("--etcd: %w", err)
 	}
 	if own != "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, "", end, err
+		}
 		list := strings.TrimPrefix(c.Etcd, etcd.Embedded)
-		if end, err = etcd.Start(own, list, filepath.Join(os.TempDir(), "galley-etcd-"+c.Job+"-"+c.Host)); err != nil {
+		if end, err = etcd.Start(self, own, list, filepath.Join(os.TempDir(), "galley-etcd-"+c.Job+"-"+c.Host)); err != nil {
 			return nil, "", func() {}, fmt.Errorf("--etcd: %w", err)
 		}
 	}
@@ -206,8 +210,8 @@ func openEtcd(ctx context.Context, text string) (store.Store, error) {
 	return s, nil
 }
 
-// programVersion is what has to be the same on all hosts: the program, and the kernels of the processor, by
-// which numbers differ.
+// programVersion returns what has to be the same on all hosts: the program, and the kernels of the processor,
+// by which numbers differ.
 func programVersion(path string) string {
 	h := crc32.NewIEEE()
 	if f, err := os.Open(path); err == nil {

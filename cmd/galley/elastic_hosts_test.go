@@ -19,19 +19,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// etcdServer puts galley-etcd, which is a module of its own, on the path.
-func etcdServer(t *testing.T) {
-	t.Helper()
-	dir := filepath.Join(os.TempDir(), "galley-etcd-test")
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "galley-etcd"), ".")
-	cmd.Dir = "../galley-etcd"
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("galley-etcd cannot be built here: %v\n%s", err, out)
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-}
+	"github.com/galley-ml/galley/internal/elastic/etcd"
+)
 
 // long is far more than any machine needs: a wait that takes longer is a hang.
 const long = 10 * time.Minute
@@ -54,7 +44,6 @@ type testHosts struct {
 func newHosts(t *testing.T, flags, train string, servers ...string) *testHosts {
 	t.Helper()
 	needMPICH(t)
-	etcdServer(t)
 	c := &testHosts{t: t, flags: flags, train: train, h: history{}, agents: map[string]*exec.Cmd{},
 		gate: filepath.Join(t.TempDir(), "gate"),
 		ends: map[string]chan error{}, name: fmt.Sprintf("hosts%d-%d", os.Getpid(), time.Now().UnixNano()%1e6)}
@@ -151,7 +140,7 @@ func (c *testHosts) step() int {
 	return c.last
 }
 
-// goesOn waits until the run tells of a step at least n further, and says how long that took.
+// goesOn waits until the run reports a step at least n further, and says how long that took.
 func (c *testHosts) goesOn(n int, within time.Duration) time.Duration {
 	c.t.Helper()
 	began, from := time.Now(), c.step()
@@ -165,13 +154,13 @@ func (c *testHosts) goesOn(n int, within time.Duration) time.Duration {
 	return 0
 }
 
-// workers is the processes of a host that train; servers those that are its etcd.
+// workers returns the processes of a host that train; servers those that are its etcd.
 func (c *testHosts) workers(host string, servers bool) (pids []int) {
 	text, _ := exec.Command("pgrep", "-P", strconv.Itoa(c.agents[host].Process.Pid)).Output()
 	for _, word := range strings.Fields(string(text)) {
 		pid, _ := strconv.Atoi(word)
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.Contains(string(line), "galley-etcd") == servers {
+		if strings.Contains(string(line), etcd.Command) == servers {
 			pids = append(pids, pid)
 		}
 	}
@@ -258,32 +247,102 @@ func TestElasticLeaves(t *testing.T) {
 	c.h.whole(t, plainRun(t, 2, train))
 }
 
+// server runs the etcd of the first host by itself, so that no agent takes it along, and says where.
+func (c *testHosts) server() (address string) {
+	c.t.Helper()
+	_, address, _ = strings.Cut(strings.TrimPrefix(c.etcd, "embedded="), "@")
+	server := galleyCommand(c.t, etcd.Command, "--name", address, "--hosts", address,
+		"--dir", filepath.Join(c.t.TempDir(), "data"))
+	stdin, err := server.StdinPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		stdin.Close()
+		_ = server.Wait()
+	})
+	for range 6000 {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	c.etcd = "http://" + address
+	return address
+}
+
+// copied waits until a host keeps a whole copy of another's snapshots that is later than what there was.
+func (c *testHosts) copied(on, of string) {
+	c.t.Helper()
+	began := time.Now()
+	for time.Since(began) < long {
+		list, _ := filepath.Glob(fmt.Sprintf("/dev/shm/galley-%s-%s/copies/%s/e*/p*/s?/manifest.json", c.name, on, of))
+		whole := 0
+		for _, path := range list {
+			if st, err := os.Stat(path); err == nil && st.Size() > 0 {
+				whole++
+			}
+		}
+		if whole >= 4 { // both processes, two each
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("host %s has no copy of %s's snapshots\n%s", on, of, c.events())
+}
+
+// TestElasticSpare: a host that is not needed keeps copies. So the other may be drained, come back, and be
+// killed or stopped as service managers do, its processes with it: the one that waits goes on.
+func TestElasticSpare(t *testing.T) {
+	const train = "--mesh dp=2 --zero 1 --steps 600"
+	c := newHosts(t, "--elastic 1:2 -n 2 --lease 4s", train, "a")
+	c.server()
+	c.start("a")
+	c.goesOn(3, long)
+	c.start("b")
+	c.copied("b", "a")
+	if out, err := galleyCommand(t, "drain", "a", "--job", c.name).CombinedOutput(); err != nil {
+		t.Fatalf("drain: %v\n%s", err, out)
+	}
+	if err := <-c.ends["a"]; err != nil {
+		t.Fatalf("drained: %v\n%s", err, c.events())
+	}
+	c.wait("2 processes on b, after step", long)
+	if c.again > 0 {
+		t.Errorf("%d steps were taken again", c.again)
+	}
+	c.start("a") // it is back, and waits
+	c.copied("a", "b")
+	_ = c.agents["b"].Process.Kill()
+	c.wait("2 processes on a, after step", long)
+	c.start("b")
+	c.copied("b", "a")
+	for _, pid := range append(c.workers("a", false), c.agents["a"].Process.Pid) { // as systemd does
+		_ = syscall.Kill(pid, syscall.SIGTERM)
+	}
+	if err := <-c.ends["a"]; err != nil {
+		t.Fatalf("SIGTERM to all: %v\n%s", err, c.events())
+	}
+	openGate(t, c.gate)
+	if err := <-c.ends["b"]; err != nil {
+		t.Fatalf("%v\n%s", err, c.events())
+	}
+	if n := strings.Count(c.events(), "without a snapshot"); n != 1 {
+		t.Errorf("%d epochs began without a snapshot\n%s", n, c.events())
+	}
+	c.h.whole(t, plainRun(t, 2, train))
+}
+
 // TestElasticSlowStore: a store that takes half a second for a write slows the beginning of epochs and
 // nothing else.
 func TestElasticSlowStore(t *testing.T) {
 	const train = "--mesh dp=2 --steps 60"
 	c := newHosts(t, "--elastic 1:1 -n 2", train, "a")
-	_, address, _ := strings.Cut(strings.TrimPrefix(c.etcd, "embedded="), "@")
-	server := exec.Command(
-		"galley-etcd",
-		"-name",
-		address,
-		"-hosts",
-		address,
-		"-dir",
-		filepath.Join(t.TempDir(), "data"),
-	)
-	stdin, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		_ = server.Wait()
-	})
+	address := c.server()
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
 	proxy.FlushInterval = -1
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -293,13 +352,6 @@ func TestElasticSlowStore(t *testing.T) {
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(slow.CloseClientConnections)
-	for range 6000 {
-		if conn, err := net.Dial("tcp", address); err == nil {
-			conn.Close()
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
 	c.etcd = slow.URL
 	c.start("a")
 	c.goesOn(3, long)

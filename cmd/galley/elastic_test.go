@@ -65,7 +65,7 @@ var stepLine = regexp.MustCompile(`^step (\d+) (loss .* norm .*)$`)
 // history is the losses that runs told, by step.
 type history map[int]string
 
-// take reads a line; step is 0 if it tells of none. A step that is told twice has to be the same.
+// take reads a line; step is 0 if it reports none. A step that is told twice has to be the same.
 func (h history) take(t *testing.T, line string) (step int) {
 	m := stepLine.FindStringSubmatch(line)
 	if m == nil {
@@ -92,7 +92,7 @@ func (h history) whole(t *testing.T, want history) {
 	}
 }
 
-// plainRun is the history of a run without agents.
+// plainRun returns the history of a run without agents.
 func plainRun(t *testing.T, n int, train string) history {
 	t.Helper()
 	args := append(strings.Fields("launch -n "+strconv.Itoa(n)+" -- train "+train), tinyRun...)

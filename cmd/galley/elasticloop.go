@@ -18,7 +18,7 @@ import (
 // elastic is this process as part of an elastic job; nil where it is of none.
 var elastic *worker.Worker
 
-// joinElastic is the elastic job that an agent started this process for.
+// joinElastic returns the elastic job that an agent started this process for.
 func joinElastic() *worker.Worker {
 	launched, ok := mpi.Launched()
 	if !ok {
@@ -27,12 +27,27 @@ func joinElastic() *worker.Worker {
 	return worker.Join(launched.Rank)
 }
 
+// meetElastic tells the agent that this process has heard of all others, which connect when they first speak.
+func meetElastic() error {
+	if elastic == nil {
+		return nil
+	}
+	_, err := job.Max(0)
+	if err == nil {
+		elastic.Tell(worker.Report{Met: true})
+	}
+	return err
+}
+
 // mistaken reports whether an error is the user's to mend: to start again would not help.
 func mistaken(err error) bool {
 	_, stopped := errors.AsType[*stoppedError](err)
 	_, bug := errors.AsType[*galley.BugError](err)
-	return !stopped && !bug && !errors.Is(err, errJoin) && !processes.Lost(err)
+	return !stopped && !bug && !errors.Is(err, errJoin) && !lost(err)
 }
+
+// lost reports whether an error says that another process is no more.
+func lost(err error) bool { return processes.Lost(err) }
 
 // errJoin is a process that could not join the others.
 var errJoin = errors.New("joining the other processes")
@@ -43,7 +58,7 @@ type elasticLoop struct {
 	leaving bool
 }
 
-// elasticConfig has the run go on from the snapshot that the agent has put together, unless the newest
+// elasticConfig has the run continue from the snapshot that the agent has put together, unless the newest
 // checkpoint on disk is of a later step.
 func (l *loop) elasticConfig(c *galley.FitConfig) {
 	if elastic == nil {
@@ -65,13 +80,24 @@ func (l *loop) elasticConfig(c *galley.FitConfig) {
 	c.Resume, c.ResumeDir, c.Steps, c.From = true, elastic.Resume, l.Steps, 0
 }
 
-// newestStep is the step of the newest checkpoint of a directory.
+// newestStep returns the step of the newest checkpoint of a directory.
 func newestStep(dir string) (step int64, path string, err error) {
 	r, err := checkpoint.Open(dir, checkpoint.OpenConfig{Verify: checkpoint.VerifyAtRead})
 	if err != nil {
 		return -1, "", err
 	}
 	return r.Meta().Step, r.Path(), r.Close()
+}
+
+// fitsSnapshots returns an error where snapshots of one of this process's devices have too little memory. Of mixed
+// precision the slots alone count: parameters in 16 bits are no part of the state.
+func (t *training) fitsSnapshots(p *galley.StepPlan) error {
+	m := p.Memory[job.Rank()*len(p.Memory)/job.Size()]
+	share := m.Slots
+	if t.AMP == "" {
+		share += m.Weights
+	}
+	return elastic.Fits(int64(share))
 }
 
 // logEpoch writes into the run's log why an epoch began.
@@ -121,7 +147,7 @@ func (l *loop) OnState(_ *fit.Progress, s checkpoint.State) error {
 	return err
 }
 
-// places is where the devices are.
+// places returns where the devices are.
 func (l *loop) places() checkpoint.Places {
 	n, size := 1, job.Size()
 	if l.spread != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// hostPrices is how long a step of a run should take on the hosts of an elastic job, by the planner. What it
-// cannot price has none. The planner is asked once for the same hosts, and nobody waits for it.
+// hostPrices returns how long a step of a run should take on the hosts of an elastic job, by the planner.
+// What it cannot price has none. The planner is asked once for the same hosts, and nobody waits for it.
 func hostPrices(c *trainCmd, given *galley.Strategy) func([]epoch.Member) (float64, bool) {
 	run := sync.OnceValues(c.priced)
 	var mu sync.Mutex
@@ -45,7 +45,7 @@ func hostPrices(c *trainCmd, given *galley.Strategy) func([]epoch.Member) (float
 	}
 }
 
-// priced is the run as the planner sees it.
+// priced returns the run as the planner sees it.
 func (c *trainCmd) priced() (r forecast.Run, err error) {
 	t := &training{trainCmd: c}
 	r = forecast.Run{Batch: c.Batch, Seq: c.Seq, Devices: c.Devices, AMP: c.AMP}

@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// evalCmd tells how well a model predicts a text, or answers questions.
+// evalCmd reports how well a model predicts a text, or answers questions.
 type evalCmd struct {
 	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, adapter in PEFT's form, or directory of a run's checkpoints." type:"path"`
 	checkpointChoice
@@ -39,7 +39,7 @@ type evalCmd struct {
 	strategyFlags `group:"Devices"`
 }
 
-// Help is what galley eval --help adds.
+// Help returns what galley eval --help adds.
 func (evalCmd) Help() string {
 	return `Of a text, prints the mean loss of a token, in nats, and the perplexity, e to its power. The text is read in windows of --seq tokens,
 each of which begins without a past; of a mixture of experts it says how their work is shared. Of questions, prints acc, the share whose
@@ -192,7 +192,7 @@ func (e *evaluating) text(windows []array.Array, source string) error {
 	return e.routers(windows[0])
 }
 
-// routers tells how the work of experts is shared.
+// routers reports how the work of experts is shared.
 func (e *evaluating) routers(windows array.Array) error {
 	if e.b != nil {
 		return nil
@@ -204,7 +204,7 @@ func (e *evaluating) routers(windows array.Array) error {
 	return err
 }
 
-// windows is the text's batches: every window once, the last batch with those that are left.
+// windows returns the text's batches: every window once, the last batch with those that are left.
 func (e *evaluating) windows() ([]array.Array, string, error) {
 	ids, source, err := e.ids()
 	if err != nil {
@@ -230,7 +230,7 @@ func (e *evaluating) windows() ([]array.Array, string, error) {
 	return list, source, nil
 }
 
-// ids is the tokens of the text.
+// ids returns the tokens of the text.
 func (e *evaluating) ids() ([]int32, string, error) {
 	if len(e.Data) == 0 {
 		_, ids, err := data.Split(e.tokenizer.Encode(data.MobyDick()), heldFrom)
@@ -259,7 +259,7 @@ func (e *evaluating) ids() ([]int32, string, error) {
 	return ids, source, nil
 }
 
-// openCorpus is the documents of shards, or of texts.
+// openCorpus returns the documents of shards, or of texts.
 func openCorpus(path string, config data.EncodeConfig) (*data.Corpus, error) {
 	if data.IsShards(path) {
 		c, _, err := data.OpenCorpus(path) // mapped until the process ends

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/paged"
 )
 
-// compare tells how far a model's predictions are from another's, as the engine computes both.
+// compare reports how far a model's predictions are from another's, as the engine computes both.
 func (c *evalCmd) compare(m *modelDir, windows []array.Array, source string) error {
 	base, err := openModelDir(c.Against, checkpointChoice{})
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *divergence) add(own, base []float32, next []int32, vocab int) {
 	}
 }
 
-// logSum is the index of the largest element and the logarithm of the sum of all exponentials.
+// logSum returns the index of the largest element and the logarithm of the sum of all exponentials.
 func logSum(x []float32) (top int, sum float64) {
 	for i, v := range x {
 		if v > x[top] {

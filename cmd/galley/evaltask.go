@@ -65,7 +65,7 @@ func (e *evaluating) readTask(path string, begin []int32) (*task, error) {
 	return t, examplesFit(&t.examples, e.config.Vocab)
 }
 
-// answer scores all choices and tells of each task.
+// answer scores all choices and reports each task.
 func (e *evaluating) answer(tasks []*task) error {
 	pass := e.trainer.NewForward(func(batch []*op.Tensor) []*op.Tensor {
 		logProbs, others := models.Scores(e.model, batch[0], batch[1])
@@ -118,7 +118,7 @@ func (e *evaluating) score(t *task, run func(batch []array.Array) ([]array.Array
 	return scores, nil
 }
 
-// length is what rows of so many tokens are padded to.
+// length returns what rows of so many tokens are padded to.
 func (e *evaluating) length(n int) int {
 	length := 16
 	for length < n {
@@ -185,7 +185,7 @@ func (t *task) result(scores []score) taskResult {
 	return taskResult{len(t.questions), newMeasure(right, chosen), newMeasure(normalized, chosen), newMeasure(said, exact)}
 }
 
-// best is the choice with the largest log-likelihood for its length.
+// best returns the choice with the largest log-likelihood for its length.
 func best(scores []score, length func(k int) float64) int {
 	at := 0
 	for k := range scores {

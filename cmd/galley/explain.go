@@ -18,7 +18,7 @@ type explainCmd struct {
 	JSON   bool `name:"json" help:"Print JSON."`
 }
 
-// Help is what galley explain --help adds.
+// Help returns what galley explain --help adds.
 func (explainCmd) Help() string {
 	return `It lists what galley train runs, stage by stage: collectives, and sends and receives between stages. One row is one
 communication: the source line that it is for, what devices do, along which axes, how often in a step, the bytes that the
@@ -65,7 +65,7 @@ func (c *explainCmd) Run() error {
 	return c.allowed(d.Unasked())
 }
 
-// allowed is an error if there is communication that nobody asked for and that is forbidden.
+// allowed returns an error if there is communication that nobody asked for and that is forbidden.
 func (c *explainCmd) allowed(unasked []distribute.Communication) error {
 	if c.Strict && len(unasked) > 0 {
 		return &distribute.UnaskedError{List: unasked}

@@ -22,7 +22,7 @@ type exportCmd struct {
 	ShardSize string `help:"How much one file of weights holds at most, such as 500MB; what is more becomes several with an index." default:"5GB" placeholder:"SIZE"`
 }
 
-// Help is what galley export --help adds.
+// Help returns what galley export --help adds.
 func (exportCmd) Help() string {
 	return `Examples:
   galley train --checkpoint run                 a run, which may still go on

@@ -59,7 +59,7 @@ type finetuneCmd struct {
 	checkpointFlags `group:"Checkpoints"`
 }
 
-// Help is what galley finetune --help adds.
+// Help returns what galley finetune --help adds.
 func (finetuneCmd) Help() string {
 	return `Examples:
   galley finetune llama-dir --data chat.jsonl --save adapter                 LoRA on every linear layer
@@ -89,7 +89,7 @@ func (c *finetuneCmd) Run() error {
 	return closed(f.b, f.run())
 }
 
-// train is the flags that training shares.
+// train returns the flags that training shares.
 func (c *finetuneCmd) train() *trainCmd {
 	t := &trainCmd{
 		backendFlags:    c.backendFlags,
@@ -282,7 +282,7 @@ func (f *finetuning) introduce() {
 	}
 }
 
-// describe is what is trained and how.
+// describe returns what is trained and how.
 func (f *finetuning) describe() string {
 	a, ok := models.Adapted(f.model)
 	if !ok {

@@ -87,7 +87,7 @@ func (f *finetuning) readChats(c data.ChatConfig, vocab int) (rows, cut, left in
 	return m.Rows(), chats.Cut, chats.Left, nil
 }
 
-// mixture is examples as rows.
+// mixture returns examples as rows.
 func (f *finetuning) mixture(e data.Examples) (*data.Mixture, error) {
 	var rows data.RowSource
 	var err error

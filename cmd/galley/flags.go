@@ -55,7 +55,7 @@ func between(low, high float64, flags map[string]float64) error {
 	return nil
 }
 
-// memoryOf is a number of Linux's list of memory, in bytes; 0 if there is none.
+// memoryOf returns a number of Linux's list of memory, in bytes; 0 if there is none.
 func memoryOf(key string) float64 {
 	kb, err := strconv.ParseFloat(strings.TrimSuffix(field("/proc/meminfo", key), " kB"), 64)
 	if err != nil {
@@ -88,7 +88,7 @@ func writable(dir string) error {
 	return os.Remove(f.Name())
 }
 
-// reason is what went wrong with a path, under the name that the user knows.
+// reason returns what went wrong with a path, under the name that the user knows.
 func reason(path string, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err

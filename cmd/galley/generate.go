@@ -34,9 +34,10 @@ type generateCmd struct {
 	KvCache           string   `help:"Keep keys and values as f32, bf16 or int8 with a scale for each head." enum:"f32,bf16,int8" default:"f32"`
 	Threads           int      `help:"Threads; 0 means all cores."`
 	TP                int      `name:"tp" help:"Devices of this process over which heads and matrices are split; they share the threads." default:"1"`
+	engineFlags
 }
 
-// Help is what galley generate --help adds.
+// Help returns what galley generate --help adds.
 func (generateCmd) Help() string {
 	return `Examples:
   galley generate out --prompt "Call me" --tokens 100
@@ -46,6 +47,7 @@ func (generateCmd) Help() string {
   galley generate llama-3-8b --weights int4               a quarter of the memory of bf16, and faster
   galley generate llama-3-8b --draft llama-3-1b           the same text, sooner where guesses are good
   galley generate llama-3-8b --tp 2                       the same tokens, computed by two devices
+  galley generate llama-3-8b --backend xla --weights bf16 on an accelerator
 Generation ends early at an eos_token_id of config.json.`
 }
 
@@ -53,6 +55,15 @@ func (c *generateCmd) Run() error {
 	if err := c.validate(); err != nil {
 		return err
 	}
+	b, err := c.open()
+	if err != nil {
+		return err
+	}
+	return closed(b, c.generate(b))
+}
+
+// generate returns Run on a backend; nil is the host.
+func (c *generateCmd) generate(b galley.Backend) error {
 	m, err := openModelDir(c.Dir, c.checkpointChoice)
 	if err != nil {
 		return err
@@ -74,7 +85,10 @@ func (c *generateCmd) Run() error {
 		return fmt.Errorf("--tokens=%d: %d with the prompt's are more than the model's n_positions %d", c.Tokens,
 			len(ids)+c.Tokens, n)
 	}
-	if err := fits(c.Dir, m.bytesAs(c.Weights, config)); err != nil {
+	if b == nil {
+		err = fits(c.Dir, m.bytesAs(c.Weights, config))
+	}
+	if err != nil {
 		return err
 	}
 	t.note(m.dir, config.Vocab)
@@ -95,18 +109,17 @@ func (c *generateCmd) Run() error {
 	}
 	defer closeDraft()
 	return speak(shape, t, ask, engine.Config{Draft: draft, Speculate: c.Speculate, Threads: c.Threads,
-		Weights: c.Weights, Read: read, Grouped: m.grouped,
-		TP: c.TP, KV: c.KvCache})
+		Weights: c.Weights, Read: read, Grouped: m.grouped, TP: c.TP, KV: c.KvCache, Backend: b})
 }
 
-// speakByOps is for models that the engine does not serve.
+// speakByOps returns for models that the engine does not serve.
 func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error {
 	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" || c.TP > 1 ||
 		c.KvCache != "f32" ||
 		c.Draft != "" ||
-		c.Speculate > 0 {
+		c.Speculate > 0 || c.Backend != "cpu" {
 		return errors.New(
-			"--stop, --min-p, --repetition-penalty, --weights, --tp, --kv-cache, --draft, --speculate: " +
+			"--stop, --min-p, --repetition-penalty, --weights, --tp, --kv-cache, --draft, --speculate, --backend: " +
 				"they are for transformers: this model keeps a state in place of keys and values",
 		)
 	}
@@ -176,7 +189,7 @@ func speak(model models.Model, t textTokenizer, q question, c engine.Config) err
 	return nil
 }
 
-// speakByOps is speak by the model's own ops.
+// speakByOps returns like speak by the model's own ops.
 func speakByOps(model models.Model, t textTokenizer, q question) error {
 	fmt.Print(q.prompt)
 	began, n := time.Now(), 0

@@ -30,12 +30,17 @@ func inJob(ctx *kong.Context) error {
 		return ctx.Run()
 	}
 	var err error
-	if job, err = processes.Join(); err != nil || job == nil {
-		if err != nil {
-			return fmt.Errorf("%w: %w", errJoin, err)
-		}
-		return ctx.Run()
+	if job, err = processes.Join(); err != nil {
+		return fmt.Errorf("%w: %w", errJoin, err)
 	}
+	err = meetElastic()
+	switch {
+	case job == nil:
+		return ctx.Run()
+	case err != nil:
+		return end(job, err)
+	}
+	job.OnFailure(tell)
 	return end(job, runTogether(ctx, name, launched))
 }
 
@@ -50,12 +55,12 @@ func end(j *processes.Job, err error) error {
 // toldError is an error that has been printed.
 type toldError struct{ error }
 
-// Unwrap is the error itself.
+// Unwrap returns the error itself.
 func (e *toldError) Unwrap() error { return e.error }
 
-// toldTogether is a mistake on the command line, which one process of a job may have made alone: it joins to
-// say so, or else the others would wait for it forever.
-func toldTogether(err error) error {
+// reportInJob returns a mistake on the command line, which one process of a job may have made alone: it
+// joins to say so, or else the others would wait for it forever.
+func reportInJob(err error) error {
 	if _, ok := mpi.Launched(); !ok || elastic != nil {
 		return err
 	}
@@ -92,7 +97,7 @@ func runTogether(ctx *kong.Context, name string, launched mpi.Job) error {
 	return ctx.Run()
 }
 
-// describeJob is the job in a few words.
+// describeJob returns the job in a few words.
 func describeJob() string {
 	text := fmt.Sprintf(
 		"%d processes, started by %s, connected by %s",
@@ -106,7 +111,7 @@ func describeJob() string {
 	return text
 }
 
-// libraries is the MPI libraries that would be loaded, by family.
+// libraries returns the MPI libraries that would be loaded, by family.
 func libraries() string {
 	var found []string
 	for _, f := range []mpi.Family{mpi.OpenMPI, mpi.MPICH} {

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley"
 )
 
-// hostsOf is where the processes of a job run, by the names of their hosts: neighbours of one name are on one
-// host. Each has so many threads.
+// hostsOf returns where the processes of a job run, by the names of their hosts: neighbours of one name are
+// on one host. Each has so many threads.
 func hostsOf(names []string, threads int) (list []galley.AutoHost) {
 	for _, name := range names {
 		if n := len(list); n == 0 || list[n-1].Machine != name {
@@ -20,9 +20,9 @@ func hostsOf(names []string, threads int) (list []galley.AutoHost) {
 	return list
 }
 
-// sharing is how many neighbouring devices share a host, if the hosts of the processes have as many each; 0
-// where that is all of them, or one, or no power of two: collectives that go by hosts then have the bits of
-// those that do not.
+// sharing returns how many neighbouring devices share a host, if the hosts of the processes have as many
+// each; 0 where that is all of them, or one, or no power of two: collectives that go by hosts then have the
+// bits of those that do not.
 func sharing(names []string, devices int) int {
 	hosts := hostsOf(names, 1)
 	n := hosts[0].Processes * devices / len(names)

@@ -22,7 +22,7 @@ import (
 // asCommand makes the test binary the command itself.
 const asCommand = "GALLEY_TEST_AS_COMMAND"
 
-// command is galley in a process of its own.
+// command returns galley in a process of its own.
 func command(args ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], args...)
 	c.Env = append(os.Environ(), asCommand+"=1")
@@ -121,8 +121,8 @@ func trainAndKill(t *testing.T, args []string, lines int) []string {
 }
 
 // TestKillMixture kills a run over three sources, shards, texts and packed texts that are tokenized as they
-// are needed, again and again, and goes on with other devices each time: the samples of every step are those
-// of a run that nobody disturbed. GALLEY_KILLS says how often.
+// are needed, again and again, and continues with other devices each time: the samples of every step are
+// those of a run that nobody disturbed. GALLEY_KILLS says how often.
 func TestKillMixture(t *testing.T) {
 	t.Parallel()
 	kills := 5
@@ -207,7 +207,7 @@ func mixedSources(t *testing.T, dir string) {
 	}
 }
 
-// samplesOf is what a run printed of its samples, by step.
+// samplesOf returns what a run printed of its samples, by step.
 func samplesOf(lines []string) map[string]string {
 	list := map[string]string{}
 	for _, line := range lines {

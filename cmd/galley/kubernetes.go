@@ -23,7 +23,7 @@ type kubernetesCmd struct {
 	Args      []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
 }
 
-// Help is what galley kubernetes --help adds.
+// Help returns what galley kubernetes --help adds.
 func (kubernetesCmd) Help() string {
 	return `Prints a manifest for kubectl apply. Every pod is a host of an elastic job: there is neither ssh nor mpirun. A pod
 that is told to end leaves in order within --grace seconds, and one that comes back, with whatever address, joins.

@@ -18,7 +18,7 @@ type launchCmd struct {
 	Args []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
 }
 
-// Help is what galley launch --help adds.
+// Help returns what galley launch --help adds.
 func (launchCmd) Help() string {
 	return `Examples:
   galley launch -n 2 -- train --mesh dp=2 --zero 1      two processes with a device each: the same losses
@@ -68,7 +68,7 @@ func (c *launchCmd) Run() error {
 	)
 }
 
-// command is what the processes run, without the dashes before it.
+// command returns what the processes run, without the dashes before it.
 func (c *launchCmd) command() []string {
 	if len(c.Args) > 0 && c.Args[0] == "--" {
 		return c.Args[1:]
@@ -76,8 +76,8 @@ func (c *launchCmd) command() []string {
 	return c.Args
 }
 
-// mpirun is the command line of Open MPI's launcher, for where there is no MPICH. Processes are not bound to
-// cores: each has threads.
+// mpirun returns the command line of Open MPI's launcher, for where there is no MPICH. Processes are not
+// bound to cores: each has threads.
 func (c *launchCmd) mpirun(args []string, missing error) ([]string, error) {
 	if _, err := mpi.Library(mpi.OpenMPI); err != nil {
 		return nil, fmt.Errorf("launch: there is neither MPICH nor Open MPI: %w", missing)
@@ -109,7 +109,7 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// exited is the outcome of a job.
+// exited returns the outcome of a job.
 func exited(code int, err error) error {
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)

@@ -27,7 +27,7 @@ func needMPICH(t *testing.T) {
 	}
 }
 
-// galleyCommand is this binary as the command.
+// galleyCommand returns this binary as the command.
 func galleyCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -115,7 +115,7 @@ func TestLaunchBinds(t *testing.T) {
 	}
 }
 
-// started is a run without an end, once its first step is told; pids are its processes.
+// started returns a run without an end, once its first step is told; pids are its processes.
 func started(t *testing.T, env ...string) (cmd *exec.Cmd, out *bytes.Buffer, pids []int) {
 	t.Helper()
 	cmd = galleyCommand(
@@ -150,7 +150,7 @@ func started(t *testing.T, env ...string) (cmd *exec.Cmd, out *bytes.Buffer, pid
 	return cmd, out, children(t, cmd.Process.Pid)
 }
 
-// children is the processes that a process has started.
+// children returns the processes that a process has started.
 func children(t *testing.T, pid int) []int {
 	t.Helper()
 	text, err := exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
@@ -286,8 +286,8 @@ func TestOtherLibrary(t *testing.T) {
 	}
 }
 
-// TestLaunchResumes: a job that is killed goes on from its checkpoints, in any number of processes, with the
-// losses of a run that nobody disturbed.
+// TestLaunchResumes: a job that is killed continues from its checkpoints, in any number of processes, with
+// the losses of a run that nobody disturbed.
 func TestLaunchResumes(t *testing.T) {
 	needMPICH(t)
 	dir := filepath.Join(t.TempDir(), "run")
@@ -377,7 +377,7 @@ func TestLaunchLoadMemory(t *testing.T) {
 	}
 }
 
-// peaks is the most memory that each of a command's n processes has had; of 0 its own.
+// peaks returns the most memory that each of a command's n processes has had; of 0 its own.
 func peaks(t *testing.T, cmd *exec.Cmd, n int) []int {
 	t.Helper()
 	var out bytes.Buffer

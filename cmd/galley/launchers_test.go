@@ -111,7 +111,7 @@ func onTwoHosts(t *testing.T, shape string, words ...string) *exec.Cmd {
 	return cmd
 }
 
-// losses is what a command prints of its steps.
+// losses returns what a command prints of its steps.
 func losses(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.CombinedOutput()

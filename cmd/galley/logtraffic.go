@@ -17,8 +17,8 @@ type loggedTraffic struct {
 	step int // that devices take now
 }
 
-// logsTraffic is the traffic of a run whose log has lines that can hold it. It is the first process's log that
-// counts: all processes call it.
+// logsTraffic returns the traffic of a run whose log has lines that can hold it. It is the first process's
+// log that counts: all processes call it.
 func (t *training) logsTraffic(s *galley.Strategy) (*loggedTraffic, error) {
 	wants := 0
 	for _, path := range t.Log {
@@ -57,7 +57,7 @@ func (g *loggedTraffic) begin(step int) {
 	g.step, g.rows[step] = step, traffic{}
 }
 
-// take is what a step came to, once.
+// take returns what a step came to, once.
 func (g *loggedTraffic) take(step int) []fit.CollectiveLog {
 	if g == nil {
 		return nil
@@ -89,7 +89,7 @@ func (l *loop) logTraffic() error {
 	return l.log.event(text)
 }
 
-// watchers is a watcher of spans that tells two of them, either of which may be missing.
+// watchers returns a watcher of spans that tells two of them, either of which may be missing.
 func watchers(f, g func(galley.Span)) func(galley.Span) {
 	if f == nil || g == nil {
 		if f == nil {

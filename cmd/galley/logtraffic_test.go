@@ -42,8 +42,8 @@ func loggedRows(t *testing.T, launch string) (rows []loggedRow) {
 	return rows
 }
 
-// movedBytes is the run's collectives as the last line of a log has them, without times; and it asks that times are
-// possible ones.
+// movedBytes returns the run's collectives as the last line of a log has them, without times; and it asks
+// that times are possible ones.
 func movedBytes(t *testing.T, rows []loggedRow) (list []string) {
 	t.Helper()
 	last := rows[len(rows)-1]

@@ -60,7 +60,7 @@ func (t *training) train() error {
 	return nil
 }
 
-// trainPlan takes the steps of one plan; moves says that another is to go on from its checkpoint.
+// trainPlan takes the steps of one plan; moves says that another is to continue from its checkpoint.
 func (t *training) trainPlan() (moves bool, err error) {
 	trainer, err := t.newTrainer()
 	if err != nil {
@@ -90,7 +90,7 @@ func (t *training) trainPlan() (moves bool, err error) {
 // besides is callbacks that tests add.
 var besides []fit.Callback
 
-// config is the run in the library's words.
+// config returns the run in the library's words.
 func (l *loop) config() (galley.FitConfig, error) {
 	c := galley.FitConfig{
 		Steps:        max(0, l.Steps-l.trainer.Steps()),
@@ -117,7 +117,7 @@ func (l *loop) config() (galley.FitConfig, error) {
 	return c, nil
 }
 
-// ended is what a run came to, in the command's words.
+// ended returns what a run came to, in the command's words.
 func (l *loop) ended(err error) error {
 	if !l.began && err != nil {
 		return l.notBegun(err)
@@ -181,10 +181,10 @@ func (b runBatches) Batch(i int) ([]array.Array, error) {
 	return batchFrom(b.batches, int64(i)*int64(b.rows))
 }
 
-// From is the batch that begins with a sample.
+// From returns the batch that begins with a sample.
 func (b runBatches) From(sample int64) ([]array.Array, error) { return batchFrom(b.batches, sample) }
 
-// OnBegin tells where the run goes on, and opens what is written besides checkpoints.
+// OnBegin reports where the run continues, and opens what is written besides checkpoints.
 func (l *loop) OnBegin(p *fit.Progress) (err error) {
 	l.began = true
 	if err := l.checkRouters(); err != nil {
@@ -294,7 +294,7 @@ func (l *loop) OnSave(*fit.Progress) error {
 	return err
 }
 
-// OnSaveFailed tells why a checkpoint could not be written.
+// OnSaveFailed reports why a checkpoint could not be written.
 func (l *loop) OnSaveFailed(_ *fit.Progress, err error) {
 	fmt.Fprintln(os.Stderr, "galley: going on:", err)
 }

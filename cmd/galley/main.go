@@ -25,6 +25,7 @@ type commands struct {
 	Launch     launchCmd     `cmd:"" help:"Start several processes that train together, on this machine or, elastically, on many."`
 	Status     statusCmd     `cmd:"" help:"Say who takes part in an elastic job, where it is and what has happened."`
 	Drain      drainCmd      `cmd:"" help:"Have a host leave an elastic job after the step that it takes."`
+	EtcdServer etcdServerCmd `cmd:"" hidden:"" help:"Serve etcd for an elastic job: launch --etcd embedded=HOST starts it."`
 	Finetune   finetuneCmd   `cmd:"" help:"Train a model further on conversations or preferences: an adapter, or all weights."`
 	Generate   generateCmd   `cmd:"" help:"Continue a text with a model."`
 	Serve      serveCmd      `cmd:"" help:"Answer OpenAI's API over HTTP with models."`
@@ -86,15 +87,15 @@ func run(args []string) int {
 	}
 	ctx, err := parser.Parse(spelled(args))
 	if err != nil {
-		return report(toldTogether(fmt.Errorf("%w%s: see %s --help", err, hint(err), chosen(err))))
+		return report(reportInJob(fmt.Errorf("%w%s: see %s --help", err, hint(err), chosen(err))))
 	}
 	if err := repeated(ctx); err != nil {
-		return report(toldTogether(err))
+		return report(reportInJob(err))
 	}
 	return report(inJob(ctx))
 }
 
-// chosen is the command that a mistake was made in, as one would type it.
+// chosen returns the command that a mistake was made in, as one would type it.
 func chosen(err error) string {
 	if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
 		return p.Context.Model.Name + " " + p.Context.Selected().Path()
@@ -119,13 +120,13 @@ func tell(err error) {
 	}
 }
 
-// exitCode is the code that a process ends with.
+// exitCode returns the code that a process ends with.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
 	case elastic != nil:
-		elastic.End(err, mistaken(err))
+		elastic.End(err, mistaken(err), lost(err))
 	case errors.Is(err, errFailed):
 		return exitFailed
 	}
@@ -141,8 +142,8 @@ func exitCode(err error) int {
 	return exitUsage
 }
 
-// once is a text without lines that stand in it already: what several find out at once, as that a process is
-// lost, is one thing.
+// once returns a text without lines that stand in it already: what several find out at once, as that a
+// process is lost, is one thing.
 func once(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {

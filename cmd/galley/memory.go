@@ -48,10 +48,11 @@ func (t *training) fitsPlan(trainer *galley.Trainer) error {
 		gigabytes(free), by, hint)
 }
 
-// margin is what a process takes that needs so much for tensors: memory comes in blocks, and Go has its own.
+// margin returns what a process takes that needs so much for tensors: memory comes in blocks, and Go has its
+// own.
 func margin(bytes float64) float64 { return 1.05*bytes + 128e6 }
 
-// needs is what training on batches of so many rows takes; a checkpoint is a copy of the state besides.
+// needs returns what training on batches of so many rows takes; a checkpoint is a copy of the state besides.
 func (t *training) needs(trainer *galley.Trainer, batch int) (float64, error) {
 	types := typesOf(t.text.From(0))
 	for i := range types {
@@ -67,7 +68,7 @@ func (t *training) needs(trainer *galley.Trainer, batch int) (float64, error) {
 	return need, err
 }
 
-// garbageBytes is about how much garbage may lie beside the devices' memory.
+// garbageBytes is about how much garbage may be beside the devices' memory.
 const garbageBytes = 16 << 20
 
 // limitGarbage has garbage collected before it comes to 2 % of the memory in use, or garbageBytes.
@@ -98,7 +99,8 @@ func setGarbage() {
 // host is the system as its files describe it, below a root.
 type host struct{ root string }
 
-// available is how many bytes this process may still take, and what says so; infinite where nothing does.
+// available returns how many bytes this process may still take, and what says so; infinite where nothing
+// does.
 func (h host) available() (bytes float64, by string) {
 	bytes = math.Inf(1)
 	least := func(x float64, name string) {
@@ -127,7 +129,7 @@ func kilobytes(s string) (float64, bool) {
 	return kb * 1024, err == nil
 }
 
-// rlimit is the soft limit of a resource in bytes, infinite where there is none.
+// rlimit returns the soft limit of a resource in bytes, infinite where there is none.
 func (h host) rlimit(name string) float64 {
 	text, _ := os.ReadFile(h.path("proc/self/limits"))
 	for line := range strings.SplitSeq(string(text), "\n") {
@@ -142,7 +144,7 @@ func (h host) rlimit(name string) float64 {
 	return math.Inf(1)
 }
 
-// cgroup is what the process's control group, and those above it, have left; infinite where there is no
+// cgroup returns what the process's control group, and those above it, have left; infinite where there is no
 // limit. Files that the system can forget do not count as used.
 func (h host) cgroup() float64 {
 	least := math.Inf(1)
@@ -172,7 +174,7 @@ func (h host) cgroup() float64 {
 	return least
 }
 
-// left is what one control group has left.
+// left returns what one control group has left.
 func left(dir, limit, used, cached string) (float64, bool) {
 	most, err := numberIn(filepath.Join(dir, limit))
 	if err != nil {

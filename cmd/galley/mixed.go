@@ -57,7 +57,7 @@ type opened struct {
 	byWord map[string]galley.Backend
 }
 
-// open is what a word means; nil is the host.
+// open returns what a word means; nil is the host.
 func (o *opened) open(word string) (galley.Backend, error) {
 	if b, ok := o.byWord[word]; ok {
 		return b, nil
@@ -91,7 +91,7 @@ func (o *opened) Close() (err error) {
 	return err
 }
 
-// mixed is the ranks' backends and the shares of a run that a strategy spreads; that of shares is none.
+// mixed returns the ranks' backends and the shares of a run that a strategy spreads; that of shares is none.
 func (t *training) mixed(s *galley.Strategy) (ranks []galley.Backend, shares []galley.Share, err error) {
 	t.opened.plugin = t.pluginFlags
 	switch {
@@ -113,7 +113,7 @@ func (t *training) mixed(s *galley.Strategy) (ranks []galley.Backend, shares []g
 	return ranks, shares, err
 }
 
-// rankBackends is one for each rank.
+// rankBackends is like one for each rank.
 func (t *training) rankBackends(pp int) ([]galley.Backend, error) {
 	words := strings.Split(t.RankBackends, ",")
 	if strings.Contains(t.RankBackends, "=") {
@@ -138,7 +138,7 @@ func (t *training) rankBackends(pp int) ([]galley.Backend, error) {
 	return list, nil
 }
 
-// wordsByKind is the word of each rank of a plan, by the kind of its devices.
+// wordsByKind returns the word of each rank of a plan, by the kind of its devices.
 func (t *training) wordsByKind(pairs []string) ([]string, error) {
 	f, err := planfile.Load(t.Plan)
 	if err != nil {
@@ -173,7 +173,7 @@ func (t *training) wordsByKind(pairs []string) ([]string, error) {
 	return list, nil
 }
 
-// kindsText is the kinds of devices by rank.
+// kindsText returns the kinds of devices by rank.
 func kindsText(kinds [][]string) string {
 	var list []string
 	for r, k := range kinds {
@@ -199,7 +199,7 @@ func (t *training) sharesOf(parts []string) (list []galley.Share, err error) {
 	return list, nil
 }
 
-// plannedShares is a part of the batch for each device of a plan of data parallelism, by its speed.
+// plannedShares returns a part of the batch for each device of a plan of data parallelism, by its speed.
 func (t *training) plannedShares(s *galley.Strategy) ([]galley.Share, error) {
 	alone := *s
 	alone.AMP = "off"

@@ -90,7 +90,7 @@ func openChosen(path string, c checkpointChoice) (*checkpoint.Reader, error) {
 	return checkpoint.Open(path, checkpoint.OpenConfig{})
 }
 
-// config is the model's shape.
+// config returns the model's shape.
 func (m *modelDir) config() (models.Config, error) {
 	config, err := models.ReadConfig(m.dir)
 	if m.r != nil && errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +133,7 @@ func (m *modelDir) load(c nn.Config) (models.Model, error) {
 	return model, m.adapt(model, c)
 }
 
-// weights is the model without values, and what reads them one at a time until done is called.
+// weights returns the model without values, and what reads them one at a time until done is called.
 func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.Array, error), done func(), err error) {
 	if m.adapted() {
 		return m.mergedWeights()
@@ -154,7 +154,7 @@ func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.
 	return model, m.read, func() {}, err
 }
 
-// bytesAs is the least memory that the weights take in a format; empty is what they are stored in.
+// bytesAs returns the least memory that the weights take in a format; empty is what they are stored in.
 func (m *modelDir) bytesAs(weights string, config models.Config) float64 {
 	n := parameters(config)
 	switch each, ok := map[string]float64{"f32": 4, "bf16": 2, "int8": 1.06, "int4": 0.56}[weights]; {
@@ -168,7 +168,7 @@ func (m *modelDir) bytesAs(weights string, config models.Config) float64 {
 	return 4 * n
 }
 
-// grouped is a matrix that is stored as integers, after weights was called; ok is false for others.
+// grouped returns a matrix that is stored as integers, after weights was called; ok is false for others.
 func (m *modelDir) grouped(p *nn.Param) (g quant.Matrix, ok bool, err error) {
 	if m.w == nil {
 		return g, false, nil
@@ -176,7 +176,7 @@ func (m *modelDir) grouped(p *nn.Param) (g quant.Matrix, ok bool, err error) {
 	return m.w.Grouped(p)
 }
 
-// read is a parameter of a checkpoint.
+// read returns a parameter of a checkpoint.
 func (m *modelDir) read(p *nn.Param) (array.Array, error) {
 	got, ok := m.r.Type(p.Name)
 	if !ok || !got.Shape.Equal(p.Type.Shape) {
@@ -185,7 +185,7 @@ func (m *modelDir) read(p *nn.Param) (array.Array, error) {
 	return m.r.ReadWhole(p.Name)
 }
 
-// name is what the model is called in what is printed.
+// name returns what the model is called in what is printed.
 func (m *modelDir) name() string {
 	if m.r != nil {
 		return m.r.Path()

@@ -35,7 +35,7 @@ func (f optimizerFlags) validateOptimizer() error {
 	return nil
 }
 
-// learningRate is how it goes over the steps of a run.
+// learningRate returns how it goes over the steps of a run.
 func (f optimizerFlags) learningRate(lr float64, steps int) optim.Schedule {
 	warmup, final := steps/20, lr/10
 	switch f.LRSchedule {
@@ -53,7 +53,7 @@ func (f optimizerFlags) learningRate(lr float64, steps int) optim.Schedule {
 	return optim.Cosine{LR: lr, Final: final, Warmup: warmup, Steps: steps}
 }
 
-// optimizer is the one of the flags, with what parameters of some names have otherwise, and averages.
+// optimizer returns the one of the flags, with what parameters of some names have otherwise, and averages.
 func (f optimizerFlags) optimizer(decay float64) optim.Optimizer {
 	o := f.plainOptimizer(decay)
 	if len(f.NoDecay) > 0 {
@@ -80,7 +80,7 @@ func (f optimizerFlags) plainOptimizer(decay float64) optim.Optimizer {
 	return adamW
 }
 
-// ahead is how many layers that predict further tokens are trained.
+// ahead returns how many layers that predict further tokens are trained.
 func (f optimizerFlags) ahead() int {
 	if f.PredictAhead > 0 {
 		return 1
@@ -88,7 +88,7 @@ func (f optimizerFlags) ahead() int {
 	return 0
 }
 
-// withLoss is a model whose loss has what the flags ask for.
+// withLoss returns a model whose loss has what the flags ask for.
 func (f optimizerFlags) withLoss(m models.Model) (models.Model, error) {
 	if f.Capacity > 0 {
 		var err error
@@ -108,7 +108,7 @@ func (f optimizerFlags) losses() models.LossConfig {
 		RouterZ: f.RouterZ, Ahead: f.PredictAhead, BySequence: f.RouterBalance != 0 && !f.RouterBatch}
 }
 
-// facts is what checkpoints keep of the losses.
+// facts returns what checkpoints keep of the losses.
 func (f optimizerFlags) facts() []galley.Fact {
 	text := "cross-entropy"
 	if c := f.losses(); c != (models.LossConfig{}) {

@@ -27,7 +27,7 @@ type planCmd struct {
 	Cluster string `arg:"" optional:"" help:"One line like '8x8 H100-SXM ib=400G', or a YAML file."`
 
 	Batch       int      `help:"Sequences in a step; 0 is about four million tokens." default:"0"`
-	Seq         int      `help:"Tokens in a sequence." default:"4096"`
+	Seq         int      `help:"Tokens in a sequence; 0 is 4096, or as many as the model has learned positions for." default:"0"`
 	Precision   string   `help:"Format of products: bf16, fp16, fp32, tf32, fp8, mxfp8 or nvfp4." default:"bf16"`
 	Top         int      `help:"Plans to show, each of another division of the devices." default:"5"`
 	Explain     bool     `help:"Show the time, memory and stages of every plan in parts."`
@@ -47,7 +47,7 @@ type planCmd struct {
 	Learned   string        `help:"File for the calibration that probing comes to." default:"probed.yaml" type:"path" group:"Probing"`
 }
 
-// Help is what galley plan --help adds.
+// Help returns what galley plan --help adds.
 func (planCmd) Help() string {
 	return `The search covers data, tensor, sequence, context, expert and pipeline parallelism, chunks and schedules, ZeRO over all replicas or
 those of a host, micro-batches, recomputation layer by layer, and state in the hosts' memory. On clusters of equal hosts the first plan
@@ -120,17 +120,17 @@ func (c *planCmd) Run() error {
 	return report.write(os.Stdout)
 }
 
-// request is what the flags ask for.
+// request returns what the flags ask for.
 func (c *planCmd) request() (search.Config, error) {
 	if c.Model == "" || c.Cluster == "" {
 		return search.Config{}, errors.New(
 			"want a model and a cluster: galley plan llama-3-8b '8x8 H100-SXM ib=400G'",
 		)
 	}
-	if err := positive(map[string]int{"seq": c.Seq, "top": c.Top}); err != nil {
+	if err := positive(map[string]int{"top": c.Top}); err != nil {
 		return search.Config{}, err
 	}
-	if err := natural(map[string]int{"batch": c.Batch}); err != nil {
+	if err := natural(map[string]int{"batch": c.Batch, "seq": c.Seq}); err != nil {
 		return search.Config{}, err
 	}
 	if c.Export != "" && !export.Knows(c.Export) && !export.Places(c.Export) {
@@ -145,9 +145,9 @@ func (c *planCmd) request() (search.Config, error) {
 	if err != nil {
 		return search.Config{}, err
 	}
-	w := plan.Workload{Model: m, Batch: c.Batch, Seq: c.Seq, Precision: c.Precision}
+	w := plan.Workload{Model: m, Batch: c.Batch, Seq: usualSeq(c.Seq, m.Positions), Precision: c.Precision}
 	if w.Batch == 0 {
-		w.Batch = usualBatch(hw.Size(), c.Seq)
+		w.Batch = usualBatch(hw.Size(), w.Seq)
 	}
 	pin, err := search.ParsePin(c.Pin)
 	if err != nil {
@@ -157,8 +157,19 @@ func (c *planCmd) request() (search.Config, error) {
 		Workers: min(runtime.GOMAXPROCS(0), 8)}, w.Check()
 }
 
-// usualBatch is about four million tokens, and no fewer sequences than an eighth of the devices, as a power
-// of two.
+// usualSeq returns what was asked for, or 4096 tokens, no more than the model has learned positions for.
+func usualSeq(asked, positions int) int {
+	if asked > 0 {
+		return asked
+	}
+	if positions > 0 {
+		return min(4096, positions)
+	}
+	return 4096
+}
+
+// usualBatch returns about four million tokens, and no fewer sequences than an eighth of the devices, as a
+// power of two.
 func usualBatch(devices, seq int) int {
 	batch := 1
 	for batch*seq < 1<<22 || batch*8 < devices {
@@ -256,7 +267,7 @@ func (c *planCmd) predict(f *planfile.File) error {
 	return nil
 }
 
-// modelConfig is the model of a path; a preset's is empty.
+// modelConfig returns the model of a path; a preset's is empty.
 func modelConfig(name string) (models.Config, error) {
 	path, ok := configPath(name)
 	if !ok {
@@ -269,7 +280,7 @@ func modelConfig(name string) (models.Config, error) {
 	return models.ParseConfig(text)
 }
 
-// configPath is the config.json that a model is given by, if it is.
+// configPath returns the config.json that a model is given by, if it is.
 func configPath(name string) (string, bool) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return filepath.Join(name, "config.json"), true
@@ -279,7 +290,7 @@ func configPath(name string) (string, bool) {
 	return name, true
 }
 
-// planOf is the file of the best plan.
+// planOf returns the file of the best plan.
 func planOf(r search.Config, a *search.Answer) *planfile.File {
 	f := planfile.New(r.Workload, r.Cluster, a.Plans[0].Strategy, a.Plans[0].Estimate)
 	if a.Cluster != r.Cluster {
@@ -310,7 +321,7 @@ func (c *planCmd) export(r search.Config, a *search.Answer) error {
 	return err
 }
 
-// compare says how two files differ.
+// compare reports how two files differ.
 func (c *planCmd) compare() error {
 	if c.Model == "" || c.Cluster != "" {
 		return errors.New("--compare: want two files: galley plan --compare a.yaml b.yaml")

@@ -55,7 +55,7 @@ func (r *planReport) whatIf(c search.Config, text string) error {
 
 func (r *planReport) write(w io.Writer) error {
 	m := r.workload.Model
-	fmt.Fprintf(w, "%s: %.4g billion parameters, %s of %d tokens in a step\n", m.Name, m.Params()/1e9,
+	fmt.Fprintf(w, "%s: %s parameters, %s of %d tokens in a step\n", m.Name, manyNumbers(m.Params()),
 		plural(r.workload.Batch, "sequence"), r.workload.Seq)
 	fmt.Fprintf(w, "on %s: %s\n\n", summary(r.cluster), plural(r.cluster.Size(), "device"))
 	r.table(w)
@@ -130,7 +130,7 @@ func (r *planReport) reasons(w io.Writer) {
 	}
 }
 
-// mapped says where ranks run on a mixed cluster.
+// mapped reports where ranks run on a mixed cluster.
 func (r *planReport) mapped(w io.Writer) {
 	m := r.answer.Mapping
 	if m == nil {
@@ -150,7 +150,7 @@ func (r *planReport) mapped(w io.Writer) {
 	}
 }
 
-// proof is how sure the first plan is.
+// proof returns how sure the first plan is.
 func (r *planReport) proof() string {
 	a := r.answer
 	what := fmt.Sprintf("%d divisions of the devices, %d looked into, %d strategies priced in %s", a.Cells,
@@ -168,7 +168,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// summary is a cluster in one line, also where that cannot say it all.
+// summary returns a cluster in one line, also where that cannot say it all.
 func summary(c *cluster.Cluster) string {
 	text := c.String()
 	if !strings.Contains(text, "\n") {
@@ -211,7 +211,7 @@ func zero(s strategy.Strategy) string {
 	return fmt.Sprint(s.Zero)
 }
 
-// relief is what is given up for memory.
+// relief returns what is given up for memory.
 func relief(s strategy.Strategy) string {
 	var words []string
 	if s.Recompute.Mode() != strategy.None {
@@ -229,7 +229,7 @@ func relief(s strategy.Strategy) string {
 	return strings.Join(words, ", ")
 }
 
-// interval is the time of a step with how far off it may be.
+// interval returns the time of a step with how far off it may be.
 func interval(e plan.Estimate) string {
 	return fmt.Sprintf("%s ±%.0f%%", search.Seconds(e.Step), 50*(e.High-e.Low)/e.Step)
 }
@@ -256,8 +256,8 @@ func writeMemory(w io.Writer, e plan.Estimate) {
 	fmt.Fprintf(w, " %s\n", strings.Join(words, ", "))
 }
 
-// snapshotBytes is the most memory that the snapshots of an elastic run take on a host: worker.Slots times
-// its share of f32 parameters and Adam's two slots, and a neighbour's of what only one host has.
+// snapshotBytes returns the most memory that the snapshots of an elastic run take on a host: worker.Slots
+// times its share of f32 parameters and Adam's two slots, and a neighbour's of what only one host has.
 func snapshotBytes(params float64, c *cluster.Cluster, s strategy.Strategy) float64 {
 	devices := 0 // of the largest host
 	for _, g := range c.Groups {
@@ -305,4 +305,15 @@ func writeStages(w io.Writer, p search.Plan) {
 		i = j
 	}
 	t.Flush()
+}
+
+// manyNumbers returns a count in words: 8.03 billion, 124.4 million.
+func manyNumbers(n float64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.4g billion", n/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.4g million", n/1e6)
+	}
+	return fmt.Sprintf("%.0f", n)
 }

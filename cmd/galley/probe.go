@@ -29,7 +29,7 @@ const (
 	leastProbe   = 2 * time.Second
 )
 
-// probeTime is how long train may probe: what --probe says, or what training's own length allows.
+// probeTime returns how long train may probe: what --probe says, or what training's own length allows.
 func (t *training) probeTime(step float64) (time.Duration, error) {
 	switch {
 	case t.Probe == "off", t.Probe == "", t.Probe == "auto" && elastic != nil: // an epoch begins at once
@@ -48,8 +48,8 @@ func (t *training) probeTime(step float64) (time.Duration, error) {
 	return d, nil
 }
 
-// probed is the candidate that steps fastest here, of the planner's best, if there is time to measure; else
-// the planner's choice. It learns what this machine takes of what was predicted.
+// probed returns the candidate that steps fastest here, of the planner's best, if there is time to measure;
+// else the planner's choice. It learns what this machine takes of what was predicted.
 func (t *training) probed(run galley.AutoConfig, p *galley.AutoPlan) (*galley.Strategy, error) {
 	budget, err := t.probeTime(p.Step)
 	if err != nil || budget == 0 {
@@ -94,7 +94,7 @@ func (s stepper) Step() error {
 	return err
 }
 
-// stepping is a stepper of a new trainer.
+// stepping returns a stepper of a new trainer.
 func stepping(make func(galley.Strategy) (*galley.Trainer, error), s galley.Strategy,
 	batch []array.Array) (probe.Stepper, error) {
 	t, err := make(s)
@@ -104,7 +104,7 @@ func stepping(make func(galley.Strategy) (*galley.Trainer, error), s galley.Stra
 	return stepper{t, batch}, nil
 }
 
-// probeRoom is how many bytes candidates may take between their turns: half of what there is.
+// probeRoom returns how many bytes candidates may take between their turns: half of what there is.
 func probeRoom() float64 {
 	free, _ := (host{root: "/"}).available()
 	return free / 2
@@ -191,7 +191,10 @@ func (p *planProbe) prepare() (err error) {
 	case c.ProbeTime <= 0:
 		return fmt.Errorf("--probe-time=%s: want a time above 0, such as 30s", c.ProbeTime)
 	}
-	if err := positive(map[string]int{"seq": c.Seq, "top": c.Top}); err != nil {
+	if err := positive(map[string]int{"top": c.Top}); err != nil {
+		return err
+	}
+	if err := natural(map[string]int{"seq": c.Seq}); err != nil {
 		return err
 	}
 	path := c.Model
@@ -205,7 +208,8 @@ func (p *planProbe) prepare() (err error) {
 	if p.config, err = models.ParseConfig(text); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	p.run = forecast.Run{Model: p.config, Batch: c.Batch, Seq: c.Seq, Devices: c.Devices}
+	p.run = forecast.Run{Model: p.config, Batch: c.Batch, Devices: c.Devices,
+		Seq: usualSeq(c.Seq, p.config.Positions)}
 	if p.run.Batch == 0 {
 		p.run.Batch = 16
 	}
@@ -217,7 +221,7 @@ func (p *planProbe) prepare() (err error) {
 			return fmt.Errorf("--calibration: %w", err)
 		}
 	}
-	return longEnough(p.config, c.Seq)
+	return longEnough(p.config, p.run.Seq)
 }
 
 // trainer takes steps of a new model.
@@ -237,7 +241,7 @@ func (p *planProbe) trainer(s galley.Strategy) (*galley.Trainer, error) {
 	})
 }
 
-// tokens is a batch of windows, spread by a multiplicative hash.
+// tokens returns a batch of windows, spread by a multiplicative hash.
 func (p *planProbe) tokens() array.Array {
 	a := array.New(array.I32, p.run.Batch, p.run.Seq+1)
 	for i := range a.Len() {

@@ -28,7 +28,7 @@ func newProgress(first, steps, tokensPerStep int) *progress {
 	}
 }
 
-// seconds is how long the steps have taken.
+// seconds returns how long the steps have taken.
 func (p *progress) seconds() float64 { return time.Since(p.start).Seconds() }
 
 // step shows a step: its own loss, and its number of all, counted from 1.

@@ -22,7 +22,7 @@ type quantizeCmd struct {
 	Window    int    `help:"Tokens in a part." default:"128"`
 }
 
-// Help is what galley quantize --help adds.
+// Help returns what galley quantize --help adds.
 func (quantizeCmd) Help() string {
 	return `The matrices of a model's layers become integers, one scale for --group neighbours of a row; the table of tokens, the head, routers and norms
 stay as they are. The directory is in the form of compressed-tensors (pack-quantized), which galley generate and vLLM read. A file that ends in
@@ -91,7 +91,7 @@ func (c *quantizeCmd) Run() error {
 	return c.tellUneven(shape)
 }
 
-// tellUneven says how many matrices Q4_K cannot hold.
+// tellUneven reports how many matrices Q4_K cannot hold.
 func (c *quantizeCmd) tellUneven(m models.Model) error {
 	if c.Weights != "q4_k" {
 		return nil
@@ -131,7 +131,7 @@ func (c *quantizeCmd) validate(file bool) error {
 	return writable(c.Out)
 }
 
-// form is what matrices become, in words.
+// form returns what matrices become, in words.
 func (c *quantizeCmd) form() string {
 	if c.bits() == 0 {
 		return c.Weights
@@ -139,5 +139,5 @@ func (c *quantizeCmd) form() string {
 	return fmt.Sprintf("%s in groups of %d, %s", c.Weights, c.Group, c.Method)
 }
 
-// bits is those of an integer; 0 for floats.
+// bits returns those of an integer; 0 for floats.
 func (c *quantizeCmd) bits() int { return map[string]int{"int8": 8, "int4": 4}[c.Weights] }

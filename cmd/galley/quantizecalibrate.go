@@ -54,7 +54,7 @@ func (c *quantizeCmd) calibrate(m models.Model, read func(p *nn.Param) (array.Ar
 	return seen, c.runText(p, ids)
 }
 
-// runText computes windows of a text that lie evenly over it.
+// runText computes windows of a text that are evenly over it.
 func (c *quantizeCmd) runText(p *paged.Model, ids []int32) error {
 	n := c.Window
 	if limit := p.Limit(); limit > 0 {
@@ -99,7 +99,7 @@ func (in inputs) compensated(p *nn.Param, part int, w []float32, out, width int,
 	return m, nil
 }
 
-// squares is the mean of squares of a matrix's inputs; nil where no token of the text reached it.
+// squares returns the mean of squares of a matrix's inputs; nil where no token of the text reached it.
 func (in inputs) squares(p *nn.Param, part int) []float64 {
 	h := in[inputPlace{p.Name, part}]
 	if h == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// routerStats is how the routers of a model share out the tokens of a batch; nil where it has none.
+// routerStats returns how the routers of a model share out the tokens of a batch; nil where it has none.
 func routerStats(
 	t *galley.Trainer,
 	m models.Model,
@@ -33,7 +33,8 @@ func routerStats(
 	return models.RouterStats(loads, ids.Shape()[1]*c.ExpertsPerToken, capacity), pass.Close()
 }
 
-// routerPass is a forward pass whose results are the loads of all routers, and their balance behind them.
+// routerPass returns a forward pass whose results are the loads of all routers, and their balance behind
+// them.
 func routerPass(t *galley.Trainer, m models.Model) *galley.Forward {
 	return t.NewForward(func(batch []*op.Tensor) []*op.Tensor {
 		loads, balance := models.RouterBalance(m, batch[0])
@@ -61,7 +62,7 @@ func (l *loop) checkRouters() error {
 	return fmt.Errorf("--log-routers=%d: %s", l.LogRouters, why)
 }
 
-// ofStep is how routers share out the tokens of a step, before it changes them.
+// ofStep returns how routers share out the tokens of a step, before it changes them.
 func (l *loop) ofStep(batch []array.Array) (*fit.RouterLog, error) {
 	c := l.model.Config()
 	if l.LogRouters == 0 || l.trainer.Steps()%l.LogRouters != 0 || c.Experts == 0 {
@@ -80,7 +81,7 @@ func (l *loop) ofStep(batch []array.Array) (*fit.RouterLog, error) {
 	return log, nil
 }
 
-// meanOf is the mean of an array.
+// meanOf returns the mean of an array.
 func meanOf(a array.Array) float64 {
 	sum := 0.0
 	for i := range a.Len() {
@@ -89,7 +90,7 @@ func meanOf(a array.Array) float64 {
 	return sum / float64(a.Len())
 }
 
-// routerLine is a router's numbers as people read them.
+// routerLine returns a router's numbers as people read them.
 func routerLine(i, of int, s models.RouterStat) string {
 	n := float64(len(s.Loads))
 	line := fmt.Sprintf(
@@ -107,7 +108,7 @@ func routerLine(i, of int, s models.RouterStat) string {
 	return line
 }
 
-// routerLog is the numbers of all routers together.
+// routerLog returns the numbers of all routers together.
 func routerLog(stats []models.RouterStat) *fit.RouterLog {
 	if len(stats) == 0 {
 		return nil
@@ -123,7 +124,7 @@ func routerLog(stats []models.RouterStat) *fit.RouterLog {
 	return l
 }
 
-// tellRouters says how experts share the work of a batch of held-out text.
+// tellRouters returns how experts share the work of a batch of held-out text.
 func (l *loop) tellRouters() (*fit.RouterLog, error) {
 	if l.model.Config().Experts == 0 || l.b != nil || l.loss != nil || l.eval == nil {
 		return nil, nil

@@ -91,7 +91,7 @@ type routerRow struct {
 	Loads   [][]float64 `json:"router_loads"`
 }
 
-// routerRows is the rows of steps that tell of routers.
+// routerRows returns the rows of steps that tell of routers.
 func routerRows(t *testing.T, path string) (list []routerRow) {
 	t.Helper()
 	f, err := os.Open(path)

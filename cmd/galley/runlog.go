@@ -19,7 +19,7 @@ type runLog struct {
 	logs  []*fit.RunLog
 }
 
-// logFormat is that of a file by its name.
+// logFormat returns the format of a file by its name.
 func logFormat(path string) (string, error) {
 	switch f := strings.TrimPrefix(filepath.Ext(path), "."); f {
 	case "jsonl", "csv":
@@ -28,7 +28,7 @@ func logFormat(path string) (string, error) {
 	return "", fmt.Errorf("--log=%s: want a name that ends in .jsonl or .csv", path)
 }
 
-// openLogs opens the files of --log for a run that goes on after some steps. What they tell of later ones,
+// openLogs opens the files of --log for a run that continues after some steps. What they tell of later ones,
 // which are taken again, is cut off; a run that begins writes over nothing.
 func openLogs(paths []string, steps int) (*runLog, error) {
 	l := &runLog{}
@@ -69,7 +69,7 @@ func (l *runLog) open(path string, steps int) error {
 	return err
 }
 
-// logEnd is where a log's rows of the first steps end.
+// logEnd returns where a log's rows of the first steps end.
 func logEnd(f *os.File, format string, steps int) (end int64, err error) {
 	r := bufio.NewReader(f)
 	for {
@@ -84,7 +84,7 @@ func logEnd(f *os.File, format string, steps int) (end int64, err error) {
 	}
 }
 
-// rowStep is the step that a line of a log tells of.
+// rowStep returns the step that a line of a log reports.
 func rowStep(line, format string) (int, bool) {
 	if format == "csv" {
 		first, _, _ := strings.Cut(line, ",")

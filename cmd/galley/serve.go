@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/serve"
 )
@@ -48,9 +49,11 @@ type serveCmd struct {
 	KvCache      string            `help:"Keep keys and values as f32, bf16 or int8 with a scale for each head." enum:"f32,bf16,int8" default:"f32"`
 	Threads      int               `help:"Threads; 0 means all cores."`
 	TP           int               `name:"tp" help:"Devices of this process over which heads, their pages and matrices are split; they share the threads." default:"1"`
+	engineFlags
+	backend galley.Backend // nil is the host
 }
 
-// Help is what galley serve --help adds.
+// Help returns what galley serve --help adds.
 func (serveCmd) Help() string {
 	return `Examples:
   galley serve out                                        http://127.0.0.1:8000, a chat page and OpenAI's API
@@ -59,6 +62,7 @@ func (serveCmd) Help() string {
   galley serve llama-3-8b --lora sql=sql-adapter --lora poems=poems-adapter
   galley serve llama-3-8b --kv-cache bf16                 twice as many tokens in the same memory
   galley serve llama-3-8b --draft llama-3-1b --speculate 4
+  galley serve llama-3-8b --backend xla --weights bf16    on an accelerator
   galley serve llama-3-8b --tp 2                          heads and matrices split over two devices
   galley serve chat draft --name chat --name draft --host 0.0.0.0 --keys keys.txt
 SIGTERM and SIGINT end it when the requests that were taken are answered, a second one at once. SIGHUP reads
@@ -78,6 +82,14 @@ func (c *serveCmd) Run() error {
 		return fmt.Errorf("--host=%s --port=%d: %w: want a free one", c.Host, c.Port, errors.Unwrap(err))
 	}
 	defer listener.Close()
+	if c.backend, err = c.open(); err != nil {
+		return err
+	}
+	return closed(c.backend, c.answer(listener, keys))
+}
+
+// answer reads the models and answers requests until the end.
+func (c *serveCmd) answer(listener net.Listener, keys []string) error {
 	models, err := c.models()
 	if err != nil {
 		return err
@@ -152,7 +164,7 @@ func (c *serveCmd) drain(s *serve.Server, web *http.Server, came <-chan os.Signa
 	return web.Shutdown(ctx)
 }
 
-// reload reads all models again; one that cannot be read goes on as it is.
+// reload reads all models again; one that cannot be read continues as it is.
 func (c *serveCmd) reload(s *serve.Server) {
 	models, err := c.models()
 	for _, m := range models {
@@ -189,6 +201,9 @@ func (c *serveCmd) validate() error {
 		return fmt.Errorf("--name: got %d names for %d models", len(c.Name), len(c.Dirs))
 	case c.Draft != "" && len(c.Dirs) > 1:
 		return errors.New("--draft: it guesses for one model: want one directory")
+	case c.Backend != "cpu" && (len(c.Lora) > 0 || c.Adapters != ""):
+		return fmt.Errorf("--backend=%s: --lora, --adapters: models there have no adapters yet: serve the adapter's own "+
+			"directory, which is the model with it merged", c.Backend)
 	case (c.TlsCert == "") != (c.TlsKey == ""):
 		return errors.New("--tls-cert, --tls-key: want both or none")
 	}
@@ -224,7 +239,7 @@ func (c *serveCmd) keys() ([]string, error) {
 	return keys, nil
 }
 
-// nameOf is what a model is called.
+// nameOf returns what a model is called.
 func (c *serveCmd) nameOf(i int) string {
 	if len(c.Name) > 0 {
 		return c.Name[i]

@@ -115,7 +115,7 @@ func (c *serveCmd) conversation(m *serve.Model, dir string) (g serve.GenerationC
 	return g, err
 }
 
-// shown is how tokens become text that clients see: without special tokens.
+// shown returns how tokens become text that clients see: without special tokens.
 func shown(t textTokenizer) func([]int32) string {
 	if full, ok := t.Tokenizer.(*tokenizer.Tokenizer); ok {
 		return full.DecodeText
@@ -130,8 +130,10 @@ func (c *serveCmd) start(
 	config models.Config,
 	decode func([]int32) string,
 ) error {
-	if err := fits(m.Name, d.bytesAs(c.Weights, config)); err != nil {
-		return err
+	if c.backend == nil {
+		if err := fits(m.Name, d.bytesAs(c.Weights, config)); err != nil {
+			return err
+		}
 	}
 	shape, read, done, err := d.weights()
 	if err != nil {
@@ -143,7 +145,7 @@ func (c *serveCmd) start(
 		Memory: int64(
 			c.CacheMb,
 		) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe,
-		Speculate: c.Speculate, TP: c.TP, KV: c.KvCache}
+		Speculate: c.Speculate, TP: c.TP, KV: c.KvCache, Backend: c.backend}
 	if c.Context == 0 {
 		e.Longest = config.Positions
 	}

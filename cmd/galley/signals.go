@@ -20,7 +20,7 @@ func (e *stoppedError) Error() string {
 	return fmt.Sprintf("stopped by %s after %d steps", signalName(e.signal), e.steps)
 }
 
-// code is the exit code by which a shell knows what ended a process.
+// code returns the exit code by which a shell knows what ended a process.
 func (e *stoppedError) code() int { return 128 + int(e.signal) }
 
 func signalName(s syscall.Signal) string {
@@ -46,7 +46,7 @@ type interrupts struct {
 	patience *time.Timer
 }
 
-// patient is how long a step may go on after a signal at least; longer where steps take long.
+// patient is how long a step may continue after a signal at least; longer where steps take long.
 const patient = 30 * time.Second
 
 // catchSignals begins to catch signals. longest is how long a step has taken so far, busy what to say of one
@@ -54,6 +54,10 @@ const patient = 30 * time.Second
 func catchSignals(longest func() time.Duration, busy func() string) *interrupts {
 	s := &interrupts{came: make(chan os.Signal, 2)}
 	s.Context, s.cancel = context.WithCancel(context.Background())
+	if elastic != nil { // its agent gets them, and knows whether others go on
+		elastic.OnSignal(func(x syscall.Signal) { s.got(x, longest, busy) })
+		return s
+	}
 	signal.Notify(s.came, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		for x := range s.came {
@@ -89,7 +93,7 @@ func (s *interrupts) heeded() {
 	}
 }
 
-// signal is the one that came first; 0 is none.
+// signal returns the one that came first; 0 is none.
 func (s *interrupts) signal() syscall.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,6 +113,9 @@ func (s *interrupts) agreed(x syscall.Signal) {
 // stop lets signals do again what they do.
 func (s *interrupts) stop() {
 	s.heeded()
+	if elastic != nil {
+		elastic.OnSignal(nil)
+	}
 	signal.Stop(s.came)
 	close(s.came)
 	s.cancel()

@@ -76,7 +76,7 @@ func exitOf(t *testing.T, c *exec.Cmd) int {
 	return c.ProcessState.ExitCode()
 }
 
-// lastStep is the number of the last step that was printed.
+// lastStep returns the number of the last step that was printed.
 func lastStep(lines []string) (n int) {
 	for _, line := range lines {
 		var loss, norm float64

@@ -24,7 +24,7 @@ type simulateCmd struct {
 	Micros      int    `help:"Micro-batches in the picture; 0 is as many as can be read." default:"0"`
 }
 
-// Help is what galley simulate --help adds.
+// Help returns what galley simulate --help adds.
 func (simulateCmd) Help() string {
 	return `The schedule of the plan runs action by action with the times that its stages are predicted to take: who computes what, who waits
 for whom, which messages are under way, and what each device holds. The trace has all micro-batches of a step; the picture has the
@@ -143,7 +143,7 @@ func (c *simulateCmd) picture(e *plan.Estimator, spread strategy.Strategy) error
 	return writeTo(c.SVG, g.WriteSVG)
 }
 
-// writeTrace is the timeline and what follows it.
+// writeTrace returns the timeline and what follows it.
 func writeTrace(w io.Writer, s *search.Simulated) error {
 	t := trace.NewWriter(w)
 	s.Timeline.Trace(t)

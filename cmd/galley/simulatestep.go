@@ -54,7 +54,7 @@ func (c *simulateCmd) step(text []byte) error {
 	return nil
 }
 
-// machine is what the tapes run on: this machine's cores by a calibration, or devices of nominal speed.
+// machine returns what the tapes run on: this machine's cores by a calibration, or devices of nominal speed.
 func (c *simulateCmd) machine(p *step.Plan) (step.Machine, error) {
 	if c.Calibration == "" {
 		return step.Machine{Cores: p.Devices(), Crowd: 1, Prices: step.Nominal{}}, nil
@@ -100,7 +100,7 @@ var (
 	stepFills   = []string{"#8ec5f0", "#f2a65a", "#f2d768", "#d3bdea", "#a8d8b9", "#d8dee4"}
 )
 
-// stepGrid is the picture of a step: a row for each device.
+// stepGrid returns the picture of a step: a row for each device.
 func stepGrid(p *step.Plan, spans []step.Span, f step.Forecast) *trace.Grid {
 	g := &trace.Grid{
 		Title: fmt.Sprintf("%s plan: %d devices, %d stages, %d micro-batches", p.Kind, p.Devices(), len(p.Stages),
@@ -123,7 +123,7 @@ func stepGrid(p *step.Plan, spans []step.Span, f step.Forecast) *trace.Grid {
 	return g
 }
 
-// stepBox is an instruction in a picture.
+// stepBox returns an instruction in a picture.
 func stepBox(s step.Span) trace.Box {
 	start, end := s.Start.Sub(time.Time{}).Seconds(), s.End.Sub(time.Time{}).Seconds()
 	b := trace.Box{Start: start, End: end, Class: len(stepClasses) - 1,

@@ -17,7 +17,7 @@ type hostFlags struct {
 	Grace     int    `help:"Seconds that a job has to save its state when it is to end." default:"60"`
 }
 
-// parse is how many hosts there are.
+// parse returns how many hosts there are.
 func (f hostFlags) parse() (h deploy.Hosts, err error) {
 	if err := positive(map[string]int{"processes": f.Processes, "grace": f.Grace}); err != nil {
 		return h, err
@@ -49,7 +49,7 @@ type slurmCmd struct {
 	Args      []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
 }
 
-// Help is what galley slurm --help adds.
+// Help returns what galley slurm --help adds.
 func (slurmCmd) Help() string {
 	return `Prints a file for sbatch. A job that is ended before it is done, by its limit of time or a host that is needed, has
 --grace seconds to save its state; it is queued again, and goes on from its checkpoint. With --hosts MIN:MAX it is
@@ -85,7 +85,7 @@ func toStdout(text string, err error) error {
 	return err
 }
 
-// behindDashes is a command line without the dashes before it.
+// behindDashes returns a command line without the dashes before it.
 func behindDashes(args []string) []string {
 	if len(args) > 0 && args[0] == "--" {
 		return args[1:]

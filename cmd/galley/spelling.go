@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// spelled is a command line in this command's own words: help and --version are what people try first.
+// spelled returns a command line in this command's own words: help and --version are what people try first.
 func spelled(args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -32,7 +32,7 @@ var elsewhere = map[string]string{
 	"gpus": "devices", "max-new-tokens": "tokens", "max-tokens": "tokens", "temp": "temperature",
 }
 
-// hint is this command's word for a flag that it does not know, where it has one.
+// hint returns this command's word for a flag that it does not know, where it has one.
 func hint(err error) string {
 	_, rest, ok := strings.Cut(err.Error(), "unknown flag --")
 	if !ok {

@@ -24,7 +24,7 @@ type jobFlags struct {
 // askFor is how long an agent or etcd has to answer.
 const askFor = 5 * time.Second
 
-// card is the agent of this machine that is meant.
+// card returns the agent of this machine that is meant.
 func (f *jobFlags) card(ctx context.Context) (agent.Card, error) {
 	var names []string
 	var found []agent.Card
@@ -49,13 +49,13 @@ func (f *jobFlags) card(ctx context.Context) (agent.Card, error) {
 	return found[0], nil
 }
 
-// statusCmd tells of an elastic job.
+// statusCmd reports an elastic job.
 type statusCmd struct {
 	jobFlags
 	JSON bool `name:"json" help:"As JSON."`
 }
 
-// Help is what galley status --help adds.
+// Help returns what galley status --help adds.
 func (statusCmd) Help() string {
 	return `Examples:
   galley status                                     of the job that has an agent on this machine
@@ -85,7 +85,7 @@ func (c *statusCmd) Run() error {
 	return err
 }
 
-// keys is all that the job has told.
+// keys returns all that the job has told.
 func (f *jobFlags) keys(ctx context.Context) ([]store.Entry, error) {
 	if f.Etcd == "" {
 		card, err := f.card(ctx)
@@ -183,7 +183,7 @@ func (s *status) printHosts() {
 	}
 }
 
-// sortedMembers is the hosts by name.
+// sortedMembers returns the hosts by name.
 func sortedMembers(v *epoch.View) []epoch.Member {
 	var list []epoch.Member
 	for _, m := range v.Members {
@@ -220,7 +220,7 @@ type drainCmd struct {
 	Host string `arg:"" help:"The host's name in the job."`
 }
 
-// Help is what galley drain --help adds.
+// Help returns what galley drain --help adds.
 func (drainCmd) Help() string {
 	return `Example:
   galley drain node7        node7 finishes its step, hands on what it holds and leaves; the others go on`

@@ -63,7 +63,7 @@ func (c stepFlags) config() (models.Config, error) {
 	return config, longEnough(config, c.Seq)
 }
 
-// model is the model without values.
+// model returns the model without values.
 func (c stepFlags) model() (models.Model, error) {
 	config, err := c.config()
 	if err != nil {
@@ -72,14 +72,14 @@ func (c stepFlags) model() (models.Model, error) {
 	return models.New(config, nn.Config{})
 }
 
-// trainer is what a step of the model is made of, and the type of its batch.
+// trainer returns what a step of the model is made of, and the type of its batch.
 func (c stepFlags) trainer(m models.Model) (galley.TrainerConfig, op.Type) {
 	return galley.TrainerConfig{Params: m.Params(), ClipNorm: 1,
 		Loss: func(batch []*op.Tensor) *op.Tensor { return nextToken(m, batch[0]) },
 	}, op.Type{DType: array.I32, Shape: array.Shape{c.Batch, c.Seq + 1}}
 }
 
-// program is the step as one program.
+// program returns the step as one program.
 func (c stepFlags) program() (*galley.Program, error) {
 	if c.Batch == 0 {
 		c.Batch = 2
@@ -92,7 +92,7 @@ func (c stepFlags) program() (*galley.Program, error) {
 	return galley.TraceStep(config, t)
 }
 
-// plan is the step as train runs it by a strategy, or on one device for nil; on a backend, if so.
+// plan returns the step as train runs it by a strategy, or on one device for nil; on a backend, if so.
 func (c stepFlags) plan(
 	asked *galley.Strategy,
 	backends bool,
@@ -140,7 +140,7 @@ type layoutFlags struct {
 	Shard []string `help:"The layout parameters should have whose names match; before --plan, the first match counts. May be repeated." sep:"none" placeholder:"PATTERN=@[AXES]"`
 }
 
-// annotations is what --shard asks for.
+// annotations returns what --shard asks for.
 func (c layoutFlags) annotations() (list []mesh.Annotation, err error) {
 	for _, text := range c.Shard {
 		a, err := mesh.ParseAnnotation(text)
@@ -163,7 +163,7 @@ type spreadFlags struct {
 // defaultMesh is what commands show that are given none.
 const defaultMesh = "dp=2,tp=2"
 
-// planned is the step as train runs it.
+// planned returns the step as train runs it.
 func (c spreadFlags) planned() (*galley.StepPlan, error) {
 	if c.Plan != "train" {
 		return nil, fmt.Errorf("--plan=%s: it is for a step as one program, without stages: leave it out", c.Plan)

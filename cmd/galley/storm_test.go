@@ -21,7 +21,7 @@ type storm struct {
 	hosts  []string
 }
 
-// env is a number of the environment, or one by default.
+// env returns a number of the environment, or one by default.
 func env(name string, otherwise int64) int64 {
 	if n, err := strconv.ParseInt(os.Getenv(name), 10, 64); err == nil {
 		return n
@@ -85,7 +85,7 @@ func (s *storm) happen() {
 	}
 }
 
-// halt stops processes for a while: some are zombies of an old epoch when they go on.
+// halt stops processes for a while: some are zombies of an old epoch when they continue.
 func (s *storm) halt(pids []int) {
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
@@ -125,7 +125,7 @@ func (s *storm) check() {
 	s.t.Logf("%d steps", n)
 }
 
-// plainUntil is the history of the first steps of a run in one process.
+// plainUntil returns the history of the first steps of a run in one process.
 func plainUntil(t *testing.T, train string, steps int) history {
 	cmd := galleyCommand(t, append(strings.Fields("train "+train), tinyRun...)...)
 	out, err := cmd.StdoutPipe()

@@ -30,7 +30,7 @@ type strategyFlags struct {
 	Offload     string `help:"What lies in the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters, experts; with :DIR behind them in files." default:"none"`
 }
 
-// strategy is what the flags say, or nil where they ask for one device as it is.
+// strategy returns what the flags say, or nil where they ask for one device as it is.
 func (f strategyFlags) strategy() (*galley.Strategy, error) {
 	s, err := strategy.ParseMesh(f.Mesh)
 	if err != nil {
@@ -59,7 +59,7 @@ func (f strategyFlags) strategy() (*galley.Strategy, error) {
 	return &s, s.Check()
 }
 
-// schedule is a schedule's name, or the text of the file that is called so.
+// schedule returns a schedule's name, or the text of the file that is called so.
 func (f strategyFlags) schedule() (string, error) {
 	if class, err := pipeline.Lookup(f.Schedule); err == nil {
 		return class.Name, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// batchFrom is a batch, where making one may fail: texts that are tokenized as they are needed.
+// batchFrom returns a batch, where making one may fail: texts that are tokenized as they are needed.
 func batchFrom(b batches, sample int64) ([]array.Array, error) {
 	if m, ok := b.(*data.Mixture); ok {
 		return m.Try(sample)
@@ -22,7 +22,7 @@ func batchFrom(b batches, sample int64) ([]array.Array, error) {
 	return b.From(sample), nil
 }
 
-// stream is a source whose texts are tokenized when they are needed; held is what is left out of it.
+// stream returns a source whose texts are tokenized when they are needed; held is what is left out of it.
 func (t *training) stream(s dataSource, vocab int) (train, held *data.Stream, err error) {
 	c := data.StreamConfig{Tokenizer: t.tokenizer, End: -1, Seq: t.Seq, Rows: t.rows, Seed: t.Seed, Vocab: vocab,
 		Documents: data.DocumentsConfig{Field: t.Field, Formats: formats}, BlockBytes: t.StreamBlock}
@@ -56,7 +56,7 @@ type walk struct {
 	Blocks [][]data.Walked `json:"blocks"`
 }
 
-// streams are those of the run.
+// streams returns those of the run.
 func (t *training) streams() []*data.Stream {
 	if m, ok := t.text.(*data.Mixture); ok {
 		return m.Streams()
@@ -110,7 +110,7 @@ func (t *training) keepStreams() error {
 	return errors.Join(os.WriteFile(path+".part", text, 0o666), os.Rename(path+".part", path))
 }
 
-// walkFacts is what blocks depend on: all that batches do but their size, and the tokenizer.
+// walkFacts returns what blocks depend on: all that batches do but their size, and the tokenizer.
 func (t *training) walkFacts() (list []data.Fact) {
 	for _, f := range t.text.Facts() {
 		if f.Name != "batch" {

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// readTexts is what files hold, one after the other.
+// readTexts returns what files hold, one after the other.
 func readTexts(paths []string) (string, error) {
 	var all strings.Builder
 	for _, path := range paths {
@@ -56,7 +56,8 @@ func readText(path string) ([]byte, error) {
 	return text, nil
 }
 
-// packed is what kind of archive, picture or table a file is, by its first bytes; empty for anything else.
+// packed returns what kind of archive, picture or table a file is, by its first bytes; empty for anything
+// else.
 func packed(text []byte) string {
 	for _, k := range []struct{ magic, kind string }{
 		{"\x1f\x8b", "a gzip file"}, {"PK\x03\x04", "a zip file"}, {"\x28\xb5\x2f\xfd", "a zstd file"}, {"BZh",

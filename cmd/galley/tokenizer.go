@@ -42,7 +42,7 @@ func openTokenizer(path, dir string) (textTokenizer, error) {
 	return textTokenizer{Tokenizer: t, text: text}, err
 }
 
-// tokenizerOfFile is the tokenizer that a GGUF file holds as tokenizer.json.
+// tokenizerOfFile returns the tokenizer that a GGUF file holds as tokenizer.json.
 func tokenizerOfFile(path string) (textTokenizer, error) {
 	text, err := models.GGUFTokenizer(path)
 	if err != nil || text == nil {
@@ -63,7 +63,7 @@ func (t textTokenizer) note(dir string, vocab int) {
 	}
 }
 
-// prompt is the tokens of --prompt.
+// prompt returns the tokens of --prompt.
 func (t textTokenizer) prompt(text string, vocab int) ([]int32, error) {
 	ids := t.Encode(text)
 	if len(ids) == 0 {
@@ -85,7 +85,7 @@ func inVocabulary(ids []int32, vocab int) error {
 	return nil
 }
 
-// id is the token of a name.
+// id returns the token of a name.
 func (t textTokenizer) id(token string) (int32, error) {
 	named, ok := t.Tokenizer.(interface{ ID(string) (int32, bool) })
 	if !ok {
@@ -98,7 +98,7 @@ func (t textTokenizer) id(token string) (int32, error) {
 	return id, nil
 }
 
-// plainTokenizer is a tokenizer that puts nothing around a text.
+// plainTokenizer returns a tokenizer that puts nothing around a text.
 func plainTokenizer(t data.Tokenizer) data.Tokenizer {
 	if own, ok := t.(*tokenizer.Tokenizer); ok {
 		return own.WithoutSpecial()

@@ -26,7 +26,7 @@ type tokenizerTrainCmd struct {
 	Split    string   `help:"Regular expression that cuts text into words; without it GPT-2's." placeholder:"REGEX"`
 }
 
-// Help is what galley tokenizer train --help adds.
+// Help returns what galley tokenizer train --help adds.
 func (tokenizerTrainCmd) Help() string {
 	return `Pairs of neighbours within words merge, the most frequent first, as Hugging Face's BpeTrainer has it: the same
 texts and options give the same file. Hugging Face's library reads it, and so do galley train and generate.
@@ -67,7 +67,7 @@ func every(n int, f func(int)) func(int) {
 	}
 }
 
-// lines are the lines of all files; an error ends them.
+// lines returns the lines of all files; an error ends them.
 func (c *tokenizerTrainCmd) lines(failed *error) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, path := range c.Files {

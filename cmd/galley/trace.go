@@ -20,7 +20,7 @@ type traceCmd struct {
 	Merge []string `help:"Files that the processes of a job wrote, to be made one: nothing is trained." type:"path"`
 }
 
-// Help is what galley trace --help adds.
+// Help returns what galley trace --help adds.
 func (traceCmd) Help() string {
 	return `Trains as galley train does and writes the timeline of the run: for each device its work by stage and micro-batch, the collectives
 within it with their axes, groups and bytes, waits for messages (the bubbles of a pipeline) and the memory that it uses; and prints what
@@ -97,7 +97,7 @@ func (c *traceCmd) finish() error {
 	return nil
 }
 
-// ofProcess is the file of a process: trace.3.json.
+// ofProcess returns the file of a process: trace.3.json.
 func ofProcess(path string, process int) string {
 	ext := filepath.Ext(path)
 	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), process, ext)
@@ -129,7 +129,7 @@ func mergeTraces(out string, files []string) error {
 // moments is how often processes meet before they take the time: the last meetings find everything warm.
 const moments = 10
 
-// oneMoment is now, at the same moment in all processes: each takes the time when all have met.
+// oneMoment returns now, at the same moment in all processes: each takes the time when all have met.
 func oneMoment() (time.Time, error) {
 	if job != nil {
 		for range moments {

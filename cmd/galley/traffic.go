@@ -28,7 +28,7 @@ func (t traffic) plus(f fit.CollectiveLog) {
 	t[key] = f
 }
 
-// list is the traffic in order.
+// list returns the traffic in order.
 func (t traffic) list() []fit.CollectiveLog {
 	var list []fit.CollectiveLog
 	for _, key := range slices.Sorted(maps.Keys(t)) {
@@ -37,7 +37,7 @@ func (t traffic) list() []fit.CollectiveLog {
 	return list
 }
 
-// ofAll is the traffic of all processes together; all of them call it.
+// ofAll returns the traffic of all processes together; all of them call it.
 func ofAll(own traffic) (traffic, error) {
 	if job == nil {
 		return own, nil

@@ -61,7 +61,7 @@ type trainCmd struct {
 	checkpointFlags `group:"Checkpoints"`
 }
 
-// Help is what galley train --help adds.
+// Help returns what galley train --help adds.
 func (trainCmd) Help() string {
 	return `Examples:
   galley train                                          a small model on a book: two minutes on two cores
@@ -201,9 +201,9 @@ type training struct {
 	more []galley.Fact
 	// shapes are those of batches so far.
 	shapes []string
-	// watch, where set, is told what devices do.
+	// watch, if set, receives what devices do.
 	watch func(galley.Span)
-	// traffic, where set, is what collectives move and take, for the log.
+	// traffic, if set, is what collectives move and take, for the log.
 	traffic *loggedTraffic
 	// spread is how steps are spread over devices; nil is one device.
 	spread *galley.Strategy
@@ -281,7 +281,7 @@ func longEnough(c models.Config, seq int) error {
 	return nil
 }
 
-// parameters is how many numbers a model has to learn; its shapes tell, without memory for them.
+// parameters returns how many numbers a model has to learn; its shapes tell, without memory for them.
 func parameters(c models.Config) float64 {
 	m, err := models.New(c, nn.Config{})
 	if err != nil {
@@ -382,7 +382,8 @@ func (t *training) introduce(source string, tokens int) {
 		t.model.Config().Family, float64(params)/1e6, source, size, t.Steps, t.Batch, t.Seq, t.d.Threads())
 }
 
-// lossOf is that of a batch: windows, ids and labels, or these with segments and positions of packed rows.
+// lossOf returns the loss of a batch: windows, ids and labels, or these with segments and positions of packed
+// rows.
 func (t *training) lossOf(model models.Model, batch []*op.Tensor) *op.Tensor {
 	if t.loss != nil {
 		return t.loss(model, batch)
@@ -396,7 +397,7 @@ func (t *training) lossOf(model models.Model, batch []*op.Tensor) *op.Tensor {
 	return models.PackedLoss(model, batch[0], batch[1], batch[2], batch[3])
 }
 
-// nextToken is the loss of windows of seq+1 tokens: each predicts the next.
+// nextToken returns the loss of windows of seq+1 tokens: each predicts the next.
 func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
 	n := windows.Dim(1)
 	return model.Loss(op.Narrow(windows, 1, 0, n-1), op.Narrow(windows, 1, 1, n))
@@ -433,7 +434,7 @@ func (t *training) saveEach(each func(f func(p *nn.Param, value array.Array) err
 	return nil
 }
 
-// kept says what remains of the run, and how more of it would.
+// kept reports what remains of the run, and how more of it would.
 func (t *training) kept() {
 	switch {
 	case t.Save != "":

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// compute is the dtype of products, where it is not the parameters'.
+// compute returns the dtype of products, where it is not the parameters'.
 func (t *training) compute() array.DType {
 	if t.BF16 {
 		return array.BF16
@@ -21,7 +21,7 @@ func (t *training) compute() array.DType {
 	return array.Invalid
 }
 
-// chooseStrategy is that of the flags, of a plan, or of the planner for a number of devices.
+// chooseStrategy returns the strategy of the flags, of a plan, or of the planner for a number of devices.
 func (t *training) chooseStrategy() (*galley.Strategy, error) {
 	if t.next != nil {
 		return t.next, nil
@@ -99,7 +99,7 @@ func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
 	return t.probed(run, p)
 }
 
-// first is what the first process of a job comes to; the others are told.
+// first returns what the first process of a job comes to; the others are told.
 func first[T any](f func() (*T, error)) (*T, error) {
 	if job == nil {
 		return f()
@@ -176,13 +176,16 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 		return nil, err
 	}
 	fmt.Println(p)
+	if err := t.fitsSnapshots(p); err != nil {
+		return nil, err
+	}
 	if t.adapt != nil {
 		t.adapt.weigh(p)
 	}
 	return trainer, nil
 }
 
-// typesOf is those of a batch.
+// typesOf returns those of a batch.
 func typesOf(batch []array.Array) []ir.Type {
 	types := make([]ir.Type, len(batch))
 	for i, a := range batch {
@@ -191,7 +194,7 @@ func typesOf(batch []array.Array) []ir.Type {
 	return types
 }
 
-// trainerConfig is what is trained and how.
+// trainerConfig returns what is trained and how.
 func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.TrainerConfig {
 	mode := galley.Static
 	if t.Eager {
@@ -217,7 +220,7 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 	return c
 }
 
-// facts is what makes the run what it is, for its checkpoints.
+// facts returns what makes the run what it is, for its checkpoints.
 func (t *training) facts() []galley.Fact {
 	tokens := "bytes"
 	if t.tokenizer.text != nil {

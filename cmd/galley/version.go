@@ -14,7 +14,7 @@ func (versionCmd) Run() error {
 	return nil
 }
 
-// versionText is that of the program.
+// versionText returns the text of the program.
 func versionText() string {
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// watch says where a step hangs that takes longer than limit, and than twenty of the longest so far. stop
+// watch returns where a step hangs that takes longer than limit, and than twenty of the longest so far. stop
 // ends it.
 func (l *loop) watch(limit time.Duration, w io.Writer) (stop func()) {
 	if limit <= 0 {
@@ -41,10 +41,10 @@ func (l *loop) watch(limit time.Duration, w io.Writer) (stop func()) {
 	return func() { close(end) }
 }
 
-// busyLines is how many devices are told of at most.
+// busyLines is how many devices are notified of at most.
 const busyLines = 16
 
-// busy is what the devices do, as the end of a sentence.
+// busy returns what the devices do, as the end of a sentence.
 func (l *loop) busy() string {
 	doing := l.trainer.Doing()
 	if len(doing) == 0 {

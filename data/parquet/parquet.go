@@ -56,7 +56,7 @@ func Read(f *os.File, column string, row func(text string, err error) bool) (err
 	return nil
 }
 
-// textColumn is the number of a column of texts.
+// textColumn returns the number of a column of texts.
 func textColumn(s *parquet.Schema, name string) (int, error) {
 	leaf, ok := s.Lookup(name)
 	switch {

@@ -22,7 +22,7 @@ type parquetRow struct {
 	Tags []string
 }
 
-// parquetFile is a file of n rows, every seventh without a text, in row groups of 100.
+// parquetFile returns a file of n rows, every seventh without a text, in row groups of 100.
 func parquetFile(t testing.TB, n int, codec compress.Codec) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -43,7 +43,7 @@ func parquetFile(t testing.TB, n int, codec compress.Codec) []byte {
 	return b.Bytes()
 }
 
-// readAllDocuments is the documents of a file, those that were skipped, and the error that ended them.
+// readAllDocuments returns the documents of a file, those that were skipped, and the error that ended them.
 func readAllDocuments(path string, c data.DocumentsConfig) (docs []data.Document, skipped int, err error) {
 	c.Formats = formats
 	if c.Skip != nil {

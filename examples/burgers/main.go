@@ -59,7 +59,7 @@ func run(w io.Writer, steps int) (float64, error) {
 	return e, err
 }
 
-// newField is u(x, t): -sin πx when t is 0, and 0 where x is -1 or 1, whatever the network says.
+// newField returns u(x, t): -sin πx when t is 0, and 0 where x is -1 or 1, whatever the network says.
 func newField(in *nn.Init) func(xt *op.Tensor) *op.Tensor {
 	var layers []*nn.Linear
 	widths := []int{2, 20, 20, 20, 1}
@@ -79,7 +79,7 @@ func newField(in *nn.Init) func(xt *op.Tensor) *op.Tensor {
 	}
 }
 
-// grid is points of x from -1 to 1 and t from 0 to 1.
+// grid returns points of x from -1 to 1 and t from 0 to 1.
 func grid(nx, nt int) array.Array {
 	var points []float32
 	for i := range nx {
@@ -90,7 +90,7 @@ func grid(nx, nt int) array.Array {
 	return array.FromSlice(points, nx*nt, 2)
 }
 
-// distance is how far u is from the exact solution at points, relative to that.
+// distance returns how far u is from the exact solution at points, relative to that.
 func distance(u func(xt *op.Tensor) *op.Tensor, s *galley.Session, points array.Array) (float64, error) {
 	got, err := galley.Read(u(s.Tensor(points)))
 	if err != nil {
@@ -105,7 +105,7 @@ func distance(u func(xt *op.Tensor) *op.Tensor, s *galley.Session, points array.
 	return math.Sqrt(diff / norm), nil
 }
 
-// exact is the solution by Cole and Hopf: a quotient of integrals over a heat kernel.
+// exact returns the solution by Cole and Hopf: a quotient of integrals over a heat kernel.
 func exact(x, t float64) float64 {
 	if t == 0 {
 		return -math.Sin(math.Pi * x)

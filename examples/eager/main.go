@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// oneDevice is the loop.
+// oneDevice returns the loop.
 func oneDevice(s *galley.Session) (losses []float64, err error) {
 	in := nn.NewInit(nn.Config{Scope: s, Seed: 7})
 	net := nn.Sequential{nn.NewLinear(in.At("up"), 8, 16), nn.Func(op.Tanh), nn.NewLinear(in.At("down"), 16, 1)}
@@ -65,8 +65,8 @@ func oneDevice(s *galley.Session) (losses []float64, err error) {
 	return losses, nil
 }
 
-// onMesh is the same on four devices: rows over dp, the first matrix by columns and the second by rows over
-// tp, the optimizer's memory and gradients over dp. Two passes of half a batch make a step.
+// onMesh returns the same on four devices: rows over dp, the first matrix by columns and the second by rows
+// over tp, the optimizer's memory and gradients over dp. Two passes of half a batch make a step.
 func onMesh(w *dtensor.World) (losses []float64, err error) {
 	m, err := mesh.Parse("dp=2,tp=2")
 	if err != nil {
@@ -138,7 +138,7 @@ func halves(s *galley.Session) (losses []float64, err error) {
 	return losses, nil
 }
 
-// batch is eight rows and what is to be learned of them.
+// batch returns eight rows and what is to be learned of them.
 func batch(step int) (x, y array.Array) {
 	x, y = array.New(array.F32, 8, 8), array.New(array.F32, 8, 1)
 	for i := range x.Len() {
@@ -150,7 +150,7 @@ func batch(step int) (x, y array.Array) {
 	return x, y
 }
 
-// value is the number in a scalar, NaN where it was a mistake, which Backward has told by then.
+// value returns the number in a scalar, NaN where it was a mistake, which Backward has told by then.
 func value(x *op.Tensor) float64 {
 	a, err := galley.Read(x)
 	if err != nil {

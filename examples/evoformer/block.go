@@ -50,7 +50,7 @@ func NewBlock(in *nn.Init, c Config) *Block {
 	return b
 }
 
-// Sequences is the branch of sequences: what it needs of the pairs is their state before the block.
+// Sequences returns the branch of sequences: what it needs of the pairs is their state before the block.
 func (b *Block) Sequences(m, z *op.Tensor) *op.Tensor {
 	m = op.Add(m, b.row.forward(b.row.norm.Forward(m), bias(b.rowPair, b.rowPairNorm.Forward(z))))
 	x := op.Transpose(b.column.norm.Forward(m), 1, 0, 2)
@@ -58,7 +58,7 @@ func (b *Block) Sequences(m, z *op.Tensor) *op.Tensor {
 	return op.Add(m, b.msaTransition.forward(m))
 }
 
-// Pairs is the branch of pairs.
+// Pairs returns the branch of pairs.
 func (b *Block) Pairs(z *op.Tensor) *op.Tensor {
 	z = op.Add(z, b.out.forward(z))
 	z = op.Add(z, b.in.forward(z))
@@ -69,13 +69,13 @@ func (b *Block) Pairs(z *op.Tensor) *op.Tensor {
 	return op.Add(z, b.pairTrans.forward(z))
 }
 
-// Forward is both branches, joined.
+// Forward returns both branches, joined.
 func (b *Block) Forward(m, z *op.Tensor) (msa, pair *op.Tensor) {
 	msa, pair = b.Sequences(m, z), b.Pairs(z)
 	return msa, op.Add(pair, b.outer.forward(msa))
 }
 
-// bias is what pairs add to the scores of attention: [heads, residues, residues].
+// bias returns what pairs add to the scores of attention: [heads, residues, residues].
 func bias(l *nn.Linear, z *op.Tensor) *op.Tensor { return op.Transpose(l.Forward(z), 2, 0, 1) }
 
 // gatedAttention attends along the middle dim of x [rows, n, width].

@@ -83,7 +83,7 @@ func compare() error {
 
 func ms(d time.Duration) float64 { return 1e3 * d.Seconds() }
 
-// compileAll is a function for each way that takes a step.
+// compileAll returns a function for each way that takes a step.
 func compileAll(ways []*branches) ([]func() error, error) {
 	var list []func() error
 	for _, b := range ways {
@@ -107,7 +107,7 @@ func compileAll(ways []*branches) ([]func() error, error) {
 	return list, nil
 }
 
-// fastest is the shortest time of each of several steps, taken in turn.
+// fastest returns the shortest time of each of several steps, taken in turn.
 func fastest(steps []func() error) ([]time.Duration, error) {
 	best := make([]time.Duration, len(steps))
 	for round := range 12 {

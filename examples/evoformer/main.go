@@ -106,7 +106,7 @@ func (b *branches) train() ([]float64, error) {
 	return repeat(e, state)
 }
 
-// compile is the step and what it begins with.
+// compile returns the step and what it begins with.
 func (b *branches) compile() (*distribute.Executable, []*galley.Tensor, error) {
 	in := nn.NewInit(nn.Config{Scope: b.world, Seed: 5, DType: array.F64})
 	block := NewBlock(in, b.config)
@@ -169,13 +169,13 @@ func repeat(e *distribute.Executable, state []*galley.Tensor) (losses []float64,
 	return losses, nil
 }
 
-// input is numbers to begin with.
+// input returns numbers to begin with.
 func (b *branches) input(stream uint64, shape ...int) *galley.Tensor {
 	return op.Normal(b.world, op.Key{Seed: 9, Stream: stream}, array.F64, shape)
 }
 
-// step is the loss of a block and its parameters after a step of gradient descent. Each branch's parameters
-// are with it; what the branches tell each other is moved, and its gradient comes back by itself.
+// step returns the loss of a block and its parameters after a step of gradient descent. Each branch's
+// parameters are with it; what the branches tell each other is moved, and its gradient comes back by itself.
 func (b *branches) step(block *Block, params []*nn.Param, in []*galley.Tensor) []*galley.Tensor {
 	weights := in[:len(params)]
 	placed := make([]*galley.Tensor, len(params))
@@ -199,7 +199,7 @@ func (b *branches) step(block *Block, params []*nn.Param, in []*galley.Tensor) [
 	return out
 }
 
-// on is a tensor on a mesh, or where the planner will put it.
+// on returns a tensor on a mesh, or where the planner will put it.
 func (b *branches) on(x *galley.Tensor, m *mesh.Mesh) *galley.Tensor {
 	if b.planned != nil {
 		return x

@@ -69,7 +69,7 @@ func guarded(s *galley.Session) ([]*op.Tensor, error) {
 		func(x []*op.Tensor) []*op.Tensor { return x }, g), nil
 }
 
-// lengths is the mean over as many steps as a sequence has.
+// lengths returns the mean over as many steps as a sequence has.
 func lengths(d *galley.Device) error {
 	shapes, err := dynamic.New(dynamic.Config{
 		Axes: []dynamic.Axis{{Name: "time", Buckets: []int{16, 64}}},

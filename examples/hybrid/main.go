@@ -21,7 +21,7 @@ import (
 
 const batch, width, layers, steps = 8, 16, 4, 6
 
-// a and b are the meshes, stages those of the layers, and pipeline is in which order stages work.
+// a and b are two device meshes, stages has the mesh of each layer, pipeline the order of the stages' work.
 var a, b = mesh.MustParse("dp=2,tp=2@[0,1,2,3]"), mesh.MustParse("dp=2,tp=2@[4,5,6,7]")
 var stages, pipeline = []*mesh.Mesh{a, a, b, b}, galley.Strategy{Schedule: "1f1b", Micro: 4}
 

@@ -67,7 +67,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// static is the losses and the weights after the steps of a compiled model.
+// static returns the losses and the weights after the steps of a compiled model.
 func static(t *testing.T, w *dtensor.World) []float64 {
 	t.Helper()
 	m := newMLP(w)
@@ -131,7 +131,7 @@ func numbers(t *testing.T, params []*nn.Param) (list []float64) {
 	return list
 }
 
-// eager is the same op by op.
+// eager returns the same op by op.
 func eager(t *testing.T, w *dtensor.World) []float64 {
 	t.Helper()
 	m := newMLP(w)

@@ -1,4 +1,4 @@
-// Command recommend plans a recommendation model of one's own, whose table of items is larger than a device,
+// Command recommend plans a recommendation model of your own, whose table of items is larger than a device,
 // for a host of eight GPUs, and trains a small one on four in-process devices. Nothing is annotated.
 package main
 
@@ -42,7 +42,7 @@ func run(w io.Writer, dir string) error {
 	return train(w, small, filepath.Join(dir, "plan.yaml"))
 }
 
-// config is a training run on so many pairs of users' histories and ratings.
+// config returns a training run on so many pairs of users' histories and ratings.
 func config(batch int) galley.PlanConfig {
 	return galley.PlanConfig{Loss: galley.MeanSquares, Optimizer: optim.AdamW{}, Devices: 4, Batch: []galley.Type{
 		{DType: array.I32, Shape: array.Shape{batch, items}}, {DType: array.F32, Shape: array.Shape{batch, 1}}}}

@@ -16,13 +16,13 @@ import (
 	"github.com/galley-ml/galley/parallel"
 )
 
-// optimizer is AdamW with its learning rate and the limit on gradients.
+// optimizer returns AdamW with its learning rate and the limit on gradients.
 func optimizer() *galley.Optimizer {
 	return &galley.Optimizer{Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-2},
 		ClipNorm: 1}
 }
 
-// oneDevice is the model as it is written.
+// oneDevice returns the model as it is written.
 func oneDevice(model galley.Model, batches galley.Loader) (*galley.DistModel, error) {
 	return galley.ToStatic(model, batches, galley.CrossEntropy, optimizer(), nil)
 }

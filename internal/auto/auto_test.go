@@ -196,7 +196,7 @@ func TestFileComesBack(t *testing.T) {
 }
 
 // TestStatisticsStay: a program that takes statistics of its batch is never cut into micro-batches, whose
-// statistics are others, and whoever asks for them gets them.
+// statistics are others, and the caller that asks for them gets them.
 func TestStatisticsStay(t *testing.T) {
 	normed := program{"normed", []ir.Type{floats(64, 32)}, func(in *nn.Init) func(b []*op.Tensor) *op.Tensor {
 		l, norm := nn.NewLinearNoBias(in.At("l"), 32, 32), nn.NewBatchNorm(in.At("n"), 32, nn.BatchNormConfig{})

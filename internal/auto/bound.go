@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// bound is seconds that no candidate takes less than: on each mesh, with each number of micro-batches, every
-// op in the way that computes least, on as many devices as compute at once.
+// bound returns seconds that no candidate takes less than: on each mesh, with each number of micro-batches,
+// every op in the way that computes least, on as many devices as compute at once.
 func (f *finder) bound() float64 {
 	least := math.Inf(1)
 	for _, m := range f.space.meshes() {
@@ -26,7 +26,7 @@ func (f *finder) bound() float64 {
 	return least
 }
 
-// floor is that of one mesh. A pipeline of pp stages does a pp-th of it at a time.
+// floor returns the floor of one mesh. A pipeline of pp stages does a pp-th of it at a time.
 func (f *finder) floor(m strategy.Strategy) (float64, error) {
 	whole := m
 	whole.DP = 1

@@ -17,7 +17,7 @@ type Candidate struct {
 	Weights, Inputs []mesh.Spec
 }
 
-// Annotations is the layout of the parameters by name: all of them, so that no plan by names has a say.
+// Annotations returns the layout of the parameters by name: all of them, so that no plan by names has a say.
 func (c Candidate) Annotations(params []*nn.Param) []mesh.Annotation {
 	if c.Strategy.Branches > 1 {
 		return nil // everything is whole, and where it lies is found
@@ -29,19 +29,19 @@ func (c Candidate) Annotations(params []*nn.Param) []mesh.Annotation {
 	return list
 }
 
-// quoted is a name as a pattern that matches it alone.
+// quoted returns a name as a pattern that matches it alone.
 func quoted(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-// Config is a run as the candidate trains it.
+// Config returns a run as the candidate trains it.
 func (c Candidate) Config(run executor.Config) executor.Config {
 	s := c.Strategy
 	run.Strategy, run.Annotations, run.Layers = &s, c.Annotations(run.Params), c.Layers(len(run.Params))
 	return run
 }
 
-// Layers is the layout of the batch, for a model of so many parameters; nil where branches are found.
+// Layers returns the layout of the batch, for a model of so many parameters; nil where branches are found.
 func (c Candidate) Layers(params int) *layout.Layers {
 	if c.Strategy.Branches > 1 {
 		return nil

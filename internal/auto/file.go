@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// File is the plan as a file.
+// File returns the plan as a file.
 func (p *Plan) File() (*planfile.Program, error) {
 	hash, err := hashOf(p.config.Run, p.config.Batch)
 	if err != nil {
@@ -29,7 +29,7 @@ func (p *Plan) File() (*planfile.Program, error) {
 	return f, nil
 }
 
-// hashOf is the hash of a run's forward program.
+// hashOf returns the hash of a run's forward program.
 func hashOf(run executor.Config, batch []ir.Type) (string, error) {
 	f, err := forward(run, batch)
 	if err != nil {
@@ -38,7 +38,7 @@ func hashOf(run executor.Config, batch []ir.Type) (string, error) {
 	return planfile.HashOf(f), nil
 }
 
-// forward is the program of a run's loss.
+// forward returns the program of a run's loss.
 func forward(run executor.Config, batch []ir.Type) (*ir.Func, error) {
 	b := ir.NewBuilder("forward")
 	params := run.WeightParams(b)
@@ -46,7 +46,7 @@ func forward(run executor.Config, batch []ir.Type) (*ir.Func, error) {
 	return b.Build(executor.CheckedLoss(run.LossOf(params, in, number.Tensor), params))
 }
 
-// Read is the candidate of a file, for a run on batches of these types. A plan for another program is
+// Read returns the candidate of a file, for a run on batches of these types. A plan for another program is
 // refused.
 func Read(f *planfile.Program, run executor.Config, batch []ir.Type) (c Candidate, err error) {
 	hash, err := hashOf(run, batch)
@@ -82,7 +82,7 @@ func Read(f *planfile.Program, run executor.Config, batch []ir.Type) (c Candidat
 	return c, nil
 }
 
-// readSpec is a layout of a tensor of a type.
+// readSpec returns a layout of a tensor of a type.
 func readSpec(text string, t ir.Type) (mesh.Spec, error) {
 	s, err := mesh.ParseSharding(text)
 	if err == nil && (len(s.Spec.Dims) != len(t.Shape) || len(s.Spec.Partial) > 0) {

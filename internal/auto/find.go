@@ -39,7 +39,7 @@ type Other struct {
 	Price
 }
 
-// Gap is how far the plan may be from the best, as a part of it.
+// Gap returns how far the plan may be from the best, as a part of it.
 func (p *Plan) Gap() float64 { return max(0, (p.Seconds-p.Bound)/p.Seconds) }
 
 // finder looks for the best candidate.
@@ -54,7 +54,7 @@ type finder struct {
 }
 
 // Find looks for the best candidate: on every mesh that could be better than what is known it begins with
-// data parallelism, with rows by the tensor axis and with what package seed proposes, and goes on from each
+// data parallelism, with rows by the tensor axis and with what package seed proposes, and continues from each
 // as long as one change helps.
 func Find(c Config) (p *Plan, err error) {
 	defer fault.Recover("search of a plan", &err)
@@ -125,7 +125,7 @@ func (f *finder) look(m strategy.Strategy) {
 	}
 }
 
-// starts is where to begin on a mesh.
+// starts returns where to begin on a mesh.
 func (f *finder) starts(m strategy.Strategy) []Candidate {
 	list := []Candidate{f.space.whole(m)}
 	if m.TP == 1 {
@@ -149,8 +149,8 @@ func (f *finder) starts(m strategy.Strategy) []Candidate {
 // degrees tells meshes apart.
 func degrees(m strategy.Strategy) [4]int { return [4]int{m.DP, m.TP, m.PP, m.Branches} }
 
-// limits is what parameters and states may take where shardings are proposed: whatever they like, and so that
-// a half or a quarter is left for the rest.
+// limits returns what parameters and states may take where shardings are proposed: whatever they like, and so
+// that a half or a quarter is left for the rest.
 func (f *finder) limits() []float64 {
 	all := f.c.Machine.Memory
 	if all == 0 {
@@ -191,7 +191,7 @@ func (f *finder) hopeless(p Price) bool {
 
 const muchLonger = 2.5
 
-// near is the candidates that differ from one in one thing.
+// near returns the candidates that differ from one in one thing.
 func (f *finder) near(c Candidate) []Candidate {
 	var list []Candidate
 	m := c.Strategy
@@ -225,8 +225,8 @@ func (f *finder) near(c Candidate) []Candidate {
 	return list
 }
 
-// recomputes is what backward passes may compute again: it takes time for memory, so that it is tried only
-// where that is short.
+// recomputes returns what backward passes may compute again: it takes time for memory, so that it is tried
+// only where that is short.
 func (f *finder) recomputes(c Candidate) []strategy.Recompute {
 	list := f.space.recomputes(c.Strategy)
 	if c.Strategy.Recompute.Mode() == list[0].Mode() && f.fits(f.price(c)) {
@@ -235,7 +235,7 @@ func (f *finder) recomputes(c Candidate) []strategy.Recompute {
 	return list
 }
 
-// withWeights is the candidate with parameters of some numbers laid out so.
+// withWeights returns the candidate with parameters of some numbers laid out so.
 func (c Candidate) withWeights(which []int, s mesh.Spec) Candidate {
 	c.Weights = slices.Clone(c.Weights)
 	for _, i := range which {
@@ -244,7 +244,7 @@ func (c Candidate) withWeights(which []int, s mesh.Spec) Candidate {
 	return c
 }
 
-// done is the plan, or why there is none.
+// done returns the plan, or why there is none.
 func (f *finder) done() (*Plan, error) {
 	p := f.plan
 	p.Priced = len(f.known)

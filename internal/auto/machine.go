@@ -30,7 +30,7 @@ type Machine struct {
 	clock func(devices, apart int) step.Machine
 }
 
-// Cores is in-process devices that share a machine's cores and threads.
+// Cores returns in-process devices that share a machine's cores and threads.
 func Cores(h *plan.Host, devices, threads int, memory float64) Machine {
 	return Machine{
 		Name: fmt.Sprintf("%d in-process devices", devices), Devices: devices, Memory: memory,
@@ -41,7 +41,7 @@ func Cores(h *plan.Host, devices, threads int, memory float64) Machine {
 	}
 }
 
-// Cluster is the devices of a cluster, each with a processor and memory of its own.
+// Cluster returns the devices of a cluster, each with a processor and memory of its own.
 func Cluster(hw *cluster.Cluster, cal plan.Calibration, precision string) (Machine, error) {
 	chips, err := plan.NewChips(hw, cal, precision)
 	if err != nil {
@@ -56,16 +56,16 @@ func Cluster(hw *cluster.Cluster, cal plan.Calibration, precision string) (Machi
 	m.clock = func(devices, apart int) step.Machine {
 		own := *chips
 		own.Apart = apart
-		// Nobody takes turns on a core of one's own.
+		// Nobody takes turns on a core of its own.
 		return step.Machine{Cores: devices, Threads: devices, Crowd: 1, Slice: math.Inf(1), Prices: &own}
 	}
 	return m, nil
 }
 
-// threads is how many each of so many devices has.
+// threads returns how many each of so many devices has.
 func threads(m step.Machine, devices int) int { return max(1, min(m.Threads/devices, m.Cores)) }
 
-// prices is the machine as package seed sees it, for the tensor axis of so many devices.
+// prices returns the machine as package seed sees it, for the tensor axis of so many devices.
 func (m Machine) prices(axis *mesh.Mesh, s strategy.Strategy) spmd.Prices {
 	clock := m.clock(s.Devices(), s.DP*s.TP)
 	n := threads(clock, s.Devices())
@@ -74,8 +74,8 @@ func (m Machine) prices(axis *mesh.Mesh, s strategy.Strategy) spmd.Prices {
 	return prices
 }
 
-// linkOf is what the price of sums over a mesh comes to, as seconds for each of them and for each byte that
-// is sent.
+// linkOf returns what the price of sums over a mesh comes to, as seconds for each of them and for each byte
+// that is sent.
 func linkOf(p step.Pricer, m *mesh.Mesh, threads int) spmd.Link {
 	price := func(elements int) (seconds, bytes float64) {
 		b := ir.NewBuilder("sum")
@@ -89,8 +89,8 @@ func linkOf(p step.Pricer, m *mesh.Mesh, threads int) spmd.Link {
 	return spmd.Link{Alpha: max(1e-9, few-beta*fewBytes), Beta: max(1e-15, beta)}
 }
 
-// Local is in-process devices of this machine, by a file of galley calibrate as text; without one by what
-// usual machines do.
+// Local returns in-process devices of this machine, by a file of galley calibrate as text; without one by
+// what usual machines do.
 func Local(devices, threads int, calibration []byte) (Machine, error) {
 	host := plan.UsualHost(runtime.GOMAXPROCS(0))
 	if len(calibration) > 0 {
@@ -114,7 +114,7 @@ func Local(devices, threads int, calibration []byte) (Machine, error) {
 	return m, nil
 }
 
-// On is the devices of a cluster as cluster.Parse reads it; a run in mixed precision multiplies in that.
+// On returns the devices of a cluster as cluster.Parse reads it; a run in mixed precision multiplies in that.
 func On(text, amp string, calibration []byte) (Machine, error) {
 	hw, err := cluster.Parse(text)
 	if err != nil {

@@ -51,7 +51,7 @@ func newBlock(in *nn.Init) func(x *op.Tensor) *op.Tensor {
 	}
 }
 
-// megatron is the layout of Megatron-LM: columns, then rows, and the vocabulary.
+// megatron returns the layout of Megatron-LM: columns, then rows, and the vocabulary.
 func megatron(c auto.Config) auto.Candidate {
 	x := auto.Candidate{Strategy: strategy.Strategy{DP: 1, TP: 4, PP: 1, Micro: 1}}
 	columns, byRows := mesh.Split(mesh.On("tp"), nil), mesh.Split(nil, mesh.On("tp"))
@@ -99,7 +99,7 @@ func TestMegatronIsFound(t *testing.T) {
 	}
 }
 
-// collectives is how many of them a device of a candidate meets in.
+// collectives returns how many of them a device of a candidate meets in.
 func collectives(t *testing.T, c auto.Config, x auto.Candidate) int {
 	t.Helper()
 	p, err := c.Plan(x.Config(c.Run), c.Batch...)

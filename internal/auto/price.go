@@ -105,7 +105,7 @@ func PriceOf(c Config, x Candidate) (Price, error) {
 	return p, p.Err
 }
 
-// DataParallel is the candidate in which all devices have rows of their own and everything else whole.
+// DataParallel returns the candidate in which all devices have rows of their own and everything else whole.
 func DataParallel(c Config) (Candidate, error) {
 	f, err := newFinder(&c)
 	if err != nil {

@@ -20,8 +20,8 @@ type proposal struct {
 	result    *seed.Result
 }
 
-// propose is the layouts that are best for the ops of a step on a mesh, each device of the data axes with its
-// share of the rows; nil where there is nothing to split.
+// propose returns the layouts that are best for the ops of a step on a mesh, each device of the data axes
+// with its share of the rows; nil where there is nothing to split.
 func (p *proposer) propose(m strategy.Strategy, memory float64) (*proposal, error) {
 	f, err := p.program(m, 1)
 	if err != nil {
@@ -51,7 +51,7 @@ func (p *proposer) propose(m strategy.Strategy, memory float64) (*proposal, erro
 	return out, nil
 }
 
-// program is the step on the rows of one device of the data axes, in one of so many micro-batches.
+// program returns the step on the rows of one device of the data axes, in one of so many micro-batches.
 func (p *proposer) program(m strategy.Strategy, micro int) (*ir.Func, error) {
 	c := p.space.c
 	batch := slices.Clone(c.Batch)
@@ -68,7 +68,7 @@ func (p *proposer) program(m strategy.Strategy, micro int) (*ir.Func, error) {
 	return pass.Optimize(f)
 }
 
-// next is which parameter each result of a step becomes.
+// next returns which parameter each result of a step becomes.
 func next(f *ir.Func) map[int]int {
 	list := map[int]int{}
 	for i := executor.Metrics; i < len(f.Results()); i++ {
@@ -77,7 +77,7 @@ func next(f *ir.Func) map[int]int {
 	return list
 }
 
-// given is the layouts of parameters that were asked for, as far as the tensor axis goes.
+// given returns the layouts of parameters that were asked for, as far as the tensor axis goes.
 func (p *proposer) given(f *ir.Func, axis *mesh.Mesh) map[int]mesh.Sharding {
 	list := map[int]mesh.Sharding{}
 	for i, s := range p.space.given {
@@ -86,7 +86,7 @@ func (p *proposer) given(f *ir.Func, axis *mesh.Mesh) map[int]mesh.Sharding {
 	return list
 }
 
-// onAxis is a Spec without axes other than the tensor axis.
+// onAxis returns a Spec without axes other than the tensor axis.
 func onAxis(s mesh.Spec) mesh.Spec {
 	out := mesh.Whole(len(s.Dims))
 	for d, axes := range s.Dims {
@@ -99,7 +99,7 @@ func onAxis(s mesh.Spec) mesh.Spec {
 	return out
 }
 
-// within is a layout if it is one of the options, and the first of them otherwise.
+// within returns a layout if it is one of the options, and the first of them otherwise.
 func within(s mesh.Spec, options []mesh.Spec) mesh.Spec {
 	if i := slices.IndexFunc(options, s.Equal); i >= 0 {
 		return options[i]

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/units"
 )
 
-// misfit says what memory the plan that needs least takes.
+// misfit reports what memory the plan that needs least takes.
 func (f *finder) misfit() error {
 	return fmt.Errorf(
 		"auto: no plan for %s fits: the one that needs least, %s, takes %s of a device: it has %s: want more devices, or a smaller batch",
@@ -18,7 +18,7 @@ func (f *finder) misfit() error {
 	)
 }
 
-// String says what was chosen, how far it is from the best, what is split, and why others lose.
+// String returns what was chosen, how far it is from the best, what is split, and why others lose.
 func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(
@@ -62,7 +62,7 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// Split is a line for each weight and each tensor of the batch that the tensor axis splits.
+// Split returns a line for each weight and each tensor of the batch that the tensor axis splits.
 func (p *Plan) Split() []string {
 	var list []string
 	for i, s := range p.Weights {
@@ -78,7 +78,7 @@ func (p *Plan) Split() []string {
 	return list
 }
 
-// Idle is what of the machine does nothing of its own.
+// Idle returns what of the machine does nothing of its own.
 func (p *Plan) Idle() []string {
 	var list []string
 	if used, all := p.Strategy.Devices(), p.machine.Devices; used < all {
@@ -96,7 +96,7 @@ func (p *Plan) Idle() []string {
 	return list
 }
 
-// why is what another candidate loses.
+// why returns what another candidate loses.
 func (p *Plan) why(o Other) string {
 	switch {
 	case o.Err != nil:

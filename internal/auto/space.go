@@ -14,7 +14,7 @@ import (
 type space struct {
 	c    *Config
 	rows int
-	// classes is the parameters that lie alike: of one type, with names that differ in numbers only.
+	// classes is the parameters that are alike: of one type, with names that differ in numbers only.
 	classes [][]int
 	// given is the parameters whose layout was asked for.
 	given map[int]mesh.Spec
@@ -52,7 +52,7 @@ func takesStatistics(f *ir.Func) bool {
 	})
 }
 
-// withoutNumbers is a name with every number in it taken out.
+// withoutNumbers returns a name with every number in it taken out.
 func withoutNumbers(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -62,7 +62,7 @@ func withoutNumbers(name string) string {
 	}, name)
 }
 
-// meshes is the degrees of strategies: those that divide the devices, all of them first.
+// meshes returns the degrees of strategies: those that divide the devices, all of them first.
 func (s *space) meshes() []strategy.Strategy {
 	var list []strategy.Strategy
 	all := s.c.Machine.Devices
@@ -83,7 +83,8 @@ func (s *space) meshes() []strategy.Strategy {
 	return list
 }
 
-// branches is the strategy of two devices for parts that do not depend on each other, where they may be used.
+// branches returns the strategy of two devices for parts that do not depend on each other, where they may be
+// used.
 func (s *space) branches() (strategy.Strategy, bool) {
 	m := s.c.Pinned
 	m.Branches = 2
@@ -116,7 +117,7 @@ func divisors(n int) []int {
 	return list
 }
 
-// micros is how many micro-batches steps on a mesh may have.
+// micros returns how many micro-batches steps on a mesh may have.
 func (s *space) micros(m strategy.Strategy) []int {
 	if m.Branches > 1 {
 		return []int{1}
@@ -136,7 +137,7 @@ func (s *space) micros(m strategy.Strategy) []int {
 	return list
 }
 
-// zeros is the stages of ZeRO that a mesh has devices for.
+// zeros returns the stages of ZeRO that a mesh has devices for.
 func (s *space) zeros(m strategy.Strategy) []int {
 	if s.c.Pinned.Zero > 0 || m.DP == 1 {
 		return []int{s.c.Pinned.Zero}
@@ -154,7 +155,7 @@ func (s *space) recomputes(m strategy.Strategy) []strategy.Recompute {
 	return []strategy.Recompute{strategy.None, "selective", "full"}
 }
 
-// weights is the layouts of a class of parameters on a mesh: whole, or one dim by the tensor axis.
+// weights returns the layouts of a class of parameters on a mesh: whole, or one dim by the tensor axis.
 func (s *space) weights(class int, m strategy.Strategy) []mesh.Spec {
 	first := s.classes[class][0]
 	if g, ok := s.given[first]; ok {
@@ -163,13 +164,13 @@ func (s *space) weights(class int, m strategy.Strategy) []mesh.Spec {
 	return splits(s.c.Run.Params[first].Type, 1, m.TP)
 }
 
-// inputs is the layouts of a tensor of the batch on a mesh.
+// inputs returns the layouts of a tensor of the batch on a mesh.
 func (s *space) inputs(i int, m strategy.Strategy) []mesh.Spec {
 	return splits(s.c.Batch[i], m.DP*max(1, m.Micro), m.TP)
 }
 
-// splits is a tensor whole and with each dim by the tensor axis that is long enough for it; rows are those of
-// the first dim that come together.
+// splits returns a tensor whole and with each dim by the tensor axis that is long enough for it; rows are
+// those of the first dim that come together.
 func splits(t ir.Type, rows, n int) []mesh.Spec {
 	list := []mesh.Spec{mesh.Whole(len(t.Shape))}
 	for d, size := range t.Shape {
@@ -188,7 +189,7 @@ func splits(t ir.Type, rows, n int) []mesh.Spec {
 // evenEnough is from how many elements a device on a dim is split though it does not come out even.
 const evenEnough = 16
 
-// whole is a candidate of a mesh in which the tensor axis splits nothing.
+// whole returns a candidate of a mesh in which the tensor axis splits nothing.
 func (s *space) whole(m strategy.Strategy) Candidate {
 	c := Candidate{Strategy: m}
 	if c.Strategy.Micro == 0 {
@@ -210,8 +211,8 @@ func (s *space) whole(m strategy.Strategy) Candidate {
 	return c
 }
 
-// byRows is the candidate in which the tensor axis splits rows, as the data axes do; false where they are too
-// few.
+// byRows returns the candidate in which the tensor axis splits rows, as the data axes do; false where they
+// are too few.
 func (s *space) byRows(m strategy.Strategy) (Candidate, bool) {
 	c := s.whole(m)
 	for i, t := range s.c.Batch {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Count is how many candidates there are.
+// Count returns how many candidates there are.
 func Count(c Config) (int, error) {
 	f, err := newFinder(&c)
 	if err != nil {

@@ -43,7 +43,7 @@ type BranchesResult struct {
 	Same bool `json:"same"`
 }
 
-// String is the result in lines.
+// String returns the result in lines.
 func (r BranchesResult) String() string {
 	same := "losses are the same, to the bit"
 	if !r.Same {
@@ -92,7 +92,7 @@ func Branches(c BranchesConfig) (r BranchesResult, err error) {
 	return r, nil
 }
 
-// config is the training of a model on one device with a thread, or on two by branches.
+// config returns the training of a model on one device with a thread, or on two by branches.
 func (c BranchesConfig) config(two bool) (out executor.Config, closer func(), err error) {
 	d := cpu.NewDevice(cpu.Config{Threads: 1})
 	m, err := models.New(models.Config{Family: "gptj", Vocab: 256, Hidden: c.Hidden, Layers: c.Layers,
@@ -109,7 +109,7 @@ func (c BranchesConfig) config(two bool) (out executor.Config, closer func(), er
 	return out, d.Close, nil
 }
 
-// forecast is the seconds of a step on a usual machine whose devices have a core each.
+// forecast returns the seconds of a step on a usual machine whose devices have a core each.
 func (c BranchesConfig) forecast(config executor.Config) (float64, error) {
 	t := ir.Type{DType: array.I32, Shape: array.Shape{1, c.Seq}}
 	p, err := choose.Plan(config, t, t)

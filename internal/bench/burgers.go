@@ -50,7 +50,7 @@ type BurgersResult struct {
 	Ops      []OpTime `json:"ops,omitempty"`
 }
 
-// String is the result in a line.
+// String returns the result in a line.
 func (r BurgersResult) String() string {
 	line := fmt.Sprintf(
 		"2-%dx%d-1, %d points, %s, %d thread(s): series %.3f ms (%.2f µs a point), Grad of Grad %.3f ms",
@@ -154,7 +154,7 @@ func (BurgersConfig) gradients(net func(x *op.Tensor) *op.Tensor, x *op.Tensor) 
 	return []*op.Tensor{u, ux, ut, op.Narrow(galley.Grad(op.Sum(ux), x)[0], 1, 0, 1)}
 }
 
-// trainer is a function that takes a turn of steps.
+// trainer returns a function that takes a turn of steps.
 func (c BurgersConfig) trainer(d *galley.Device, f fieldsOf,
 	observe func(n *galley.Node, took time.Duration)) (turn, error) {
 	params := c.params(d.NewSession())
@@ -192,7 +192,7 @@ func (c BurgersConfig) trainer(d *galley.Device, f fieldsOf,
 	}, nil
 }
 
-// params are weights and biases as burgers.py makes them.
+// params returns weights and biases as burgers.py makes them.
 func (c BurgersConfig) params(s *galley.Session) []*nn.Param {
 	var params []*nn.Param
 	in := 2

@@ -25,7 +25,7 @@ type CalibrateConfig struct {
 	Threads int
 	// Passes is how often what others on the same hardware may disturb is measured; 0 is 3.
 	Passes int
-	// Log, if not nil, is told each result, Tell how far the measurements are.
+	// Log, if not nil, receives each result, Tell how far the measurements are.
 	Log  io.Writer
 	Tell func(what string, done, all int)
 	// Keep, if not nil, is given what there is after each part of the measurements, each time a calibration
@@ -140,7 +140,7 @@ func round(x float64) float64 {
 
 func f32(shape ...int) op.Type { return op.Type{DType: array.F32, Shape: shape} }
 
-// time is the best seconds of one run of a program of one result, repeated for about as long as said.
+// time returns the best seconds of one run of a program of one result, repeated for about as long as said.
 func (m *calibration) time(budget float64, in []op.Type, f func(in []*op.Tensor) *op.Tensor) (float64,
 	error) {
 	p, err := galley.Trace("calibrate", in, func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{f(in)} })
@@ -236,7 +236,7 @@ func (m *calibration) fabric() (cluster.Link, error) {
 	return l, nil
 }
 
-// allReduce is the best seconds of an all-reduce of that many float32.
+// allReduce returns the best seconds of an all-reduce of that many float32.
 func (m *calibration) allReduce(elements int) (float64, error) {
 	w, err := inproc.New(m.Devices)
 	if err != nil {

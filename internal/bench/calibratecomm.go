@@ -98,9 +98,9 @@ func idleFor(h *plan.Host) (float64, error) {
 	return math.Max(0, middle(list)), nil
 }
 
-// wake is the processor's seconds that a collective takes each member besides where it computes something
-// between two of them, as devices do: who waits has to be woken, and finds other things in the caches. It is
-// the middle one of several measurements.
+// wake returns the processor's seconds that a collective takes each member besides where it computes
+// something between two of them, as devices do: who waits has to be woken, and finds other things in the
+// caches. It is the middle one of several measurements.
 func wake(members int, meet float64, call func(r comm.Comm, g *comm.Group) error) (float64, error) {
 	own := make([][]float32, members)
 	for i := range own {
@@ -130,7 +130,7 @@ func wake(members int, meet float64, call func(r comm.Comm, g *comm.Group) error
 	return math.Max(0, middle(list)), nil
 }
 
-// collectiveTime is the processor's seconds that one call takes all members, the least of some bursts of
+// collectiveTime returns the processor's seconds that one call takes all members, the least of some bursts of
 // calls.
 func collectiveTime(members, calls int, call func(r comm.Comm, g *comm.Group) error) (float64, error) {
 	w, err := inproc.New(members)

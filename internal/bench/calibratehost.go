@@ -44,7 +44,7 @@ func (m *calibration) plain(h *plan.Host) error {
 	return err
 }
 
-// oneNode is a program of one op on a parameter.
+// oneNode returns a program of one op on a parameter.
 func oneNode(f func(x *op.Tensor) *op.Tensor, t op.Type) *ir.Node {
 	b := ir.NewBuilder("node")
 	p, err := b.Build(f(b.Param("x", t)))
@@ -86,7 +86,7 @@ func (m *calibration) grid(h *plan.Host) error {
 	return nil
 }
 
-// gridOf is all products of some sides.
+// gridOf returns all products of some sides.
 func gridOf(sides []int) []plan.Sides {
 	var list []plan.Sides
 	for _, m := range sides {
@@ -99,10 +99,11 @@ func gridOf(sides []int) []plan.Sides {
 	return list
 }
 
-// middle is the median.
+// middle returns the median.
 func middle(list []float64) float64 { return slices.Sorted(slices.Values(list))[len(list)/2] }
 
-// node is the best seconds of a node alone, as a program's run sees them: the op with its operands at hand.
+// node returns the best seconds of a node alone, as a program's run sees them: the op with its operands at
+// hand.
 func (m *calibration) node(n *ir.Node) (float64, error) {
 	b := ir.NewBuilder("node")
 	var params []*ir.Value
@@ -144,8 +145,8 @@ type operand struct{ args, into []array.Array }
 // to a core hold.
 const operandBytes = 64 << 20
 
-// operands is arrays for several runs in turn, so that an op does not find its operands where the run before
-// left them.
+// operands returns arrays for several runs in turn, so that an op does not find its operands where the run
+// before left them.
 func operands(e *cpu.Executable, f *ir.Func) (list []operand, err error) {
 	bytes := 1
 	for _, p := range f.Params() {
@@ -168,7 +169,7 @@ func operands(e *cpu.Executable, f *ir.Func) (list []operand, err error) {
 	return list, nil
 }
 
-// filled is an array of numbers between 1/4 and 1; integers, which are often indices, are 0.
+// filled returns an array of numbers between 1/4 and 1; integers, which are often indices, are 0.
 func filled(t ir.Type) array.Array {
 	a := array.New(t.DType, t.Shape...)
 	if t.DType.IsFloat() {
@@ -210,8 +211,8 @@ func crowd(h *plan.Host) error {
 // not that of the next.
 const crowdPairs = 31
 
-// atOnce is the processor's seconds of some runs on each of so many cores: what other programs take does not
-// count.
+// atOnce returns the processor's seconds of some runs on each of so many cores: what other programs take does
+// not count.
 func atOnce(n int, f *ir.Func) (float64, error) {
 	var ready, over sync.WaitGroup
 	begin := make(chan struct{})

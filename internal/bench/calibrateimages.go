@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// imageSteps are steps of a small network of convolutions, whose ops language models do not have. Images is
-// how many a batch has, Size the width of each.
+// imageSteps returns steps of a small network of convolutions, whose ops language models do not have. Images
+// is how many a batch has, Size the width of each.
 func imageSteps() []hostStep {
 	var list []hostStep
 	for _, c := range []images{{Images: 16, Size: 16}, {Images: 32, Size: 8}, {Images: 8, Size: 32}} {
@@ -42,7 +42,7 @@ func (c images) trainer(d *galley.Device, t galley.TrainerConfig) (*galley.Train
 // kindsOfImages is how many labels there are.
 const kindsOfImages = 10
 
-// batch is pictures of noise, and labels.
+// batch returns pictures of noise, and labels.
 func (c images) batch(seed uint32) []array.Array {
 	x, y := array.New(array.F32, c.Images, 3, c.Size, c.Size), array.New(array.I32, c.Images)
 	for i := range x.Len() {

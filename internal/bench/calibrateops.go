@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// hostStep is a model and a way to split it. Its nodes are timed where they stand in the step, with what lies
+// hostStep is a model and a way to split it. Its nodes are timed where they stand in the step, with what is
 // in the caches there.
 type hostStep struct {
 	StepConfig
@@ -26,8 +26,8 @@ type hostStep struct {
 	all bool
 }
 
-// hostSteps are small and large models, with short and long sequences, of both kinds, split in the ways that
-// bring ops of their own.
+// hostSteps returns small and large models, with short and long sequences, of both kinds, split in the ways
+// that bring ops of their own.
 func hostSteps() []hostStep {
 	var list []hostStep
 	for _, model := range []string{"gpt2", "llama"} {
@@ -80,7 +80,7 @@ func (m *calibration) ops(h *plan.Host, keep func(passes int) error) error {
 	return nil
 }
 
-// hostOps is what ops were seen to take on one thread and on all.
+// hostOps returns what ops were seen to take on one thread and on all.
 func hostOps(one, all map[string][]timed) (list []plan.HostOp) {
 	for _, name := range slices.Sorted(maps.Keys(one)) {
 		list = append(list, plan.HostOp{Op: name, One: timesOf(one[name]), All: timesOf(all[name])})
@@ -142,7 +142,7 @@ func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed)
 	return spreads, nil
 }
 
-// start is a trainer of the step.
+// start returns a trainer of the step.
 func (s hostStep) start(d *galley.Device) (*galley.Trainer, error) {
 	if s.images != (images{}) {
 		return s.images.trainer(d, galley.TrainerConfig{Strategy: &s.s, Observe: s.observe, ClipNorm: 1})
@@ -151,7 +151,7 @@ func (s hostStep) start(d *galley.Device) (*galley.Trainer, error) {
 	return t, err
 }
 
-// batch is the i-th one.
+// batch returns the i-th one.
 func (s hostStep) batch(i uint32) []array.Array {
 	if s.images != (images{}) {
 		return s.images.batch(i)
@@ -159,8 +159,8 @@ func (s hostStep) batch(i uint32) []array.Array {
 	return []array.Array{tokens(s.StepConfig, 2*i+1), tokens(s.StepConfig, 2*i+2)}
 }
 
-// spread is how far times lie from the middle one, as a part of it: that of a bell with as many within its
-// middle half.
+// spread returns how far times are from the middle one, as a part of it: that of a bell with as many
+// within its middle half.
 func spread(list []float64) float64 {
 	m := middle(list)
 	far := make([]float64, len(list))
@@ -170,7 +170,7 @@ func spread(list []float64) float64 {
 	return 1.48 * middle(far) / m
 }
 
-// exchange is a member's part of a core's time in a collective by all times that it took.
+// exchange returns a member's part of a core's time in a collective by all times that it took.
 func (s hostStep) exchange(h *plan.Host, n *galley.Node, c op.Collective, list []float64) timed {
 	members, err := op.Members(c, 0)
 	if err != nil || len(members) < 2 {
@@ -182,7 +182,7 @@ func (s hostStep) exchange(h *plan.Host, n *galley.Node, c op.Collective, list [
 		count)) / float64(count)}
 }
 
-// timed is a node's part of a core's time by a time that it took, less what other cores slowed it down.
+// timed returns a node's part of a core's time by a time that it took, less what other cores slowed it down.
 func (s hostStep) timed(h *plan.Host, n *galley.Node, took float64) timed {
 	x := timed{work: plan.WorkOf(n), seconds: took / h.Slowed(min(s.s.Devices(), h.Cores))}
 	if sides, count, ok := plan.ProductsOf(n); ok {
@@ -210,8 +210,8 @@ func (t timed) cell() cell {
 		intensity: math.Round(math.Log2(t.work.Flops/(t.work.Bytes+1) + 1))}
 }
 
-// meanOf is the work of the middle one of sorted measurements of about the same work, with the seconds that
-// one of them takes on average.
+// meanOf returns the work of the middle one of sorted measurements of about the same work, with the seconds
+// that one of them takes on average.
 func meanOf(list []timed) timed {
 	x, sum, work := list[len(list)/2], 0.0, 0.0
 	for _, t := range list {
@@ -225,9 +225,9 @@ func meanOf(list []timed) timed {
 	return x
 }
 
-// timesOf is one measurement for each kind of size: the mean of those in it, since a step takes the sum of
-// its nodes' times. The longest tenth is left out: a neighbour who comes once in a while is no part of most
-// steps. Of collectives it is one of the shorter ones, whose members waited least.
+// timesOf returns one measurement for each kind of size: the mean of those in it, since a step takes the sum
+// of its nodes' times. The longest tenth is left out: a neighbour who comes once in a while is no part of
+// most steps. Of collectives it is one of the shorter ones, whose members waited least.
 func timesOf(list []timed) plan.HostTimes {
 	cells := map[cell][]timed{}
 	for _, t := range list {

@@ -32,7 +32,7 @@ type CommResult struct {
 	Theirs    float64 `json:"mpi_allreduce_us,omitempty"`
 }
 
-// String is the result in a line.
+// String returns the result in a line.
 func (r CommResult) String() string {
 	text := fmt.Sprintf("all-reduce of %8d bytes: in-process %10.1f µs", r.Bytes, r.Here)
 	if r.Processes > 1 {
@@ -108,12 +108,12 @@ func sum(g *comm.Group, y, x array.Array) error {
 	return err
 }
 
-// native is the library's own call.
+// native returns the library's own call.
 func (c CommConfig) native(_ *comm.Group, y, x array.Array) error {
 	return c.Job.AllReduceF32(y.Bytes(), x.Bytes())
 }
 
-// reduceTimes is the microseconds of calls on a world's first rank.
+// reduceTimes returns the microseconds of calls on a world's first rank.
 func reduceTimes(w comm.World, bytes, runs int, call func(g *comm.Group, y, x array.Array) error) (times []float64,
 	err error) {
 	err = w.Run(context.Background(), func(_ context.Context, c comm.Comm) error {
@@ -139,7 +139,7 @@ func reduceTimes(w comm.World, bytes, runs int, call func(g *comm.Group, y, x ar
 	return times, err
 }
 
-// median is the middle of some numbers; 0 of none.
+// median returns the middle of some numbers; 0 of none.
 func median(list []float64) float64 {
 	if len(list) == 0 {
 		return 0

@@ -4,8 +4,8 @@ package bench
 
 import "syscall"
 
-// CPUSeconds is the processor time that this process has taken so far: what its threads worked, whatever else
-// the machine does.
+// CPUSeconds returns the processor time that this process has taken so far: what its threads worked, whatever
+// else the machine does.
 func CPUSeconds() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -6,5 +6,5 @@ import "time"
 
 var started = time.Now()
 
-// CPUSeconds is the time that has passed: this system does not tell what a process worked.
+// CPUSeconds returns the time that has passed: this system does not tell what a process worked.
 func CPUSeconds() float64 { return time.Since(started).Seconds() }

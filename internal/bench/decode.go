@@ -92,7 +92,7 @@ func Decode(c DecodeConfig) (DecodeResult, error) {
 	return r, nil
 }
 
-// noise is a parameter of small numbers that look random, in bfloat16.
+// noise returns a parameter of small numbers that look random, in bfloat16.
 func noise(p *nn.Param) (array.Array, error) {
 	a := array.New(array.BF16, p.Type.Shape...)
 	x := array.Raw[uint16](a)
@@ -163,7 +163,7 @@ func newReading(p *kernel.Pool) *reading {
 
 func (r *reading) bytes() int { return 4 * len(r.x) }
 
-// time is the milliseconds that reading all of it takes.
+// time returns the milliseconds that reading all of it takes.
 func (r *reading) time() float64 {
 	start := time.Now()
 	n := len(r.x) / readParts

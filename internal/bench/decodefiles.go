@@ -37,7 +37,7 @@ func WriteModel(dir string, c models.Config) error {
 	)
 }
 
-// byteTokenizer is the tokenizer.json of byte-level BPE without merges.
+// byteTokenizer returns the tokenizer.json of byte-level BPE without merges.
 func byteTokenizer() ([]byte, error) {
 	vocab, next := map[string]int{}, rune(256)
 	for i := range rune(256) {

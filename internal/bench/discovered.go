@@ -39,8 +39,8 @@ func (p *Process) Measure() error {
 	return nil
 }
 
-// Discovered is the cluster that processes have found themselves on, with links fitted to what was measured
-// between them. A device is a GPU where there are any, else a process with its share of the cores.
+// Discovered returns the cluster that processes have found themselves on, with links fitted to what was
+// measured between them. A device is a GPU where there are any, else a process with its share of the cores.
 func Discovered(processes []Process, measured []cluster.Measurement) *cluster.Cluster {
 	c := &cluster.Cluster{Name: "discovered", Measured: measured}
 	fabric, isFabric := Fit(measured, OneHost)
@@ -81,7 +81,7 @@ func like(a, b cluster.Group) bool {
 		near(a.Device.Rates[0].Peak, b.Device.Rates[0].Peak) && near(a.Device.Bandwidth, b.Device.Bandwidth)
 }
 
-// group is one host.
+// group returns one host.
 func group(processes []Process) cluster.Group {
 	m := processes[0].Machine
 	n := len(processes)
@@ -102,7 +102,7 @@ func group(processes []Process) cluster.Group {
 	}
 }
 
-// gpuGroup is a host with GPUs of a kind that is known, joined as their driver says.
+// gpuGroup returns a host with GPUs of a kind that is known, joined as their driver says.
 func gpuGroup(m discover.Info) (cluster.Group, bool) {
 	g, err := cluster.Preset(presetOf(m.GPUs[0]))
 	if err != nil {
@@ -129,7 +129,8 @@ func gpuGroup(m discover.Info) (cluster.Group, bool) {
 	return g, true
 }
 
-// presetOf is the name of the preset of a GPU: the one that shares the model's word and is nearest in memory.
+// presetOf returns the name of the preset of a GPU: the one that shares the model's word and is nearest in
+// memory.
 func presetOf(g discover.GPU) string {
 	best, off := "", math.Inf(1)
 	for _, name := range cluster.Presets() {
@@ -150,7 +151,7 @@ func presetOf(g discover.GPU) string {
 	return best
 }
 
-// network is the kind of link that hosts are joined by.
+// network returns the kind of link that hosts are joined by.
 func network(m discover.Info) string {
 	for _, n := range m.NICs {
 		if n.Up && n.Kind != "eth" {
@@ -160,9 +161,9 @@ func network(m discover.Info) string {
 	return "eth"
 }
 
-// Fit is the link that gives the measured times, as collectives are priced: latency by the shortest message,
-// bandwidth by the longest collectives, and what is left of the shortest collectives as setup. Without
-// collectives it is fitted to messages.
+// Fit returns the link that gives the measured times, as collectives are priced: latency by the shortest
+// message, bandwidth by the longest collectives, and what is left of the shortest collectives as setup.
+// Without collectives it is fitted to messages.
 func Fit(measured []cluster.Measurement, between string) (l cluster.Link, ok bool) {
 	pick := func(what string, shared bool) (list []cluster.Measurement) {
 		for _, m := range measured {
@@ -205,7 +206,7 @@ func Fit(measured []cluster.Measurement, between string) (l cluster.Link, ok boo
 	return l, true
 }
 
-// traffic is the steps and the bytes of a member's ring in a collective.
+// traffic returns the steps and the bytes of a member's ring in a collective.
 func traffic(m cluster.Measurement) (steps, bytes float64) {
 	n := float64(m.Members)
 	steps, bytes = n-1, (n-1)/n*m.Bytes
@@ -215,7 +216,7 @@ func traffic(m cluster.Measurement) (steps, bytes float64) {
 	return steps, bytes
 }
 
-// ends is the measurements of the least and of the most bytes of a sorted list.
+// ends returns the measurements of the least and of the most bytes of a sorted list.
 func ends(list []cluster.Measurement) (least, most []cluster.Measurement) {
 	for _, m := range list {
 		if m.Bytes == list[0].Bytes {
@@ -235,7 +236,7 @@ func seconds(list []cluster.Measurement) (out []float64) {
 	return out
 }
 
-// String is the process in a line.
+// String returns the process in a line.
 func (p Process) String() string {
 	return fmt.Sprintf("%s: %d thread(s), %.1f GFLOP/s in f32, memory %.1f GB/s", p.Host, p.Threads, p.Rate/1e9,
 		p.Stream/1e9)

@@ -39,7 +39,7 @@ type FuseResult struct {
 	FusedGBs float64 `json:"fused_gb_s"`
 }
 
-// String is the result in a line.
+// String returns the result in a line.
 func (r FuseResult) String() string {
 	name := r.Op
 	if r.Grad {
@@ -74,7 +74,7 @@ type subject struct {
 	wrt   int // operands that gradients are taken of; 0 is a function without
 }
 
-// FuseOps is the names of the functions.
+// FuseOps returns the names of the functions.
 func FuseOps() []string {
 	return []string{"rmsnorm", "layernorm", "softmax", "gelu", "swiglu", "adamw", "crossentropy", "rope"}
 }
@@ -87,37 +87,37 @@ func subjects() map[string]subject {
 		return func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{f(in[0])} }
 	}
 	return map[string]subject{
-		"rmsnorm":   {withWeights(1), rmsNormApart, rmsNormHand, 2},
-		"layernorm": {withWeights(2), layerNormApart, layerNormHand, 3},
+		"rmsnorm":   {withWeights(1), rmsNormUnfused, rmsNormHand, 2},
+		"layernorm": {withWeights(2), layerNormUnfused, layerNormHand, 3},
 		"softmax": {
 			matrix(1),
-			one(softmaxApart),
+			one(softmaxUnfused),
 			one(func(x *op.Tensor) *op.Tensor { return op.Softmax(x, -1) }),
 			1,
 		},
 		"gelu": {
 			matrix(1),
-			one(geluApart),
+			one(geluUnfused),
 			one(func(x *op.Tensor) *op.Tensor { return op.GELU(x, "tanh") }),
 			1,
 		},
 		"swiglu": {matrix(2), func(in []*op.Tensor) []*op.Tensor {
 			return []*op.Tensor{op.Mul(op.Mul(in[0], op.Sigmoid(in[0])), in[1])}
 		}, func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.SwiGLU(in[0], in[1])} }, 2},
-		"adamw":        {matrix(4), adamApart, adamHand, 0},
-		"crossentropy": {matrix(2), crossEntropyApart, nil, 1},
-		"rope":         {ropeIn, ropeApart, nil, 1},
+		"adamw":        {matrix(4), adamUnfused, adamHand, 0},
+		"crossentropy": {matrix(2), crossEntropyUnfused, nil, 1},
+		"rope":         {ropeIn, ropeUnfused, nil, 1},
 	}
 }
 
-// withWeights is a matrix and n vectors of a weight for each column.
+// withWeights returns a matrix and n vectors of a weight for each column.
 func withWeights(n int) func(rows, cols int) []op.Type {
 	return func(rows, cols int) []op.Type {
 		return append([]op.Type{f32(rows, cols)}, slices.Repeat([]op.Type{f32(cols)}, n)...)
 	}
 }
 
-func rmsNormApart(in []*op.Tensor) []*op.Tensor {
+func rmsNormUnfused(in []*op.Tensor) []*op.Tensor {
 	x := in[0]
 	scale := op.Rsqrt(op.AddScalar(op.KeepDims(op.Mean(op.Square(x), -1), x, -1), 1e-6))
 	return []*op.Tensor{op.Mul(op.Mul(x, scale), in[1])}
@@ -125,7 +125,7 @@ func rmsNormApart(in []*op.Tensor) []*op.Tensor {
 
 func rmsNormHand(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.RMSNorm(in[0], in[1], 1e-6)} }
 
-func layerNormApart(in []*op.Tensor) []*op.Tensor {
+func layerNormUnfused(in []*op.Tensor) []*op.Tensor {
 	x := in[0]
 	d := op.Sub(x, op.KeepDims(op.Mean(x, -1), x, -1))
 	scale := op.Rsqrt(op.AddScalar(op.KeepDims(op.Mean(op.Square(d), -1), x, -1), 1e-5))
@@ -136,19 +136,19 @@ func layerNormHand(in []*op.Tensor) []*op.Tensor {
 	return []*op.Tensor{op.LayerNorm(in[0], in[1], in[2], 1e-5)}
 }
 
-func softmaxApart(x *op.Tensor) *op.Tensor {
+func softmaxUnfused(x *op.Tensor) *op.Tensor {
 	e := op.Exp(op.Sub(x, op.StopGradient(op.KeepDims(op.AMax(x, -1), x, -1))))
 	return op.Div(e, op.KeepDims(op.Sum(e, -1), x, -1))
 }
 
-func geluApart(x *op.Tensor) *op.Tensor {
+func geluUnfused(x *op.Tensor) *op.Tensor {
 	cubic := op.Add(x, op.MulScalar(op.Mul(op.Mul(x, x), x), 0.044715))
 	t := op.Tanh(op.MulScalar(cubic, math.Sqrt(2/math.Pi)))
 	return op.Mul(op.MulScalar(x, 0.5), op.AddScalar(t, 1))
 }
 
-// crossEntropyApart is the mean over rows of the entropy between given shares and the softmax of logits.
-func crossEntropyApart(in []*op.Tensor) []*op.Tensor {
+// crossEntropyUnfused returns the mean over rows of the entropy between given shares and the softmax of logits.
+func crossEntropyUnfused(in []*op.Tensor) []*op.Tensor {
 	x, shares := in[0], in[1]
 	top := op.StopGradient(op.KeepDims(op.AMax(x, -1), x, -1))
 	d := op.Sub(x, top)
@@ -158,7 +158,7 @@ func crossEntropyApart(in []*op.Tensor) []*op.Tensor {
 
 const adamB1, adamB2, adamEps, adamDecay, adamLR = 0.9, 0.999, 1e-8, 0.01, 1e-3
 
-func adamApart(in []*op.Tensor) []*op.Tensor {
+func adamUnfused(in []*op.Tensor) []*op.Tensor {
 	w, g, m, v := in[0], in[1], in[2], in[3]
 	m = op.Add(op.MulScalar(m, adamB1), op.MulScalar(g, 1-adamB1))
 	v = op.Add(op.MulScalar(v, adamB2), op.MulScalar(op.Square(g), 1-adamB2))
@@ -174,14 +174,14 @@ func adamHand(in []*op.Tensor) []*op.Tensor {
 	return []*op.Tensor{p, m, v}
 }
 
-// ropeIn is heads of 128 columns, and the cosines and sines of half as many.
+// ropeIn returns heads of 128 columns, and the cosines and sines of half as many.
 func ropeIn(rows, cols int) []op.Type {
 	half := min(cols, 128) / 2
 	heads := max(1, cols/(2*half))
 	return []op.Type{f32(rows, heads, 2*half), f32(rows, 1, half), f32(rows, 1, half)}
 }
 
-func ropeApart(in []*op.Tensor) []*op.Tensor {
+func ropeUnfused(in []*op.Tensor) []*op.Tensor {
 	x, cos, sin := in[0], in[1], in[2]
 	half := x.Dim(-1) / 2
 	parts := op.Split(x, -1, half, half)
@@ -293,8 +293,8 @@ func inTurns(d *galley.Device, ways []*cpu.Executable, runs int) ([]float64, []a
 	return best, args, nil
 }
 
-// worked is the milliseconds of f: of the processor where one thread does it all, so that they are f's own
-// whatever else the machine does, else those that pass.
+// worked returns the milliseconds of f: of the processor where one thread does it all, so that they are f's
+// own whatever else the machine does, else those that pass.
 func worked(threads int, f func() error) (float64, error) {
 	start, cpu := time.Now(), CPUSeconds()
 	err := f()
@@ -304,7 +304,7 @@ func worked(threads int, f func() error) (float64, error) {
 	return milliseconds(time.Since(start)), err
 }
 
-// copyTime is the best milliseconds of one kernel that reads and writes so many bytes together.
+// copyTime returns the best milliseconds of one kernel that reads and writes so many bytes together.
 func copyTime(d *galley.Device, bytes, runs int) (float64, error) {
 	p, err := galley.Trace("copy", []op.Type{f32(max(1, bytes/8))}, func(in []*op.Tensor) []*op.Tensor {
 		return []*op.Tensor{op.Neg(in[0])}
@@ -323,7 +323,7 @@ func copyTime(d *galley.Device, bytes, runs int) (float64, error) {
 	return best[0], nil
 }
 
-// countNodes is the nodes that compute: all but changes of shape.
+// countNodes returns the nodes that compute: all but changes of shape.
 func countNodes(e *cpu.Executable) int {
 	n := 0
 	for _, x := range e.Func().Nodes() {

@@ -25,7 +25,7 @@ type GemmResult struct {
 	GFLOPSMedian float64 `json:"gflops_median"`
 }
 
-// String is the result in a line.
+// String returns the result in a line.
 func (r GemmResult) String() string {
 	return fmt.Sprintf("gemm %s n=%d threads=%d: best %.2f ms, %.1f GFLOP/s; median %.2f ms, %.1f GFLOP/s",
 		r.DType, r.N, r.Threads, r.BestMS, r.GFLOPS, r.MedianMS, r.GFLOPSMedian)
@@ -58,7 +58,7 @@ func Gemm(c GemmConfig) (GemmResult, error) {
 	}, nil
 }
 
-// random is a tensor of normal numbers.
+// random returns a tensor of normal numbers.
 func random(d *galley.Device, t op.Type, seed uint64) array.Array {
 	a, err := galley.Read(op.Normal(d.NewSession(), op.Key{Seed: seed}, t.DType, t.Shape))
 	if err != nil {

@@ -25,7 +25,7 @@ type HybridResult struct {
 	ManyBytes int     `json:"largest_device_peak_bytes"`
 }
 
-// String is the result in a line.
+// String returns the result in a line.
 func (r HybridResult) String() string {
 	return fmt.Sprintf("%s: one device %.1f ms, %s on %d devices %.1f ms: %.2fx; peak %.1f MB on one, %.1f MB on each",
 		r.Model, r.OneMS, r.Strategy, r.Devices, r.ManyMS, r.Ratio, float64(r.OneBytes)/1e6, float64(r.ManyBytes)/1e6)

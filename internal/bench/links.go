@@ -60,7 +60,7 @@ func Links(j *job.Job) ([]cluster.Measurement, error) {
 	return together(j, own)
 }
 
-// together is what all processes have measured.
+// together returns what all processes have measured.
 func together(j *job.Job, own []cluster.Measurement) (list []cluster.Measurement, err error) {
 	text, err := json.Marshal(own)
 	if err != nil {
@@ -83,7 +83,7 @@ func together(j *job.Job, own []cluster.Measurement) (list []cluster.Measurement
 // pairsMost is how many pairs are measured alone.
 const pairsMost = 16
 
-// trials is what is measured between processes on some hosts, in the same order everywhere.
+// trials returns what is measured between processes on some hosts, in the same order everywhere.
 func trials(hosts []string) (list []trial) {
 	pairs := pairsOf(len(hosts))
 	between := func(p []int) string {
@@ -116,7 +116,7 @@ func trials(hosts []string) (list []trial) {
 	return list
 }
 
-// pairsOf is all pairs of n processes, or some of all distances.
+// pairsOf returns all pairs of n processes, or some of all distances.
 func pairsOf(n int) (pairs [][]int) {
 	for apart := 1; apart < n; apart++ {
 		for i := 0; i+apart < n; i++ {
@@ -139,7 +139,7 @@ type members struct {
 	groups  [][]int
 }
 
-// groupsOf is the groups whose collectives are measured.
+// groupsOf returns the groups whose collectives are measured.
 func groupsOf(hosts []string) (list []members) {
 	byHost := map[string][]int{}
 	var names []string
@@ -201,7 +201,7 @@ func (t trial) run(c comm.Comm, all *comm.Group) (seconds []float64, err error) 
 	return seconds, all.Barrier()
 }
 
-// call is what is timed, of one member.
+// call returns what is timed, of one member.
 func (t trial) call(g *comm.Group) (func() error, error) {
 	n := g.Size()
 	elements := max(1, t.bytes/4)

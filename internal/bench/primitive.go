@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// primitive is a traced value computed by primitive ops alone: every op that is defined by others is replaced
-// by them. What is then not used is dropped when the program is compiled.
+// primitive returns a traced value computed by primitive ops alone: every op that is defined by others is
+// replaced by them. What is then not used is dropped when the program is compiled.
 func primitive(y *op.Tensor) *op.Tensor {
 	p := primitives{}
 	return p.value(y)

@@ -13,7 +13,7 @@ import (
 // profile adds up the time of each op.
 type profile map[string]*OpTime
 
-// observer is what a trainer calls for each op; nil if nobody asked.
+// observer returns what a trainer calls for each op; nil if nobody asked.
 func (p profile) observer(asked bool) func(n *galley.Node, took time.Duration) {
 	if !asked {
 		return nil
@@ -30,7 +30,7 @@ func (p profile) observer(asked bool) func(n *galley.Node, took time.Duration) {
 	}
 }
 
-// sorted is the ops by their time, the longest first.
+// sorted returns the ops by their time, the longest first.
 func (p profile) sorted() []OpTime {
 	total := 0.0
 	var out []OpTime

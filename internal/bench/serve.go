@@ -89,7 +89,7 @@ func (c Serve) Run(ctx context.Context) (ServeResult, error) {
 	return c.sum(out, time.Since(began))
 }
 
-// prompt is words that begin as all prompts do.
+// prompt returns words that begin as all prompts do.
 func (c Serve) prompt(i int) string {
 	words := make([]string, c.Words)
 	common, own := rand.New(rand.NewPCG(c.Seed, 0)), rand.New(rand.NewPCG(c.Seed, uint64(i)+1))

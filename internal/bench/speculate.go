@@ -82,7 +82,7 @@ func Speculate(c DecodeConfig, guesses int) (SpeculateResult, error) {
 	return out, nil
 }
 
-// warm is a text that has begun to repeat itself: its last token stood before.
+// warm returns a text that has begun to repeat itself: its last token stood before.
 func warm(e *engine.Engine, vocab int) ([]int32, error) {
 	text, seen := []int32{1}, map[int32]int{}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -103,7 +103,7 @@ func warm(e *engine.Engine, vocab int) ([]int32, error) {
 	)
 }
 
-// tokenSpeed is the tokens a second after the first: the prompt lies in pages by then.
+// tokenSpeed returns the tokens per second after the first: the prompt is in pages by then.
 func tokenSpeed(e *engine.Engine, text []int32, tokens, guesses int) (float64, error) {
 	var began time.Time
 	n := 0

@@ -37,9 +37,9 @@ type StepConfig struct {
 	Profile bool
 	// Primitive computes the loss by primitive ops alone.
 	Primitive bool
-	// Tell, where set, is told how many of all steps have been taken, those that are not measured included.
+	// Tell, if set, receives how many of all steps have been taken, those that are not measured included.
 	Tell func(what string, done, all int)
-	// observe, where set, is told how long each node of a trainer took.
+	// observe, if set, receives how long each node of a trainer took.
 	observe func(n *galley.Node, took time.Duration)
 }
 
@@ -78,7 +78,7 @@ type OpTime struct {
 	Share float64 `json:"share"`
 }
 
-// String is the result in a line.
+// String returns the result in a line.
 func (r StepResult) String() string {
 	where := fmt.Sprintf("threads=%d", r.Threads)
 	if r.Backend != "" {
@@ -233,7 +233,7 @@ func (r *StepResult) set(c StepConfig, timing Timing) {
 	r.TokensPerSecond, r.GFLOPS = float64(c.Batch*c.Seq)/timing.MedianMS*1e3, r.MatmulGFLOP/timing.MedianMS*1e3
 }
 
-// gflop is the work of the matrix products of a step. Llama's attention counts the half that causality
+// gflop returns the work of the matrix products of a step. Llama's attention counts the half that causality
 // leaves, and every parameter but the embedding's is in a product.
 func (c StepConfig) gflop(params float64) float64 {
 	toks := float64(c.Batch * c.Seq)
@@ -244,7 +244,7 @@ func (c StepConfig) gflop(params float64) float64 {
 	return (6*matrices*toks + 12*float64(c.Layers*c.Dim*c.Seq)*toks) / 1e9
 }
 
-// tokens is a batch of random ids, spread evenly by a multiplicative hash.
+// tokens returns a batch of random ids, spread evenly by a multiplicative hash.
 func tokens(c StepConfig, seed uint32) array.Array {
 	a := array.New(array.I32, c.Batch, c.Seq)
 	for i := range a.Len() {

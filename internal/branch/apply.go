@@ -10,10 +10,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Apply is the program with every value on one of two meshes of a device each, and reshards where one changes
-// devices: each once, however many nodes read it there. Nodes come in the order in which they begin by the
-// schedule, and a value leaves its device as soon as it is made: one that is sent when it is read would wait
-// for whatever its device does until then.
+// Apply returns the program with every value on one of two meshes of a device each, and reshards where one
+// changes devices: each once, however many nodes read it there. Nodes come in the order in which they begin
+// by the schedule, and a value leaves its device as soon as it is made: one that is sent when it is read
+// would wait for whatever its device does until then.
 func (p *Plan) Apply(f *ir.Func, meshes [2]*mesh.Mesh) (*ir.Func, error) {
 	defer fault.Pass("branches", f)
 	b := ir.NewBuilder(f.Name())
@@ -57,7 +57,7 @@ type event struct {
 	at     float64
 }
 
-// events is what happens, in order.
+// events returns what happens, in order.
 func (p *Plan) events(f *ir.Func) []event {
 	crosses, from := make([]bool, f.NumValues()), make([]int, f.NumValues())
 	for i, n := range f.Nodes() {
@@ -87,7 +87,7 @@ type writer struct {
 	at     [][2]*ir.Value
 }
 
-// on is a value on a device, where it is brought the first time that it is asked for.
+// on returns a value on a device, where it is brought the first time that it is asked for.
 func (w *writer) on(v *ir.Value, device int) *ir.Value {
 	at := &w.at[v.ID()]
 	if at[device] == nil {

@@ -5,7 +5,7 @@
 // Its one idea: a training step is a graph of nodes with prices, so branches need no names: a list schedule
 // by the length of what is still to come [Topcuoglu et al. 2002], made better by moving nodes as long as the
 // predicted time falls, and the order in which devices take their nodes is that of the schedule. A parameter
-// lies where its next value is made, so that its gradient is summed and used on one device, once.
+// is where its next value is made, so that its gradient is summed and used on one device, once.
 //
 //	p := branch.Find(f, branch.Config{Prices: prices, Next: next})
 //	if p.Pays() {

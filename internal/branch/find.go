@@ -33,7 +33,7 @@ const least = 0.05
 // Pays reports whether two devices are predicted to be worth it.
 func (p *Plan) Pays() bool { return p.Seconds < (1-least)*p.Serial }
 
-// On is the device that a node runs on, 0 or 1.
+// On returns the device that a node runs on, 0 or 1.
 func (p *Plan) On(node int) int { return p.device[node] }
 
 // graph is a program with its prices.
@@ -101,8 +101,8 @@ func Find(f *ir.Func, c Config) *Plan {
 	return p
 }
 
-// ranked is the nodes by how long what hangs on them takes, the longest first: every node comes behind those
-// that it reads.
+// ranked returns the nodes by how long what hangs on them takes, the longest first: every node comes behind
+// those that it reads.
 func (g *graph) ranked() []int {
 	rank := make([]float64, len(g.seconds))
 	for i, n := range slices.Backward(g.f.Nodes()) {

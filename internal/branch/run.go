@@ -16,8 +16,8 @@ func (g *graph) newRun() *clocks {
 	return s
 }
 
-// ready is when a value can be read on a device that is free from a time on: what comes from the other is
-// waited for and then received, which is the device's work, too. A parameter that was not read before is
+// ready returns when a value can be read on a device that is free from a time on: what comes from the other
+// is waited for and then received, which is the device's work, too. A parameter that was not read before is
 // there.
 func (s *clocks) ready(g *graph, v *ir.Value, device int, free float64) float64 {
 	t := s.at[v.ID()]
@@ -30,7 +30,7 @@ func (s *clocks) ready(g *graph, v *ir.Value, device int, free float64) float64 
 	return free
 }
 
-// span is when a node would begin and end on a device.
+// span returns when a node would begin and end on a device.
 func (s *clocks) span(g *graph, node, device int) (start, end float64) {
 	start = s.free[device]
 	for _, v := range g.f.Nodes()[node].In() {
@@ -56,7 +56,7 @@ func (s *clocks) take(g *graph, node, device int) (start, end float64) {
 	return start, end
 }
 
-// run is what the places of a plan take.
+// run returns what the places of a plan take.
 func (g *graph) run(p *Plan) float64 {
 	g.homes(p)
 	s := g.newRun()
@@ -119,7 +119,7 @@ func (g *graph) count(p *Plan) {
 	}
 }
 
-// values is all values of a program; parameters are numbered as they come.
+// values returns all values of a program; parameters are numbered as they come.
 func values(f *ir.Func) []*ir.Value {
 	list := append([]*ir.Value(nil), f.Params()...)
 	for _, n := range f.Nodes() {

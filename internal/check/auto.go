@@ -31,7 +31,7 @@ type AutoConfig struct {
 	Rounds int
 	// Programs are those to plan; nil is AutoPrograms.
 	Programs []AutoProgram
-	// Tell, where set, is told how far it is.
+	// Tell, if set, receives how far it is.
 	Tell func(what string, done, all int)
 }
 
@@ -69,7 +69,7 @@ func (r AutoRows) Holds() bool {
 	return true
 }
 
-// String is the table.
+// String returns the table.
 func (r AutoRows) String() string {
 	var b strings.Builder
 	fmt.Fprintf(
@@ -149,7 +149,7 @@ func (c *AutoConfig) try(p AutoProgram, row *AutoRow) error {
 	return nil
 }
 
-// space is the candidates of a program, as many as may be tried.
+// space returns the candidates of a program, as many as may be tried.
 func (c *AutoConfig) space(p AutoProgram) (out auto.Config, err error) {
 	in := nn.NewInit(nn.Config{})
 	loss := p.Build(in)
@@ -244,7 +244,7 @@ func (c *AutoConfig) race(p AutoProgram, row *AutoRow, a, b *galley.Trainer) err
 	return nil
 }
 
-// timeSteps is the seconds of a step, of a few in a row.
+// timeSteps returns the seconds of a step, of a few in a row.
 func timeSteps(t *galley.Trainer, batch []array.Array) (float64, error) {
 	start := time.Now()
 	for range stepsOfTurn {
@@ -257,7 +257,7 @@ func timeSteps(t *galley.Trainer, batch []array.Array) (float64, error) {
 
 const stepsOfTurn = 4
 
-// batch is one of the program's, of numbers that are spread by a multiplicative hash.
+// batch returns one of the program's, of numbers that are spread by a multiplicative hash.
 func (p AutoProgram) batch() []array.Array {
 	var list []array.Array
 	for _, t := range p.Batch {

@@ -20,7 +20,7 @@ type AutoProgram struct {
 func floats(shape ...int) galley.Type { return galley.Type{DType: array.F32, Shape: shape} }
 func ids(shape ...int) galley.Type    { return galley.Type{DType: array.I32, Shape: shape} }
 
-// AutoPrograms are ten programs of as many kinds, small enough that every candidate of their space can be
+// AutoPrograms returns ten programs of as many kinds, small enough that every candidate of their space can be
 // priced.
 func AutoPrograms() []AutoProgram {
 	return []AutoProgram{

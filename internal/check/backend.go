@@ -123,7 +123,7 @@ func (oc *opCase) runOn(c OpsConfig, file *safetensors.File, dtype array.DType) 
 	return oc.compareFirst(got, want), bf16Tolerance, nil
 }
 
-// widened is the results in f64 on the host for the same numbers.
+// widened returns the results in f64 on the host for the same numbers.
 func (oc *opCase) widened(d *galley.Device, args []array.Array,
 	f func([]*op.Tensor) []*op.Tensor) ([]array.Array, error) {
 	wide := make([]array.Array, len(args))
@@ -140,7 +140,7 @@ func (oc *opCase) widened(d *galley.Device, args []array.Array,
 	return execute(d, "traced", wide, f)
 }
 
-// compareFirst is the largest error of outputs and gradients. Second derivatives are left out: they are
+// compareFirst returns the largest error of outputs and gradients. Second derivatives are left out: they are
 // differences of nearly equal numbers, of which 16 bits keep few digits.
 func (oc *opCase) compareFirst(got, want []array.Array) worstError {
 	worst := worstError{}

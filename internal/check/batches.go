@@ -49,10 +49,10 @@ func readWindows(file *safetensors.File) (b batches, err error) {
 	return batches{array.FromSlice(in, s[0], s[1], seq), array.FromSlice(out, s[0], s[1], seq)}, nil
 }
 
-// seq is the length of a sequence.
+// seq returns the length of a sequence.
 func (b batches) seq() int { return b.inputs.Shape()[2] }
 
-// at is the inputs and labels of one step.
+// at returns the inputs and labels of one step.
 func (b batches) at(step int) (parts []array.Array) {
 	for _, a := range []array.Array{b.inputs, b.labels} {
 		parts = append(parts, a.Rows(step, step+1).Reshape(a.Shape()[1:]...))
@@ -60,7 +60,7 @@ func (b batches) at(step int) (parts []array.Array) {
 	return parts
 }
 
-// types is those of a step's inputs and labels.
+// types returns those of a step's inputs and labels.
 func (b batches) types() (types []ir.Type) {
 	for _, a := range []array.Array{b.inputs, b.labels} {
 		types = append(types, ir.Type{DType: a.DType(), Shape: a.Shape()[1:]})

@@ -73,7 +73,7 @@ type burgers struct {
 	r    *report.Report
 }
 
-// layers is how many weight matrices the file holds.
+// layers returns how many weight matrices the file holds.
 func (b *burgers) layers() int {
 	n := 0
 	for {
@@ -84,7 +84,7 @@ func (b *burgers) layers() int {
 	}
 }
 
-// params are the weights, then the biases.
+// params returns the weights, then the biases.
 func (b *burgers) params(s *galley.Session) ([]*nn.Param, error) {
 	var params []*nn.Param
 	for _, kind := range []string{"w", "b"} {
@@ -101,7 +101,7 @@ func (b *burgers) params(s *galley.Session) ([]*nn.Param, error) {
 	return params, nil
 }
 
-// network is the field u at points xt [n,2].
+// network returns the field u at points xt [n,2].
 func network(params []*nn.Param, xt *op.Tensor) *op.Tensor {
 	n := len(params) / 2
 	h := xt
@@ -114,7 +114,7 @@ func network(params []*nn.Param, xt *op.Tensor) *op.Tensor {
 	return h
 }
 
-// fields are u, its first derivatives and the second in x, each [n,1], by gradients of gradients.
+// fields returns u, its first derivatives and the second in x, each [n,1], by gradients of gradients.
 func fields(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
 	u = network(params, xt)
 	first := galley.Grad(op.Sum(u), xt)[0]
@@ -123,13 +123,13 @@ func fields(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
 	return u, ux, ut, uxx
 }
 
-// fieldsForward are the same by Taylor series.
+// fieldsForward returns the same by Taylor series.
 func fieldsForward(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
 	d := galley.Derivatives(func(x *op.Tensor) *op.Tensor { return network(params, x) }, xt, "", "x", "t", "xx")
 	return d[0], d[1], d[2], d[3]
 }
 
-// loss is the mean square of what the equation leaves over.
+// loss returns the mean square of what the equation leaves over.
 func (b *burgers) loss(way burgersWay, params []*nn.Param, xt *op.Tensor) *op.Tensor {
 	u, ux, ut, uxx := way.fields(params, xt)
 	rest := op.Sub(op.Add(ut, op.Mul(u, ux)), op.MulScalar(uxx, b.ref.Nu))

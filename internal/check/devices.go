@@ -152,7 +152,7 @@ func (d *devicesCheck) newTrainer(b galley.Backend) (*galley.Trainer, error) {
 	return galley.NewTrainer(c)
 }
 
-// batch is the ids and labels of a step.
+// batch returns the ids and labels of a step.
 func (d *devicesCheck) batch(step int) []array.Array {
 	list := []array.Array{array.New(array.I32, d.Batch, d.Seq), array.New(array.I32, d.Batch, d.Seq)}
 	for k, a := range list {

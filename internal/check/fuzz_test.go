@@ -37,7 +37,7 @@ func FuzzOpsJSON(f *testing.F) {
 	})
 }
 
-// smallTensors is operands of a few shapes and dtypes, and results for some ops of them.
+// smallTensors returns operands of a few shapes and dtypes, and results for some ops of them.
 func smallTensors() []safetensors.Named {
 	var list []safetensors.Named
 	for name, shape := range map[string][]int{"s": {}, "v": {4}, "m": {3, 4}, "t": {2, 3, 4}, "q": {1, 2, 3, 4},
@@ -53,7 +53,7 @@ func smallTensors() []safetensors.Named {
 	return list
 }
 
-// opSeeds is one case of each op that is recorded, with names of smallTensors, and some mistakes.
+// opSeeds returns one case of each op that is recorded, with names of smallTensors, and some mistakes.
 func opSeeds(f *testing.F) [][]byte {
 	text, err := os.ReadFile(filepath.Join("testdata", "ops.json"))
 	if err != nil {

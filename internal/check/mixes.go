@@ -21,7 +21,7 @@ type mix struct {
 // deepLayers is how many layers the new models have.
 const deepLayers = 8
 
-// under is a strategy for every schedule.
+// under returns a strategy for every schedule.
 func under(s galley.Strategy) (list []galley.Strategy) {
 	for _, class := range pipeline.Classes() {
 		s.Schedule, s.VPP = class.Name, 0
@@ -33,7 +33,7 @@ func under(s galley.Strategy) (list []galley.Strategy) {
 	return list
 }
 
-// stages is how many stages a strategy's pipeline has.
+// stages returns how many stages a strategy's pipeline has.
 func stages(s galley.Strategy) int {
 	chunks := max(1, s.VPP)
 	if class, err := pipeline.Choose(s.Schedule, s.VPP); err == nil && class.Vee {
@@ -42,7 +42,7 @@ func stages(s galley.Strategy) int {
 	return max(1, s.PP) * chunks
 }
 
-// mixes is the rows for a model: those that it has the layers and the experts for.
+// mixes returns the rows for a model: those that it has the layers and the experts for.
 func mixes(c models.Config, offloadDir string) []mix {
 	all := slices.Concat(dataMixes(), zeroMixes(), pipelineMixes(c.Layers), contextMixes(),
 		memoryMixes(offloadDir))
@@ -141,7 +141,7 @@ func expertMixes(experts int) []galley.Strategy {
 	return list
 }
 
-// deepMixes are pipelines of many stages.
+// deepMixes returns pipelines of many stages.
 func deepMixes() []galley.Strategy {
 	list := under(galley.Strategy{PP: 4, Micro: 8})
 	return append(list, galley.Strategy{PP: 2, VPP: 4, Schedule: "interleaved", Micro: 4},
@@ -149,7 +149,7 @@ func deepMixes() []galley.Strategy {
 		galley.Strategy{PP: 8, Micro: 4}, galley.Strategy{PP: 3, Micro: 5, Layers: []int{1, 5, 2}})
 }
 
-// label is the row's name.
+// label returns the row's name.
 func (m mix) label(family string) string {
 	s := m.Strategy
 	if s.PP > 1 && s.Schedule == "" {
@@ -176,7 +176,7 @@ func (m mix) label(family string) string {
 	return family + " " + text
 }
 
-// StrategyNames is the names of the rows for a model.
+// StrategyNames returns the names of the rows for a model.
 func StrategyNames(c models.Config) []string {
 	var names []string
 	for _, x := range mixes(c, ".") {

@@ -23,11 +23,12 @@ import (
 type ModelConfig struct {
 	Device *galley.Device
 	Mode   galley.Mode
-	// Strategy, where set, is how training is spread over devices.
+	// Strategy, if set, is how training is spread over devices.
 	Strategy *galley.Strategy
-	// Plan, where set, is a file of galley plan that says so.
+	// Plan, if set, is a file of galley plan that says so.
 	Plan string
-	// Backend, where set, computes logits, gradients and training in place of Device, which goes on to generate.
+	// Backend, if set, computes logits, gradients and training in place of Device, which continues to
+	// generate.
 	Backend galley.Backend
 	// DTypes to run in; none means f32 and f64. bf16 is f32 parameters with products in bf16.
 	DTypes  []array.DType

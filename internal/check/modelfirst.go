@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// compute0 is the logits, the loss and its gradients before any update, eagerly or on the backend.
+// compute0 returns the logits, the loss and its gradients before any update, eagerly or on the backend.
 func (m *modelCheck) compute0(s *galley.Session) (logits, loss array.Array, grads []array.Array, err error) {
 	var all []array.Array
 	if m.c.Backend != nil {
@@ -23,7 +23,7 @@ func (m *modelCheck) compute0(s *galley.Session) (logits, loss array.Array, grad
 	return all[0], all[1], all[2:], nil
 }
 
-// firstOf is the same as tensors.
+// firstOf returns the same as tensors.
 func (m *modelCheck) firstOf(params []*op.Tensor, inputs, labels *op.Tensor) []*op.Tensor {
 	logits := m.model.Forward(inputs)
 	loss := m.model.Loss(inputs, labels)

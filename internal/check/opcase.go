@@ -31,7 +31,7 @@ func (oc *opCase) prepare(d *galley.Device, file *safetensors.File, dtype array.
 	return args, func(xs []*op.Tensor) []*op.Tensor { return oc.compute(build, xs[:n:n], xs[n:]) }, nil
 }
 
-// valid is an error where the case speaks of operands or results that it does not have.
+// valid returns an error where the case speaks of operands or results that it does not have.
 func (oc *opCase) valid(build tensors) error {
 	if n := len(oc.Inputs); n < build.least || n > build.most {
 		return fmt.Errorf("op %s: got %d inputs, want %d", oc.Op, n, build.least)
@@ -81,7 +81,7 @@ func (oc *opCase) checkShapes(build tensors, args []array.Array, file *safetenso
 	return nil
 }
 
-// auxNames are the cotangents and the vectors of Hessian products, in this order.
+// auxNames returns the cotangents and the vectors of Hessian products, in this order.
 func (oc *opCase) auxNames() []string {
 	var names []string
 	for _, ct := range oc.Cotangents {
@@ -93,7 +93,7 @@ func (oc *opCase) auxNames() []string {
 	return names
 }
 
-// resultNames are the outputs, the gradients and the Hessian products.
+// resultNames returns the outputs, the gradients and the Hessian products.
 func (oc *opCase) resultNames() []string {
 	names := append([]string(nil), oc.Outputs...)
 	for _, g := range oc.Grads {
@@ -123,7 +123,7 @@ func (oc *opCase) read(d *galley.Device, file *safetensors.File, names []string,
 	return out, nil
 }
 
-// compute is the case as tensors: outputs, then gradients, then Hessian-vector products.
+// compute returns the case as tensors: outputs, then gradients, then Hessian-vector products.
 func (oc *opCase) compute(build tensors, in, aux []*op.Tensor) []*op.Tensor {
 	outs := build.of(in)
 	if len(oc.Grads) == 0 {

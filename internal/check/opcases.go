@@ -88,7 +88,7 @@ func (n *real) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// first is the only number of a list that holds one; else otherwise.
+// first returns the only number of a list that holds one; else otherwise.
 func (d dims) first(otherwise int) int {
 	if len(d) == 0 {
 		return otherwise
@@ -105,8 +105,8 @@ type tensors struct {
 	of          func(in []*op.Tensor) []*op.Tensor
 }
 
-// opBuilder is the function that a recorded case names. An attribute that is not understood is an error: it
-// could mean another function.
+// opBuilder returns the function that a recorded case names. An attribute that is not understood is an error:
+// it could mean another function.
 func opBuilder(name string, text json.RawMessage) (tensors, error) {
 	var a opAttrs
 	if len(text) > 0 {

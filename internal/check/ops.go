@@ -18,7 +18,7 @@ import (
 // OpsConfig says how ops are checked.
 type OpsConfig struct {
 	Device *galley.Device
-	// Backend, where set, runs the cases in place of Device, compiled, in f64, f32 and bf16; Device then
+	// Backend, if set, runs the cases in place of Device, compiled, in f64, f32 and bf16; Device then
 	// computes what bf16 is compared with.
 	Backend galley.Backend
 	// Verbose prints the cases that pass, too.

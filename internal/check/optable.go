@@ -86,7 +86,7 @@ func (a opAttrs) shapeCases() map[string]tensors {
 	}
 }
 
-// both is a function with two results: values and where they were.
+// both returns a function with two results: values and where they were.
 func both(f func(x *op.Tensor) (values, indices *op.Tensor)) tensors {
 	return tensors{1, 1, func(in []*op.Tensor) []*op.Tensor {
 		values, indices := f(in[0])

@@ -31,7 +31,7 @@ type PlannerConfig struct {
 	Strategies []galley.Strategy
 	// CPU is the processor time that the process has taken so far, in seconds; nil leaves it out.
 	CPU func() float64
-	// Tell, where set, is told how far it is.
+	// Tell, if set, receives how far it is.
 	Tell func(what string, done, all int)
 }
 
@@ -187,7 +187,7 @@ func (c *PlannerConfig) cpu() float64 {
 	return c.CPU()
 }
 
-// tokens is a batch of ids, spread by a multiplicative hash.
+// tokens returns a batch of ids, spread by a multiplicative hash.
 func (c *PlannerConfig) tokens(seed uint32) array.Array {
 	a := array.New(array.I32, c.Batch, c.Seq)
 	for i := range a.Len() {
@@ -211,7 +211,7 @@ func (g *Guesses) Tau() float64 {
 	return tauOf(g.List, func(x *Guess) (float64, float64) { return x.Predicted, x.Measured })
 }
 
-// WorkTau is that of the processor's seconds.
+// WorkTau returns the tau of the processor's seconds.
 func (g *Guesses) WorkTau() float64 {
 	return tauOf(g.List, func(x *Guess) (float64, float64) { return x.Work, x.CPU })
 }
@@ -235,8 +235,8 @@ func tauOf(list []*Guess, both func(*Guess) (float64, float64)) float64 {
 	return float64(agree) / math.Max(1, float64(pairs))
 }
 
-// SelfTau is how well the machine agrees with itself: tau of the medians of every other round with those of
-// the rest.
+// SelfTau returns how well the machine agrees with itself: tau of the medians of every other round with those
+// of the rest.
 func (g *Guesses) SelfTau() float64 {
 	return tauOf(g.List, func(x *Guess) (float64, float64) {
 		var half [2][]float64
@@ -248,7 +248,7 @@ func (g *Guesses) SelfTau() float64 {
 	})
 }
 
-// Rounds is how many turns each strategy had.
+// Rounds returns how many turns each strategy had.
 func (g *Guesses) Rounds() int {
 	if len(g.List) == 0 {
 		return 0
@@ -256,7 +256,7 @@ func (g *Guesses) Rounds() int {
 	return len(g.List[0].walls) / timedSteps
 }
 
-// Ratio is the median of predicted over measured times.
+// Ratio returns the median of predicted over measured times.
 func (g *Guesses) Ratio() float64 {
 	var list []float64
 	for _, x := range g.List {
@@ -265,7 +265,7 @@ func (g *Guesses) Ratio() float64 {
 	return median(list)
 }
 
-// Exact is how many strategies took the memory that was planned, to the byte.
+// Exact returns how many strategies took the memory that was planned, to the byte.
 func (g *Guesses) Exact() int {
 	n := 0
 	for _, x := range g.List {
@@ -279,7 +279,7 @@ func (g *Guesses) Exact() int {
 // Holds reports whether times rank alike and memory is exact.
 func (g *Guesses) Holds() bool { return g.Tau() >= wantTau && g.Exact() == len(g.List) }
 
-// String is the table, the shortest prediction first, and what comes of it.
+// String returns the table, the shortest prediction first, and what comes of it.
 func (g *Guesses) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-42s %9s %9s %6s %9s %9s %11s %11s\n", "strategy", "predicted", "measured", "ratio",
@@ -309,7 +309,7 @@ func cmpFloat(a, b float64) int {
 	return 0
 }
 
-// PlannerStrategies are ways to train a model of 8 layers and 4 heads with 16 sequences on one to eight
+// PlannerStrategies returns ways to train a model of 8 layers and 4 heads with 16 sequences on one to eight
 // devices: of every kind of parallelism, alone and together, some that use the cores well and some that let
 // them wait or repeat work.
 func PlannerStrategies() []galley.Strategy {

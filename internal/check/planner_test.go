@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// tinyHost is a machine with round numbers.
+// tinyHost returns a machine with round numbers.
 func tinyHost(cores int) []byte {
 	cal := plan.Calibration{Level: 1, Host: &plan.Host{
 		Cores: cores, Crowd: 1, Start: 1e-7, Rate: 1e9, Stream: 1e10, Meet: 1e-7, Message: 1e-7, Touch: 1e10,

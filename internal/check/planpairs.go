@@ -4,7 +4,7 @@ import "strings"
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
-// Pairs is the runs that galley check plans tries: presets with fewer layers, so that tapes are built in
+// Pairs returns the runs that galley check plans tries: presets with fewer layers, so that tapes are built in
 // seconds, on one device to two hosts. Memory is scarce on some, so that plans recompute and offload.
 func Pairs() []Pair {
 	var list []Pair

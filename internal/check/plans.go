@@ -149,7 +149,7 @@ func Planned(path string, f *planfile.File) (most int, err error) {
 	return most, nil
 }
 
-// trainerPlan is what a trainer of a new model would run.
+// trainerPlan returns what a trainer of a new model would run.
 func trainerPlan(c models.Config, batch, seq int, s strategy.Strategy) (*galley.StepPlan, error) {
 	m, err := models.New(c, nn.Config{})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// relativeError is ‖got − want‖ / ‖want‖; where want is zero, the norm of got itself.
+// relativeError returns ‖got − want‖ / ‖want‖; where want is zero, the norm of got itself.
 func relativeError(got, want array.Array) float64 {
 	if !got.Shape().Equal(want.Shape()) {
 		return math.Inf(1)

@@ -88,7 +88,7 @@ func (t *Table) add(r Row) {
 	t.Report.Add(r.Name, r.Faults, "")
 }
 
-// String is the row in one line.
+// String returns the row in one line.
 func (r Row) String() string {
 	return fmt.Sprintf("ok    %-62s f32 %.1e  f64 %.1e  recorded %-8s %2d × %s", r.Name, r.F32, r.F64,
 		r.recorded(), r.Devices, kib(r.Bytes))
@@ -173,7 +173,7 @@ func (r *Row) differ(what string, at *float64, limit float64, got, want []float6
 	}
 }
 
-// alone is the losses of one device.
+// alone returns the losses of one device.
 func (m *strategyCheck) alone(layers int, dtype array.DType) ([]float64, error) {
 	key := fmt.Sprint(layers, dtype)
 	if m.one[key] == nil {
@@ -212,7 +212,7 @@ func (m *strategyCheck) train(s *galley.Strategy, layers int, dtype array.DType,
 	return losses, r.measure(t, m.types())
 }
 
-// model is the recorded one, or a new one of more layers.
+// model returns the recorded one, or a new one of more layers.
 func (m *strategyCheck) model(layers int, dtype array.DType) (models.Model, error) {
 	c := nn.Config{Scope: m.c.Device.NewSession(), DType: dtype, Seed: 1}
 	if layers == 0 {
@@ -258,7 +258,7 @@ func (r *Row) measure(t *galley.Trainer, batch []ir.Type) error {
 	return nil
 }
 
-// Markdown is the table as a page.
+// Markdown returns the table as a page.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	b.WriteString(tableHead)

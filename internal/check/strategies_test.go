@@ -17,7 +17,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// small is the shape of models that the table is run on in tests.
+// small returns the shape of models that the table is run on in tests.
 func small(family string) models.Config {
 	c := models.Config{Family: family, Vocab: 32, Hidden: 16, Intermediate: 24, Layers: 4, Heads: 4, KVHeads: 4,
 		Positions: 16, InitStd: 0.2, Tied: family != "llama"}

@@ -49,7 +49,7 @@ func Tokenizer(w io.Writer, dir string, config TokenizerConfig) (*report.Report,
 	return r, nil
 }
 
-// faults are the differences between what t gives for a case and what was recorded.
+// faults returns the differences between what t gives for a case and what was recorded.
 func (c tokenizerCase) faults(t *tokenizer.Tokenizer) (faults []string) {
 	fault := func(what string, got, want any) {
 		faults = append(faults, fmt.Sprintf("%s: got %v, want %v", what, got, want))

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// benchState is 64 MiB on four devices.
+// benchState returns 64 MiB on four devices.
 func benchState() State {
 	var list []safetensors.Named
 	for i := range 16 {
@@ -30,7 +30,7 @@ func BenchmarkSave(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshot is what a save does before its caller goes on.
+// BenchmarkSnapshot is what a save does before its caller continues.
 func BenchmarkSnapshot(b *testing.B) {
 	s := benchState()
 	b.SetBytes(64 << 20)
@@ -69,7 +69,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// wide is the state of a large model on 64 devices, each tensor cut in 64, with no more data than needed.
+// wide returns the state of a large model on 64 devices, each tensor cut in 64, with no more data than
+// needed.
 func wide() State {
 	l := must(must(mesh.ParseSpec("@[x,y]")).Layout(must(mesh.Parse("x=8,y=8")), []int{8, 8}))
 	parts := scatter(l, array.New(array.F32, 8, 8))

@@ -24,7 +24,7 @@ func checksumOf(r io.Reader) (string, error) {
 // the other comes, and often enough for progress to be seen.
 const chunkBytes = 1 << 18
 
-// meter passes writes on in chunks; it counts and checksums them and tells of each.
+// meter passes writes on in chunks; it counts and checksums them and reports each.
 type meter struct {
 	w     io.Writer
 	crc   uint32

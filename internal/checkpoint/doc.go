@@ -1,7 +1,7 @@
 // Package checkpoint saves the state of a training run and reads it back, under any other way to split it.
 //
 // The one idea: a checkpoint says nothing of meshes or strategies. It is a list of logical tensors, each
-// tiled by boxes, and where each box lies. Whoever reads asks for the box that it wants, and gets it put
+// tiled by boxes, and where each box is. Whoever reads asks for the box that it wants, and gets it put
 // together from the boxes that meet it. So a state that eight devices wrote loads on one, on three, or under
 // another strategy, and whole tensors are the case of the largest box.
 //

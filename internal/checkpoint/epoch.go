@@ -20,7 +20,7 @@ func (k *Keeper) lastEpoch() int {
 	return n
 }
 
-// outlived is an error if a later start of the job has the directory.
+// outlived returns an error if a later start of the job has the directory.
 func (k *Keeper) outlived() error {
 	if n := k.lastEpoch(); k.c.Epoch > 0 && n > k.c.Epoch {
 		return fmt.Errorf("%s: epoch %d of the job has begun, and this is of epoch %d: it writes nothing any more", k.c.Dir,

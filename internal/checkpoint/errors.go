@@ -41,7 +41,7 @@ func (e *UnreadableError) Error() string {
 
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// badFile is why a file of a checkpoint cannot be used: what the system refuses is not what is corrupt.
+// badFile returns why a file of a checkpoint cannot be used: what the system refuses is not what is corrupt.
 func badFile(path, file string, err error) error {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	switch {

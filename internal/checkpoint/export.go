@@ -10,9 +10,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Wholes is the tensors whose names begin with a prefix, in the order in which they were saved, each whole
-// and named without the prefix. One is in memory at a time, so a model is exported without holding all of it.
-// It ends at an error.
+// Wholes returns the tensors whose names begin with a prefix, in the order in which they were saved, each
+// whole and named without the prefix. One is in memory at a time, so a model is exported without holding all
+// of it. It ends at an error.
 func (r *Reader) Wholes(prefix string) iter.Seq2[safetensors.Named, error] {
 	return func(yield func(safetensors.Named, error) bool) {
 		for _, t := range r.manifest.Tensors {
@@ -28,8 +28,8 @@ func (r *Reader) Wholes(prefix string) iter.Seq2[safetensors.Named, error] {
 	}
 }
 
-// Source shows the tensors whose names begin with a prefix, without it, to whoever reads safetensors. Closing
-// it closes nothing.
+// Source shows the tensors whose names begin with a prefix, without it, to anyone who reads safetensors.
+// Closing it closes nothing.
 func (r *Reader) Source(prefix string) safetensors.Source { return exported{r, prefix} }
 
 type exported struct {
@@ -52,7 +52,7 @@ func (e exported) Type(name string) (array.DType, array.Shape, bool) {
 	return t.DType, t.Shape, ok
 }
 
-// Metadata is the scalars.
+// Metadata returns the scalars.
 func (e exported) Metadata() map[string]string {
 	meta := map[string]string{}
 	for _, s := range e.r.manifest.Scalars {

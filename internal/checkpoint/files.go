@@ -48,7 +48,7 @@ func (d disk) MkdirAll(path string) error {
 	return nil
 }
 
-// missing is a path and those above it that are not there, the deepest first.
+// missing returns a path and those above it that are not there, the deepest first.
 func missing(path string) ([]string, error) {
 	var made []string
 	for path = filepath.Clean(path); ; path = filepath.Dir(path) {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// finite is an error if the copy that is about to be written has a number that is not finite.
+// finite returns an error if the copy that is about to be written has a number that is not finite.
 func (p *plan) finite() error {
 	for i := range p.pieces {
 		if pc := &p.pieces[i]; !allFinite(pc.data) {

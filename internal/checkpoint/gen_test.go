@@ -29,7 +29,7 @@ func fillRandom(a array.Array, seed uint64) array.Array {
 	return a
 }
 
-// cut is a box of a, taken element by element: the plainest way there is.
+// cut returns a box of a, taken element by element: the plainest way there is.
 func cut(a array.Array, b mesh.Box) array.Array {
 	out := array.New(a.DType(), b.Size...)
 	size, strides := a.DType().Size(), a.Shape().Strides()
@@ -99,7 +99,7 @@ func same(a, b array.Array) bool {
 	return a.DType() == b.DType() && a.Shape().Equal(b.Shape()) && string(a.Bytes()) == string(b.Bytes())
 }
 
-// sample is a small state whose content follows from the step.
+// sample returns a small state whose content follows from the step.
 func sample(step int64) State {
 	m := must(mesh.Parse("dp=2,tp=2"))
 	s := State{Meta: Meta{Step: step, Sample: 32 * step, Seed: 1<<63 + 7,

@@ -20,18 +20,18 @@ type Config struct {
 	// Keep is how many good checkpoints stay, the newest; 0 means 3, less than 0 all. With 1 there is none to
 	// fall back to when that one goes bad.
 	Keep int
-	// KeepEvery, where set, lets the checkpoints of all steps stay that it divides, besides the newest.
+	// KeepEvery, if set, lets the checkpoints of all steps stay that it divides, besides the newest.
 	KeepEvery int64
-	// KeepBest, where set, is a number among the scalars: the checkpoint in which it is lowest stays, too.
+	// KeepBest, if set, is a number among the scalars: the checkpoint in which it is lowest stays, too.
 	KeepBest string
 	// Finite refuses states with numbers that are not finite.
 	Finite bool
 	// Writers is how many files are written side by side; 0 means 2.
 	Writers int
-	// Peers, where set, are the processes that write together: all of them do with their Keepers the same.
+	// Peers, if set, are the processes that write together: all of them do with their Keepers the same.
 	Peers Peers
-	// Epoch, where set, is the number of this start of a job that is started again: a keeper of an earlier one writes
-	// nothing any more, even if it still lives.
+	// Epoch, if set, is the number of this start of a job that is started again: a keeper of an earlier one
+	// writes nothing any more, even if it still lives.
 	Epoch int
 	// Log is told of saves and removals; nil is told nothing.
 	Log *slog.Logger
@@ -162,8 +162,8 @@ func (k *Keeper) acquire(ctx context.Context) error {
 
 func (k *Keeper) release() { <-k.turn }
 
-// told is the error of the last save, once.
-func (k *Keeper) told() error {
+// takeError returns the error of the last save, once.
+func (k *Keeper) takeError() error {
 	err := k.err
 	k.err = nil
 	return err
@@ -175,16 +175,16 @@ func (k *Keeper) Wait(ctx context.Context) error {
 		return err
 	}
 	defer k.release()
-	return k.told()
+	return k.takeError()
 }
 
-// Outcome is whether no save runs, and the error of the last one, unless someone was told of it before. It
-// never waits.
+// Outcome reports whether no save runs, and the error of the last one, unless someone was told of it before.
+// It never waits.
 func (k *Keeper) Outcome() (done bool, err error) {
 	select {
 	case k.turn <- struct{}{}:
 		defer k.release()
-		return true, k.told()
+		return true, k.takeError()
 	default:
 		return false, nil
 	}
@@ -201,7 +201,7 @@ func (k *Keeper) Close() error {
 		return nil
 	}
 	k.closed, k.buffers = true, nil
-	return errors.Join(k.told(), k.letGo())
+	return errors.Join(k.takeError(), k.letGo())
 }
 
 // Progress is how far a save is.
@@ -213,14 +213,14 @@ type Progress struct {
 	Done, Total int64
 }
 
-// Progress is how far the last save is. It never waits.
+// Progress returns how far the last save is. It never waits.
 func (k *Keeper) Progress() Progress {
 	p := Progress{Step: k.step.Load(), Done: k.done.Load(), Total: k.total.Load()}
 	p.Done = min(p.Done, p.Total) // headers are written, too, and are no progress
 	return p
 }
 
-// Steps is the steps of the checkpoints in the directory, newest first, whether good or not.
+// Steps returns the steps of the checkpoints in the directory, newest first, whether good or not.
 func (k *Keeper) Steps(ctx context.Context) ([]int64, error) {
 	if err := k.acquire(ctx); err != nil {
 		return nil, err

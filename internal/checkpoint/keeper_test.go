@@ -152,7 +152,7 @@ func TestSaveAgain(t *testing.T) {
 	}
 }
 
-// TestBackOverBad goes on from a step before one that has gone bad.
+// TestBackOverBad continues from a step before one that has gone bad.
 func TestBackOverBad(t *testing.T) {
 	dir := t.TempDir()
 	k := newKeeper(t, Config{Dir: dir})

@@ -47,7 +47,7 @@ type tensorEntry struct {
 	Parts []partEntry `json:"parts"`
 }
 
-// partEntry is a box of a tensor and where it lies: the tensor called Key of a file.
+// partEntry is a box of a tensor and where it is: the tensor called Key of a file.
 type partEntry struct {
 	Start []int  `json:"start"`
 	Size  []int  `json:"size"`
@@ -64,7 +64,7 @@ func (m *manifest) meta() Meta {
 
 func fileName(device int) string { return fmt.Sprintf("device-%05d.safetensors", device) }
 
-// newManifest is the plan's manifest, before the files are written.
+// newManifest returns the plan's manifest, before the files are written.
 func (p *plan) newManifest(meta Meta) manifest {
 	m := manifest{Format: formatName, Version: formatVersion, Step: meta.Step, Sample: meta.Sample,
 		Seed: meta.Seed,
@@ -83,8 +83,8 @@ func (p *plan) newManifest(meta Meta) manifest {
 	return m
 }
 
-// encode is the manifest's text, whose last field is the checksum of all before it. Lists have an entry a
-// line: a person can read it, and diff it.
+// encode returns the manifest's text, whose last field is the checksum of all before it. Lists have an entry
+// a line: a person can read it, and diff it.
 func (m *manifest) encode() ([]byte, error) {
 	w := manifestWriter{}
 	w.field("format", m.Format)

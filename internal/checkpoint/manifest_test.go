@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// small is a state that fits a page.
+// small returns a state that fits a page.
 func small() State {
 	l := must(must(mesh.ParseSpec("@[x,_]")).Layout(must(mesh.Parse("x=2")), []int{3, 2}))
 	a := array.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)

@@ -52,13 +52,13 @@ func verifyFile(dir string, e fileEntry) error {
 	return err
 }
 
-// Step is how many steps had been taken.
+// Step returns how many steps had been taken.
 func (p *Partial) Step() int64 { return p.manifest.Step }
 
-// Text is the manifest.
+// Text returns the manifest.
 func (p *Partial) Text() ([]byte, error) { return p.manifest.encode() }
 
-// SoleFile is the name of the file whose boxes no other host holds; empty where there is none.
+// SoleFile returns the name of the file whose boxes no other host holds; empty where there is none.
 func (p *Partial) SoleFile() string {
 	for _, f := range p.manifest.Files {
 		if f.Device%boxKinds == soleBoxes {
@@ -68,7 +68,7 @@ func (p *Partial) SoleFile() string {
 	return ""
 }
 
-// WithoutShared is the share without the boxes that other hosts hold: what another host keeps a copy of.
+// WithoutShared returns the share without the boxes that other hosts hold: what another host keeps a copy of.
 func (p *Partial) WithoutShared() *Partial {
 	m := *p.manifest
 	m.Files = slices.DeleteFunc(slices.Clone(m.Files), func(f fileEntry) bool { return f.Device%boxKinds != soleBoxes })
@@ -81,8 +81,8 @@ func (p *Partial) WithoutShared() *Partial {
 	return &Partial{&m}
 }
 
-// Merge is the checkpoint that shares of one step make together: of equal boxes the first one's is taken. It
-// is an error if they do not hold all of every tensor.
+// Merge returns the checkpoint that shares of one step make together: of equal boxes the first one's is
+// taken. It is an error if they do not hold all of every tensor.
 func Merge(list []*Partial) (*Merged, error) {
 	if len(list) == 0 {
 		return nil, errors.New("snapshot: no share of any process")
@@ -110,7 +110,7 @@ func Merge(list []*Partial) (*Merged, error) {
 	return out, nil
 }
 
-// Merged is a checkpoint whose files lie in the directories of several shares.
+// Merged is a checkpoint whose files are in the directories of several shares.
 type Merged struct {
 	m *manifest
 	// From is the share in whose directory each file is, by its place in the list.
@@ -161,7 +161,7 @@ func (g *Merged) Write(dir string, shares []string) (path string, err error) {
 	return path, seal(path, g.m)
 }
 
-// Boxes is how many boxes of how many tensors a share holds.
+// Boxes returns how many boxes of how many tensors a share holds.
 func (p *Partial) Boxes() (n int) {
 	for _, t := range p.manifest.Tensors {
 		n += len(t.Parts)

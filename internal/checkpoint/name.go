@@ -28,7 +28,7 @@ func (n name) compare(o name) int {
 	return cmp.Or(cmp.Compare(n.step, o.step), cmp.Compare(n.attempt, o.attempt))
 }
 
-// temporary is a fresh name that no reader looks at.
+// temporary returns a fresh name that no reader looks at.
 func (n name) temporary() string { return fmt.Sprintf(".%v.tmp-%016x", n, rand.Uint64()) }
 
 var (
@@ -47,7 +47,7 @@ func parseName(s string) (name, bool) {
 	return n, n.String() == s // not 000000012, nor 12.0
 }
 
-// list is the checkpoints in a directory, newest first, and the temporaries.
+// list returns the checkpoints in a directory, newest first, and the temporaries.
 func list(dir string) (names []name, temps []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -65,7 +65,7 @@ func open(dir, what string, c OpenConfig, wanted func(name) bool) (*Reader, erro
 	}
 }
 
-// listWanted is the checkpoints among which to choose, newest first; none where there is no directory.
+// listWanted returns the checkpoints among which to choose, newest first; none where there is no directory.
 func listWanted(dir string, wanted func(name) bool) ([]name, error) {
 	names, _, err := list(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -21,7 +21,7 @@ func parseManifest(text []byte) (*manifest, error) {
 	return m, m.check()
 }
 
-// parseShare is parseManifest for one that need not hold all of every tensor.
+// parseShare is like parseManifest for one that need not hold all of every tensor.
 func parseShare(text []byte) (*manifest, error) {
 	m, err := decodeManifest(text)
 	if err != nil {

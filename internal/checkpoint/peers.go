@@ -12,9 +12,9 @@ import (
 // the files of its own devices; the first makes the directory, writes the manifest and renames. A process
 // that dies on the way leaves the checkpoint before it as it was.
 type Peers interface {
-	// Rank is this process's number: the first is 0.
+	// Rank returns this process's number: the first is 0.
 	Rank() int
-	// Name is what a process is called in errors.
+	// Name returns what a process is called in errors.
 	Name(process int) string
 	// Exchange gives every process what all of them give, by process.
 	Exchange(data []byte) ([][]byte, error)

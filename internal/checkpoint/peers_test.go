@@ -73,7 +73,8 @@ func (m member) Rank() int                              { return m.rank }
 func (m member) Name(process int) string                { return fmt.Sprintf("process %d", process) }
 func (m member) Exchange(data []byte) ([][]byte, error) { return m.exchange(m.rank, data) }
 
-// apart is the state after a step as one of n processes has it: four rows, one a device, two of them equal.
+// apart returns the state after a step as one of n processes has it: four rows, one a device, two of them
+// equal.
 func apart(t *testing.T, step int64, rank, n int) State {
 	t.Helper()
 	s := State{Meta: Meta{Step: step}}

@@ -142,7 +142,7 @@ func (f dyingFile) Sync() error {
 }
 
 // TestPeerKilled kills each process of 2 and 4 before every change that it makes to the disk: what is there
-// is whole and no older than what all were told, the others do not hang, and one process goes on from it.
+// is whole and no older than what all were told, the others do not hang, and one process continues from it.
 func TestPeerKilled(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4} {

@@ -193,7 +193,7 @@ func (p *plan) snapshot(buffers []array.Array) ([]array.Array, error) {
 // here reports whether this process writes a file: all of it is one device's.
 func (p *plan) here(file int) bool { return p.pieces[p.files[file][0]].data.IsValid() }
 
-// named is the tensors of a file.
+// named returns the tensors of a file.
 func (p *plan) named(file int) []safetensors.Named {
 	list := make([]safetensors.Named, 0, len(p.files[file]))
 	for _, i := range p.files[file] {

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// freeName is the name under which a step is saved.
+// freeName returns the name under which a step is saved.
 func (k *Keeper) freeName(step int64) name {
 	n := name{step: step}
 	for _, e := range k.kept {
@@ -44,7 +44,7 @@ func (k *Keeper) examine(i int) (health, error) {
 	return good, r.Close()
 }
 
-// score is the number that is compared by KeepBest; NaN where there is none.
+// score returns the number that is compared by KeepBest; NaN where there is none.
 func (m *manifest) score(name string) float64 {
 	x, err := m.meta().Float(name)
 	if name == "" || err != nil {
@@ -53,7 +53,7 @@ func (m *manifest) score(name string) float64 {
 	return x
 }
 
-// best is which checkpoint KeepBest wants to stay; -1 is none.
+// best returns which checkpoint KeepBest wants to stay; -1 is none.
 func (k *Keeper) best() int {
 	at := -1
 	if k.c.KeepBest == "" {
@@ -100,13 +100,13 @@ func (k *Keeper) prune(saved name) error {
 	return k.remove(func(i int) bool { return unwanted[i] })
 }
 
-// Rewind removes the checkpoints of all steps after one, good or not, so that a run can go on from there.
+// Rewind removes the checkpoints of all steps after one, good or not, so that a run can continue from there.
 func (k *Keeper) Rewind(ctx context.Context, step int64) error {
 	if err := k.acquire(ctx); err != nil {
 		return err
 	}
 	defer k.release()
-	err := k.told()
+	err := k.takeError()
 	if err == nil {
 		err = k.remove(func(i int) bool { return k.kept[i].name.step > step })
 	}

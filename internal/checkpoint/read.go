@@ -26,7 +26,7 @@ func (r *Reader) ReadWhole(name string) (array.Array, error) {
 	return r.Read(name, boxOf(t.Shape))
 }
 
-// ReadInto is Read into memory that is there; dst has the tensor's dtype and the size of the box.
+// ReadInto is like Read into memory that is there; dst has the tensor's dtype and the size of the box.
 func (r *Reader) ReadInto(dst array.Array, name string, box mesh.Box) error {
 	t, err := r.tensor(name, box)
 	if err != nil {

@@ -121,7 +121,7 @@ func (r *Reader) verifyAll() error {
 	return firstError(errs)
 }
 
-// String says what the checkpoint is in a line: step-00000012: 5 tensors, 1016 bytes of devices [0 1].
+// String returns what the checkpoint is in a line: step-00000012: 5 tensors, 1016 bytes of devices [0 1].
 func (r *Reader) String() string {
 	var bytes int
 	var devices []int
@@ -135,17 +135,17 @@ func (r *Reader) String() string {
 		bytes, devices)
 }
 
-// Path is the checkpoint's directory.
+// Path returns the checkpoint's directory.
 func (r *Reader) Path() string { return r.path }
 
-// Meta is the state beside the tensors.
+// Meta returns the state beside the tensors.
 func (r *Reader) Meta() Meta { return r.manifest.meta() }
 
-// Skipped is the newer checkpoints that are bad, newest first, each with its path and what is wrong.
+// Skipped returns the newer checkpoints that are bad, newest first, each with its path and what is wrong.
 func (r *Reader) Skipped() []*CorruptError { return slices.Clone(r.skipped) }
 
-// Tensors is the logical tensors in the order in which they were saved, with the boxes that are stored and
-// the devices that wrote them; there is no data.
+// Tensors returns the logical tensors in the order in which they were saved, with the boxes that are stored
+// and the devices that wrote them; there is no data.
 func (r *Reader) Tensors() []Tensor {
 	list := make([]Tensor, len(r.manifest.Tensors))
 	for i, e := range r.manifest.Tensors {
@@ -158,7 +158,7 @@ func (r *Reader) Tensors() []Tensor {
 	return list
 }
 
-// Type is a tensor's type, and whether there is such a tensor.
+// Type returns a tensor's type, and whether there is such a tensor.
 func (r *Reader) Type(name string) (ir.Type, bool) {
 	i, ok := r.byName[name]
 	if !ok {

@@ -41,12 +41,12 @@ func (k *Keeper) Save(ctx context.Context, s State) error {
 	return nil
 }
 
-// begin does what a save does before the caller goes on.
+// begin does what a save does before the caller continues.
 func (k *Keeper) begin(p *plan) error {
 	if k.closed {
 		return fmt.Errorf("checkpoint: step %d: the keeper of %s is closed", p.manifest.Step, k.c.Dir)
 	}
-	if err := k.told(); err != nil {
+	if err := k.takeError(); err != nil {
 		return err
 	}
 	for i := range k.kept {
@@ -158,7 +158,7 @@ func (k *Keeper) fillFiles(dir string, p *plan) error {
 
 var errStopped = errors.New("stopped: another file failed")
 
-// firstError is the first of errs that is a cause and not a consequence.
+// firstError returns the first of errs that is a cause and not a consequence.
 func firstError(errs []error) error {
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, errStopped) {

@@ -23,18 +23,18 @@ type Scalar struct {
 	Value string     `json:"value"`
 }
 
-// Int is an integer by its name.
+// Int returns an integer by its name.
 func Int(name string, v int64) Scalar { return Scalar{name, IntScalar, strconv.FormatInt(v, 10)} }
 
-// Float is a number by its name; every bit of it is kept, but for a NaN's.
+// Float returns a number by its name; every bit of it is kept, but for a NaN's.
 func Float(name string, v float64) Scalar {
 	return Scalar{name, FloatScalar, strconv.FormatFloat(v, 'g', -1, 64)}
 }
 
-// Text is a text by its name.
+// Text returns a text by its name.
 func Text(name, v string) Scalar { return Scalar{name, TextScalar, v} }
 
-// Int is the integer of a name.
+// Int returns the integer of a name.
 func (m Meta) Int(name string) (int64, error) {
 	s, err := m.scalar(name, IntScalar)
 	if err != nil {
@@ -43,7 +43,7 @@ func (m Meta) Int(name string) (int64, error) {
 	return strconv.ParseInt(s.Value, 10, 64)
 }
 
-// Float is the number of a name.
+// Float returns the number of a name.
 func (m Meta) Float(name string) (float64, error) {
 	s, err := m.scalar(name, FloatScalar)
 	if err != nil {
@@ -52,7 +52,7 @@ func (m Meta) Float(name string) (float64, error) {
 	return strconv.ParseFloat(s.Value, 64)
 }
 
-// Text is the text of a name.
+// Text returns the text of a name.
 func (m Meta) Text(name string) (string, error) {
 	s, err := m.scalar(name, TextScalar)
 	return s.Value, err

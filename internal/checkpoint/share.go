@@ -61,7 +61,7 @@ func newShare(s State, at Places) (share, error) {
 	return mine, nil
 }
 
-// largestFirst is the pieces in the order in which they are dealt.
+// largestFirst returns the pieces in the order in which they are dealt.
 func (p *plan) largestFirst() []int {
 	order := make([]int, len(p.pieces))
 	for i := range order {
@@ -71,12 +71,12 @@ func (p *plan) largestFirst() []int {
 	return order
 }
 
-// process is that of a part of a tensor.
+// process returns the process of a part of a tensor.
 func (at Places) process(s State, tensor, part int) int {
 	return at.Process(s.Tensors[tensor].Parts[part].Device)
 }
 
-// holders is those of a box's holders that live on this host; sole if all do.
+// holders returns those of a box's holders that live on this host; sole if all do.
 func (at Places) holders(parts []Part, holders []int) (own []int, sole bool) {
 	sole = true
 	for _, h := range holders {

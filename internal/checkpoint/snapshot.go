@@ -39,7 +39,7 @@ type slot struct {
 	files [boxKinds]*mapped
 }
 
-// formFile is where the pieces of a file lie: the same in every snapshot. order is the pieces from the
+// formFile is where the pieces of a file are: the same in every snapshot. order is the pieces from the
 // beginning of the file to its end.
 type formFile struct {
 	entry   fileEntry
@@ -65,8 +65,8 @@ func NewSnapshots(c SnapshotConfig, s State) (*Snapshots, error) {
 	return w, nil
 }
 
-// SnapshotBytes is how much memory the processes of a host together take for one snapshot of a state, and how
-// much of that no other host holds.
+// SnapshotBytes returns how much memory the processes of a host together take for one snapshot of a state,
+// and how much of that no other host holds.
 func SnapshotBytes(s State, at Places) (all, sole int64, err error) {
 	for process, host := range at.Host {
 		if host != at.Host[at.Me] {

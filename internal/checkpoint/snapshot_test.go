@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// spread is a state on devices, of which a process has its own; whole is the tensors.
+// spread returns a state on devices, of which a process has its own; whole is the tensors.
 func spread(t *rapid.T, devices int, at Places) (of func(process int) State, whole map[string]array.Array) {
 	whole = map[string]array.Array{}
 	type laid struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Meta is what a run needs beside its tensors to go on where it was.
+// Meta is what a run needs beside its tensors to continue where it was.
 type Meta struct {
 	// Step is how many steps have been taken.
 	Step int64
@@ -31,7 +31,7 @@ type Counter struct {
 	Value uint64 `json:"counter,string"`
 }
 
-// Counter is the value of the random stream of a name.
+// Counter returns the value of the random stream of a name.
 func (m Meta) Counter(name string) (uint64, error) {
 	for _, c := range m.RNG {
 		if c.Name == name {
@@ -59,7 +59,7 @@ type Tensor struct {
 type Part struct {
 	Device int
 	Box    mesh.Box
-	// Data has the size of the box. What a Reader tells of a checkpoint has none.
+	// Data has the size of the box. What a Reader reports a checkpoint has none.
 	Data array.Array
 	// Read, where there is no Data, brings it into an array of the box's size: from another memory, or an
 	// offload.Store. Save calls it before it returns, for the one part of equal ones that it writes.
@@ -68,13 +68,13 @@ type Part struct {
 	Away bool
 }
 
-// Whole is a tensor that one device holds.
+// Whole returns a tensor that one device holds.
 func Whole(name string, a array.Array) Tensor {
 	return Tensor{Name: name, Type: ir.TypeOf(a), Parts: []Part{{Box: boxOf(a.Shape()), Data: a}}}
 }
 
-// Wholes is the state that is a list of whole tensors, such as a directory of Hugging Face weights. The files
-// of as many devices share it evenly.
+// Wholes returns the state that is a list of whole tensors, such as a directory of Hugging Face weights. The
+// files of as many devices share it evenly.
 func Wholes(m Meta, tensors []safetensors.Named, devices int) State {
 	s := State{Meta: m}
 	for _, t := range tensors {
@@ -87,7 +87,7 @@ func Wholes(m Meta, tensors []safetensors.Named, devices int) State {
 	return s
 }
 
-// Sharded is a tensor that lies on a mesh; parts is what each device of it holds. Partial sums must be
+// Sharded returns a tensor that is on a mesh; parts is what each device of it holds. Partial sums must be
 // combined first.
 func Sharded(name string, l *mesh.Layout, parts map[int]array.Array) (Tensor, error) {
 	if p := l.Spec().Partial; len(p) > 0 {
@@ -107,7 +107,8 @@ func Sharded(name string, l *mesh.Layout, parts map[int]array.Array) (Tensor, er
 	return t, nil
 }
 
-// Spread is Sharded where processes have the parts of some devices each: those that parts has not are away.
+// Spread is like Sharded where processes have the parts of some devices each: those that parts has not are
+// away.
 func Spread(name string, l *mesh.Layout, dtype array.DType, parts map[int]array.Array) (Tensor, error) {
 	if p := l.Spec().Partial; len(p) > 0 {
 		return Tensor{}, fmt.Errorf("checkpoint: tensor %q: %v: got partial axes, want them combined first", name,
@@ -121,7 +122,7 @@ func Spread(name string, l *mesh.Layout, dtype array.DType, parts map[int]array.
 	return t, nil
 }
 
-// boxOf is all of a tensor of a shape.
+// boxOf returns all of a tensor of a shape.
 func boxOf(shape []int) mesh.Box {
 	return mesh.Box{Start: make([]int, len(shape)), Size: slices.Clone(shape)}
 }

@@ -104,7 +104,7 @@ func TestRemovedByOthers(t *testing.T) {
 	}
 }
 
-// TestOutcome tells of a failed save without waiting, once, and the next save is not in its way.
+// TestOutcome reports a failed save without waiting, once, and the next save is not in its way.
 func TestOutcome(t *testing.T) {
 	d := &full{room: 10}
 	k := newKeeper(t, Config{Dir: t.TempDir(), files: d})

@@ -52,7 +52,7 @@ func checkTiling(shape []int, boxes []mesh.Box) error {
 	return nil
 }
 
-// cutDims is the dims along which some box is not all of the tensor.
+// cutDims returns the dims along which some box is not all of the tensor.
 func cutDims(shape []int, boxes []mesh.Box) []int {
 	var dims []int
 	for d, n := range shape {

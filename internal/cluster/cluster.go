@@ -93,7 +93,7 @@ type Wire struct {
 	Link     Link
 }
 
-// Size is how many devices there are.
+// Size returns how many devices there are.
 func (c *Cluster) Size() int {
 	n := 0
 	for _, g := range c.Groups {
@@ -102,7 +102,7 @@ func (c *Cluster) Size() int {
 	return n
 }
 
-// NumHosts is how many hosts there are.
+// NumHosts returns how many hosts there are.
 func (c *Cluster) NumHosts() int {
 	n := 0
 	for _, g := range c.Groups {
@@ -111,7 +111,7 @@ func (c *Cluster) NumHosts() int {
 	return n
 }
 
-// Uniform says whether all hosts are equal and nothing but switches joins them.
+// Uniform reports whether all hosts are equal and nothing but switches joins them.
 func (c *Cluster) Uniform() bool { return len(c.Groups) == 1 && len(c.Wires) == 0 }
 
 // Place is where a device is.
@@ -121,7 +121,7 @@ type Place struct {
 	Group, Host, Local int
 }
 
-// At is the place of device i, which must be less than Size.
+// At returns the place of device i, which must be less than Size.
 func (c *Cluster) At(i int) Place {
 	host := 0
 	for gi, g := range c.Groups {
@@ -135,10 +135,10 @@ func (c *Cluster) At(i int) Place {
 	panic(fmt.Sprintf("cluster: no device %d among %d", i, c.Size()))
 }
 
-// DeviceAt is what device i is.
+// DeviceAt returns what device i is.
 func (c *Cluster) DeviceAt(i int) *Device { return &c.Groups[c.At(i).Group].Device }
 
-// Check says what is impossible about the cluster.
+// Check reports what is impossible about the cluster.
 func (c *Cluster) Check() error {
 	if err := strict.CheckName("cluster: name", c.Name); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (l *Link) check(of string) error {
 // bad is a number that no quantity of hardware can be.
 func bad(x float64) bool { return !(x >= 0 && x < 1e300) }
 
-// Equal says whether two clusters are the same.
+// Equal reports whether two clusters are the same.
 func (c *Cluster) Equal(d *Cluster) bool {
 	return c.Name == d.Name && slices.EqualFunc(c.Groups, d.Groups, Group.equal) &&
 		slices.Equal(c.Tiers, d.Tiers) && slices.Equal(c.Wires, d.Wires) && slices.Equal(c.Measured, d.Measured)

@@ -215,3 +215,24 @@ func TestHostileNames(t *testing.T) {
 		t.Errorf("count 1.9: %v", err)
 	}
 }
+
+// TestPresetNames says which device a name stands for, and which stands for none.
+func TestPresetNames(t *testing.T) {
+	for name, want := range map[string]string{"H100": "H100-SXM-80GB", "NVIDIA H100 80GB HBM3": "H100-SXM-80GB",
+		"NVIDIA A100-SXM4-80GB": "A100-SXM-80GB", "Tesla V100-SXM2-32GB": "V100-SXM2-32GB", "H20": "H20-96GB",
+		"NVIDIA GeForce RTX 4090": "RTX-4090", "AMD Instinct MI300X": "MI300X", "T4": "T4-16GB", "A10": "A10-24GB",
+		"TPU v6e (Trillium)": "TPU-v6e", "Intel Gaudi 3": "Gaudi3", "H2": "", "MI3": "", "NVIDIA": ""} {
+		g, err := Preset(name)
+		if got := g.Device.Name; got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: got %q, %v; want %q", name, got, err, want)
+		}
+	}
+	for text, want := range map[string]int{"8xH100": 8, "2x8xH100-SXM ib=400G": 16, "4*A100": 4} {
+		if c, err := Parse(text); err != nil || c.Size() != want {
+			t.Errorf("%s: got %v, %v; want %d devices", text, c, err, want)
+		}
+	}
+	if _, err := Parse("h100:8"); err == nil || !strings.Contains(err.Error(), "want a count and a device") {
+		t.Errorf("h100:8: got %v", err)
+	}
+}

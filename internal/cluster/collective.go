@@ -23,7 +23,7 @@ const (
 var kindNames = [...]string{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all",
 	"send_recv"}
 
-// String is the collective's name.
+// String returns the collective's name.
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(kindNames) {
 		return fmt.Sprintf("kind %d", int(k))
@@ -31,7 +31,7 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// KindOf is the collective of a name.
+// KindOf returns the collective of a name.
 func KindOf(name string) (Kind, bool) {
 	i := slices.Index(kindNames[:], name)
 	return Kind(i), i >= 0
@@ -49,7 +49,8 @@ type Cost struct {
 	Algorithm string
 }
 
-// Collective is the time of a collective of every group of an axis at once, by the fastest of the algorithms.
+// Collective returns the time of a collective of every group of an axis at once, by the fastest of the
+// algorithms.
 func (c *Cluster) Collective(k Kind, bytes float64, a Axis) Cost {
 	if a.Size <= 1 || bytes <= 0 {
 		return Cost{Algorithm: "none"}
@@ -112,8 +113,8 @@ func (s *shape) climb(c *Cluster, a Axis) {
 	}
 }
 
-// crossing is how much slower a ring gets that passes a tier which is oversubscribed: of the members below
-// one switch only the last one sends out of it, so that few members see the whole factor.
+// crossing returns how much slower a ring gets that passes a tier which is oversubscribed: of the members
+// below one switch only the last one sends out of it, so that few members see the whole factor.
 func (s *shape) crossing(t Tier, apart int) float64 {
 	if t.Hosts == 0 {
 		return t.Over
@@ -126,7 +127,7 @@ func (s *shape) crossing(t Tier, apart int) float64 {
 // fourth generation).
 const nvlsBandwidth = 400e9
 
-// cost is the time by the fastest algorithm.
+// cost returns the time by the fastest algorithm.
 func (s *shape) cost(k Kind, bytes float64) Cost {
 	switch k {
 	case AllToAll:
@@ -188,7 +189,7 @@ func (s *shape) hierarchical(bytes, passes float64) float64 {
 	return s.innerSetup + s.outerUp + passes*(inside+across)
 }
 
-// switched is a reduction in the switches: each byte goes up and down once.
+// switched returns a reduction in the switches: each byte goes up and down once.
 func (s *shape) switched(bytes, passes float64) float64 {
 	n := float64(s.size)
 	return s.innerSetup + passes*s.innerLat + passes*(n-1)/n*bytes/(s.inner*nvlsGain)

@@ -45,8 +45,8 @@ var fallbacks = map[string][]string{
 	"nvfp4": {"fp4", "fp8", "bf16"},
 }
 
-// Rate is how fast the device multiplies in a format, or in the nearest one that it has. ok is false where it
-// has none.
+// Rate returns how fast the device multiplies in a format, or in the nearest one that it has. ok is false
+// where it has none.
 func (d *Device) Rate(format string) (r Rate, ok bool) {
 	for _, f := range append([]string{format}, fallbacks[format]...) {
 		for _, r := range d.Rates {

@@ -51,9 +51,9 @@ func (l Link) usual() Link {
 	return l
 }
 
-// inside is the bandwidth that a member of a group of n among the devices of a host has. In a mesh, wires go
-// from each device to each other one, and a group has only those between its members: on DGX-1V, 22 of 150
-// GB/s for two devices, 84 for four and 129 for eight.
+// inside returns the bandwidth that a member of a group of n among the devices of a host has. In a mesh,
+// wires go from each device to each other one, and a group has only those between its members: on DGX-1V, 22
+// of 150 GB/s for two devices, 84 for four and 129 for eight.
 func (l Link) inside(n, devices int) float64 {
 	b := l.Bandwidth * l.Efficiency
 	if l.Kind == "nvmesh" && n < devices {
@@ -62,7 +62,7 @@ func (l Link) inside(n, devices int) float64 {
 	return b
 }
 
-// Filled is the cluster with what is usual for each link's kind written into it: the same costs, found
+// Filled returns the cluster with what is usual for each link's kind written into it: the same costs, found
 // faster.
 func (c *Cluster) Filled() *Cluster {
 	out := *c
@@ -76,5 +76,5 @@ func (c *Cluster) Filled() *Cluster {
 	return &out
 }
 
-// Usual is the link with what is usual for its kind in place of what it leaves open.
+// Usual returns the link with what is usual for its kind in place of what it leaves open.
 func (l Link) Usual() Link { return l.usual() }

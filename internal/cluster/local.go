@@ -13,8 +13,8 @@ type LocalConfig struct {
 	Devices int
 }
 
-// Local is this machine as a cluster of in-process devices that share its cores and memory. Its rates are
-// what a core usually does until they are measured (galley calibrate).
+// Local returns this machine as a cluster of in-process devices that share its cores and memory. Its rates
+// are what a core usually does until they are measured (galley calibrate).
 func Local(c LocalConfig) *Cluster {
 	n := max(1, c.Devices)
 	share := float64(Cores()) / float64(n)
@@ -30,15 +30,15 @@ func Local(c LocalConfig) *Cluster {
 	}}}
 }
 
-// Cores is how many of the machine's this process may use.
+// Cores returns how many of the machine's this process may use.
 func Cores() int { return runtime.GOMAXPROCS(0) }
 
 // coreRate is what a core with AVX2 multiplies in float32: two fused operations of eight lanes at about 3
 // GHz.
 const coreRate = 96e9
 
-// machineMemory is the machine's memory in bytes; where the system does not tell, what Go programs may count
-// on.
+// machineMemory returns the machine's memory in bytes; where the system does not tell, what Go programs may
+// count on.
 func machineMemory() float64 {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -49,7 +50,7 @@ var presets = sync.OnceValue(func() presetTable {
 	return t
 })
 
-// Presets are the names of the devices that are known.
+// Presets returns the names of the devices that are known.
 func Presets() []string {
 	var names []string
 	for _, d := range presets().Devices {
@@ -58,9 +59,9 @@ func Presets() []string {
 	return names
 }
 
-// Preset is a host with one device of that name, as far as the table knows it. A beginning of a name stands
+// Preset returns a host with one device of that name, as far as the table knows it. A beginning of a name stands
 // for the shortest name that begins so, of equally short ones for that with the most memory: H100 is
-// H100-SXM-80GB.
+// H100-SXM-80GB. Names may be as drivers print them: NVIDIA A100-SXM4-80GB, AMD Instinct MI300X.
 func Preset(name string) (Group, error) {
 	d, ok := findDevice(name)
 	if !ok {
@@ -83,6 +84,23 @@ func Preset(name string) (Group, error) {
 }
 
 func findDevice(name string) (presetDevice, bool) {
+	name = driverWords.ReplaceAllString(socket.ReplaceAllString(name, "SXM"), " ")
+	if d, ok := findPlain(name); ok {
+		return d, true
+	}
+	return findPlain(remark.ReplaceAllString(name, ""))
+}
+
+var (
+	// driverWords are what drivers and shops put before and after a device's name.
+	driverWords = regexp.MustCompile(`(?i)\b(nvidia|geforce|tesla|quadro|amd|radeon|instinct|intel|habana|aws|google|cloud|huawei|` +
+		`hbm\w*|gpus?|npus?)\b`)
+	// socket is a number of NVIDIA's sockets from A100 on, which names seldom have.
+	socket = regexp.MustCompile(`(?i)SXM[45]`)
+	remark = regexp.MustCompile(`\([^)]*\)`)
+)
+
+func findPlain(name string) (presetDevice, bool) {
 	key := squash(name)
 	var best presetDevice
 	found := false
@@ -91,7 +109,7 @@ func findDevice(name string) (presetDevice, bool) {
 		if k == key {
 			return d, true
 		}
-		if key == "" || !strings.HasPrefix(k, key) && !hasWords(d.Name, name) {
+		if key == "" || !begins(d.Name, key) && !hasWords(d.Name, name) {
 			continue
 		}
 		if !found || len(d.Name) < len(best.Name) || len(d.Name) == len(best.Name) && d.Memory > best.Memory {
@@ -101,7 +119,24 @@ func findDevice(name string) (presetDevice, bool) {
 	return best, found
 }
 
-// hasWords says whether a name has all words of a shorter one: V100-16GB is V100-SXM2-16GB.
+// begins reports whether a name begins with another, squashed one and no number of it is cut: H20 is no H200,
+// but T4 is T4-16GB.
+func begins(name, key string) bool {
+	for i := range name {
+		switch head := squash(name[:i]); {
+		case head != key:
+		case isDigit(key[len(key)-1]) && isDigit(name[i]):
+			return false
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// hasWords reports whether a name has all words of a shorter one: V100-16GB is V100-SXM2-16GB.
 func hasWords(name, short string) bool {
 	words := strings.FieldsFunc(strings.ToLower(name), separates)
 	asked := strings.FieldsFunc(strings.ToLower(short), separates)
@@ -124,7 +159,7 @@ func findHost(name string) (presetHost, bool) {
 	return presetHost{}, false
 }
 
-// squash is a name as it is compared: letters and digits only, in lower case.
+// squash returns a name as it is compared: letters and digits only, in lower case.
 func squash(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -164,7 +199,7 @@ func hostNames() []string {
 	return names
 }
 
-// unlike is how many letters of a must be added, left out or changed to make it a beginning of b.
+// unlike returns how many letters of a must be added, left out or changed to make it a beginning of b.
 func unlike(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

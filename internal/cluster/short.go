@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -13,7 +14,8 @@ import (
 //	8 Local
 //	2x4 V100-SXM2-16GB eth=10G nics=1 + 1x4 T4 eth=50G nics=1
 //
-// The numbers are hosts and devices a host; one number alone is devices of one host. Local is this machine,
+// The numbers are hosts and devices a host, 2x8xH100 is 2x8 H100; one number alone is devices of one host.
+// Local is this machine,
 // whose cores and memory in-process devices share. Options after the name:
 //
 //	ib= roce= eth= opa=      one network card, 400G is 400 Gb/s
@@ -24,7 +26,11 @@ import (
 //	leaf= over=              hosts below one switch, and how much the switches above are oversubscribed
 func Parse(text string) (*Cluster, error) {
 	if strings.ContainsAny(text, ":\n") {
-		return ParseYAML([]byte(text))
+		c, err := ParseYAML([]byte(text))
+		if err != nil && !strings.Contains(text, "\n") && oneWord(text) {
+			return nil, fmt.Errorf("cluster: got %q: want a count and a device, like 8 H100-SXM or 64x8 H100-SXM ib=400G, or YAML", text)
+		}
+		return c, err
 	}
 	c := &Cluster{}
 	for _, part := range strings.Split(text, "+") {
@@ -37,7 +43,18 @@ func Parse(text string) (*Cluster, error) {
 	return c, c.Check()
 }
 
+// oneWord reports whether a text cannot be meant as YAML, in which a blank follows a name's colon.
+func oneWord(text string) bool { return !strings.Contains(text, ": ") }
+
+// glued is a count that is written to its device: 8xH100, 2x8xH100-SXM.
+var glued = regexp.MustCompile(`^(\d+(?:x\d+)?)[x*]([A-Za-z].*)$`)
+
 func (c *Cluster) parseGroup(words []string) (Group, error) {
+	if len(words) > 0 {
+		if m := glued.FindStringSubmatch(words[0]); m != nil {
+			words = append([]string{m[1], m[2]}, words[1:]...)
+		}
+	}
 	if len(words) < 2 {
 		return Group{}, fmt.Errorf("want a count and a device, like 64x8 H100-SXM ib=400G: got %q",
 			strings.Join(words, " "))
@@ -87,8 +104,8 @@ func counts(s string) (hosts, devices int, err error) {
 	return x, y, nil
 }
 
-// named is the group of a device's or a whole host's name. hosts is 0 where one number was given: devices of
-// one host, or hosts.
+// named returns the group of a device's or a whole host's name. hosts is 0 where one number was given:
+// devices of one host, or hosts.
 func named(name string, hosts, devices int, options []string) (g Group, over float64, err error) {
 	if strings.EqualFold(name, "local") {
 		if hosts > 1 {
@@ -122,7 +139,7 @@ func named(name string, hosts, devices int, options []string) (g Group, over flo
 	return g, 0, nil
 }
 
-// describesDevice says whether options give enough to do without a preset.
+// describesDevice reports whether options give enough to do without a preset.
 func describesDevice(options []string) bool {
 	mem, rate := false, false
 	for _, o := range options {
@@ -237,6 +254,6 @@ func (g Group) connected() Group {
 	return g
 }
 
-// Connected is the group with a network, where it has several hosts and none is said: that of hosts known to
-// have this device.
+// Connected returns the group with a network, where it has several hosts and none is said: that of hosts
+// known to have this device.
 func (g Group) Connected() Group { return g.connected() }

@@ -11,7 +11,7 @@ type Traffic struct {
 	shapes []shape
 }
 
-// Cost is the time of a collective of the groups, by the fastest algorithm for the slowest of them.
+// Cost returns the time of a collective of the groups, by the fastest algorithm for the slowest of them.
 func (t *Traffic) Cost(k Kind, bytes float64) Cost {
 	worst := Cost{Algorithm: "none"}
 	if bytes <= 0 {
@@ -39,8 +39,8 @@ func (c *Cluster) Traffic(a Axis, first, last int) *Traffic {
 	return c.TrafficOn(a.Groups(first, last))
 }
 
-// Groups are the groups of an axis among the devices from first to last. Devices that do not fill a group are
-// left out.
+// Groups returns the groups of an axis among the devices from first to last. Devices that do not fill a group
+// are left out.
 func (a Axis) Groups(first, last int) [][]int {
 	var groups [][]int
 	block := a.Size * a.Stride
@@ -78,7 +78,7 @@ func (c *Cluster) TrafficOn(groups [][]int) *Traffic {
 	return t
 }
 
-// spread is the hosts of a group and how many of it are on each.
+// spread returns the hosts of a group and how many of it are on each.
 func (c *Cluster) spread(g []int) (hosts, counts []int) {
 	for _, d := range g {
 		h := c.At(d).Host
@@ -120,7 +120,7 @@ func (c *Cluster) shapeOn(g []int, leaving []int) (shape, bool) {
 	return s, s.hosts == 1 || s.outer > 0
 }
 
-// hostGroup is the group that host h belongs to.
+// hostGroup returns the group that host h belongs to.
 func (c *Cluster) hostGroup(h int) *Group {
 	for i := range c.Groups {
 		if h < c.Groups[i].Hosts {

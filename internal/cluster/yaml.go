@@ -237,7 +237,7 @@ func (l *Link) file() *linkFile {
 		Spread: l.Spread}
 }
 
-// text is a quantity, or nothing where there is none.
+// text returns a quantity, or nothing where there is none.
 func text(x float64, units []unit) string {
 	if x == 0 {
 		return ""
@@ -245,7 +245,7 @@ func text(x float64, units []unit) string {
 	return format(x, units)
 }
 
-// String is one line where a line can say it all, YAML otherwise.
+// String returns one line where a line can say it all, YAML otherwise.
 func (c *Cluster) String() string {
 	var parts []string
 	for i := range c.Groups {
@@ -265,7 +265,7 @@ func (c *Cluster) String() string {
 	return strings.TrimSuffix(string(c.YAML()), "\n")
 }
 
-// line is the group in short, leaving out what the preset of that name says.
+// line returns the group in short, leaving out what the preset of that name says.
 func (g *Group) line() string {
 	words := []string{fmt.Sprintf("%dx%d", g.Hosts, g.Devices), g.Device.Name}
 	p, err := Preset(g.Device.Name)

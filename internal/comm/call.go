@@ -38,7 +38,7 @@ type Call struct {
 // awayTypes are the types of arrays that another process has; the zero typ where there is none.
 type awayTypes struct{ in, dst typ }
 
-// inType is the type of what the member gives, in whichever process that lies.
+// inType returns the type of what the member gives, in whichever process that is.
 func (c *Call) inType() typ {
 	if c.away != nil {
 		return c.away.in
@@ -46,7 +46,7 @@ func (c *Call) inType() typ {
 	return typeOf(c.In)
 }
 
-// dstType is the type of where the member's result goes.
+// dstType returns the type of where the member's result goes.
 func (c *Call) dstType() typ {
 	if c.away != nil {
 		return c.away.dst
@@ -103,10 +103,10 @@ func (t typ) equal(u typ) bool { return t.dtype == u.dtype && t.shape.Equal(u.sh
 
 func (t typ) String() string { return t.dtype.String() + t.shape.String() }
 
-// bytes is the size of an array of type t.
+// bytes returns the size of an array of type t.
 func (t typ) bytes() int { return t.shape.Len() * t.dtype.Size() }
 
-// with is t with another size along dim.
+// with returns t with another size along dim.
 func (t typ) with(dim, size int) typ {
 	shape := t.shape.Clone()
 	shape[dim] = size

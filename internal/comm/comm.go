@@ -5,16 +5,16 @@ import "github.com/galley-ml/galley/array"
 // Comm is one rank's end of a world, for the time of one run. Whatever passes commtest.Run is one.
 // A Comm is driven by one goroutine: the order of its calls is what matches them with those of its peers.
 type Comm interface {
-	// ID is the rank's index in the world.
+	// ID returns the rank's index in the world.
 	ID() int
-	// Size is the number of ranks in the world.
+	// Size returns the number of ranks in the world.
 	Size() int
-	// Group is the group of the given ranks in the given order; nil means all ranks of the world in theirs. The
-	// rank must be a member.
+	// Group returns the group of the given ranks in the given order; nil means all ranks of the world in
+	// theirs. The rank must be a member.
 	Group(ranks []int) (*Group, error)
 	// Start begins a collective that has passed Call.Check and returns at once.
 	Start(c *Call) *Pending
-	// Stats is what the rank has moved so far.
+	// Stats returns what the rank has moved so far.
 	Stats() Stats
 }
 
@@ -38,7 +38,7 @@ type Pending struct {
 // NewPending makes a Pending for implementations of Comm; wait is called at most once.
 func NewPending(wait func() (Result, error)) *Pending { return &Pending{wait: wait} }
 
-// Failed is a collective that never began.
+// Failed returns a collective that never began.
 func Failed(err error) *Pending { return &Pending{err: err} }
 
 // Wait returns the member's result once no peer needs its arrays any more. Later calls return the same.

@@ -14,7 +14,7 @@ type PeerError struct {
 // Error prints the rank and what happened to it.
 func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e.Err) }
 
-// Unwrap is the worker's own error.
+// Unwrap returns the worker's own error.
 func (e *PeerError) Unwrap() error { return e.Err }
 
 // PanicError is a panic of a worker.
@@ -27,7 +27,7 @@ type PanicError struct {
 // Error prints the value that was panicked with.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Unwrap is the value that was panicked with, if it is an error.
+// Unwrap returns the value that was panicked with, if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
@@ -73,7 +73,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("collective: %s: %v, %v", e.What, e.Sides[0], e.Sides[1])
 }
 
-// DeadlockError is ranks that wait for each other, or for one that has finished, and so can never go on.
+// DeadlockError is ranks that wait for each other, or for one that has finished, and so can never continue.
 type DeadlockError struct {
 	// Sides are the ranks of the deadlock, each waiting for the next and the last for the first, then whoever
 	// else waits.

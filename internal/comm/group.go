@@ -45,18 +45,18 @@ func NewGroup(c Comm, ranks []int) (*Group, error) {
 	return &Group{comm: c, ranks: slices.Clone(ranks), pos: pos, key: fmt.Sprint(ranks)}, nil
 }
 
-// AwayGroup is a group as a member in another process sees it: its calls are read, not made.
+// AwayGroup returns a group as a member in another process sees it: its calls are read, not made.
 func AwayGroup(ranks []int, pos int) *Group {
 	return &Group{ranks: ranks, pos: pos, key: fmt.Sprint(ranks)}
 }
 
-// Ranks is the members in group order; it must not be changed.
+// Ranks returns the members in group order; it must not be changed.
 func (g *Group) Ranks() []int { return g.ranks }
 
-// Size is the number of members.
+// Size returns the number of members.
 func (g *Group) Size() int { return len(g.ranks) }
 
-// Pos is the caller's position in the group.
+// Pos returns the caller's position in the group.
 func (g *Group) Pos() int { return g.pos }
 
 // String prints the ranks: [0 2 4].

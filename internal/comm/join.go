@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// floatJoin is the kernel that combines two contributions.
+// floatJoin returns the kernel that combines two contributions.
 func floatJoin[T kernel.Float](by Reduce) func(dst, x, y []T) {
 	switch by {
 	case Max:
@@ -23,7 +23,7 @@ func floatJoin[T kernel.Float](by Reduce) func(dst, x, y []T) {
 // integer is the integer element types; sums and products wrap around as Go's do.
 type integer interface{ int64 | int32 | int16 | uint8 }
 
-// intJoin is floatJoin for integers.
+// intJoin is like floatJoin for integers.
 func intJoin[T integer](by Reduce) func(dst, x, y []T) {
 	switch by {
 	case Max:
@@ -67,7 +67,7 @@ func scale[T kernel.Float](by Reduce, k int) func(block []T) {
 	}
 }
 
-// elements is the memory of arrays as elements of their size; nil for the zero Array.
+// elements returns the memory of arrays as elements of their size; nil for the zero Array.
 func elements[T any](arrays []array.Array) [][]T {
 	data := make([][]T, len(arrays))
 	for i, a := range arrays {

@@ -41,7 +41,7 @@ func Kinds() []Kind {
 	return all
 }
 
-// String is the name that errors and statistics print: all_reduce, all_gather …
+// String returns the name that errors and statistics print: all_reduce, all_gather …
 func (k Kind) String() string { return kinds[k] }
 
 // pairwise reports whether k is one end of a message between two members rather than a call of the whole
@@ -72,7 +72,7 @@ var reduces = [...]string{Sum: "sum", Mean: "mean", Max: "max", Min: "min", Prod
 // Reduces lists every reduction.
 func Reduces() []Reduce { return []Reduce{Sum, Mean, Max, Min, Prod, Any, All} }
 
-// String is the name that rules and programs use: sum, mean, max …
+// String returns the name that rules and programs use: sum, mean, max …
 func (r Reduce) String() string { return reduces[r] }
 
 // ParseReduce reads the name that String prints.

@@ -17,7 +17,7 @@ type Meeting struct {
 	Shared bool
 }
 
-// NewMeeting is a meeting to which nobody has come.
+// NewMeeting returns a meeting to which nobody has come.
 func NewMeeting(ranks []int, seq int) Meeting {
 	return Meeting{Ranks: ranks, Calls: make([]*Call, len(ranks)), Seq: seq}
 }
@@ -35,7 +35,7 @@ func (m *Meeting) Lacks(rank int) bool {
 	return false
 }
 
-// FirstBut is the first slot that has come, other than the given one; -1 if there is none.
+// FirstBut returns the first slot that has come, other than the given one; -1 if there is none.
 func (m *Meeting) FirstBut(slot int) int {
 	for i, c := range m.Calls {
 		if c != nil && i != slot {
@@ -45,7 +45,7 @@ func (m *Meeting) FirstBut(slot int) int {
 	return -1
 }
 
-// Absent are the ranks that have not come.
+// Absent returns the ranks that have not come.
 func (m *Meeting) Absent() []int {
 	var ranks []int
 	for slot, r := range m.Ranks {
@@ -56,12 +56,12 @@ func (m *Meeting) Absent() []int {
 	return ranks
 }
 
-// Side is what errors say of the member of a slot.
+// Side returns what errors say of the member of a slot.
 func (m *Meeting) Side(slot int) Side {
 	return Side{Rank: m.Ranks[slot], Call: m.Calls[slot].text(fmt.Sprintf(" #%d", m.Seq)), Waits: m.Absent()}
 }
 
-// Agree is an error where the member of a slot does something else than one that came before it.
+// Agree returns an error where the member of a slot does something else than one that came before it.
 func (m *Meeting) Agree(slot int) error {
 	first := m.FirstBut(slot)
 	if first < 0 {

@@ -59,7 +59,7 @@ func (m *move) do(_ *Scratch, lo, hi int) {
 	}
 }
 
-// offsets are the distances of run at from the first one.
+// offsets returns the distances of run at from the first one.
 func (m *move) offsets(at int) (dst, src int) {
 	for _, l := range m.loops {
 		i := at % l.n

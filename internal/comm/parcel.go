@@ -12,17 +12,17 @@ type Parcel struct {
 	box      typ
 }
 
-// Bytes is the size of the box.
+// Bytes returns the size of the box.
 func (p *Parcel) Bytes() int { return p.box.bytes() }
 
 // Contents is what a parcel holds: those of one meeting that have it in common are equal, so that one message
 // will do for all whose targets live together.
 type Contents struct{ source, dim, at int }
 
-// Contents is what the parcel holds.
+// Contents returns what the parcel holds.
 func (p *Parcel) Contents() Contents { return Contents{p.Source, p.src.dim, p.src.at} }
 
-// end is where the box lies in this process.
+// end returns where the box is in this process.
 func (p *Parcel) end() place {
 	if p.src.array.IsValid() {
 		return p.src
@@ -30,7 +30,7 @@ func (p *Parcel) end() place {
 	return p.dst
 }
 
-// Direct is the box's memory, if it is in one run.
+// Direct returns the box's memory, if it is in one run.
 func (p *Parcel) Direct() ([]byte, bool) {
 	end, n := p.end(), p.Bytes()
 	shape := end.array.Shape()

@@ -191,7 +191,7 @@ func (p *Plan) reduceScatter() {
 	}
 }
 
-// reduction is a job that combines the members' arrays, without its outputs.
+// reduction returns a job that combines the members' arrays, without its outputs.
 func (p *Plan) reduction() *reduction {
 	r := &reduction{by: p.calls[0].Reduce, dtype: p.calls[0].inType().dtype, to: len(p.calls)}
 	for _, c := range p.calls {

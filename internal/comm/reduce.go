@@ -36,7 +36,8 @@ type given struct {
 	data     []byte
 }
 
-// Combine is arrays of one type combined as an all-reduce of a group that holds them does it, to the bit.
+// Combine returns arrays of one type combined as an all-reduce of a group that holds them does it, to the
+// bit.
 func Combine(by Reduce, parts []array.Array) (array.Array, error) {
 	first := parts[0]
 	for _, x := range parts {
@@ -68,7 +69,7 @@ func (r region) runs(lo, hi int, f func(at, from, n int)) {
 	}
 }
 
-// contiguous is where the region's elements lo to hi begin in the array, if they are in one run.
+// contiguous returns where the region's elements lo to hi begin in the array, if they are in one run.
 func (r region) contiguous(lo, hi int) (from int, ok bool) {
 	in := lo % r.span
 	return lo/r.span*r.stride + r.off + in, in+hi-lo <= r.span
@@ -77,7 +78,7 @@ func (r region) contiguous(lo, hi int) (from int, ok bool) {
 // Scratch is one goroutine's memory for partial results.
 type Scratch struct{ mem array.Array }
 
-// slots is n blocks of elements of type C.
+// slots returns n blocks of elements of type C.
 func slots[C any](s *Scratch, n int) []C {
 	var zero C
 	size := n * blockLen * int(unsafe.Sizeof(zero))
@@ -119,7 +120,7 @@ func (r *reduction) do(mem *Scratch, lo, hi int) {
 // tree combines contributions in the one order that all reductions have: a balanced binary tree over group
 // positions.
 type tree[C any] struct {
-	// load is a member's elements of the block: where they lie, or copied or widened to slot.
+	// load is a member's elements of the block: where they are, or copied or widened to slot.
 	load func(slot []C, member, lo, hi int) []C
 	// given is the elements of a term that has been combined elsewhere, as load gives them; nil if it has not.
 	given func(slot []C, from, to, lo, hi int) []C
@@ -127,15 +128,15 @@ type tree[C any] struct {
 	mem   []C // blocks, one for each level that waits for its right side
 }
 
-// treeDepth is how many blocks a tree of k contributions needs.
+// treeDepth returns how many blocks a tree of k contributions needs.
 func treeDepth(k int) int { return bits.Len(uint(k)) + 1 }
 
-// treeMiddle is where the tree over positions from to to, at least two, is cut: the left subtree holds the
-// largest power of two below their number, as in kernel.Tree.
+// treeMiddle returns where the tree over positions from to to, at least two, is cut: the left subtree holds
+// the largest power of two below their number, as in kernel.Tree.
 func treeMiddle(from, to int) int { return from + 1<<(bits.Len(uint(to-from-1))-1) }
 
-// combine is the elements lo to hi of members from to to, in dst unless they lie somewhere already. Memory of
-// deeper levels is free.
+// combine returns the elements lo to hi of members from to to, in dst unless they are somewhere already.
+// Memory of deeper levels is free.
 func (t *tree[C]) combine(dst []C, from, to, depth, lo, hi int) []C {
 	n := hi - lo
 	slot := t.mem[depth*blockLen:][:n]
@@ -154,7 +155,7 @@ func (t *tree[C]) combine(dst []C, from, to, depth, lo, hi int) []C {
 	return dst
 }
 
-// find is the given term of members from to to.
+// find returns the given term of members from to to.
 func (r *reduction) find(from, to int) *given {
 	for i := range r.given {
 		if g := &r.given[i]; g.from == from && g.to == to {
@@ -228,7 +229,7 @@ func reduceHalf(r *reduction, mem *Scratch, lo, hi int, format halfFormat) {
 	}
 }
 
-// halfTree is the tree over 16-bit operands. Terms of several members are float32 already.
+// halfTree returns the tree over 16-bit operands. Terms of several members are float32 already.
 func halfTree(r *reduction, mem *Scratch, format halfFormat) tree[float32] {
 	ins := elements[uint16](r.ins)
 	t := tree[float32]{join: floatJoin[float32](r.by), mem: slots[float32](mem, treeDepth(len(ins)))}

@@ -81,7 +81,7 @@ func (c *Call) plausible() bool {
 	return !c.contributes() || c.checkDims() == nil && c.checkSizes() == nil
 }
 
-// Operand is the bytes of what the member gives; nil if it gives nothing.
+// Operand returns the bytes of what the member gives; nil if it gives nothing.
 func (c *Call) Operand() []byte {
 	if !c.contributes() {
 		return nil
@@ -128,7 +128,7 @@ func (r *signatureReader) int() int {
 	return int(v)
 }
 
-// count is the length of a list, each of whose elements has at least a byte.
+// count returns the length of a list, each of whose elements has at least a byte.
 func (r *signatureReader) count() int {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 || v > uint64(len(r.rest)) {

@@ -15,7 +15,7 @@ func (g *Group) start(c *Call) *Pending {
 	return g.comm.Start(c)
 }
 
-// equal are the sizes of equal parts along dim of x.
+// equal returns the sizes of equal parts along dim of x.
 func (g *Group) equal(kind Kind, x array.Array, dim int, sizes []int) ([]int, error) {
 	if sizes != nil || dim < 0 || dim >= len(x.Shape()) {
 		return sizes, nil // Check says what is wrong

@@ -23,10 +23,10 @@ func (t Traffic) plus(u Traffic) Traffic {
 // Stats is the traffic of one rank by kind.
 type Stats struct{ kinds [len(kinds)]Traffic }
 
-// Of is the traffic of collectives of kind k.
+// Of returns the traffic of collectives of kind k.
 func (s Stats) Of(k Kind) Traffic { return s.kinds[k] }
 
-// Total is the traffic of all kinds.
+// Total returns the traffic of all kinds.
 func (s Stats) Total() Traffic {
 	var sum Traffic
 	for _, t := range s.kinds {
@@ -35,7 +35,7 @@ func (s Stats) Total() Traffic {
 	return sum
 }
 
-// Since is what was moved after an earlier reading.
+// Since returns what was moved after an earlier reading.
 func (s Stats) Since(earlier Stats) Stats {
 	for k, t := range earlier.kinds {
 		s.kinds[k] = s.kinds[k].plus(Traffic{-t.Calls, -t.Sent, -t.Received})
@@ -57,7 +57,7 @@ func (s Stats) String() string {
 	return b.String()
 }
 
-// Traffic is what the call counts for when its result is as given.
+// Traffic returns what the call counts for when its result is as given.
 func (c *Call) Traffic(result array.Array) Traffic {
 	in, out, k := int64(len(c.In.Bytes())), int64(len(result.Bytes())), int64(c.Group.Size())
 	t := Traffic{Calls: 1}
@@ -84,7 +84,7 @@ func (c *Call) Traffic(result array.Array) Traffic {
 	return t
 }
 
-// ownBytes is the part of In that the member keeps in an AllToAll.
+// ownBytes returns the part of In that the member keeps in an AllToAll.
 func (c *Call) ownBytes() int64 {
 	return int64(typeOf(c.In).with(c.Dim, c.Sizes[c.Group.pos]).bytes())
 }

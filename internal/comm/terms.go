@@ -2,7 +2,7 @@ package comm
 
 import "github.com/galley-ml/galley/array"
 
-// Reduction is a reduction whose operands lie in several processes. The tree over group positions is the one
+// Reduction is a reduction whose operands are in several processes. The tree over group positions is the one
 // of all reductions; a process combines the terms that it can, and whoever joins them has the same bits.
 type Reduction struct {
 	// Len is the number of elements of the result.
@@ -16,10 +16,10 @@ type Reduction struct {
 // Term is a largest subtree of the tree over positions all of whose leaves live in one process.
 type Term struct{ From, To, Process int }
 
-// leaves is how many members a term combines.
+// leaves returns how many members a term combines.
 func (t Term) leaves() int { return t.To - t.From }
 
-// Terms are the subtrees of a tree over members that live in the given processes, in order.
+// Terms returns the subtrees of a tree over members that live in the given processes, in order.
 func Terms(owner []int) []Term { return appendTerms(nil, owner, 0, len(owner)) }
 
 func appendTerms(list []Term, owner []int, from, to int) []Term {
@@ -32,11 +32,11 @@ func appendTerms(list []Term, owner []int, from, to int) []Term {
 	return append(list, Term{from, to, owner[from]})
 }
 
-// ElementBytes is the size of one element of the operands.
+// ElementBytes returns the size of one element of the operands.
 func (r *Reduction) ElementBytes() int { return r.job.dtype.Size() }
 
-// TermBytes is the bytes of n elements of a term on their way: 16-bit floats that have been combined travel
-// as float32, so that they are rounded once.
+// TermBytes returns the bytes of n elements of a term on their way: 16-bit floats that have been combined
+// travel as float32, so that they are rounded once.
 func (r *Reduction) TermBytes(t Term, n int) int {
 	if size := r.job.dtype.Size(); t.leaves() == 1 || !r.half() {
 		return n * size
@@ -46,7 +46,7 @@ func (r *Reduction) TermBytes(t Term, n int) int {
 
 func (r *Reduction) half() bool { return r.job.dtype == array.BF16 || r.job.dtype == array.F16 }
 
-// Direct is the memory of elements lo to hi of a term that is one member's operand, if it is in one run.
+// Direct returns the memory of elements lo to hi of a term that is one member's operand, if it is in one run.
 func (r *Reduction) Direct(t Term, lo, hi int) ([]byte, bool) {
 	from, ok := r.job.at.contiguous(lo, hi)
 	if !ok || t.leaves() > 1 {
@@ -88,7 +88,7 @@ func (r *Reduction) Join(mem *Scratch, lo, hi int, arrived []Arrived) {
 	job.do(mem, lo, hi)
 }
 
-// Result is the memory of elements lo to hi of the first result of this process.
+// Result returns the memory of elements lo to hi of the first result of this process.
 func (r *Reduction) Result(lo, hi int) []byte {
 	size := r.job.dtype.Size()
 	return r.job.outs[0].Bytes()[lo*size : hi*size]

@@ -6,7 +6,7 @@ const NoteBytes = 32 << 10
 // Transport carries bytes between the processes of a job: all that a world of several processes asks of an
 // engine. Its calls never wait for a peer, so any goroutine may make them.
 type Transport interface {
-	// Rank is this process's place among Size.
+	// Rank returns this process's place among Size.
 	Rank() int
 	Size() int
 	// Listen says who gets the notes of the other processes: those of each sender in order. It is called once,
@@ -36,6 +36,6 @@ type Message struct {
 type Transfer interface {
 	// Done is closed when all of them are over.
 	Done() <-chan struct{}
-	// Err is what went wrong, once it is done.
+	// Err returns what went wrong, once it is done.
 	Err() error
 }

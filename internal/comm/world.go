@@ -6,9 +6,9 @@ import "context"
 // and handed to what runs on it. Every process of a job runs the same program, so that its worlds are run in
 // the same order everywhere.
 type World interface {
-	// Size is the number of ranks, wherever they live.
+	// Size returns the number of ranks, wherever they live.
 	Size() int
-	// Process is the number of this process, and Owner that of the process in which a rank lives.
+	// Process returns the number of this process, and Owner that of the process in which a rank lives.
 	Process() int
 	Owner(rank int) int
 	// Run calls worker once for every rank of this process, each on a goroutine of its own, and returns when the
@@ -18,13 +18,13 @@ type World interface {
 	// an error of their collective and as the cause of their context. Run returns that failure, joined with the
 	// errors of workers that have one of their own.
 	Run(ctx context.Context, worker func(ctx context.Context, c Comm) error) error
-	// Stats is what a rank of this process has moved in all runs so far.
+	// Stats returns what a rank of this process has moved in all runs so far.
 	Stats(rank int) Stats
-	// Close gives back what the world holds. No run may be under way.
+	// Close releases what the world holds. No run may be under way.
 	Close() error
 }
 
-// Local is the ranks of a world that live in this process.
+// Local returns the ranks of a world that live in this process.
 func Local(w World) []int {
 	var ranks []int
 	for rank := range w.Size() {
@@ -38,7 +38,7 @@ func Local(w World) []int {
 // IsLocal reports whether a rank lives in this process.
 func IsLocal(w World, rank int) bool { return w.Owner(rank) == w.Process() }
 
-// Leaders is the first rank of every process that has one, by the order of those ranks.
+// Leaders returns the first rank of every process that has one, by the order of those ranks.
 func Leaders(w World) []int {
 	var ranks []int
 	seen := map[int]bool{}

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Away is the parameters and results of a program that lie outside of a device's memory. A parameter is
+// Away is the parameters and results of a program that are outside of a device's memory. A parameter is
 // brought in ahead of the first node that reads it, while the one before it is being used, and lives in the
 // arena until the last; one that only ops read which take pieces of it stays away, and they bring in what
 // they need. A result leaves as soon as it is made.
@@ -29,7 +29,7 @@ type Elsewhere interface {
 	Part(param, offset int, into []byte) error
 }
 
-// NewPlanAway is NewPlan for a program of which something is away.
+// NewPlanAway is like NewPlan for a program of which something is away.
 func NewPlanAway(f *ir.Func, o Options, away Away) (*Executable, error) {
 	if err := away.check(f); err != nil {
 		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
@@ -161,8 +161,8 @@ func (p *planner) staying(v *ir.Value) bool {
 	return false
 }
 
-// madeAt is the number of the node after that which makes a value or, where it is a parameter, before which
-// that has come.
+// madeAt returns the number of the node after that which makes a value or, where it is a parameter, before
+// which that has come.
 func (p *planner) madeAt(v *ir.Value, came map[int]int) int {
 	for v.Node() != nil {
 		if _, alias := v.Node().Op().(op.Aliaser); !alias {

@@ -50,7 +50,7 @@ func (s *shelf) Put(i int, a array.Array) error {
 	return nil
 }
 
-// randomProgram is one of elementwise ops, views and in-place chains over parameters of two sizes; its
+// randomProgram returns one of elementwise ops, views and in-place chains over parameters of two sizes; its
 // results may be parameters, and the same value twice.
 func randomProgram(r *rand.Rand, params int) *ir.Func {
 	b := ir.NewBuilder("random")

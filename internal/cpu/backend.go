@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Backend is the device behind the interface that all chips share. Closing it leaves the device's threads to
-// their owner.
+// Backend returns the device behind the interface that all chips share. Closing it leaves the device's
+// threads to their owner.
 func (d *Device) Backend() backend.Backend { return host{d} }
 
 type host struct{ d *Device }
@@ -25,7 +25,7 @@ func (h host) Compile(f *ir.Func, o Options) (backend.Executable, error) {
 	return &hostExecutable{e: e, donated: donated}, err
 }
 
-// Put shares nothing with a: the caller may go on to change it.
+// Put shares nothing with a: the caller may continue to change it.
 func (h host) Put(a array.Array) (backend.Buffer, error) { return &memory{a: a.Clone()}, nil }
 
 func (h host) Close() error { return nil }

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// model is a small function with reuse, aliasing and in-place chances.
+// model returns a small function with reuse, aliasing and in-place chances.
 func model(x, w *op.Tensor) *op.Tensor {
 	h := op.Exp(op.Mul(op.MatMul(x, w), op.Const(x, 0.1)))
 	h = op.Add(h, op.Reshape(op.Reshape(h, -1), h.Shape()...))

@@ -1,4 +1,4 @@
 package cpu
 
-// Device is where the session's ops run.
+// Device returns where the session's ops run.
 func (s *Session) Device() *Device { return s.device }

@@ -52,7 +52,7 @@ func donatedOf(f *ir.Func, o Options) ([]bool, error) {
 // Memory is what a run needs, in bytes.
 type Memory = backend.Memory
 
-// Memory is the program's planned memory: what its runs allocate.
+// Memory returns the program's planned memory: what its runs allocate.
 func (e *Executable) Memory() Memory {
 	m := Memory{Arena: e.plan.arena}
 	for _, p := range e.f.Params() {
@@ -68,21 +68,21 @@ func (e *Executable) Memory() Memory {
 	return m
 }
 
-// Func is the program that runs.
+// Func returns the program that runs.
 func (e *Executable) Func() *ir.Func { return e.f }
 
 // Run computes the results for args, the parameters without the captured ones. Donated args are given up,
 // whether or not it succeeds.
 func (e *Executable) Run(args []array.Array) ([]array.Array, error) { return e.RunInto(args, nil) }
 
-// RunInto is Run with memory for the results: a valid array in into, of a result's type, is where that result
-// is written. A result that is an argument, or that shares its memory with an earlier result, is not written
-// but returned.
+// RunInto is like Run with memory for the results: a valid array in into, of a result's type, is where that
+// result is written. A result that is an argument, or that shares its memory with an earlier result, is not
+// written but returned.
 func (e *Executable) RunInto(args, into []array.Array) ([]array.Array, error) {
 	return e.run(e.device.env(), args, into)
 }
 
-// RunIn is Run in a world, whose end on this device is c: what a program with collectives needs.
+// RunIn is like Run in a world, whose end on this device is c: what a program with collectives needs.
 func (e *Executable) RunIn(c comm.Comm, args []array.Array) ([]array.Array, error) {
 	env := e.device.env()
 	env.Comm = c
@@ -135,7 +135,7 @@ func (e *Executable) bind(args []array.Array) ([]array.Array, error) {
 	return all, nil
 }
 
-// given is the caller's memory for results by their places.
+// given returns the caller's memory for results by their places.
 func (e *Executable) given(into []array.Array) (map[*place][]byte, error) {
 	memory := map[*place][]byte{}
 	for i, a := range into {
@@ -165,7 +165,7 @@ type run struct {
 	results map[*place][]byte
 	watch   func(n *ir.Node, took time.Duration)
 	device  *Device
-	// visitor, where set, brings in and out what is away.
+	// visitor, if set, brings in and out what is away.
 	visitor *visitor
 }
 
@@ -240,7 +240,7 @@ func (r *run) node(n *ir.Node) (err error) {
 	return nil
 }
 
-// array is v's memory in this run.
+// array returns v's memory in this run.
 func (r *run) array(v *ir.Value) array.Array {
 	at := r.e.plan.places[v.ID()]
 	if at.home == homePieces {

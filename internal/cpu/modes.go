@@ -33,8 +33,8 @@ func (m *Modes) Watch(f func(Seen)) (stop func()) {
 	return func() { m.watch = old }
 }
 
-// Autocast is f with ops that compute in a 16-bit dtype, bf16 or f16, where they gain from it, and in f32
-// where they need it, as PyTorch's autocast does. Parameters stay as they are: their gradients are f32.
+// Autocast returns f with ops that compute in a 16-bit dtype, bf16 or f16, where they gain from it, and in
+// f32 where they need it, as PyTorch's autocast does. Parameters stay as they are: their gradients are f32.
 func (m *Modes) Autocast(dtype array.DType, f func() *op.Tensor) *op.Tensor {
 	if !dtype.IsHalf() {
 		y := f()

@@ -20,12 +20,12 @@ func (e *NaNError) Error() string {
 	return fmt.Sprintf("it is the first to make NaN: element %d of its result %v", e.Element, e.Type)
 }
 
-// DetectNaN is the same device, which ends a computation at the first op that makes a NaN.
+// DetectNaN returns the same device, which ends a computation at the first op that makes a NaN.
 func (d *Device) DetectNaN() *Device {
 	return &Device{pool: d.pool, comm: d.comm, watch: d.watch, at: d.at, detect: true}
 }
 
-// givenNaN is an error where a program is given NaN: no op of it is the first to make one.
+// givenNaN returns an error where a program is given NaN: no op of it is the first to make one.
 func (r *run) givenNaN() error {
 	for i, p := range r.e.f.Params() {
 		if at := firstNaN(r.params[i]); at >= 0 {
@@ -36,7 +36,7 @@ func (r *run) givenNaN() error {
 	return nil
 }
 
-// made is an error where a node's results have NaN. All that ran before has none.
+// made returns an error where a node's results have NaN. All that ran before has none.
 func made(out []array.Array) error {
 	for _, a := range out {
 		if at := firstNaN(a); at >= 0 {
@@ -47,7 +47,7 @@ func made(out []array.Array) error {
 }
 
 // detecting runs an op and looks for NaN in its results. A loop of several ops that makes one is run again op
-// by op, to find which it was: its operands are kept for that, since results may lie in their memory.
+// by op, to find which it was: its operands are kept for that, since results may be in their memory.
 func (r *run) detecting(o op.Op, in, out []array.Array) error {
 	body, fused := op.FusedBody(o)
 	kept := in
@@ -68,7 +68,7 @@ func (r *run) detecting(o op.Op, in, out []array.Array) error {
 	return err
 }
 
-// firstToMake is the error of the first node of a body that makes NaN.
+// firstToMake returns the error of the first node of a body that makes NaN.
 func firstToMake(d *Device, body *ir.Func, args []array.Array) error {
 	values := make([]array.Array, body.NumValues())
 	for i, p := range body.Params() {
@@ -96,7 +96,7 @@ func firstToMake(d *Device, body *ir.Func, args []array.Array) error {
 	return nil
 }
 
-// madeNaN is made where operands may have NaN: then it was not this op.
+// madeNaN is like made where operands may have NaN: then it was not this op.
 func madeNaN(in, out []array.Array) error {
 	if slices.ContainsFunc(in, func(a array.Array) bool { return firstNaN(a) >= 0 }) {
 		return nil
@@ -104,7 +104,7 @@ func madeNaN(in, out []array.Array) error {
 	return made(out)
 }
 
-// firstNaN is the first element that is no number; -1 is none.
+// firstNaN returns the first element that is no number; -1 is none.
 func firstNaN(a array.Array) int {
 	switch a.DType() {
 	case array.F32:

@@ -7,12 +7,13 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// NewPlan is an executable without a device and without memory: RunOver brings both.
+// NewPlan returns an executable without a device and without memory: RunOver brings both.
 func NewPlan(f *ir.Func, o Options) (*Executable, error) { return NewPlanAway(f, o, Away{}) }
 
-// RunOver is Run on a device of a world in memory that the caller lends: Memory().Arena bytes, and an array
-// for every result. Several such runs of one executable may go on at once. A result that is left in a donated
-// parameter's memory must be given that memory. What is away has no array, and is asked of elsewhere.
+// RunOver is like Run on a device of a world in memory that the caller lends: Memory().Arena bytes, and an
+// array for every result. Several such runs of one executable may continue at once. A result that is left in
+// a donated parameter's memory must be given that memory. What is away has no array, and is asked of
+// elsewhere.
 func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Array, elsewhere Elsewhere) error {
 	all, err := e.bind(args)
 	if err != nil {

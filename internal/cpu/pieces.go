@@ -131,7 +131,7 @@ func (v *visitor) settle() {
 	v.ahead = nil
 }
 
-// piecesOf is the source of a node's operands; nil where it is none that has one.
+// piecesOf returns the source of a node's operands; nil where it is none that has one.
 func (r *run) piecesOf(i int, n *ir.Node) op.PieceSource {
 	if _, ok := n.Op().(op.Piecemeal); !ok || r.visitor == nil {
 		return nil

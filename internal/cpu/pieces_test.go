@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// expertProgram is a mixture of 6 experts, twice, and gradients of the second; weights are parameters 3 and
-// 4.
+// expertProgram returns a mixture of 6 experts, twice, and gradients of the second; weights are parameters 3
+// and 4.
 func expertProgram(t *testing.T) *ir.Func {
 	t.Helper()
 	b := ir.NewBuilder("experts")

@@ -86,7 +86,7 @@ func lastUses(f *ir.Func) []int {
 	return last
 }
 
-// lastReads is lastUses by the program's own nodes.
+// lastReads is like lastUses by the program's own nodes.
 func lastReads(f *ir.Func) []int {
 	last := slices.Repeat([]int{-1}, f.NumValues())
 	for i, n := range f.Nodes() {
@@ -205,7 +205,7 @@ func (p *planner) results() {
 }
 
 // pack lays the arena out: the largest places first, each at the lowest offset where no place alive at the
-// same time lies. [Pisarchyk and Lee 2020, greedy by size]
+// same time is. [Pisarchyk and Lee 2020, greedy by size]
 func (p *planner) pack() error {
 	var todo []*place
 	seen := map[*place]bool{}
@@ -229,7 +229,7 @@ func (p *planner) pack() error {
 	return nil
 }
 
-// gap is the lowest offset at which at fits among the places that are alive with it.
+// gap returns the lowest offset at which at fits among the places that are alive with it.
 func gap(laid []*place, at *place) int {
 	offset := 0
 	for _, l := range laid {

@@ -34,17 +34,17 @@ func NewDevice(c Config) *Device {
 	return &Device{pool: kernel.NewPool(c.Threads), at: new(atomic.Pointer[ir.Node])}
 }
 
-// Doing is the node of a compiled program that the device is computing, nil between programs: what a run that
-// does not move hangs at.
+// Doing returns the node of a compiled program that the device is computing, nil between programs: what a run
+// that does not move hangs at.
 func (d *Device) Doing() *ir.Node { return d.at.Load() }
 
-// In is the same device as part of a world, whose end on it is c: ops on the tensors of its sessions may be
-// collectives.
+// In returns the same device as part of a world, whose end on it is c: ops on the tensors of its sessions may
+// be collectives.
 func (d *Device) In(c comm.Comm) *Device {
 	return &Device{pool: d.pool, comm: c, at: d.at, detect: d.detect}
 }
 
-// Watched is the same device, which tells f how long each node took of programs that RunOver runs on it.
+// Watched returns the same device, which tells f how long each node took of programs that RunOver runs on it.
 func (d *Device) Watched(f func(n *ir.Node, took time.Duration)) *Device {
 	return &Device{pool: d.pool, comm: d.comm, watch: f, at: d.at, detect: d.detect}
 }
@@ -52,7 +52,7 @@ func (d *Device) Watched(f func(n *ir.Node, took time.Duration)) *Device {
 // Close ends the device's threads.
 func (d *Device) Close() { d.pool.Close() }
 
-// Threads is how many threads compute.
+// Threads returns how many threads compute.
 func (d *Device) Threads() int { return d.pool.Threads() }
 
 func (d *Device) env() *op.Env { return &op.Env{Pool: d.pool, Comm: d.comm} }
@@ -68,10 +68,10 @@ type Session struct {
 // NewSession makes a scope whose ops run on d.
 func (d *Device) NewSession() *Session { return &Session{device: d} }
 
-// Tensor is a's data as an eager tensor, shared: a must not be changed afterwards.
+// Tensor returns a's data as an eager tensor, shared: a must not be changed afterwards.
 func (s *Session) Tensor(a array.Array) *op.Tensor { return ir.Leaf(s, ir.TypeOf(a), a) }
 
-// Read is the data of an eager tensor, shared.
+// Read returns the data of an eager tensor, shared.
 func Read(x *op.Tensor) (array.Array, error) {
 	if err := x.Err(); err != nil {
 		return array.Array{}, err
@@ -135,7 +135,7 @@ func (d *Device) Compute(o op.Op, in []array.Array, types []ir.Type) (out []arra
 }
 
 // recoverIndex turns an index that was found out of range while computing, the one fault of data that kernels
-// can meet, and a collective that went wrong into an error. Other panics are bugs and go on.
+// can meet, and a collective that went wrong into an error. Other panics are bugs and continue.
 func recoverIndex(err *error) {
 	switch what := recover().(type) {
 	case nil:

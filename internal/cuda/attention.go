@@ -77,7 +77,7 @@ type attentionCall struct {
 }
 
 // write writes the call. heads are results [batch seq heads dim], which the kernel gives as [batch heads seq
-// dim] that lie in memory as they are wanted; further ones are as they are.
+// dim] that are in memory as they are wanted; further ones are as they are.
 func (c attentionCall) write(w *hlo.Writer, in []hlo.Ref, heads []hlo.Type, further ...hlo.Type) []hlo.Ref {
 	var types []hlo.Type
 	var layouts []string
@@ -99,7 +99,7 @@ func (c attentionCall) write(w *hlo.Writer, in []hlo.Ref, heads []hlo.Type, furt
 	return r[:len(r)-1]
 }
 
-// config is what the call tells XLA about the kernel, as JSON.
+// config returns what the call tells XLA about the kernel, as JSON.
 func (c attentionCall) config(q, k hlo.Ref) string {
 	element := map[array.DType]string{array.BF16: "BF16", array.F16: "F16"}[q.DType]
 	mask := "NO_MASK"

@@ -51,7 +51,7 @@ func operandLayouts(in []hlo.Ref) string {
 	return strings.Join(words, ", ")
 }
 
-// rowMajor is the layout attribute of a tensor whose last dim is contiguous.
+// rowMajor returns the layout attribute of a tensor whose last dim is contiguous.
 func rowMajor(s array.Shape) string {
 	dims := make([]int, len(s))
 	for i := range dims {
@@ -60,7 +60,7 @@ func rowMajor(s array.Shape) string {
 	return layout(dims...)
 }
 
-// layout is a layout attribute: dims from the one that varies fastest in memory.
+// layout returns a layout attribute: dims from the one that varies fastest in memory.
 func layout(dims ...int) string {
 	words := make([]string, len(dims))
 	for i, d := range dims {

@@ -17,7 +17,7 @@ func (h Hosts) Elastic() bool { return h.Least != h.Most }
 
 func (h Hosts) String() string { return fmt.Sprintf("%d:%d", h.Least, h.Most) }
 
-// voters is how many of the first hosts run etcd: an odd number, so that most of them can agree.
+// voters returns how many of the first hosts run etcd: an odd number, so that most of them can agree.
 func (h Hosts) voters() int {
 	if h.Least < 3 {
 		return 1
@@ -28,7 +28,7 @@ func (h Hosts) voters() int {
 // plain is what a shell takes as it is.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
 
-// quoted is words as a shell reads them.
+// quoted returns words as a shell reads them.
 func quoted(words []string) string {
 	list := make([]string, len(words))
 	for i, w := range words {

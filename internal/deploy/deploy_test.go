@@ -81,7 +81,7 @@ func TestSlurmOptions(t *testing.T) {
 
 var optionName = regexp.MustCompile(`--[a-z-]+`)
 
-// submitted is what sbatch says to a file.
+// submitted returns what sbatch says to a file.
 func submitted(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "job.sh")
@@ -91,7 +91,7 @@ func submitted(t *testing.T, text string) string {
 	return slurm(t, "sbatch", "--test-only", path)
 }
 
-// slurm is what a tool of Slurm's prints where no controller answers.
+// slurm returns what a tool of Slurm's prints where no controller answers.
 func slurm(t *testing.T, tool string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(tool); err != nil {
@@ -111,7 +111,7 @@ func slurm(t *testing.T, tool string, args ...string) string {
 	return string(out)
 }
 
-// TestCommands: what cannot go on after it was ended is refused, and what is no command.
+// TestCommands: what cannot continue after it was ended is refused, and what is no command.
 func TestCommands(t *testing.T) {
 	for line, want := range map[string]string{"": "want a command", "train --mesh dp=2": "--checkpoint",
 		"launch -n 2 -- train": "want the command that processes run"} {

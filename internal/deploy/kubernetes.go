@@ -31,12 +31,12 @@ type Kubernetes struct {
 	Args []string
 }
 
-// Kinds is what manifests can be of.
+// Kinds returns what manifests can be of.
 func Kinds() []string { return []string{"JobSet", "Job", "PyTorchJob"} }
 
 var dnsName = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
-// Text is the manifest.
+// Text returns the manifest.
 func (k Kubernetes) Text() (string, error) {
 	if err := check(k.Args); err != nil {
 		return "", err
@@ -73,14 +73,14 @@ func (k Kubernetes) documents() ([]yaml.MapSlice, error) {
 	return nil, fmt.Errorf("kind is %q: want one of %s", k.Kind, strings.Join(Kinds(), ", "))
 }
 
-// object is the beginning of every manifest.
+// object returns the beginning of every manifest.
 func (k Kubernetes) object(api, kind string, spec yaml.MapSlice) yaml.MapSlice {
 	return yaml.MapSlice{{Key: "apiVersion", Value: api}, {Key: "kind", Value: kind},
 		{Key: "metadata", Value: yaml.MapSlice{{Key: "name", Value: k.Name}, {Key: "namespace", Value: k.Namespace}}},
 		{Key: "spec", Value: spec}}
 }
 
-// jobSet is one replicated job of indexed pods, with names of their own: NAME-hosts-0-INDEX.NAME.
+// jobSet returns one replicated job of indexed pods, with names of their own: NAME-hosts-0-INDEX.NAME.
 func (k Kubernetes) jobSet() yaml.MapSlice {
 	return k.object("jobset.x-k8s.io/v1alpha2", "JobSet", yaml.MapSlice{
 		{Key: "network", Value: yaml.MapSlice{{Key: "enableDNSHostnames", Value: true}}},
@@ -90,7 +90,7 @@ func (k Kubernetes) jobSet() yaml.MapSlice {
 	})
 }
 
-// job is an indexed job, whose pods the service names NAME-INDEX.NAME.
+// job returns an indexed job, whose pods the service names NAME-INDEX.NAME.
 func (k Kubernetes) job() yaml.MapSlice { return k.object("batch/v1", "Job", k.indexed(k.Name)) }
 
 func (k Kubernetes) service() yaml.MapSlice {
@@ -99,7 +99,8 @@ func (k Kubernetes) service() yaml.MapSlice {
 		{Key: "selector", Value: yaml.MapSlice{{Key: "batch.kubernetes.io/job-name", Value: k.Name}}}})
 }
 
-// indexed is a job whose pods have numbers. One that fails comes back under its name, as a host that joins.
+// indexed returns a job whose pods have numbers. One that fails comes back under its name, as a host that
+// joins.
 func (k Kubernetes) indexed(subdomain string) yaml.MapSlice {
 	return yaml.MapSlice{{Key: "completionMode", Value: "Indexed"}, {Key: "completions", Value: k.Hosts.Most},
 		{Key: "parallelism", Value: k.Hosts.Most}, {Key: "backoffLimitPerIndex", Value: 20},
@@ -107,19 +108,19 @@ func (k Kubernetes) indexed(subdomain string) yaml.MapSlice {
 		{Key: "template", Value: yaml.MapSlice{{Key: "spec", Value: k.pod(subdomain, k.launch())}}}}
 }
 
-// launch is the agent's command line in a pod of an indexed job.
+// launch returns the agent's command line in a pod of an indexed job.
 func (k Kubernetes) launch() []string {
 	return k.agent(k.Hosts.String(), k.etcd())
 }
 
-// agent is the command line of a host. Its name is that of the pod's machine, which stays the same when the pod
-// comes back.
+// agent returns the command line of a host. Its name is that of the pod's machine, which stays the same when
+// the pod comes back.
 func (k Kubernetes) agent(hosts, etcd string) []string {
 	return append([]string{"galley", "launch", "--elastic", hosts, "-n", strconv.Itoa(k.Processes),
 		"--job", k.Name, "--address", "$(POD_IP)", "--etcd", etcd, "--"}, k.Args...)
 }
 
-// etcd is where hosts agree: by URL, or beside the agents of the first pods.
+// etcd returns where hosts agree: by URL, or beside the agents of the first pods.
 func (k Kubernetes) etcd() string {
 	if k.Etcd != "" {
 		return k.Etcd

@@ -2,7 +2,7 @@ package deploy
 
 import "github.com/goccy/go-yaml"
 
-// pod is the pod of an indexed job: what has failed is another pod's turn, under the same name.
+// pod returns the pod of an indexed job: what has failed is another pod's turn, under the same name.
 func (k Kubernetes) pod(subdomain string, command []string) yaml.MapSlice {
 	spec := yaml.MapSlice{{Key: "restartPolicy", Value: "Never"}}
 	if subdomain != "" {
@@ -11,8 +11,8 @@ func (k Kubernetes) pod(subdomain string, command []string) yaml.MapSlice {
 	return append(spec, k.containers(command, "galley")...)
 }
 
-// containers is a pod's container and what it sees. Kubernetes sends SIGTERM to the agent, which leaves in
-// order within the grace period.
+// containers returns a pod's container and what it sees. Kubernetes sends SIGTERM to the agent, which leaves
+// in order within the grace period.
 func (k Kubernetes) containers(command []string, name string) yaml.MapSlice {
 	probe := yaml.MapSlice{{Key: "exec", Value: yaml.MapSlice{{Key: "command", Value: []string{"galley", "status"}}}},
 		{Key: "periodSeconds", Value: 10}, {Key: "timeoutSeconds", Value: 10}, {Key: "failureThreshold", Value: 6}}
@@ -35,7 +35,7 @@ func podEnvironment() []yaml.MapSlice {
 		{Key: "fieldRef", Value: yaml.MapSlice{{Key: "fieldPath", Value: "status.podIP"}}}}}}}
 }
 
-// resources is what a pod asks for.
+// resources returns what a pod asks for.
 func (k Kubernetes) resources() (r yaml.MapSlice) {
 	if k.Cores > 0 {
 		r = append(r, yaml.MapItem{Key: "cpu", Value: k.Cores * k.Processes})
@@ -49,7 +49,7 @@ func (k Kubernetes) resources() (r yaml.MapSlice) {
 	return r
 }
 
-// volumes is memory that a pod's processes share, and the checkpoints.
+// volumes returns memory that a pod's processes share, and the checkpoints.
 func (k Kubernetes) volumes() (mounts, volumes []yaml.MapSlice) {
 	memory := yaml.MapSlice{{Key: "medium", Value: "Memory"}, {Key: "sizeLimit", Value: k.Shared}}
 	mounts = append(mounts, yaml.MapSlice{{Key: "name", Value: "shm"}, {Key: "mountPath", Value: "/dev/shm"}})

@@ -22,8 +22,8 @@ type Slurm struct {
 	Args   []string
 }
 
-// Text is the batch file. A job that is ended before it is done is queued again. An elastic one has an agent
-// on each host, and etcd on the first of them.
+// Text returns the batch file. A job that is ended before it is done is queued again. An elastic one has an
+// agent on each host, and etcd on the first of them.
 func (s Slurm) Text() (string, error) {
 	if err := check(s.Args); err != nil {
 		return "", err

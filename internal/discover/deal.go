@@ -40,7 +40,7 @@ func Deal(nodes []Node, allowed []int, n int) ([]Share, bool) {
 	return shares, true
 }
 
-// String is the share as Parse reads it: 0,1,2@0 is threads 0 to 2 of node 0.
+// String returns the share as Parse reads it: 0,1,2@0 is threads 0 to 2 of node 0.
 func (s Share) String() string {
 	words := make([]string, len(s.CPUs))
 	for i, c := range s.CPUs {

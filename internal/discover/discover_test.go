@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// machine is a host of two sockets with two cores of two threads each, as Linux describes it.
+// machine returns a host of two sockets with two cores of two threads each, as Linux describes it.
 func machine() fstest.MapFS {
 	m := fstest.MapFS{}
 	put := func(path, text string) { m[path] = &fstest.MapFile{Data: []byte(text + "\n")} }

@@ -92,7 +92,7 @@ func Files(root fs.FS) Info {
 // files are those of a system, below a root.
 type files struct{ fs.FS }
 
-// text is a file without the space around it; empty where it cannot be read.
+// text returns a file without the space around it; empty where it cannot be read.
 func (f files) text(path string) string {
 	b, err := fs.ReadFile(f.FS, path)
 	if err != nil {
@@ -109,7 +109,7 @@ func (f files) number(path string, missing int) int {
 	return n
 }
 
-// field is the value of the first line of a file with a key.
+// field returns the value of the first line of a file with a key.
 func (f files) field(path, key string) string {
 	for line := range strings.SplitSeq(f.text(path), "\n") {
 		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == key {
@@ -119,7 +119,7 @@ func (f files) field(path, key string) string {
 	return ""
 }
 
-// kib is the bytes of a line like MemTotal: 123 kB, behind other words or none.
+// kib returns the bytes of a line like MemTotal: 123 kB, behind other words or none.
 func (f files) kib(path, key string) float64 {
 	for line := range strings.SplitSeq(f.text(path), "\n") {
 		words := strings.Fields(line)

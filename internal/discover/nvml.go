@@ -81,8 +81,8 @@ func (l nvml) call(name string, args ...uintptr) int32 {
 	return int32(code)
 }
 
-// ask is a call that fills in one number, 0 where it fails. Addresses become numbers in the call itself: only
-// there are they held.
+// ask returns a call that fills in one number, 0 where it fails. Addresses become numbers in the call itself:
+// only there are they held.
 func (l nvml) ask(name string, device uintptr, more ...uintptr) (x uint32) {
 	code := int32(0)
 	if len(more) > 0 {
@@ -121,7 +121,7 @@ func (l nvml) gpu(device uintptr) GPU {
 	return g
 }
 
-// path says how the way between two GPUs goes.
+// path returns how the way between two GPUs goes.
 func (l nvml) path(a, b uintptr, same bool) string {
 	if same {
 		return "itself"

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// caches is the caches of some cores, by level and type.
+// caches returns the caches of some cores, by level and type.
 func (f files) caches(cpus []int) []Cache {
 	seen := map[string]bool{}
 	var list []Cache
@@ -58,7 +58,7 @@ func size(s string) int {
 	return n * unit
 }
 
-// nodes is the NUMA nodes.
+// nodes returns the NUMA nodes.
 func (f files) nodes() []Node {
 	dirs, _ := fs.Glob(f.FS, "sys/devices/system/node/node[0-9]*")
 	var list []Node
@@ -78,7 +78,7 @@ func (f files) nodes() []Node {
 	return list
 }
 
-// ethernet is the network interfaces but the one to itself and those that stand for InfiniBand's.
+// ethernet returns the network interfaces but the one to itself and those that stand for InfiniBand's.
 func (f files) ethernet() []NIC {
 	dirs, _ := fs.Glob(f.FS, "sys/class/net/*")
 	var list []NIC
@@ -98,7 +98,7 @@ func (f files) ethernet() []NIC {
 	return list
 }
 
-// infiniband is the ports of InfiniBand cards, or of Ethernet ones that do RDMA.
+// infiniband returns the ports of InfiniBand cards, or of Ethernet ones that do RDMA.
 func (f files) infiniband() []NIC {
 	dirs, _ := fs.Glob(f.FS, "sys/class/infiniband/*/ports/*")
 	var list []NIC

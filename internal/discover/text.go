@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// String is the machine in lines as galley doctor prints them.
+// String returns the machine in lines as galley doctor prints them.
 func (m Info) String() string {
 	var b strings.Builder
 	line := func(key, format string, args ...any) { fmt.Fprintf(&b, "%-9s %s\n", key, fmt.Sprintf(format, args...)) }
@@ -42,7 +42,7 @@ func (m Info) String() string {
 	return b.String()
 }
 
-// ways is how a GPU reaches the others.
+// ways returns how a GPU reaches the others.
 func (g GPU) ways(own int) string {
 	var list []string
 	for i, p := range g.Paths {
@@ -56,7 +56,7 @@ func (g GPU) ways(own int) string {
 	return "; to " + strings.Join(list, ", ")
 }
 
-// String is the card in a line.
+// String returns the card in a line.
 func (n NIC) String() string {
 	text := n.Name + ": " + n.Kind
 	if n.Virtual {

@@ -22,7 +22,7 @@ type Run struct {
 	Strategy   strategy.Strategy
 }
 
-// Plan is the step of a run with the tapes of all its devices.
+// Plan returns the step of a run with the tapes of all its devices.
 func Plan(r Run) (*executor.Plan, error) {
 	m, err := models.New(r.Model, nn.Config{})
 	if err != nil {
@@ -38,7 +38,7 @@ func Plan(r Run) (*executor.Plan, error) {
 	}, Windows(r.Batch, r.Seq))
 }
 
-// Windows is the type of a batch: each token of a window but the first is predicted.
+// Windows returns the type of a batch: each token of a window but the first is predicted.
 func Windows(batch, seq int) ir.Type {
 	return ir.Type{DType: array.I32, Shape: array.Shape{batch, seq + 1}}
 }
@@ -48,8 +48,8 @@ func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
 	return model.Loss(op.Narrow(windows, 1, 0, n-1), op.Narrow(windows, 1, 1, n))
 }
 
-// File is the run of a plan's file. A config, where its family is set, is the model; otherwise it is one of
-// the shape that was planned for.
+// File returns the run of a plan's file. A config, where its family is set, is the model; otherwise it is one
+// of the shape that was planned for.
 func File(f *planfile.File, config models.Config) (Run, error) {
 	s, err := forecast.Runnable(f)
 	if err != nil {
@@ -63,7 +63,7 @@ func File(f *planfile.File, config models.Config) (Run, error) {
 	return Run{Model: config, Batch: f.Workload.Batch, Seq: f.Workload.Seq, Strategy: s}, nil
 }
 
-// Memory is the bytes that each device takes.
+// Memory returns the bytes that each device takes.
 func Memory(p *executor.Plan) []int64 {
 	var list []int64
 	for _, d := range p.Devices {

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Terms is what a forward pass has to compute of a batch: the loss as a sum and its count.
+// Terms returns what a forward pass has to compute of a batch: the loss as a sum and its count.
 func Terms(loss *op.Tensor, params, batch []*op.Tensor) (terms []*op.Tensor, ok bool) {
 	if loss == nil || loss.Err() != nil || len(loss.Shape()) > 0 {
 		return []*op.Tensor{executor.CheckedLoss(loss, params)}, false
@@ -18,7 +18,7 @@ func Terms(loss *op.Tensor, params, batch []*op.Tensor) (terms []*op.Tensor, ok 
 	return executor.LossForms(loss, params, rowCount(batch))[:2], true
 }
 
-// rowCount is how many rows a batch has; one of scalars is a row.
+// rowCount returns how many rows a batch has; one of scalars is a row.
 func rowCount(batch []*op.Tensor) int {
 	for _, x := range batch {
 		if len(x.Shape()) > 0 {
@@ -38,7 +38,8 @@ type Evaluation struct {
 	sums    []float64
 }
 
-// New is an evaluation that has seen no batch: of computes the terms of the loss, then those of each metric.
+// New returns an evaluation that has seen no batch: of computes the terms of the loss, then those of each
+// metric.
 func New(of Sums, metrics []fit.Metric) *Evaluation { return &Evaluation{of: of, metrics: metrics} }
 
 // add evaluates one more batch.
@@ -56,7 +57,7 @@ func (e *Evaluation) add(ctx context.Context, batch []array.Array) error {
 	return nil
 }
 
-// Batch is the loss of one batch.
+// Batch returns the loss of one batch.
 func (e *Evaluation) Batch(ctx context.Context, batch []array.Array) (float64, error) {
 	e.sums = nil
 	if err := e.add(ctx, batch); err != nil {
@@ -65,7 +66,7 @@ func (e *Evaluation) Batch(ctx context.Context, batch []array.Array) (float64, e
 	return e.sums[0] / e.sums[1], nil
 }
 
-// Mean is the loss over the batches that next gives, until it gives none.
+// Mean returns the loss over the batches that next gives, until it gives none.
 func (e *Evaluation) Mean(ctx context.Context, next func(i int) []array.Array) (float64, error) {
 	e.sums = nil
 	for i := 0; ; i++ {
@@ -101,7 +102,7 @@ func (e *Evaluation) Over(ctx context.Context, l fit.Loader, batches, step int) 
 	return e.result(step), nil
 }
 
-// result is the quotients of all sums so far.
+// result returns the quotients of all sums so far.
 func (e *Evaluation) result(step int) fit.Evaluation {
 	out := fit.Evaluation{Step: step, Loss: e.sums[0] / e.sums[1]}
 	for i, m := range e.metrics {

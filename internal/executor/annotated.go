@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/internal/layout"
 )
 
-// Annotatable is an executor of one device until a program turns out to ask for others: from then on it is
-// many, with the state as it was.
+// Annotatable returns an executor that starts on one device. If a traced program asks for other devices, it
+// switches to an executor for those and moves the state there.
 func (c Config) Annotatable(one Executor, many func() (Executor, error)) Executor {
 	return &annotatable{Executor: one, c: c, many: many}
 }
@@ -20,13 +20,13 @@ type annotatable struct {
 	Executor
 	c    Config
 	many func() (Executor, error)
-	// begun is whether the state is another than that of the begin.
+	// begun reports whether the state has changed since the start.
 	begun bool
-	// turn counts the executors.
+	// turn counts the switches of executors.
 	turn int
 }
 
-// turned reports whether an error is that of a program for other devices, which then are there.
+// turned handles the error of a program that asks for other devices by switching to an executor for them.
 func (e *annotatable) turned(err *error) bool {
 	if _, ok := errors.AsType[*layout.AnnotatedError](*err); !ok || e.turn > 0 || e.c.Mode == Eager {
 		return false
@@ -43,7 +43,7 @@ func (e *annotatable) turned(err *error) bool {
 	return true
 }
 
-// move gives the state to another executor.
+// move copies the state to another executor.
 func (e *annotatable) move(to Executor) error {
 	read, err := e.Reader()
 	if err != nil {
@@ -91,7 +91,7 @@ func (e *annotatable) Load(r *checkpoint.Reader) error {
 	return e.Executor.Load(r)
 }
 
-// Forward makes a forward pass, which goes along with the executor.
+// Forward makes a forward pass that follows the current executor.
 func (e *annotatable) Forward(f Func) Forward {
 	return &annotatedForward{Forward: e.Executor.Forward(f), e: e, f: f, turn: e.turn}
 }

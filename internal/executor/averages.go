@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Averages is the moving averages of the parameters that an optim.Averaged optimizer has kept over so many
-// updates. A parameter that training leaves alone, or a buffer, is its own average.
+// Averages returns the moving averages that an optim.Averaged optimizer has kept over a number of updates.
+// For frozen parameters and buffers it is the value itself.
 func (c Config) Averages(e Executor, updates int) ([]array.Array, error) {
 	o, ok := c.Optimizer.(optim.Averaged)
 	if !ok {
@@ -41,7 +41,7 @@ func (c Config) Averages(e Executor, updates int) ([]array.Array, error) {
 	return averages, nil
 }
 
-// divided is a copy of a with every element divided by a number.
+// divided returns a copy of a with every element divided by a number.
 func divided(a array.Array, by float64) array.Array {
 	out := array.New(a.DType(), a.Shape()...)
 	for i := range a.Len() {

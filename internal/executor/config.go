@@ -22,10 +22,10 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Mode is how a step runs on one device.
+// Mode selects how a step runs on one device.
 type Mode uint8
 
-// A step is traced and compiled once, or runs op by op. The numbers are the same.
+// Static traces and compiles the step once, Eager runs it op by op. The results are the same.
 const (
 	Static Mode = iota
 	Eager
@@ -38,59 +38,58 @@ func (m Mode) String() string {
 	return "static"
 }
 
-// Config is what is trained and how.
+// Config describes what is trained and how.
 type Config struct {
-	// Device is the host's; with a Backend it may be nil.
+	// Device is the host; it may be nil with a Backend.
 	Device *cpu.Device
 	Params []*nn.Param
-	// Loss is the number to make small, a scalar, computed from one batch.
+	// Loss computes the scalar to minimise from one batch.
 	Loss      func(batch []*op.Tensor) *op.Tensor
 	Optimizer optim.Optimizer
-	// ClipNorm limits the norm of all gradients together; 0 does not.
+	// ClipNorm clips the global gradient norm; 0 turns clipping off.
 	ClipNorm float64
 	Mode     Mode
-	// Compute, where it is a 16-bit dtype, is what products compute in.
+	// Compute, if set to a 16-bit dtype, is the dtype of products.
 	Compute array.DType
-	// Backend, where set, runs compiled steps. Init is a program that makes the first values of all Params
+	// Backend, if set, runs compiled steps. Init is a program that computes the initial values of all Params
 	// there.
 	Backend backend.Backend
 	Init    *ir.Func
-	// Load, where set, reads boxes of parameters that have no value.
+	// Load, if set, reads boxes of parameters that have no value.
 	Load func(p *nn.Param, box mesh.Box, dst array.Array) error
-	// Recompute is what the backward pass on a Backend computes again: none, selective or full.
+	// Recompute selects what the backward pass on a Backend recomputes: none, selective or full.
 	Recompute strategy.Recompute
-	// SkipNorm leaves the gradients' norm out where nothing clips.
+	// SkipNorm omits the gradient norm if nothing clips.
 	SkipNorm bool
-	// DetectNaN ends a step at the first op that makes a NaN.
+	// DetectNaN makes a step fail at the first op that produces a NaN.
 	DetectNaN bool
-	// Observe, where set, is told how long each node of a compiled step took, Watch what devices of a strategy
-	// do.
+	// Observe, if set, receives the time of each node of a compiled step, Watch the timeline of a strategy's
+	// devices.
 	Observe func(n *ir.Node, took time.Duration)
 	Watch   func(step.Span)
-	// World makes the world in which the devices of a strategy meet.
+	// World creates the world of the strategy's devices.
 	World func(devices int) (comm.World, error)
-	// RankBackends compute in place of the devices of ranks of the pipeline; Shares split a batch unevenly.
+	// RankBackends replace the devices of pipeline ranks; Shares split a batch unevenly.
 	RankBackends []backend.Backend
 	Shares       []Share
-	// Strategy, where set, spreads the step over devices; Annotations and Layers say how parameters and layers
-	// lie there.
+	// Strategy, if set, distributes the step over devices; Annotations and Layers request shardings there.
 	Strategy    *strategy.Strategy
 	Annotations []mesh.Annotation
 	Layers      *layout.Layers
-	// Prices is what branches are found by; nil is what devices of this process usually take.
+	// Prices are the costs by which branches are found; nil means typical in-process devices.
 	Prices *spmd.Prices
-	// Loaded is where the loader lays the tensors of a batch, ZeroAxis over which axis ZeRO splits, where one is
-	// named, and Where the line that asks for all that.
+	// Loaded has the layouts of a batch's tensors as the loader makes them, ZeroAxis the axis that ZeRO
+	// shards over, if one is named, and Where the source line that asked for the strategy.
 	Loaded   []op.Layout
 	ZeroAxis string
 	Where    ir.Pos
-	// UpdateBarrier is whether the update waits for all gradients: it may then write over what these were
-	// computed from.
+	// UpdateBarrier makes the update wait for all gradients, so that it may overwrite what they are computed
+	// from.
 	UpdateBarrier bool
 }
 
-// Layout is the layout of a run of the config on the devices of its strategy or, where there is none, of the
-// meshes that its tensors are on.
+// Layout returns the layout of the run on the devices of its strategy or, without one, on the meshes of its
+// tensors.
 func (c Config) Layout() (*layout.Layout, error) {
 	s := strategy.Strategy{Micro: 1}
 	if c.Strategy != nil {
@@ -117,7 +116,7 @@ func (c Config) Annotated() bool {
 	}) || slices.ContainsFunc(c.Loaded, func(at op.Layout) bool { return at.Mesh != nil })
 }
 
-// CheckAnnotated refuses what parameters on meshes cannot be run by.
+// CheckAnnotated returns an error for settings that parameters on meshes do not support.
 func (c Config) CheckAnnotated() error {
 	for _, p := range c.Params {
 		if p.Value == nil || c.Backend == nil && c.Mode == Static {
@@ -134,7 +133,7 @@ func (c Config) CheckAnnotated() error {
 	return nil
 }
 
-// Scalar is a number as a step takes it.
+// Scalar returns a number in the type that a step takes.
 func (c Config) Scalar(x float64) array.Array {
 	if c.ScalarType().DType == array.F64 {
 		return array.Scalar(x)
@@ -142,7 +141,7 @@ func (c Config) Scalar(x float64) array.Array {
 	return array.Scalar(float32(x))
 }
 
-// Value is a parameter's first value.
+// Value returns a parameter's initial value.
 func Value(p *nn.Param) (array.Array, error) {
 	if p.Value == nil {
 		return array.Array{}, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
@@ -154,7 +153,7 @@ func Value(p *nn.Param) (array.Array, error) {
 	return a, nil
 }
 
-// LoadValues reads parameters that have no value, unless devices will read their parts.
+// LoadValues reads parameters that have no value, unless the devices will read their own shards.
 func (c Config) LoadValues() error {
 	if c.Load == nil || c.Device == nil || c.Strategy != nil && c.Backend == nil && c.Strategy.Branches < 2 {
 		return nil
@@ -174,7 +173,7 @@ func (c Config) LoadValues() error {
 	return nil
 }
 
-// CheckBatch refuses to begin without one.
+// CheckBatch returns an error for an empty batch.
 func CheckBatch(ctx context.Context, batch []array.Array) error {
 	if len(batch) == 0 {
 		return fmt.Errorf("batch: got none: want inputs, then labels")

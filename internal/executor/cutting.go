@@ -12,28 +12,28 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Cutting is how a batch becomes micro-batches.
+// Cutting splits a batch into micro-batches.
 type Cutting struct {
 	Rows []int
-	// shared is what all micro-batches are given besides, the tensors that a program captured; given, where it
-	// is not nil, computes more of it from the whole batch and them.
+	// shared has the tensors that all micro-batches receive in addition, those that a program captured.
+	// given, if not nil, computes more of them from the whole batch.
 	shared []array.Array
 	given  *cpu.Executable
-	// numbered is whether the first of shared is the number of the step.
+	// numbered reports whether the first of shared is the step number.
 	numbered bool
 }
 
-// StepNumber is the number of a step as a parameter of a program, which it has after those of the batch if it
-// asks for it.
+// StepNumber is the step number as a program parameter, which is added after the batch if the program asks
+// for it.
 type StepNumber struct {
 	b *ir.Builder
 	x *op.Tensor
 }
 
-// NewStepNumber is that of the program that b builds.
+// NewStepNumber returns the number of the program that b builds.
 func NewStepNumber(b *ir.Builder) *StepNumber { return &StepNumber{b: b} }
 
-// Tensor is the number, an i64 scalar.
+// Tensor returns the number, an i64 scalar.
 func (n *StepNumber) Tensor() *op.Tensor {
 	if n.x == nil {
 		n.x = n.b.Param("step", ir.Type{DType: array.I64})
@@ -64,9 +64,10 @@ func (c *Cutting) Micros(batch []array.Array, step int) ([][]array.Array, error)
 	return parts, nil
 }
 
-// CutProgram is a program of weights and a whole batch as programs of its micro-batches, one for each kind of
-// them, and which of them each takes; number is that of the step, nil where there are none. Results without
-// rows add up over micro-batches; forms are lists of results, of which the first is taken that does.
+// CutProgram turns a program of weights and a whole batch into programs of its micro-batches, one per kind,
+// and returns which kind each micro-batch uses; number is the step number, nil if there is none. Results
+// without rows must add up over micro-batches; forms are alternative lists of results, and the first that
+// adds up is used.
 func CutProgram(f *ir.Func, weights int, batch []ir.Type, rows []int, number *StepNumber,
 	forms ...[]int) (list []*ir.Func, variant []int, c *Cutting, err error) {
 	c = &Cutting{Rows: rows}
@@ -109,7 +110,7 @@ func CutProgram(f *ir.Func, weights int, batch []ir.Type, rows []int, number *St
 	return list, variant, c, err
 }
 
-// returning is a program of some of another's results.
+// returning returns a program of some of another's results.
 func returning(f *ir.Func, results []int) (*ir.Func, error) {
 	b := ir.NewBuilder(f.Name())
 	all := f.Replay(b, b.ParamsOf(f), nil)
@@ -124,8 +125,8 @@ func returning(f *ir.Func, results []int) (*ir.Func, error) {
 	return pass.Prune(g)
 }
 
-// parts is the programs of micro-batches: one for each size, or one for each where it matters which rows they
-// are.
+// parts returns the programs of micro-batches: one for each size, or one for each where it matters which rows
+// they are.
 func parts(r *stage.Rows, rows []int) (list []*ir.Func, variant []int, err error) {
 	start, sizes := 0, map[int]int{}
 	for _, n := range rows {

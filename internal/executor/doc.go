@@ -1,7 +1,8 @@
-// Package executor says what a training run is and what runs it.
+// Package executor defines what a training run is and the interface that runs it.
 //
-// A Config is the parameters, the loss and the optimizer; its methods trace them into programs. An Executor
-// takes the steps of a config on devices and keeps the state there, the parameters and the optimizer's slots.
-// There are three: package local on one device of the host, package tapes on many of them, package
-// accelerator on the devices of a backend such as XLA. Whoever trains speaks to the interface alone.
+// A Config has the parameters, the loss and the optimizer; its methods trace them into programs. An Executor
+// takes the steps of a config on devices and holds the state, the parameters and the optimizer's slots. Its
+// implementations are in packages below: local (one device of the host), branches (two), tapes (many
+// in-process devices) and accelerator (a backend such as XLA). Everything that trains uses the interface
+// only.
 package executor

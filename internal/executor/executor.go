@@ -13,45 +13,46 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Executor takes the steps of a Config and keeps its state on devices.
+// Executor takes the steps of a Config and holds its state on devices.
 type Executor interface {
-	// Plan is what a step on batches of these types takes, known before it runs. No memory for tensors is taken.
+	// Plan returns the plan of a step on batches of the given types. No tensor memory is allocated.
 	Plan(batch ...ir.Type) (*Plan, error)
-	// Start makes the devices ready for batches of these types: programs are compiled, memory is taken.
+	// Start prepares the devices for batches of the given types: it compiles programs and allocates memory.
 	Start(batch ...ir.Type) error
-	// Step begins a step. What fails before it has begun leaves the state as it was.
+	// Step starts a step. If it returns an error, the state is unchanged.
 	Step(in Input) (Running, error)
-	// Reader reads tensors of the state as it is now, each whole and once.
+	// Reader reads tensors of the current state, each gathered and at most once.
 	Reader() (Reader, error)
-	// Load takes the state of a checkpoint, which is checked to be of this config, and closes it when it is
+	// Load restores a checkpoint after checking that it fits this config, and closes it when it has been
 	// read.
 	Load(r *checkpoint.Reader) error
-	// Save is the state as a checkpoint keeps it, shared with the devices until the next step.
+	// Save returns the state for a checkpoint. It shares memory with the devices until the next step.
 	Save() (checkpoint.State, error)
-	// Put replaces a tensor of the state, where it is on devices of the executor.
+	// Put replaces a tensor of the state on the devices.
 	Put(t Tensor, a array.Array) error
-	// Away reports whether the parameters' values are on devices of the executor, and not in Params.
+	// Away reports whether the current parameter values are on the executor's devices rather than in Params.
 	Away() bool
-	// Memory is what the last compiled step needs, and the bytes that each device of a strategy has taken.
+	// Memory returns the memory of the last compiled step, and the bytes that each device of a strategy has
+	// allocated.
 	Memory() (compiled cpu.Memory, taken []int)
-	// Doing is what each device is at in the step that runs. It may be called from another goroutine.
+	// Doing returns what each device is doing in the current step. It may be called from another goroutine.
 	Doing() []step.Doing
-	// Forward makes a forward pass of f, which computes with the parameters where they are.
+	// Forward makes a forward pass of f on the devices that hold the parameters.
 	Forward(f Func) Forward
-	// Close gives back all that the executor holds.
+	// Close releases everything that the executor holds.
 	Close() error
 }
 
-// Gatherer is an executor whose devices may be of several processes.
+// Gatherer is an executor whose devices may belong to several processes.
 type Gatherer interface {
-	// ReaderTo is Reader for one process: the others take part, and get no arrays from devices.
+	// ReaderTo is like Reader for one process: the others take part in the collectives and receive no arrays.
 	ReaderTo(process int) (Reader, error)
 }
 
 // Reader reads a tensor of the state.
 type Reader = func(t Tensor) (array.Array, error)
 
-// TornError is a step that failed while it changed the state: that is of two steps now.
+// TornError is returned by a step that failed during its update, so that the state is a mix of two steps.
 type TornError struct{ Err error }
 
 func (e *TornError) Error() string { return e.Err.Error() }
@@ -60,44 +61,43 @@ func (e *TornError) Unwrap() error { return e.Err }
 // Func is a function of a batch that computes with the parameters.
 type Func = func(batch []*op.Tensor) []*op.Tensor
 
-// Forward is a function of the parameters that is run without gradients, on the devices where training keeps
-// them.
+// Forward is a function of the parameters that runs without gradients on the devices that hold them.
 type Forward interface {
-	// Run is the results for each micro-batch, and how many of the batch's rows each has; rows is nil where a
-	// batch is not cut.
+	// Run returns the results of each micro-batch and the number of rows of each; rows is nil if the batch is
+	// not split.
 	Run(ctx context.Context, batch []array.Array) (parts [][]array.Array, rows []int, err error)
-	// Plan is what a run takes.
+	// Plan returns the plan of a run.
 	Plan(batch ...ir.Type) (*Plan, error)
 	Close() error
 }
 
-// Input is what a step is given: the learning rate, the number of the update, from 1 on, and the batch.
+// Input is the input of a step: the learning rate, the number of the update, counted from 1, and the batch.
 type Input struct {
 	LR, Count float64
 	Batch     []array.Array
 }
 
-// Running is a step that was begun.
+// Running is a step that has been started.
 type Running interface {
-	// Wait is its result, when it is done.
+	// Wait waits for the step and returns its result.
 	Wait() (Result, error)
 }
 
-// Result is what a step tells.
+// Result is the result of a step.
 type Result struct {
 	Loss, Norm float64
-	// Skipped is a step whose gradients overflowed: it changed nothing but the scale of the loss.
+	// Skipped marks a step whose gradients overflowed: only the loss scale changed.
 	Skipped bool
 }
 
-// Wait is the result of a step that is already done.
+// Wait returns the result of a step that has already finished.
 func (r Result) Wait() (Result, error) { return r, nil }
 
-// Tensor names a piece of the state: a parameter by its number or, where Slot is not -1, one of the
-// optimizer's slots of it.
+// Tensor identifies a tensor of the state: a parameter by index or, if Slot is not -1, one of its optimizer
+// slots.
 type Tensor struct{ Param, Slot int }
 
-// State is all of the state: each parameter with its slots behind it.
+// State returns all tensors of the state: each parameter followed by its slots.
 func (c Config) State() []Tensor {
 	var list []Tensor
 	for i := range c.Params {
@@ -108,7 +108,7 @@ func (c Config) State() []Tensor {
 	return list
 }
 
-// Name is what a tensor of the state is called in programs and checkpoints.
+// Name returns the name of a state tensor in programs and checkpoints.
 func (c Config) Name(t Tensor) string {
 	if t.Slot < 0 {
 		return c.Params[t.Param].Name
@@ -116,7 +116,7 @@ func (c Config) Name(t Tensor) string {
 	return SlotName(c.Params[t.Param].Name, t.Slot)
 }
 
-// Type is the type of a tensor of the state.
+// Type returns the type of a tensor of the state.
 func (c Config) Type(t Tensor) ir.Type {
 	if t.Slot < 0 {
 		return c.Params[t.Param].Type
@@ -124,8 +124,7 @@ func (c Config) Type(t Tensor) ir.Type {
 	return c.SlotTypes(t.Param)[t.Slot]
 }
 
-// Fits is an error where a checkpoint has other tensors than the config: a longer model's would else be taken
-// for its own.
+// Fits returns an error if a checkpoint has other tensors than the config.
 func (c Config) Fits(r *checkpoint.Reader) error {
 	known := map[string]bool{}
 	for _, x := range c.State() {
@@ -147,7 +146,7 @@ func (c Config) Fits(r *checkpoint.Reader) error {
 	return nil
 }
 
-// SaveWhole is the state of an executor that reads every tensor whole.
+// SaveWhole returns the state of an executor that gathers every tensor.
 func (c Config) SaveWhole(e Executor) (s checkpoint.State, err error) {
 	read, err := e.Reader()
 	if err != nil {
@@ -163,7 +162,7 @@ func (c Config) SaveWhole(e Executor) (s checkpoint.State, err error) {
 	return s, nil
 }
 
-// LoadWhole hands every tensor of a checkpoint to put, whole, and closes it.
+// LoadWhole passes every tensor of a checkpoint to put, gathered, and closes the checkpoint.
 func (c Config) LoadWhole(r *checkpoint.Reader, put func(t Tensor, a array.Array) error) error {
 	for _, t := range c.State() {
 		a, err := r.ReadWhole(c.Name(t))
@@ -177,5 +176,5 @@ func (c Config) LoadWhole(r *checkpoint.Reader, put func(t Tensor, a array.Array
 	return r.Close()
 }
 
-// Finite reports whether a number is neither infinite nor undefined.
+// Finite reports whether a number is neither infinite nor NaN.
 func Finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TraceForward is the program of a function of the parameters and a batch.
+// TraceForward returns the program of a function of the parameters and a batch.
 func (c Config) TraceForward(name string, batch []ir.Type, f func([]*op.Tensor) []*op.Tensor) (*ir.Func,
 	error) {
 	var params []ir.Type
@@ -16,7 +16,7 @@ func (c Config) TraceForward(name string, batch []ir.Type, f func([]*op.Tensor) 
 	return c.TraceWith(name, params, batch, f)
 }
 
-// TraceWith is TraceForward with parameters of other types.
+// TraceWith is like TraceForward with parameters of other types.
 func (c Config) TraceWith(name string, types, batch []ir.Type, f func([]*op.Tensor) []*op.Tensor) (*ir.Func,
 	error) {
 	b := ir.NewBuilder(name)
@@ -35,9 +35,9 @@ func (c Config) TraceWith(name string, types, batch []ir.Type, f func([]*op.Tens
 	return p, err
 }
 
-// LossForms is a loss in two forms, each as a sum and what it is divided by: the quotient that it is, so that
-// both can be summed over a batch before it is known what all of it comes to, or the loss and how many rows
-// it is of. The last form is always right.
+// LossForms returns a loss in two forms, each as a sum and what it is divided by: the quotient that it is, so
+// that both can be summed over a batch before it is known what all of it comes to, or the loss and how many
+// rows it is of. The last form is always right.
 func LossForms(loss *op.Tensor, params []*op.Tensor, rows int) []*op.Tensor {
 	count := op.Const(loss, float64(rows))
 	forms := []*op.Tensor{op.Mul(loss, count), count}
@@ -48,7 +48,7 @@ func LossForms(loss *op.Tensor, params []*op.Tensor, rows int) []*op.Tensor {
 	return append([]*op.Tensor{sum, count}, forms...)
 }
 
-// FormIndex is the results of a program that are the forms of a loss.
+// FormIndex returns the results of a program that are the forms of a loss.
 func FormIndex(forms []*op.Tensor) (list [][]int) {
 	for i := 0; i < len(forms); i += 2 {
 		list = append(list, []int{i, i + 1})

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// forwardPasses is what happens to the program of the loss before its gradient is taken.
+// forwardPasses returns what happens to the program of the loss before its gradient is taken.
 func (c Config) forwardPasses() []func(*ir.Func) (*ir.Func, error) {
 	var list []func(*ir.Func) (*ir.Func, error)
 	chosen := c.Passes()

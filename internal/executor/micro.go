@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// MicroRows is how many of a batch's rows each of n micro-batches has: as evenly as it goes, the larger ones
-// first.
+// MicroRows returns how many of a batch's rows each of n micro-batches has: as evenly as it goes, the larger
+// ones first.
 func MicroRows(batch, n int) ([]int, error) {
 	if batch < n {
 		return nil, fmt.Errorf(
@@ -22,7 +22,7 @@ func MicroRows(batch, n int) ([]int, error) {
 	return Spread(batch, n), nil
 }
 
-// Spread is n rows in k groups, the larger ones first.
+// Spread returns n rows in k groups, the larger ones first.
 func Spread(n, k int) []int {
 	rows := make([]int, k)
 	for i := range rows {
@@ -34,7 +34,7 @@ func Spread(n, k int) []int {
 	return rows
 }
 
-// RowsIn is how many rows a batch of these types has: scalars have none, they are the same for all rows.
+// RowsIn returns how many rows a batch of these types has: scalars have none, they are the same for all rows.
 func RowsIn(batch []ir.Type) (int, error) {
 	for _, t := range batch {
 		if len(t.Shape) > 0 {
@@ -72,7 +72,7 @@ func CutRows(batch []array.Array, rows []int) ([][]array.Array, error) {
 	return parts, nil
 }
 
-// TypesOf is a batch's types.
+// TypesOf returns a batch's types.
 func TypesOf(batch []array.Array) []ir.Type {
 	var types []ir.Type
 	for _, a := range batch {
@@ -81,7 +81,7 @@ func TypesOf(batch []array.Array) []ir.Type {
 	return types
 }
 
-// UpTo is the numbers from lo up to hi, without hi.
+// UpTo returns the numbers from lo up to hi, without hi.
 func UpTo(lo, hi int) []int {
 	list := make([]int, hi-lo)
 	for i := range list {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/pass"
 )
 
-// Passes is those that the strategy names, or what everybody has.
+// Passes returns those that the strategy names, or what everybody has.
 func (c Config) Passes() pass.List {
 	var names []string
 	if c.Strategy != nil {

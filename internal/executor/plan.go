@@ -12,23 +12,23 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Plan is what is known of a step, or of a forward pass, before it runs.
+// Plan describes a step or forward pass before it runs.
 type Plan struct {
-	// Strategy is complete; that of one device is the zero value.
+	// Strategy has all defaults filled in; for one device it is the zero value.
 	Strategy strategy.Strategy
 	Stages   int
 	Devices  []Device
-	// Step is stages, schedule and the devices' tapes.
+	// Step has the stages, the schedule and the tape of each device.
 	Step *step.Plan
 }
 
-// Device is one device's share: its memory to the byte, and what it does.
+// Device is the share of one device: its exact memory, operations and traffic.
 type Device struct {
 	Memory step.Memory
 	Load   step.Load
 }
 
-// PlanOf is the plan of the devices that a step is planned for.
+// PlanOf returns the plan of a planned step.
 func PlanOf(s strategy.Strategy, p *step.Plan) *Plan {
 	out := &Plan{Strategy: s, Stages: len(p.Stages), Step: p}
 	for d := range p.Devices() {
@@ -41,8 +41,7 @@ func PlanOf(s strategy.Strategy, p *step.Plan) *Plan {
 	return out
 }
 
-// PlanStepOne is the plan of the step as one program on one device. Nothing is compiled, and no memory is
-// taken.
+// PlanStepOne returns the plan of the step as one program on one device. Nothing is compiled or allocated.
 func (c Config) PlanStepOne(p *ir.Func) (*Plan, error) {
 	call := step.Call{When: step.AsWhole, Donated: UpTo(0, len(c.Params)*(1+c.Optimizer.Slots())),
 		Params:  slices.Concat(c.StatePieces(), []step.Piece{step.ScalarPiece(0), step.ScalarPiece(1)}),
@@ -54,7 +53,7 @@ func (c Config) PlanStepOne(p *ir.Func) (*Plan, error) {
 	)
 }
 
-// PlanForwardOne is the plan of a forward pass on one device.
+// PlanForwardOne returns the plan of a forward pass on one device.
 func (c Config) PlanForwardOne(p *ir.Func) (*Plan, error) {
 	var call step.Call
 	w := step.WholeConfig{Kind: step.ForwardPass, Weights: c.WholeWeights()}
@@ -67,8 +66,8 @@ func (c Config) PlanForwardOne(p *ir.Func) (*Plan, error) {
 	return c.planOne(p, w, call)
 }
 
-// planOne is the plan of one call of a program on one device, which takes the rest of its parameters from the
-// batch.
+// planOne returns the plan of one call of a program on one device, which takes the rest of its parameters
+// from the batch.
 func (c Config) planOne(p *ir.Func, w step.WholeConfig, call step.Call) (*Plan, error) {
 	p, err := pass.Optimize(p)
 	if err != nil {
@@ -93,7 +92,7 @@ func (c Config) planOne(p *ir.Func, w step.WholeConfig, call step.Call) (*Plan, 
 	return PlanOf(strategy.Strategy{}, s), nil
 }
 
-// OneDevice is a mesh of one device.
+// OneDevice returns a mesh of one device.
 func OneDevice() *mesh.Mesh {
 	m, err := mesh.New([]mesh.Axis{{Name: strategy.DataAxis, Size: 1}}, 0)
 	if err != nil {
@@ -102,7 +101,7 @@ func OneDevice() *mesh.Mesh {
 	return m
 }
 
-// WholeWeights is the parameters, whole on every device, with the optimizer's slots.
+// WholeWeights returns the parameters, whole on every device, with the optimizer's slots.
 func (c Config) WholeWeights() []step.State {
 	var list []step.State
 	for i, p := range c.Params {
@@ -114,7 +113,7 @@ func (c Config) WholeWeights() []step.State {
 	return list
 }
 
-// StatePieces is the parameters, then their slots, as a step takes and returns them.
+// StatePieces returns the parameters, then their slots, as a step takes and returns them.
 func (c Config) StatePieces() []step.Piece {
 	var list []step.Piece
 	for i := range c.Params {
@@ -128,7 +127,7 @@ func (c Config) StatePieces() []step.Piece {
 	return list
 }
 
-// Optimize is what is done to every program of one device before it is compiled.
+// Optimize runs the passes that every program of one device gets before it is compiled.
 func Optimize(p *ir.Func) (*ir.Func, error) {
 	p, err := pass.Optimize(p)
 	if err != nil {
@@ -146,7 +145,7 @@ func local(p *ir.Func) (*ir.Func, error) {
 	return Config{}.OptimizeLocal(p)
 }
 
-// Compile optimises a program and takes the memory that it needs on a device.
+// Compile optimises a program and allocates the memory that it needs on a device.
 func Compile(d *cpu.Device, p *ir.Func, o cpu.Options) (*cpu.Executable, error) {
 	p, err := Optimize(p)
 	if err != nil {
@@ -155,7 +154,7 @@ func Compile(d *cpu.Device, p *ir.Func, o cpu.Options) (*cpu.Executable, error) 
 	return d.Compile(p, o)
 }
 
-// Cost is what the plan takes on each device.
+// Cost returns the cost of the plan on each device.
 func (p *Plan) Cost() *cost.Cost {
 	if p == nil {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Recomputed is a training step whose backward pass computes again what the policy does not keep. Its first
-// parameters are the weights, its first results, as many as losses says, those of the forward pass. Weights
-// that are gathered for use are gathered again: they are not kept from one pass to the other.
+// Recomputed returns a training step whose backward pass computes again what the policy does not keep. Its
+// first parameters are the weights, its first results, as many as losses says, those of the forward pass.
+// Weights that are gathered for use are gathered again: they are not kept from one pass to the other.
 func Recomputed(p *ir.Func, weights, losses int, policy stage.Recompute, gathered []bool) (*ir.Func, error) {
 	if policy == stage.RecomputeNone && !slices.Contains(gathered, true) {
 		return p, nil
@@ -59,7 +59,7 @@ func replay(b *ir.Builder, part *stage.Part, values []*ir.Value, seen func(*ir.V
 	}
 }
 
-// PolicyOutside is the policy before the first layer and after the last: the head's logits are not worth
+// PolicyOutside returns the policy before the first layer and after the last: the head's logits are not worth
 // computing twice.
 func PolicyOutside(p stage.Recompute) stage.Recompute {
 	if p == stage.RecomputeFull {

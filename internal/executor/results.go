@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Stack puts the results of a forward pass's micro-batches together, row by row. Each has to have a row for
-// each of its micro-batch's rows, unless there is one micro-batch.
+// Stack concatenates the results of a forward pass's micro-batches by rows. Each must have as many rows as
+// its micro-batch, unless there is only one.
 func Stack(parts [][]array.Array, rows []int) (out []array.Array, err error) {
 	switch len(parts) {
 	case 0:
@@ -47,7 +47,7 @@ func stack(parts [][]array.Array, i int) array.Array {
 	return all
 }
 
-// Sums is the sums over micro-batches of results that are numbers.
+// Sums adds up scalar results over micro-batches.
 func Sums(parts [][]array.Array) []float64 {
 	sums := make([]float64, len(parts[0]))
 	for _, p := range parts {

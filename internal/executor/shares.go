@@ -6,14 +6,14 @@ import (
 	"github.com/galley-ml/galley/backend"
 )
 
-// Share is a member of a group that trains on parts of a batch: it takes Weight parts of the sum of all.
+// Share assigns a backend a part of each batch, proportional to its Weight.
 type Share struct {
-	// Backend is what computes; nil is the host.
+	// Backend computes the share; nil means the host.
 	Backend backend.Backend
 	Weight  float64
 }
 
-// ShareRows is how many of a batch's rows each share takes: about its part, and at least one.
+// ShareRows returns the number of rows of each share: roughly proportional, and at least one.
 func ShareRows(rows int, shares []Share) ([]int, error) {
 	total := 0.0
 	for i, s := range shares {

@@ -13,22 +13,23 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// TraceStep is the program of a whole training step on batches of these types. Its parameters are the
-// model's, the optimizer's slots, the learning rate, the step's number and the batch; its results the loss,
-// the gradients' norm, the next parameters and slots. The model needs no values: shapes are enough.
+// TraceStep returns the program of a whole training step on batches of the given types. Its parameters are
+// the model's parameters, the optimizer's slots, the learning rate, the step number and the batch; its
+// results are the loss, the gradient norm, and the next parameters and slots. The model needs shapes, not
+// values.
 func (c Config) TraceStep(batch []ir.Type) (*ir.Func, error) {
 	b := ir.NewBuilder("train_step")
 	return b.Build(c.Step(c.StepParams(b, batch))...)
 }
 
-// StepParams is the parameters of a training step's program.
+// StepParams returns the parameters of a training step's program.
 func (c Config) StepParams(b *ir.Builder, batch []ir.Type) []*op.Tensor {
 	in := append(c.WeightParams(b), c.SlotParams(b)...)
 	in = append(in, b.Param("lr", c.ScalarType()), b.Param("count", c.ScalarType()))
 	return append(in, BatchParams(b, batch)...)
 }
 
-// WeightParams adds a program's parameters for the model's.
+// WeightParams adds the program parameters for the model's parameters.
 func (c Config) WeightParams(b *ir.Builder) (list []*op.Tensor) {
 	for _, p := range c.Params {
 		list = append(list, b.Param(p.Name, p.Type))
@@ -36,7 +37,7 @@ func (c Config) WeightParams(b *ir.Builder) (list []*op.Tensor) {
 	return list
 }
 
-// SlotParams adds those for the optimizer's slots.
+// SlotParams adds the program parameters for the optimizer's slots.
 func (c Config) SlotParams(b *ir.Builder) (list []*op.Tensor) {
 	for i, p := range c.Params {
 		for k, t := range c.SlotTypes(i) {
@@ -46,8 +47,8 @@ func (c Config) SlotParams(b *ir.Builder) (list []*op.Tensor) {
 	return list
 }
 
-// SlotTypes is the types of the optimizer's slots of parameter i: as small as can be where no optimizer
-// changes it.
+// SlotTypes returns the types of the optimizer's slots of parameter i; they are as small as possible for
+// parameters that no optimizer updates.
 func (c Config) SlotTypes(i int) []ir.Type {
 	if p := c.Params[i]; p.Fixed || p.Buffer {
 		return slices.Repeat([]ir.Type{{DType: array.F32, Shape: array.Shape{1}}}, c.Optimizer.Slots())
@@ -55,7 +56,7 @@ func (c Config) SlotTypes(i int) []ir.Type {
 	return optim.SlotTypes(c.Optimizer, c.Params[i].Name, c.Params[i].Type)
 }
 
-// BatchParams adds those for a batch.
+// BatchParams adds the program parameters for a batch.
 func BatchParams(b *ir.Builder, batch []ir.Type) (list []*op.Tensor) {
 	for i, t := range batch {
 		list = append(list, b.Param(fmt.Sprintf("batch%d", i), t))
@@ -63,10 +64,10 @@ func BatchParams(b *ir.Builder, batch []ir.Type) (list []*op.Tensor) {
 	return list
 }
 
-// SlotName is what the optimizer's memory of a parameter is called.
+// SlotName returns the name of an optimizer slot of a parameter.
 func SlotName(param string, slot int) string { return fmt.Sprintf("%s.slot%d", param, slot) }
 
-// ScalarType is the type in which the optimizer computes: f64 for f64 parameters, else f32.
+// ScalarType returns the type in which the optimizer computes: f64 for f64 parameters, else f32.
 func (c Config) ScalarType() ir.Type {
 	if c.Params[0].Type.DType == array.F64 {
 		return ir.Type{DType: array.F64}
@@ -74,7 +75,8 @@ func (c Config) ScalarType() ir.Type {
 	return ir.Type{DType: array.F32}
 }
 
-// Step is a training step as a function of tensors, eager or traced; see TraceStep for what goes in and out.
+// Step returns a training step as a function of eager or traced tensors; see TraceStep for its operands and
+// results.
 func (c Config) Step(in []*op.Tensor) []*op.Tensor {
 	params, rest, batch := c.StepParts(in)
 	loss := CheckedLoss(c.LossOf(params, batch, StepOf(rest)), params)
@@ -85,16 +87,16 @@ func (c Config) Step(in []*op.Tensor) []*op.Tensor {
 	return c.Update(loss, params, grads, rest, nil)
 }
 
-// StepParts is what goes into a step: the parameters, the slots with the learning rate and the step's number,
-// the batch.
+// StepParts splits the operands of a step into the parameters, the slots with learning rate and step number,
+// and the batch.
 func (c Config) StepParts(in []*op.Tensor) (params, rest, batch []*op.Tensor) {
 	n := len(c.Params)
 	last := n + n*c.Optimizer.Slots() + 2
 	return in[:n], in[n:last], in[last:]
 }
 
-// Update is the end of a step, and what a step returns. rest is as StepParts says; scale, where it is not
-// nil, makes of grads those of the loss.
+// Update returns the end of a step, and what a step returns. rest is as StepParts says; scale, where it is
+// not nil, makes of grads those of the loss.
 func (c Config) Update(loss *op.Tensor, params, grads, rest []*op.Tensor, scale *op.Tensor) []*op.Tensor {
 	slots := c.Optimizer.Slots()
 	state, numbers := rest[:len(rest)-2], rest[len(rest)-2:]
@@ -120,8 +122,8 @@ func (c Config) Update(loss *op.Tensor, params, grads, rest []*op.Tensor, scale 
 	return append(next, nextState...)
 }
 
-// learned is gradients without those of buffers, which are what is added to them, and of fixed parameters,
-// which have none.
+// learned returns gradients without those of buffers, which are what is added to them, and of fixed
+// parameters, which have none.
 func (c Config) learned(grads []*op.Tensor) (list []*op.Tensor) {
 	for i, g := range grads {
 		if !c.Params[i].Buffer && !c.Params[i].Fixed {
@@ -131,7 +133,7 @@ func (c Config) learned(grads []*op.Tensor) (list []*op.Tensor) {
 	return list
 }
 
-// Updated is parameter i after a step, and its slots: as they are where training leaves it alone.
+// Updated returns parameter i and its slots after a step; they are unchanged if it is not trained.
 func (c Config) Updated(i int, p, grad *op.Tensor, slots []*op.Tensor, s optim.Step) (*op.Tensor,
 	[]*op.Tensor) {
 	if c.Params[i].Fixed {
@@ -143,8 +145,8 @@ func (c Config) Updated(i int, p, grad *op.Tensor, slots []*op.Tensor, s optim.S
 	return optim.For(c.Optimizer, c.Params[i].Name).Update(p, grad, slots, s)
 }
 
-// stopped is params with no gradient for those that training leaves alone: they are no part of the gradients'
-// norm.
+// stopped returns params with no gradient for those that training leaves alone: they are no part of the
+// gradients' norm.
 func (c Config) stopped(params []*op.Tensor) []*op.Tensor {
 	out := slices.Clone(params)
 	for i, p := range c.Params {
@@ -155,13 +157,13 @@ func (c Config) stopped(params []*op.Tensor) []*op.Tensor {
 	return out
 }
 
-// StepOf is the number of a step, where it is asked for, by what StepParts says.
+// StepOf returns the number of a step, where it is asked for, by what StepParts says.
 func StepOf(rest []*op.Tensor) func() *op.Tensor {
 	return sync.OnceValue(func() *op.Tensor { return op.Cast(rest[len(rest)-1], array.I64) })
 }
 
-// LossOf is the loss as a function of parameters and a batch while the model trains, after the passes that
-// the config asks for; step is the number of the step, where it is asked for.
+// LossOf returns the loss as a function of parameters and a batch while the model trains, after the passes
+// that the config asks for; step is the number of the step, where it is asked for.
 func (c Config) LossOf(params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
 	if passes := c.forwardPasses(); len(passes) > 0 {
 		return c.rewrittenLoss(passes, params, batch, step)
@@ -174,7 +176,7 @@ func (c Config) plainLoss(params, batch []*op.Tensor, step func() *op.Tensor) *o
 	return c.Loss(batch)
 }
 
-// CheckedLoss is loss, or an invalid tensor where it cannot be what was meant.
+// CheckedLoss returns loss, or an invalid tensor where it cannot be what was meant.
 func CheckedLoss(loss *op.Tensor, params []*op.Tensor) *op.Tensor {
 	var err error
 	switch {
@@ -209,8 +211,8 @@ func dependsOn(y *op.Tensor, xs []*op.Tensor) bool {
 	return false
 }
 
-// barrier is gradients none of which is there before all are, so that an update that writes over a weight
-// comes after whatever reads it. What widens a gradient is left to the update, which reads less then.
+// barrier returns gradients none of which is there before all are, so that an update that writes over a
+// weight comes after whatever reads it. What widens a gradient is left to the update, which reads less then.
 func barrier(grads []*op.Tensor) []*op.Tensor {
 	short := make([]*op.Tensor, len(grads))
 	for i, g := range grads {

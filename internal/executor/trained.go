@@ -23,13 +23,13 @@ type Trained struct {
 	version int
 	// values are those that params were given last.
 	values []*op.Tensor
-	// laid is where those lie that were on a mesh: they come back there.
+	// laid is where those are that were on a mesh: they come back there.
 	laid map[int]op.Layout
 	// lost is why there is no state that could be read or saved.
 	lost error
 }
 
-// NewTrained is the values of parameters that an executor trains.
+// NewTrained returns the values of parameters that an executor trains.
 func NewTrained(e Executor, params []*nn.Param) *Trained {
 	t := &Trained{exec: e, params: params, laid: map[int]op.Layout{}}
 	for i, p := range params {
@@ -46,11 +46,11 @@ func NewTrained(e Executor, params []*nn.Param) *Trained {
 	return t
 }
 
-// Lost is why there is no state any more.
+// Lost returns why there is no state any more.
 func (t *Trained) Lost() error { return t.lost }
 
-// Ready is an error where there is no state to go on from. It brings the devices what somebody has given
-// parameters.
+// Ready returns an error where there is no state to continue from. It brings the devices what somebody has
+// given parameters.
 func (t *Trained) Ready() error {
 	if t.lost != nil {
 		return t.lost
@@ -93,14 +93,14 @@ func (t *Trained) Changed(step int) {
 	}
 }
 
-// Loaded is Changed by a checkpoint: whatever was lost is there again.
+// Loaded is like Changed by a checkpoint: whatever was lost is there again.
 func (t *Trained) Loaded(step int) {
 	t.lost = nil
 	t.Changed(step)
 }
 
 // Adopt brings the devices what parameters were given in place of trained values, by LoadState or by hand:
-// training goes on from that.
+// training continues from that.
 func (t *Trained) Adopt() error {
 	for i, v := range t.values {
 		p := t.params[i]
@@ -154,7 +154,7 @@ func (t *Trained) Sync(s *cpu.Session, keep bool) error {
 	return nil
 }
 
-// elsewhere is the value of a parameter that another process has.
+// elsewhere returns the value of a parameter that another process has.
 func elsewhere(s *cpu.Session, p *nn.Param) *op.Tensor {
 	return ir.Later(s, p.Type, func() (any, error) {
 		return nil, fmt.Errorf(
@@ -186,7 +186,7 @@ func (t *Trained) Each(f func(p *nn.Param, a array.Array) error) error {
 	return nil
 }
 
-// value is a parameter's value as a tensor of s, or on its mesh.
+// value returns a parameter's value as a tensor of s, or on its mesh.
 func (t *Trained) value(i int, s *cpu.Session, a array.Array) (*op.Tensor, error) {
 	scope, p := op.Scope(s), t.params[i]
 	if _, ok := t.laid[i]; ok {
@@ -199,7 +199,7 @@ func (t *Trained) value(i int, s *cpu.Session, a array.Array) (*op.Tensor, error
 	return ir.Leaf(scope, p.Type, store).Track(), nil
 }
 
-// store is the data of a parameter as its tensor has it: on its mesh, if it was on one.
+// store returns the data of a parameter as its tensor has it: on its mesh, if it was on one.
 func (t *Trained) store(i int, s op.Scope, a array.Array) (any, error) {
 	at, ok := t.laid[i]
 	w, world := s.(*runtime.Session)
@@ -220,7 +220,7 @@ func (t *Trained) firstReader() (Reader, error) {
 	return t.exec.Reader()
 }
 
-// readable is an error where the state of a version is no more.
+// readable returns an error where the state of a version is no more.
 func (t *Trained) readable(version, step int) error {
 	switch {
 	case t.lost != nil:
@@ -260,7 +260,7 @@ func (t *Trained) bringBack() error {
 	return errors.Join(errs...)
 }
 
-// Failed is the error of a step that failed; where it failed half-way, the state is lost.
+// Failed returns the error of a step that failed; where it failed half-way, the state is lost.
 func (t *Trained) Failed(step int, err error) error {
 	if _, ok := errors.AsType[*TornError](err); ok {
 		t.lost = fmt.Errorf("trainer: step %d failed while it changed the parameters: they are lost: make another "+

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// deepspeed is a JSON config of DeepSpeed.
+// deepspeed returns a JSON config of DeepSpeed.
 func deepspeed(j *job) string {
 	s := &j.s
 	c := map[string]any{
@@ -109,7 +109,7 @@ func deepspeedSequence(j *job, c map[string]any) {
 	}
 }
 
-// deepspeedPipeline says what only the model's own code can: DeepSpeed reads no stages from its config.
+// deepspeedPipeline reports what only the model's own code can: DeepSpeed reads no stages from its config.
 func deepspeedPipeline(j *job) {
 	s := &j.s
 	if s.PP == 1 {
@@ -146,7 +146,7 @@ func deepspeedRecompute(j *job, c map[string]any) {
 	}
 }
 
-// jsonText is a config with its keys in order.
+// jsonText returns a config with its keys in order.
 func jsonText(c any) string {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil { // numbers and words only

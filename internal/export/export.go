@@ -49,8 +49,8 @@ func Systems() []string {
 // Knows reports whether Write knows a system.
 func Knows(name string) bool { return slices.Contains(Systems(), name) }
 
-// Write is a strategy in a system's own words. JSON has no comments: there notes are a field. A strategy that
-// the system would refuse however it is written is an error with the nearest that it takes.
+// Write returns a strategy in a system's own words. JSON has no comments: there notes are a field. A strategy
+// that the system would refuse however it is written is an error with the nearest that it takes.
 func Write(name string, w plan.Workload, s strategy.Strategy, c *cluster.Cluster) (string, error) {
 	i := slices.IndexFunc(systems, func(x system) bool { return x.name == name })
 	if i < 0 {
@@ -87,12 +87,12 @@ func Write(name string, w plan.Workload, s strategy.Strategy, c *cluster.Cluster
 	return b.String() + text, nil
 }
 
-// note says what the system does in another way.
+// note reports what the system does in another way.
 func (j *job) note(format string, args ...any) {
 	j.notes = append(j.notes, fmt.Sprintf(format, args...))
 }
 
-// refuse says what the system cannot do at all, and the nearest that it can.
+// refuse reports what the system cannot do at all, and the nearest that it can.
 func (j *job) refuse(format string, args ...any) {
 	j.faults = append(j.faults, fmt.Sprintf(format, args...))
 }
@@ -103,7 +103,7 @@ func (j *job) leaveOut(what string, part float64, why string) {
 	j.note("%s offloaded by %g%%: left out, it may not fit: %s: pin offload.%s=0", name, 100*part, why, what)
 }
 
-// precision is the format of products, said or not.
+// precision returns the format of products, said or not.
 func (j *job) precision() string {
 	if j.w.Precision == "" {
 		return "bf16"
@@ -116,7 +116,7 @@ func (j *job) recomputes() bool {
 	return j.s.Recompute.Mode() == strategy.Full || j.s.Recompute.Mode() == strategy.Selective
 }
 
-// sharded is over how many ranks the state lies: replicas and parts of their sequences together.
+// sharded is over how many ranks the state is: replicas and parts of their sequences together.
 func (j *job) sharded() int {
 	switch {
 	case j.s.Zero == 0:
@@ -127,8 +127,8 @@ func (j *job) sharded() int {
 	return j.s.DP * j.s.CP
 }
 
-// shards is over how many replicas the state lies where a system cuts it by whole replicas: the fewest that
-// make up sharded.
+// shards is over how many replicas the state is where a system cuts it by whole replicas: the fewest
+// that make up sharded.
 func (j *job) shards() int {
 	n := 1
 	for n < j.s.DP && (j.s.DP%n != 0 || n*j.s.CP < j.sharded()) {
@@ -137,8 +137,8 @@ func (j *job) shards() int {
 	return n
 }
 
-// otherSchedule is the name of the strategy's schedule where it is none of those that a system offers, else
-// empty.
+// otherSchedule returns the name of the strategy's schedule where it is none of those that a system offers,
+// else empty.
 func (j *job) otherSchedule(offers ...string) string {
 	name := j.s.Class().Name
 	if slices.Contains(offers, name) {
@@ -147,7 +147,7 @@ func (j *job) otherSchedule(offers ...string) string {
 	return name
 }
 
-// chunks is the layers of each chunk.
+// chunks returns the layers of each chunk.
 func (j *job) chunks() []int {
 	if len(j.s.Layers) > 0 {
 		return j.s.Layers

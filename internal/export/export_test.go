@@ -35,7 +35,7 @@ func try(t *testing.T, system, model, line, precision string, batch int) (string
 	return export.Write(system, plan.Workload{Model: m, Batch: batch, Seq: 8192, Precision: precision}, s, c)
 }
 
-// hosts is a cluster of so many devices, eight to a host where that comes out.
+// hosts returns a cluster of so many devices, eight to a host where that comes out.
 func hosts(t *testing.T, devices int) *cluster.Cluster {
 	t.Helper()
 	line := fmt.Sprintf("1x%d H100-SXM", devices)

@@ -71,7 +71,7 @@ var choices = map[string]string{
 
 var flag = regexp.MustCompile(`(?m)^  --(\S+)(?: (.*?))?(?: \\)?$`)
 
-// words is the names in an export with their values.
+// words returns the names in an export with their values.
 func words(t *testing.T, system, text string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -112,7 +112,7 @@ func flatten(prefix string, c map[string]any, found map[string]string) {
 	}
 }
 
-// writeSpread is the export of one of spread, or what stands against it.
+// writeSpread returns the export of one of spread, or what stands against it.
 func writeSpread(t *testing.T, system string, i int) (string, error) {
 	t.Helper()
 	x := spread[i]

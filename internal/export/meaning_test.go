@@ -17,7 +17,7 @@ type said struct {
 	text  string
 }
 
-// n is a number, or def where nothing is said.
+// n returns a number, or def where nothing is said.
 func (s said) n(name string, def int) int {
 	s.t.Helper()
 	v, ok := s.words[name]

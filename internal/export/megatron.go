@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// megatron is flags of Megatron-LM's pretrain_gpt.py.
+// megatron returns flags of Megatron-LM's pretrain_gpt.py.
 func megatron(j *job) string {
 	f := &flags{}
 	megatronModel(j, f)
@@ -26,8 +26,8 @@ func megatron(j *job) string {
 		j.hosts, j.devices, f.text())
 }
 
-// megatronEnv is what Megatron asks of the environment before Blackwell: one queue, so that exchanges start
-// in order. Its FSDP asks for the opposite.
+// megatronEnv returns what Megatron asks of the environment before Blackwell: one queue, so that exchanges
+// start in order. Its FSDP asks for the opposite.
 func megatronEnv(j *job) string {
 	if j.s.Zero < 2 && j.s.TP*j.s.CP > 1 {
 		return "CUDA_DEVICE_MAX_CONNECTIONS=1 "

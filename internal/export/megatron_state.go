@@ -45,7 +45,7 @@ func megatronGroups(j *job, f *flags) {
 		j.s.VPP, j.s.PP)
 }
 
-// layout is the stages in Megatron's letters: E embedding, t a layer, L the loss, | between stages.
+// layout returns the stages in Megatron's letters: E embedding, t a layer, L the loss, | between stages.
 func layout(chunks []int) string {
 	parts := make([]string, len(chunks))
 	for i, n := range chunks {

@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// paddle is flags of PaddleNLP's run_pretrain.py. They stand behind a JSON file of the arguments that a plan
-// does not know, and overrule it; the file itself could not have them with notes, since PaddleNLP refuses
-// fields that it does not know.
+// paddle returns flags of PaddleNLP's run_pretrain.py. They stand behind a JSON file of the arguments that a
+// plan does not know, and overrule it; the file itself could not have them with notes, since PaddleNLP
+// refuses fields that it does not know.
 func paddle(j *job) string {
 	f, s := &flags{}, &j.s
 	f.add("max_seq_length", j.w.Seq)

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// torchtitan is a TOML file of torchtitan's job config.
+// torchtitan returns a TOML file of torchtitan's job config.
 func torchtitan(j *job) string {
 	s := &j.s
 	var b strings.Builder
@@ -64,7 +64,8 @@ func titanModel(j *job) (name, flavor string) {
 	return "llama3", j.m.Name
 }
 
-// titanLocal is how many micro-batches a pipeline takes at a time: torchtitan cuts a local batch into them.
+// titanLocal returns how many micro-batches a pipeline takes at a time: torchtitan cuts a local batch into
+// them.
 func titanLocal(j *job) int {
 	if j.s.PP == 1 {
 		return 1
@@ -72,7 +73,7 @@ func titanLocal(j *job) int {
 	return j.micros
 }
 
-// titanData is replicas and shards: what it calls hybrid sharding. Its shards are cut over the ranks of
+// titanData returns replicas and shards: what it calls hybrid sharding. Its shards are cut over the ranks of
 // context parallelism, too.
 func titanData(j *job) (replicate, shard int) {
 	s := &j.s
@@ -91,7 +92,7 @@ func titanData(j *job) (replicate, shard int) {
 	return s.DP / shard, shard
 }
 
-// titanReplicas is data parallelism without shards.
+// titanReplicas returns data parallelism without shards.
 func titanReplicas(j *job) (replicate, shard int) {
 	s := &j.s
 	switch {
@@ -159,7 +160,7 @@ func titanContext(j *job) []string {
 	return append(rows, fmt.Sprintf("context_parallel_rotate_method = %q", method))
 }
 
-// titanExperts is expert parallelism, which takes all of context parallelism, all or nothing of tensor
+// titanExperts returns expert parallelism, which takes all of context parallelism, all or nothing of tensor
 // parallelism, and shards.
 func titanExperts(j *job, shard int) []string {
 	s := &j.s

@@ -52,7 +52,7 @@ func titanMicros(j *job, class *pipeline.Class) {
 	}
 }
 
-// titanParts is the modules of each stage.
+// titanParts returns the modules of each stage.
 func titanParts(chunks []int) string {
 	var parts []string
 	layer := 0

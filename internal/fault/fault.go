@@ -38,11 +38,11 @@ type held struct {
 	stack   []byte
 }
 
-// String is the panic itself: a held one may end a program outside of Recover.
+// String returns the panic itself: a held one may end a program outside of Recover.
 func (h *held) String() string { return fmt.Sprint(h.what) }
 
-// Pass is deferred by what works on a program. A panic of ours goes on with the program as it was before: the
-// innermost one is kept.
+// Pass is deferred by what works on a program. A panic of ours continues with the program as it was before:
+// the innermost one is kept.
 func Pass(name string, program fmt.Stringer) {
 	what := recover()
 	if what == nil {
@@ -55,7 +55,7 @@ func Pass(name string, program fmt.Stringer) {
 }
 
 // Recover turns a panic into an error and keeps the stack and the program before it in files: the one recover
-// of the framework's own bugs. A panic in a function that the user passed in is the user's, and goes on.
+// of the framework's own bugs. A panic in a function that the user passed in is the user's, and continues.
 func Recover(name string, err *error) {
 	what := recover()
 	if what == nil {
@@ -102,7 +102,7 @@ func write(pattern, text string) (path string, ok bool) {
 	return f.Name(), err == nil
 }
 
-// textOf is a program as text, or why it has none: what panicked may have left it broken.
+// textOf returns a program as text, or why it has none: what panicked may have left it broken.
 func textOf(program fmt.Stringer) (text string) {
 	defer func() {
 		if what := recover(); what != nil {

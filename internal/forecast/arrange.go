@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Arrange is a model as a strategy trains it on sequences of a length, with the reason for each thing that it
-// cannot have.
+// Arrange returns a model as a strategy trains it on sequences of a length, with the reason for each thing
+// that it cannot have.
 func Arrange(m models.Model, s strategy.Strategy, seq int) (models.Model, []string, error) {
 	s, err := s.WithDefaults()
 	if err != nil || s.CP == 1 && s.EP == 1 && s.Offload.Experts == 0 {

@@ -25,7 +25,7 @@ type Plan struct {
 	Devices int
 }
 
-// String says what was chosen and why.
+// String returns what was chosen and why.
 func (p *Plan) String() string {
 	text := fmt.Sprintf("chose %s: a step should take %s (%s to %s)", p.Strategy, search.Seconds(p.Step),
 		search.Seconds(p.Low), search.Seconds(p.High))
@@ -81,7 +81,7 @@ func (r Run) find(devices int, w plan.Workload, top int) (*search.Answer, error)
 	return r.search(hw, cal, w, top)
 }
 
-// search is find on other devices than those of this machine.
+// search is like find on other devices than those of this machine.
 func (r Run) search(
 	hw *cluster.Cluster,
 	cal plan.Calibration,
@@ -94,7 +94,7 @@ func (r Run) search(
 	}, cal)
 }
 
-// chosen is the first plan that can run here, with what the next ones lose to it.
+// chosen returns the first plan that can run here, with what the next ones lose to it.
 func chosen(w plan.Workload, plans []search.Plan, amp string) (*Plan, error) {
 	var out *Plan
 	var best search.Plan

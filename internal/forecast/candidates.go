@@ -14,9 +14,9 @@ type Candidate struct {
 	Estimate plan.Estimate
 }
 
-// Candidates are the best strategies of a run under the cost model that can run here, the best first, each of
-// another division of the devices, and the plain forms of the first of them: what the model holds for a small
-// gain may be a loss.
+// Candidates returns the best strategies of a run under the cost model that can run here, the best first,
+// each of another division of the devices, and the plain forms of the first of them: what the model holds for
+// a small gain may be a loss.
 func Candidates(r Run, most int) ([]Candidate, error) {
 	w, err := r.workload()
 	if err != nil {
@@ -49,7 +49,8 @@ func Candidates(r Run, most int) ([]Candidate, error) {
 // plainForms is of how many candidates the plain form is one, too.
 const plainForms = 3
 
-// plain are candidates without ZeRO, sequence parallelism, recomputation and special schedules, where they fit.
+// plain returns candidates without ZeRO, sequence parallelism, recomputation and special schedules, where
+// they fit.
 func (r Run) plain(w plan.Workload, list []Candidate) (out []Candidate) {
 	hw, cal, err := r.machine(r.Devices, w)
 	if err != nil {
@@ -79,8 +80,8 @@ type Measured struct {
 	Seconds  float64
 }
 
-// Learn is the calibration of a run's machine with constants from steps that were measured on it: what is
-// known without them is kept.
+// Learn returns the calibration of a run's machine with constants from steps that were measured on it: what
+// is known without them is kept.
 func Learn(r Run, seen []Measured) (plan.Calibration, error) {
 	w, err := r.workload()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// ConfigOf is a model of a shape that the planner knows by its sizes alone, such as a preset: one of the
+// ConfigOf returns a model of a shape that the planner knows by its sizes alone, such as a preset: one of the
 // family that has such layers.
 func ConfigOf(m plan.Model) (models.Config, error) {
 	family, keys := familyOf(m)
@@ -32,7 +32,7 @@ func ConfigOf(m plan.Model) (models.Config, error) {
 	return c, err
 }
 
-// familyOf is the family whose layers a shape has, with its sizes as a config.json says them.
+// familyOf returns the family whose layers a shape has, with its sizes as a config.json says them.
 func familyOf(m plan.Model) (string, map[string]any) {
 	keys := map[string]any{"num_hidden_layers": m.Layers, "hidden_size": m.Hidden,
 		"num_attention_heads": m.Heads, "num_key_value_heads": orElse(m.KVHeads, m.Heads), "intermediate_size": m.FFN}
@@ -52,6 +52,11 @@ func familyOf(m plan.Model) (string, map[string]any) {
 			keys[name] = n
 		}
 		return "deepseek_v3", keys
+	case m.MoE() && m.QKNorm > 0:
+		keys["num_experts"], keys["num_experts_per_tok"], keys["moe_intermediate_size"] = x.Count, x.TopK, x.FFN
+		return "qwen3_moe", keys
+	case m.QKNorm > 0:
+		return "qwen3", keys
 	case m.MoE():
 		keys["num_local_experts"], keys["num_experts_per_tok"] = x.Count, x.TopK
 		return "mixtral", keys

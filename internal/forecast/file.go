@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// File is the strategy of a file that galley plan wrote, for a run. A plan for another model, batch or
+// File returns the strategy of a file that galley plan wrote, for a run. A plan for another model, batch or
 // sequence is refused, as is one for another number of devices, where that is not 0.
 func File(path string, r Run) (strategy.Strategy, error) {
 	f, err := planfile.Load(path)
@@ -29,7 +29,7 @@ func File(path string, r Run) (strategy.Strategy, error) {
 	return s, nil
 }
 
-// Runnable is the strategy of a plan as a trainer takes it: its micro-batches counted, its stages cut as
+// Runnable returns the strategy of a plan as a trainer takes it: its micro-batches counted, its stages cut as
 // planned, and its products in the planned precision.
 func Runnable(f *planfile.File) (strategy.Strategy, error) {
 	s, err := runnable(folded(f.Strategy), f.Workload.Batch)
@@ -43,8 +43,8 @@ func Runnable(f *planfile.File) (strategy.Strategy, error) {
 	return s, err
 }
 
-// folded is a planned strategy with experts as a trainer counts them: a plan's EP is all devices that share
-// experts, those of the tensor axis first, where a trainer's is those of the data axes alone.
+// folded returns a planned strategy with experts as a trainer counts them: a plan's EP is all devices that
+// share experts, those of the tensor axis first, where a trainer's is those of the data axes alone.
 func folded(s strategy.Strategy) strategy.Strategy {
 	if s = s.Filled(); s.ETP == 1 {
 		s.EP = max(1, s.EP/s.TP)
@@ -52,7 +52,7 @@ func folded(s strategy.Strategy) strategy.Strategy {
 	return s
 }
 
-// amp is a planned precision as a strategy's AMP.
+// amp returns a planned precision as a strategy's AMP.
 func amp(precision string) (string, error) {
 	switch precision {
 	case "", "bf16":
@@ -66,7 +66,7 @@ func amp(precision string) (string, error) {
 		precision)
 }
 
-// matches is what a plan is for that the run is not.
+// matches returns what a plan is for that the run is not.
 func matches(f *planfile.File, w plan.Workload, devices int) error {
 	switch have := f.Workload; {
 	case sameShape(have.Model, w.Model) != "":
@@ -80,7 +80,7 @@ func matches(f *planfile.File, w plan.Workload, devices int) error {
 	return nil
 }
 
-// sameShape is the first difference between a planned model and one that is to run; empty where there is
+// sameShape returns the first difference between a planned model and one that is to run; empty where there is
 // none.
 func sameShape(a, b plan.Model) string {
 	for _, x := range []struct {
@@ -108,7 +108,7 @@ func orElse(n, fallback int) int {
 	return n
 }
 
-// runnable is a planned strategy for steps of a batch, or the reason why no trainer runs it.
+// runnable returns a planned strategy for steps of a batch, or the reason why no trainer runs it.
 func runnable(s strategy.Strategy, batch int) (strategy.Strategy, error) {
 	s, err := s.ForBatch(batch)
 	if err == nil {

@@ -70,7 +70,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// measured is a calibration of this machine with rates that are a part of the usual ones.
+// measured returns a calibration of this machine with rates that are a part of the usual ones.
 func measured(t *testing.T, devices int, part float64) []byte {
 	t.Helper()
 	hw := cluster.Local(cluster.LocalConfig{Devices: devices})

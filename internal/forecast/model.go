@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// Shape is a model's shape as the planner sees it: what its config.json says, with everything that the
+// Shape returns a model's shape as the planner sees it: what its config.json says, with everything that the
 // family fills in.
 func Shape(c models.Config) (plan.Model, error) {
 	text, err := json.Marshal(c)

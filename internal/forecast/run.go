@@ -27,7 +27,7 @@ type Run struct {
 	Cluster []byte
 }
 
-// workload is the run as the planner sees it.
+// workload returns the run as the planner sees it.
 func (r Run) workload() (plan.Workload, error) {
 	m, err := Shape(r.Model)
 	if err != nil {
@@ -40,8 +40,8 @@ func (r Run) workload() (plan.Workload, error) {
 	return w, w.Check()
 }
 
-// machine is the machine of so many devices as a cluster, and what is known of it: that of the job if it is
-// all of them, else this one.
+// machine returns the machine of so many devices as a cluster, and what is known of it: that of the job if it
+// is all of them, else this one.
 func (r Run) machine(devices int, w plan.Workload) (*cluster.Cluster, plan.Calibration, error) {
 	if devices == r.Devices && len(r.Cluster) > 0 {
 		return r.discovered(w)
@@ -67,8 +67,8 @@ func (r Run) machine(devices int, w plan.Workload) (*cluster.Cluster, plan.Calib
 	return hw, cal, err
 }
 
-// shared is a measured machine whose cores and memory another number of in-process devices share. What passes
-// between two devices goes through the same memory, however many there are.
+// shared returns a measured machine whose cores and memory another number of in-process devices share. What
+// passes between two devices goes through the same memory, however many there are.
 func shared(measured, here *cluster.Cluster) (*cluster.Cluster, error) {
 	if len(measured.Groups) != 1 || measured.Groups[0].Hosts != 1 ||
 		measured.Groups[0].Device.Name != here.Groups[0].Device.Name {

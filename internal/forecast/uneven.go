@@ -9,8 +9,9 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Replan is the fastest strategy of a run on processes of unlike speed, each with as many of the devices, and
-// what the one that runs now should take there. Stages of pipelines are cut by the speed of who holds them.
+// Replan returns the fastest strategy of a run on processes of unlike speed, each with as many of the
+// devices, and what the one that runs now should take there. Stages of pipelines are cut by the speed of who
+// holds them.
 func Replan(r Run, now strategy.Strategy, speeds []float64) (best Candidate, seconds float64, err error) {
 	w, err := r.workload()
 	if err != nil {
@@ -47,7 +48,7 @@ func Replan(r Run, now strategy.Strategy, speeds []float64) (best Candidate, sec
 	return best, seconds, nil
 }
 
-// slowed is a machine whose devices are dealt to processes of such speeds, in order.
+// slowed returns a machine whose devices are assigned to processes of such speeds, in order.
 func slowed(hw *cluster.Cluster, speeds []float64) (*cluster.Cluster, error) {
 	g := hw.Groups[0]
 	if len(speeds) == 0 || g.Devices%len(speeds) != 0 {
@@ -95,7 +96,7 @@ func recut(s strategy.Strategy, layers int, speeds []float64) strategy.Strategy 
 	return s
 }
 
-// Estimate is the step of a strategy by terms, as Price sees it.
+// Estimate returns the step of a strategy by terms, as Price sees it.
 func Estimate(r Run, s strategy.Strategy) (plan.Estimate, error) {
 	w, err := r.workload()
 	if err != nil {
@@ -112,7 +113,7 @@ func Estimate(r Run, s strategy.Strategy) (plan.Estimate, error) {
 	return e.Estimate(s)
 }
 
-// Scaled is the calibration of a run with its terms multiplied by what was measured of them.
+// Scaled returns the calibration of a run with its terms multiplied by what was measured of them.
 func Scaled(r Run, c plan.Constants) (plan.Calibration, error) {
 	w, err := r.workload()
 	if err != nil {

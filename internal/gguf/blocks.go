@@ -50,7 +50,7 @@ func decodeQ4K(x []float32, b []byte) {
 	}
 }
 
-// sixBits is the scale and the least value of group j of a Q4_K block.
+// sixBits returns the scale and the least value of group j of a Q4_K block.
 func sixBits(s []byte, j int) (scale, least float32) {
 	if j < 4 {
 		return float32(s[j] & 63), float32(s[j+4] & 63)
@@ -58,7 +58,7 @@ func sixBits(s []byte, j int) (scale, least float32) {
 	return float32(s[j+4]&15 | s[j-4]>>6<<4), float32(s[j+4]>>4 | s[j]>>6<<4)
 }
 
-// decodeQ6K is 16 groups of 16 with scales of 8 bits; the elements' low 4 bits and high 2 lie apart.
+// decodeQ6K is 16 groups of 16 with scales of 8 bits; the elements' low 4 bits and high 2 are apart.
 func decodeQ6K(x []float32, b []byte) {
 	low, high, scales, d := b[:128], b[128:192], b[192:208], half(b[208:])
 	for n := range 2 {
@@ -73,7 +73,7 @@ func decodeQ6K(x []float32, b []byte) {
 	}
 }
 
-// integers is a matrix of Q8_0 or Q4_0 blocks.
+// integers returns a matrix of Q8_0 or Q4_0 blocks.
 func integers(k Kind, b []byte, out, in int) quant.Matrix {
 	m := quant.Matrix{Out: out, In: in, Group: 32, Bits: 8}
 	m.Values, m.Scales = make([]byte, out*in), make([]float32, out*in/32)
@@ -95,7 +95,7 @@ func integers(k Kind, b []byte, out, in int) quant.Matrix {
 	return m
 }
 
-// Blocks is a matrix of integers in groups of 32 as blocks of Q8_0 or Q4_0.
+// Blocks returns a matrix of integers in groups of 32 as blocks of Q8_0 or Q4_0.
 func Blocks(m quant.Matrix) (Kind, []byte) {
 	k := Q8_0
 	if m.Bits == 4 {

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/internal/quant"
 )
 
-// Tensor is where a tensor lies and what it is.
+// Tensor is where a tensor is and what it is.
 type Tensor struct {
 	Name  string
 	Shape array.Shape
@@ -33,7 +33,7 @@ type File struct {
 	where map[string]*Tensor
 }
 
-// Open opens a file and reads what lies before its tensors.
+// Open opens a file and reads what is before its tensors.
 func Open(path string) (*File, error) {
 	r, err := os.Open(path)
 	if err != nil {
@@ -53,7 +53,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Parse reads what lies before the tensors of so many bytes.
+// Parse reads what is before the tensors of so many bytes.
 func Parse(r io.ReaderAt, size int64) (*File, error) {
 	f := &File{r: r, close: func() error { return nil }}
 	c := &cursor{r: bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 1<<16), left: size}
@@ -77,7 +77,7 @@ func Parse(r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-// place checks where a tensor lies.
+// place checks where a tensor is.
 func (t *Tensor) place(begin, size int64) error {
 	elems := 1
 	for _, d := range t.Shape {
@@ -109,7 +109,7 @@ func (t *Tensor) place(begin, size int64) error {
 // Names lists the tensors in the file's order.
 func (f *File) Names() []string { return slices.Clone(f.names) }
 
-// Tensor is one of the tensors.
+// Tensor returns one of the tensors.
 func (f *File) Tensor(name string) (Tensor, bool) {
 	t, ok := f.where[name]
 	if !ok {
@@ -121,7 +121,7 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 // Close closes the file.
 func (f *File) Close() error { return f.close() }
 
-// find is a tensor of a kind that is known.
+// find returns a tensor of a kind that is known.
 func (f *File) find(name string) (*Tensor, error) {
 	t, ok := f.where[name]
 	if !ok {

@@ -32,7 +32,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("type %d", uint32(k))
 }
 
-// Bytes is the bytes of n elements; ok is false where they are no whole blocks, or the kind is not known.
+// Bytes returns the bytes of n elements; ok is false where they are no whole blocks, or the kind is not
+// known.
 func (k Kind) Bytes(n int) (bytes int, ok bool) {
 	i, ok := kinds[k]
 	if !ok || n%i.elems != 0 {

@@ -16,7 +16,7 @@ const (
 	nibbleTop  = 15
 )
 
-// EncodeQ4K is rows of floats as blocks of Q4_K; their length is a multiple of 256.
+// EncodeQ4K returns rows of floats as blocks of Q4_K; their length is a multiple of 256.
 func EncodeQ4K(x []float32) []byte {
 	b := make([]byte, len(x)/superElems*kinds[Q4_K].size)
 	for to := b; len(x) > 0; x, to = x[superElems:], to[kinds[Q4_K].size:] {
@@ -25,7 +25,7 @@ func EncodeQ4K(x []float32) []byte {
 	return b
 }
 
-// line is what a group's elements lie on: scale·q - offset, neither below 0.
+// line is what a group's elements are on: scale·q - offset, neither below 0.
 type line struct{ scale, offset float64 }
 
 func encodeQ4K(b []byte, x []float32) {
@@ -53,7 +53,7 @@ func halfOf(b []byte, v float64) float64 {
 	return float64(kernel.F16ToF32(h))
 }
 
-// steps is how many units v is, as 6 bits hold it.
+// steps returns how many units v is, as 6 bits hold it.
 func steps(v, unit float64) byte {
 	if unit == 0 {
 		return 0
@@ -61,7 +61,7 @@ func steps(v, unit float64) byte {
 	return byte(min(superTop, math.Round(v/unit)))
 }
 
-// nibble is the nearest of 16 places on a line.
+// nibble returns the nearest of 16 places on a line.
 func nibble(v, scale, offset float64) byte {
 	if scale == 0 {
 		return 0
@@ -80,8 +80,8 @@ func putSixBits(s []byte, j int, scale, least byte) {
 	s[j] |= least >> 4 << 6
 }
 
-// fit is a line with a small sum of squared errors for a group: from ranges around that of its elements, each
-// is improved once by the best line through the places that its elements have there.
+// fit returns a line with a small sum of squared errors for a group: from ranges around that of its elements,
+// each is improved once by the best line through the places that its elements have there.
 func fit(x []float32) line {
 	lo, hi := 0.0, 0.0
 	for _, v := range x {
@@ -103,7 +103,7 @@ func fit(x []float32) line {
 	return best
 }
 
-// loss is the sum of squared errors.
+// loss returns the sum of squared errors.
 func (l line) loss(x []float32) (sum float64) {
 	for _, v := range x {
 		e := l.scale*float64(nibble(float64(v), l.scale, l.offset)) - l.offset - float64(v)
@@ -112,7 +112,7 @@ func (l line) loss(x []float32) (sum float64) {
 	return sum
 }
 
-// improved is the line of least squares through the places of elements on this one.
+// improved returns the line of least squares through the places of elements on this one.
 func (l line) improved(x []float32) line {
 	var q, qq, v, qv float64
 	for _, e := range x {

@@ -52,7 +52,7 @@ func File(t *testing.T, path, got string) {
 	}
 }
 
-// Function is the source of a function of a Go file, for a page that shows it.
+// Function returns the source of a function of a Go file, for a page that shows it.
 func Function(t *testing.T, file, name string) string {
 	t.Helper()
 	src, err := os.ReadFile(file)

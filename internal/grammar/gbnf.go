@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// GBNF is a grammar as llama.cpp writes it: rules `name ::= …`, of which root is the text.
+// GBNF returns a grammar as llama.cpp writes it: rules `name ::= …`, of which root is the text.
 func GBNF(text string) (*Grammar, error) {
 	if len(text) > maxGBNF {
 		return nil, errLarge
@@ -64,7 +64,7 @@ func (p *gbnf) fail(format string, args ...any) {
 	}
 }
 
-// peek is the next byte, 0 at the end.
+// peek returns the next byte, 0 at the end.
 func (p *gbnf) peek() byte {
 	if p.at >= len(p.text) {
 		return 0
@@ -103,7 +103,7 @@ func (p *gbnf) name() string {
 	return p.text[first:p.at]
 }
 
-// rest is the begin of what was not understood.
+// rest returns the begin of what was not understood.
 func rest(s string) string {
 	if line, _, ok := strings.Cut(s, "\n"); ok {
 		s = line
@@ -111,7 +111,7 @@ func rest(s string) string {
 	return s[:min(len(s), 12)]
 }
 
-// number is that of a rule, which may come to be defined later.
+// number returns the number of a rule, which may come to be defined later.
 func (p *gbnf) number(name string) int {
 	n, ok := p.rules[name]
 	if !ok {
@@ -148,7 +148,7 @@ func (p *gbnf) rule() {
 	}
 }
 
-// alternatives is what | lies between; inside parentheses lines may end anywhere.
+// alternatives returns what | is between; inside parentheses lines may end anywhere.
 func (p *gbnf) alternatives(nested bool) expr {
 	if p.depth++; p.depth > 200 {
 		p.fail("parentheses lie too deep")
@@ -179,7 +179,7 @@ func (p *gbnf) sequence(nested bool) expr {
 	return all
 }
 
-// element is a literal, a class, any character, a rule or a group; nil is none.
+// element returns a literal, a class, any character, a rule or a group; nil is none.
 func (p *gbnf) element() expr {
 	switch c := p.peek(); {
 	case c == '"':
@@ -214,7 +214,7 @@ func (p *gbnf) quoted() expr {
 	return literal(b.String())
 }
 
-// class is [a-z…], or with ^ all other characters.
+// class returns [a-z…], or with ^ all other characters.
 func (p *gbnf) class() expr {
 	p.at++
 	not := p.peek() == '^'
@@ -244,7 +244,7 @@ func (p *gbnf) class() expr {
 	return runes(ranges)
 }
 
-// char is one character of a literal or a class.
+// char returns one character of a literal or a class.
 func (p *gbnf) char() rune {
 	c, n := utf8.DecodeRuneInString(p.text[min(p.at, len(p.text)):])
 	switch {
@@ -293,7 +293,7 @@ func (p *gbnf) hex(digits int) rune {
 // mostRepeats bounds {n}.
 const mostRepeats = 2000
 
-// repeated is an element with what follows it: *, +, ?, {n}, {n,} or {n,m}.
+// repeated returns an element with what follows it: *, +, ?, {n}, {n,} or {n,m}.
 func (p *gbnf) repeated(e expr) expr {
 	for p.err == nil {
 		switch p.peek() {

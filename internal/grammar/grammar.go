@@ -89,7 +89,7 @@ func (b *builder) define(rule int, e expr) {
 	}
 }
 
-// sub is a rule of its own for an expression.
+// sub returns a rule of its own for an expression.
 func (b *builder) sub(e expr) elem {
 	r := b.rule()
 	if len(b.g.rules) >= maxElems {
@@ -170,7 +170,7 @@ func class(pairs ...byte) expr {
 
 func optional(e expr) expr { return repeatExpr{e, 0, 1} }
 
-// build is the grammar of an expression, which may use the builder's rules.
+// build returns the grammar of an expression, which may use the builder's rules.
 func (b *builder) build(e expr) (*Grammar, error) {
 	b.define(0, e)
 	if b.err != nil {
@@ -181,7 +181,7 @@ func (b *builder) build(e expr) (*Grammar, error) {
 
 func newBuilder() *builder { return &builder{g: Grammar{rules: [][]int{nil}}} }
 
-// Choice is one of several texts.
+// Choice returns one of several texts.
 func Choice(texts []string) (*Grammar, error) {
 	if len(texts) == 0 {
 		return nil, errors.New("choice: want at least one text")

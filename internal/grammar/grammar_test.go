@@ -16,7 +16,7 @@ import (
 
 var schemas = flag.Int("schemas", 300, "how many random schemas TestSchemas tries")
 
-// vocabulary is all bytes, and pieces that cut across JSON's signs and characters.
+// vocabulary returns all bytes, and pieces that cut across JSON's signs and characters.
 func vocabulary() *grammar.Vocabulary {
 	texts := make([]string, 257)
 	for i := range 256 {
@@ -75,7 +75,7 @@ func write(t *testing.T, g *grammar.Grammar, r *rand.Rand) string {
 	return b.String()
 }
 
-// random is a random schema.
+// random returns a random schema.
 func random(r *rand.Rand, depth int) map[string]any {
 	kinds := []string{"string", "number", "integer", "boolean", "null", "enum", "object", "array", "anyOf", "pattern", "any"}
 	if depth == 0 {
@@ -106,6 +106,9 @@ func random(r *rand.Rand, depth int) map[string]any {
 			}
 		}
 		return map[string]any{"type": "object", "properties": props, "required": required, "additionalProperties": false}
+	case "integer":
+		lo := r.IntN(4000) - 2000
+		return map[string]any{"type": k, "minimum": lo, "maximum": lo + r.IntN(1<<r.IntN(12))}
 	default:
 		return map[string]any{"type": k}
 	}
@@ -137,7 +140,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// valid is a plain validator of what random makes.
+// valid returns a plain validator of what random makes.
 func valid(s map[string]any, v any) error {
 	if e, ok := s["enum"]; ok {
 		if !slices.ContainsFunc(e.([]any), func(x any) bool { return x == v }) {
@@ -167,7 +170,8 @@ func valid(s map[string]any, v any) error {
 		}
 	case "number", "integer":
 		x, ok := v.(float64)
-		if !ok || s["type"] == "integer" && x != float64(int64(x)) {
+		if !ok || s["type"] == "integer" &&
+			(x != float64(int64(x)) || x < s["minimum"].(float64) || x > s["maximum"].(float64)) {
 			return wrong
 		}
 	case "boolean":
@@ -251,7 +255,10 @@ func TestGrammars(t *testing.T) {
 // TestRefused: what cannot be kept to is named.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"type": "integer", "minimum": 3}`:                         `keyword "minimum" is not supported`,
+		`{"type": "number", "minimum": 3}`:                          `keyword "minimum" is not supported`,
+		`{"type": ["integer", "number"], "minimum": 3}`:             `keyword "minimum" is not supported`,
+		`{"type": "integer", "minimum": 3, "exclusiveMaximum": 3}`:  "no integer",
+		`{"type": "integer", "maximum": "3"}`:                       "maximum: want a number",
 		`{"type": "thing"}`:                                         `type "thing"`,
 		`{"type": "object", "required": ["a"]}`:                     `required "a"`,
 		`{"$ref": "#/$defs/x"}`:                                     "it is not there",

@@ -40,7 +40,7 @@ func (j *jsonRules) blank() expr { return refExpr(j.space) }
 func (j *jsonRules) colon() expr { return seqExpr{j.blank(), literal(":"), j.blank()} }
 func (j *jsonRules) comma() expr { return seqExpr{j.blank(), literal(","), j.blank()} }
 
-// list is min to max elements between signs; max -1 is no limit.
+// list returns min to max elements between signs; max -1 is no limit.
 func (j *jsonRules) list(begin string, e expr, least, most int, end string) expr {
 	one := refExpr(j.sub(e).rule)
 	empty := seqExpr{literal(begin), j.blank(), literal(end)}
@@ -59,7 +59,7 @@ func (j *jsonRules) list(begin string, e expr, least, most int, end string) expr
 	return altExpr{empty, full}
 }
 
-// JSON is any JSON object.
+// JSON returns any JSON object.
 func JSON() (*Grammar, error) {
 	j := newJSON()
 	return j.build(refExpr(j.object))

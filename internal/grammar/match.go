@@ -60,7 +60,7 @@ type Compiled struct {
 	byKey  map[string]int32
 }
 
-// stack is a place in the rules, and where to go on after its rule; number 0 is the end of the text.
+// stack is a place in the rules, and where to continue after its rule; number 0 is the end of the text.
 type stack struct{ at, below int32 }
 
 // state is all places where a text may stand.
@@ -90,7 +90,7 @@ func Compile(g *Grammar, v *Vocabulary, stops []int32) (*Compiled, error) {
 	return c, nil
 }
 
-// push is the number of a stack.
+// push returns the number of a stack.
 func (c *Compiled) push(s stack) int32 {
 	id, ok := c.known[s]
 	if !ok {
@@ -131,7 +131,7 @@ func (c *Compiled) expand(at, below int32, found map[int32]bool, visited map[sta
 
 var errStates = errors.New("the grammar has too many states")
 
-// state is the number of a set of stacks.
+// state returns the number of a set of stacks.
 func (c *Compiled) state(found map[int32]bool) (int32, error) {
 	list := make([]int32, 0, len(found))
 	for s := range found {
@@ -154,7 +154,7 @@ func (c *Compiled) state(found map[int32]bool) (int32, error) {
 	return id, nil
 }
 
-// step is where a byte leads; -1 is nowhere.
+// step returns where a byte leads; -1 is nowhere.
 func (c *Compiled) step(from int32, b byte) (int32, error) {
 	if to, ok := c.states[from].next[b]; ok {
 		return to, nil
@@ -182,7 +182,7 @@ func (c *Compiled) ends(at int32) (may, must bool) {
 	return len(s) > 0 && s[0] == 0, len(s) == 1 && s[0] == 0
 }
 
-// maskOf is the tokens that fit after a state.
+// maskOf returns the tokens that fit after a state.
 func (c *Compiled) maskOf(at int32) ([]uint64, error) {
 	if m := c.states[at].mask; m != nil {
 		return m, nil
@@ -228,10 +228,10 @@ type Matcher struct {
 	done bool
 }
 
-// Matcher is one that stands at the begin.
+// Matcher is like one that stands at the begin.
 func (c *Compiled) Matcher() *Matcher { return &Matcher{c: c} }
 
-// Allowed is a bit for each token that may come next; none where the grammar went beyond its limits.
+// Allowed returns a bit for each token that may come next; none where the grammar went beyond its limits.
 func (m *Matcher) Allowed() []uint64 {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
@@ -242,7 +242,7 @@ func (m *Matcher) Allowed() []uint64 {
 	return mask
 }
 
-// Take goes on by a token.
+// Take continues by a token.
 func (m *Matcher) Take(id int32) {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()

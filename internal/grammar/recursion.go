@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// others is the ranges of characters that are in none of the given.
+// others returns the ranges of characters that are in none of the given.
 func others(ranges []rune) (out []rune) {
 	type pair struct{ lo, hi rune }
 	var all []pair
@@ -58,7 +58,7 @@ func (g *Grammar) recursesLeft() bool {
 	return false
 }
 
-// emptyRules is the rules that an empty text follows.
+// emptyRules returns the rules that an empty text follows.
 func (g *Grammar) emptyRules() []bool {
 	empty := make([]bool, len(g.rules))
 	for changed := true; changed; {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Regex is all of a text by a regular expression of Go's syntax.
+// Regex returns all of a text by a regular expression of Go's syntax.
 func Regex(pattern string) (*Grammar, error) {
 	b := newBuilder()
 	e, err := regex(pattern)
@@ -90,7 +90,7 @@ func literalRunes(r *syntax.Regexp) expr {
 	return s
 }
 
-// runes is one character of ranges, as the bytes of UTF-8.
+// runes returns one character of ranges, as the bytes of UTF-8.
 func runes(ranges []rune) expr {
 	var a altExpr
 	for i := 0; i+1 < len(ranges); i += 2 {

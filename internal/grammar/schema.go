@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/internal/jinja"
 )
 
-// Schema is the JSON values of a JSON schema. Properties come in the schema's order, and no others than it
-// names unless additionalProperties is a schema. What cannot be kept to is an error.
+// Schema returns the JSON values of a JSON schema. Properties come in the schema's order, and no others than
+// it names unless additionalProperties is a schema. What cannot be kept to is an error.
 func Schema(text []byte) (*Grammar, error) {
 	root, err := jinja.FromJSON(text)
 	if err != nil {
@@ -37,9 +37,10 @@ var annotations = []string{"title", "description", "default", "examples", "$sche
 
 // keywords are the rest, by the type that they belong to.
 var keywords = map[string][]string{
-	"object": {"properties", "required", "additionalProperties"},
-	"array":  {"items", "minItems", "maxItems"},
-	"string": {"minLength", "maxLength", "pattern"},
+	"object":  {"properties", "required", "additionalProperties"},
+	"array":   {"items", "minItems", "maxItems"},
+	"string":  {"minLength", "maxLength", "pattern"},
+	"integer": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"},
 }
 
 func (s *schema) value(v any, path string, depth int) (expr, error) {
@@ -70,7 +71,7 @@ func (s *schema) value(v any, path string, depth int) (expr, error) {
 	return s.typed(d, path, depth)
 }
 
-// ref is a schema elsewhere in the document, which may be the one around it.
+// ref returns a schema elsewhere in the document, which may be the one around it.
 func (s *schema) ref(v any, path string, depth int) (expr, error) {
 	name, _ := v.(string)
 	if r, ok := s.refs[name]; ok {
@@ -118,7 +119,7 @@ func (s *schema) enum(v any, path string) (expr, error) {
 	return a, nil
 }
 
-// compact is a value as JSON without blanks.
+// compact returns a value as JSON without blanks.
 func compact(v any) (string, error) {
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string:
@@ -164,7 +165,7 @@ func (s *schema) onlyKnown(d *jinja.Dict, path string, known ...string) error {
 	return nil
 }
 
-// typed is a schema with a type, or several, or none, which is any value.
+// typed returns a schema with a type, or several, or none, which is any value.
 func (s *schema) typed(d *jinja.Dict, path string, depth int) (expr, error) {
 	var types []string
 	switch t, ok := d.Get("type"); t := t.(type) {
@@ -180,7 +181,7 @@ func (s *schema) typed(d *jinja.Dict, path string, depth int) (expr, error) {
 			return nil, fmt.Errorf("%s: type: want a text or a list of texts", path)
 		}
 		for name, words := range keywords { // one that speaks of properties means objects
-			if slices.ContainsFunc(words, func(w string) bool { _, has := d.Get(w); return has }) {
+			if name != "integer" && slices.ContainsFunc(words, func(w string) bool { _, has := d.Get(w); return has }) {
 				types = append(types, name)
 			}
 		}
@@ -190,7 +191,9 @@ func (s *schema) typed(d *jinja.Dict, path string, depth int) (expr, error) {
 	}
 	known := []string{"type"}
 	for _, t := range types {
-		known = append(known, keywords[t]...)
+		if t != "integer" || !slices.Contains(types, "number") { // of fractions no bound is kept
+			known = append(known, keywords[t]...)
+		}
 	}
 	if err := s.onlyKnown(d, path, known...); err != nil {
 		return nil, err
@@ -217,7 +220,7 @@ func (s *schema) one(kind string, d *jinja.Dict, path string, depth int) (expr, 
 	case "number":
 		return refExpr(s.number), nil
 	case "integer":
-		return refExpr(s.integer), nil
+		return s.integerOf(d, path)
 	case "boolean":
 		return altExpr{literal("true"), literal("false")}, nil
 	case "null":
@@ -226,7 +229,7 @@ func (s *schema) one(kind string, d *jinja.Dict, path string, depth int) (expr, 
 	return nil, fmt.Errorf("%s: type %q: want object, array, string, number, integer, boolean or null", path, kind)
 }
 
-// bounds is two keywords that are numbers of elements; -1 is no upper one.
+// bounds returns two keywords that are numbers of elements; -1 is no upper one.
 func bounds(d *jinja.Dict, path, least, most string) (lo, hi int, err error) {
 	hi = -1
 	for name, to := range map[string]*int{least: &lo, most: &hi} {
@@ -294,7 +297,7 @@ func classes(pattern string) string {
 	return ""
 }
 
-// objectOf is the properties in their order, of which optional ones may be left out.
+// objectOf returns the properties in their order, of which optional ones may be left out.
 func (s *schema) objectOf(d *jinja.Dict, path string, depth int) (expr, error) {
 	props, _ := d.Get("properties")
 	properties, _ := props.(*jinja.Dict)
@@ -341,7 +344,7 @@ func (s *schema) objectOf(d *jinja.Dict, path string, depth int) (expr, error) {
 	return seqExpr{literal("{"), s.blank(), s.members(names, pairs, required), s.blank(), literal("}")}, nil
 }
 
-// mapOf is an object whose names are free.
+// mapOf returns an object whose names are free.
 func (s *schema) mapOf(extra any, has bool, path string, depth int) (expr, error) {
 	if has && extra == false {
 		return seqExpr{literal("{"), s.blank(), literal("}")}, nil
@@ -356,7 +359,7 @@ func (s *schema) mapOf(extra any, has bool, path string, depth int) (expr, error
 	return s.list("{", seqExpr{refExpr(s.text), s.colon(), e}, 0, -1, "}"), nil
 }
 
-// members is what may follow from each property on, with and without one before it, from the last to the
+// members returns what may follow from each property on, with and without one before it, from the last to the
 // first.
 func (s *schema) members(names []string, pairs []expr, required map[string]bool) expr {
 	after, first := expr(emptyExpr{}), expr(emptyExpr{})

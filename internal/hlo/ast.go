@@ -30,7 +30,7 @@ func (t TensorType) String() string {
 	return b.String() + t.Elem + ">"
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (t TensorType) Len() int {
 	n := 1
 	for _, d := range t.Shape {
@@ -67,7 +67,7 @@ type Operation struct {
 	Line int
 }
 
-// Attr is the attribute of a name, or nil.
+// Attr returns the attribute of a name, or nil.
 func (o *Operation) Attr(name string) Attr {
 	for _, a := range o.Attrs {
 		if a.Name == name {
@@ -77,7 +77,7 @@ func (o *Operation) Attr(name string) Attr {
 	return nil
 }
 
-// ResultName is the name by which result i is used.
+// ResultName returns the name by which result i is used.
 func (o *Operation) ResultName(i int) string {
 	if len(o.Out) == 1 {
 		return o.Result

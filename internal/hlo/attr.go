@@ -68,7 +68,7 @@ func Quote(text string) TextAttr {
 	return TextAttr(b.String())
 }
 
-// Text is the string without its escapes.
+// Text returns the string without its escapes.
 func (a TextAttr) Text() string {
 	var b strings.Builder
 	for rest := string(a); rest != ""; {
@@ -92,7 +92,7 @@ func (a TextAttr) Text() string {
 
 func (a DictAttr) String() string { return "{" + attrWords(a) + "}" }
 
-// Field is the attribute of a name, or nil.
+// Field returns the attribute of a name, or nil.
 func (a DictAttr) Field(name string) Attr { return StructAttr{Fields: a}.Field(name) }
 
 func (a ListAttr) String() string {
@@ -142,7 +142,7 @@ func (a EnumAttr) String() string { return "#stablehlo<" + a.Kind + " " + a.Valu
 
 func (a StructAttr) String() string { return "#stablehlo." + a.Kind + "<" + attrWords(a.Fields) + ">" }
 
-// Field is the attribute of a name, or nil.
+// Field returns the attribute of a name, or nil.
 func (a StructAttr) Field(name string) Attr {
 	for _, f := range a.Fields {
 		if f.Name == name {

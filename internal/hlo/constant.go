@@ -9,13 +9,13 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Constant is one number, repeated over the whole of t. The number is written once and broadcast: a literal
-// of a whole tensor would be kept as one.
+// Constant returns one number, repeated over the whole of t. The number is written once and broadcast: a
+// literal of a whole tensor would be kept as one.
 func (w *Writer) Constant(t Type, x float64) Ref {
 	return w.splat(t, literal(t.DType, x))
 }
 
-// splat is one element, repeated over the whole of t.
+// splat returns one element, repeated over the whole of t.
 func (w *Writer) splat(t Type, value string) Ref {
 	scalar := Type{DType: t.DType}
 	one := w.Once(value+" : "+scalar.String(), func() Ref {
@@ -27,12 +27,12 @@ func (w *Writer) splat(t Type, value string) Ref {
 	return w.Once(value+" : "+t.String(), func() Ref { return w.Broadcast(one, t.Shape, nil) })
 }
 
-// Int64 is an i64 that a float64 may not hold, repeated over a shape.
+// Int64 returns an i64 that a float64 may not hold, repeated over a shape.
 func (w *Writer) Int64(shape array.Shape, x int64) Ref {
 	return w.splat(Type{array.I64, shape}, strconv.FormatInt(x, 10))
 }
 
-// List is a vector of numbers.
+// List returns a vector of numbers.
 func (w *Writer) List(d array.DType, xs []float64) Ref {
 	t := Type{d, array.Shape{len(xs)}}
 	words := make([]string, len(xs))
@@ -68,7 +68,7 @@ func literal(d array.DType, x float64) string {
 	return fmt.Sprintf("0x%04X", uint16(array.ToFloat16(float32(x))))
 }
 
-// roundTo is x as d holds it.
+// roundTo returns x as d holds it.
 func roundTo(d array.DType, x float64) float64 {
 	switch d {
 	case array.F32:
@@ -81,7 +81,7 @@ func roundTo(d array.DType, x float64) float64 {
 	return x
 }
 
-// decimal is the shortest number that reads back as x; MLIR wants a point in it.
+// decimal returns the shortest number that reads back as x; MLIR wants a point in it.
 func decimal(d array.DType, x float64) string {
 	size := 32
 	if d == array.F64 {
@@ -100,7 +100,7 @@ func (w *Writer) Broadcast(x Ref, shape array.Shape, dims []int) Ref {
 	return w.Op("broadcast_in_dim", "broadcast_dimensions = "+Ints(dims), Type{x.DType, shape}, x)
 }
 
-// Convert is x with elements of another dtype; x itself where they are.
+// Convert returns x with elements of another dtype; x itself where they are.
 func (w *Writer) Convert(x Ref, d array.DType) Ref {
 	if x.DType == d {
 		return x
@@ -108,12 +108,12 @@ func (w *Writer) Convert(x Ref, d array.DType) Ref {
 	return w.Op("convert", "", Type{d, x.Shape}, x)
 }
 
-// Bits is the bits of x's elements as elements of another dtype of their size.
+// Bits returns the bits of x's elements as elements of another dtype of their size.
 func (w *Writer) Bits(x Ref, d array.DType) Ref {
 	return w.Op("bitcast_convert", "", Type{d, x.Shape}, x)
 }
 
-// Ints is an MLIR array attribute.
+// Ints returns an MLIR array attribute.
 func Ints(xs []int) string {
 	if len(xs) == 0 {
 		return "array<i64>"
@@ -138,7 +138,7 @@ func (w *Writer) Dot(x, y Ref, batchX, batchY, sumX, sumY []int, out Type) Ref {
 // IsProduct reports whether x is what Dot wrote.
 func (w *Writer) IsProduct(x Ref) bool { return w.products[x.id] }
 
-// Precision is the attribute of products of numbers of a dtype.
+// Precision returns the attribute of products of numbers of a dtype.
 func Precision(d array.DType) string { return "precision_config = " + precision(d) }
 
 func precision(d array.DType) string {

@@ -11,7 +11,7 @@ const KernelTarget = "__gpu$xla.gpu.triton"
 // PTXTarget is the custom call that runs a kernel which it carries as text in PTX.
 const PTXTarget = "__gpu$xla.gpu.ptx"
 
-// PTXConfig is what such a call says of its kernel.
+// PTXConfig returns what such a call says of its kernel.
 func PTXConfig(name, text string, blocks, threads, shared int) string {
 	return fmt.Sprintf(`{block_x = %d : i32, block_y = 1 : i32, block_z = 1 : i32, grid_x = %d : i32, grid_y = 1 : i32, grid_z = 1 : i32, kernel_data = %s, kernel_type = "ptx", name = "%s", shared_mem_bytes = %d : i32}`,
 		threads, blocks, Quote(text), name, shared)

@@ -60,7 +60,7 @@ func (s *parser) module() *Program {
 	return p
 }
 
-// maxDepth is how deep regions and lists may lie in each other.
+// maxDepth is how deep regions and lists may be in each other.
 const maxDepth = 32
 
 func (s *parser) enter() {
@@ -224,7 +224,7 @@ func (s *parser) array() Attr {
 	return a
 }
 
-// word is a number or a truth value.
+// word returns a number or a truth value.
 func (s *parser) word() string {
 	for _, w := range []string{"true", "false"} {
 		if s.accept(w) {
@@ -248,7 +248,7 @@ func (s *parser) dense() Attr {
 	return a
 }
 
-// layoutOrTensor is a tensor type; the element type index only occurs here.
+// layoutOrTensor returns a tensor type; the element type index only occurs here.
 func (s *parser) layoutOrTensor() TensorType {
 	if !s.peek("tensor<") {
 		s.fail("a tensor type")
@@ -302,7 +302,7 @@ func (s *parser) structure() Attr {
 	return a
 }
 
-// IntsOf is the numbers of an attribute: of an array, a list, or all of a dense one.
+// IntsOf returns the numbers of an attribute: of an array, a list, or all of a dense one.
 func IntsOf(a Attr) ([]int, error) {
 	var words []string
 	switch a := a.(type) {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// field is a list or number of an attribute that is a structure; one that is left out is empty.
+// field returns a list or number of an attribute that is a structure; one that is left out is empty.
 func field(o *Operation, attr, name string) ([]int, error) {
 	s, ok := o.Attr(attr).(StructAttr)
 	if !ok {
@@ -57,7 +57,7 @@ func dotRule(o *Operation) error {
 	return gives(o, o.Out[0].Elem, append(shape, unused(y.Shape, usedY)...))
 }
 
-// unused is the sizes of the dims that are not in a list.
+// unused returns the sizes of the dims that are not in a list.
 func unused(shape, dims []int) []int {
 	var out []int
 	for d, n := range shape {
@@ -95,7 +95,7 @@ func newConvSpace(o *Operation, n int) (c convSpace, err error) {
 	return c, errors.Join(errs[:]...)
 }
 
-// size is how many places a kernel has along dim i.
+// size returns how many places a kernel has along dim i.
 func (c convSpace) size(i, n, kernel int) int {
 	grown := func(n, by int) int {
 		if n == 0 {
@@ -175,7 +175,8 @@ func newPicking(o *Operation, attr string, names [3]string, index TensorType) (p
 	return p, nil
 }
 
-// shape is that of the tensor of windows: the index's dims but the vectors', with the windows' among them.
+// shape returns the shape of the tensor of windows: the index's dims but the vectors', with the windows'
+// among them.
 func (p picking) shape(index TensorType, sizes []int) []int {
 	batch := slices.Clone(index.Shape)
 	if p.vector < len(batch) {
@@ -252,7 +253,7 @@ func scatterRule(o *Operation) error {
 	return gives(o, x.Elem, x.Shape)
 }
 
-// team is the size of the groups of a collective.
+// team returns the size of the groups of a collective.
 func team(o *Operation) (int, error) {
 	a, ok := o.Attr("replica_groups").(DenseAttr)
 	if !ok || len(a.Type.Shape) != 2 || len(o.In) != 1 || len(o.Out) != 1 {

@@ -43,7 +43,7 @@ func (w *Writer) label(args []Type) []Ref {
 	return refs
 }
 
-// Binary is the region of a function of two scalars.
+// Binary returns the region of a function of two scalars.
 func (w *Writer) Binary(name string, d array.DType) string {
 	t := Type{DType: d}
 	return w.Region([]Type{t, t}, func(in []Ref) []Ref { return []Ref{w.Op(name, "", t, in...)} })

@@ -104,7 +104,7 @@ func iotaRule(o *Operation) error {
 	return err
 }
 
-// dimOf is an attribute that names a dim of a type.
+// dimOf returns an attribute that names a dim of a type.
 func dimOf(o *Operation, name string, t TensorType) (int, error) {
 	d, err := IntsOf(o.Attr(name))
 	if err != nil {
@@ -116,7 +116,7 @@ func dimOf(o *Operation, name string, t TensorType) (int, error) {
 	return d[0], nil
 }
 
-// numbers is an attribute of n numbers.
+// numbers returns an attribute of n numbers.
 func numbers(o *Operation, name string, n int) ([]int, error) {
 	xs, err := IntsOf(o.Attr(name))
 	if err == nil && len(xs) != n {

@@ -15,7 +15,7 @@ type scanner struct {
 
 type syntaxError struct{ error }
 
-// fail says what was wanted and what is there, with the line.
+// fail reports what was wanted and what is there, with the line.
 func (s *scanner) fail(want string) {
 	rest := s.text[s.at:]
 	if i := strings.IndexByte(rest, '\n'); i >= 0 {
@@ -27,7 +27,7 @@ func (s *scanner) fail(want string) {
 	panic(syntaxError{fmt.Errorf("stablehlo: line %d: got %q: want %s", s.line(), rest, want)})
 }
 
-// line is where the scanner stands; it never goes back to an earlier line.
+// line returns where the scanner stands; it never goes back to an earlier line.
 func (s *scanner) line() int {
 	s.lines += strings.Count(s.text[s.counted:max(s.at, s.counted)], "\n")
 	s.counted = max(s.at, s.counted)
@@ -105,7 +105,7 @@ func (s *scanner) quoted() string {
 	return text
 }
 
-// escape is the length of the escape that a text begins with; 0 if it is none.
+// escape returns the length of the escape that a text begins with; 0 if it is none.
 func escape(text string) int {
 	isHex := func(c byte) bool { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 	switch {

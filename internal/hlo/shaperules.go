@@ -238,7 +238,7 @@ func reduceRule(o *Operation) error {
 	return foldGives(o, n, shape)
 }
 
-// windowShape is how often a window fits into a shape.
+// windowShape returns how often a window fits into a shape.
 func windowShape(o *Operation, t TensorType) ([]int, error) {
 	n := len(t.Shape)
 	size, err1 := numbers(o, "window_dimensions", n)

@@ -136,7 +136,7 @@ func scalarsOf(ts []TensorType) []TensorType {
 
 var truth = []TensorType{{Elem: "i1"}}
 
-// folding is the signature of a region that folds the first half of the operands.
+// folding returns the signature of a region that folds the first half of the operands.
 func folding(o *Operation) []signature {
 	s := scalarsOf(o.In[:len(o.In)/2])
 	return []signature{{slices.Concat(s, s), s}}

@@ -88,14 +88,14 @@ func NewWriter(c Config) *Writer {
 	return &Writer{config: c, body: &strings.Builder{}, once: map[string]Ref{}, products: map[string]bool{}}
 }
 
-// Target is what the program is written for.
+// Target returns what the program is written for.
 func (w *Writer) Target() Target { return w.config.Target }
 
 // Kernels reports whether the program may carry kernels of our own.
 func (w *Writer) Kernels() bool { return w.config.Target == CUDA && !w.config.Plain }
 
-// Products is the least share of the device's units that kernels of products must keep at work; 0 if there
-// are to be none.
+// Products returns the least share of the device's units that kernels of products must keep at work; 0 if
+// there are to be none.
 func (w *Writer) Products() float64 {
 	if !w.Kernels() {
 		return 0
@@ -103,7 +103,7 @@ func (w *Writer) Products() float64 {
 	return w.config.Products
 }
 
-// Scores is how many of attention's scores may be held at once.
+// Scores returns how many of attention's scores may be held at once.
 func (w *Writer) Scores() int {
 	if w.config.Scores > 0 {
 		return w.config.Scores
@@ -111,7 +111,7 @@ func (w *Writer) Scores() int {
 	return 1 << 26
 }
 
-// Err is why the program cannot be written: an op that has no lowering.
+// Err returns why the program cannot be written: an op that has no lowering.
 func (w *Writer) Err() error { return w.err }
 
 // Unsupported records that an op has no lowering and gives refs that stand for its results.
@@ -202,7 +202,7 @@ func (w *Writer) name(n int) []string {
 
 func (w *Writer) indent() { w.body.WriteString(strings.Repeat("  ", w.depth+2)) }
 
-// Once is what f writes, written when it is first asked for by this key.
+// Once returns what f writes, written when it is first asked for by this key.
 func (w *Writer) Once(key string, f func() Ref) Ref {
 	if r, ok := w.once[key]; ok {
 		return r
@@ -228,7 +228,7 @@ func (w *Writer) Module(name string, results ...Ref) string {
 		w.body.String(), strings.Join(ids, ", "), strings.Join(types, ", "))
 }
 
-// symbol is a name with only such characters as MLIR takes without quotes.
+// symbol returns a name with only such characters as MLIR takes without quotes.
 func symbol(name string) string {
 	clean := func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// New is a backend of n devices that takes StableHLO, as accelerators do, and computes what it means,
+// New returns a backend of n devices that takes StableHLO, as accelerators do, and computes what it means,
 // slowly. What is done on several devices is tested on it where no machine has any.
 func New(n int) backend.Backend {
 	g := &interpreters{}

@@ -12,9 +12,9 @@ type autograd struct {
 	// retain asks for the gradient of a value that is no leaf.
 	retain bool
 	hooks  []func(dy *Value) *Value
-	// fused is the op that has taken the place of those that v lies between: no gradient passes v.
+	// fused is the op that has taken the place of those that v is between: no gradient passes v.
 	fused string
-	// place, where set, says the layout in which gradients of a leaf are kept.
+	// place, if set, says the layout in which gradients of a leaf are kept.
 	place func(g *Value) *Value
 }
 
@@ -40,7 +40,8 @@ func (v *Value) Backward() error {
 	return s.Backward(v)
 }
 
-// Grad is the sum of the gradients that Backward has brought since the last ClearGrad; nil before the first.
+// Grad returns the sum of the gradients that Backward has brought since the last ClearGrad; nil before the
+// first.
 func (v *Value) Grad() *Value {
 	if v.auto == nil {
 		return nil
@@ -107,7 +108,7 @@ func FuseInto(v *Value, op string) { v.autograd().fused = op }
 // RetainsGrad reports whether Backward keeps the gradient of v, which is no leaf.
 func (v *Value) RetainsGrad() bool { return v.auto != nil && v.auto.retain }
 
-// Hooked is the gradient dy of v after its hooks.
+// Hooked returns the gradient dy of v after its hooks.
 func (v *Value) Hooked(dy *Value) *Value {
 	if v.auto == nil {
 		return dy
@@ -123,7 +124,7 @@ func (v *Value) Hooked(dy *Value) *Value {
 // PlaceGrad says in which layout gradients of a leaf are kept, in place of its own.
 func (v *Value) PlaceGrad(f func(g *Value) *Value) { v.autograd().place = f }
 
-// GradPlace is what PlaceGrad was given.
+// GradPlace returns what PlaceGrad was given.
 func (v *Value) GradPlace() func(g *Value) *Value {
 	if v.auto == nil {
 		return nil
@@ -140,5 +141,5 @@ func (v *Value) Follow(old *Value) *Value {
 // Release forgets what the node was computed from, so that its memory can go; by is the line that says so.
 func (n *Node) Release(by Pos) { n.in, n.out, n.released, n.by = nil, nil, true, by }
 
-// Released is whether the node's operands are gone, and the line that released them.
+// Released reports whether the node's operands are gone, and the line that released them.
 func (n *Node) Released() (by Pos, ok bool) { return n.by, n.released }

@@ -14,7 +14,7 @@ type Builder struct {
 	nodes    []*Node
 	captured map[*Value]*Value
 	sources  []*Value
-	// as, where set, is what stands for a captured value where it is used; shown is what stood for each.
+	// as, if set, is what stands for a captured value where it is used; shown is what stood for each.
 	as    func(x *Value) *Value
 	shown map[*Value]*Value
 	pos   Pos
@@ -58,7 +58,7 @@ func (b *Builder) At(pos Pos) (restore func()) {
 	return func() { b.pos = old }
 }
 
-// Err is the first mistake made so far.
+// Err returns the first mistake made so far.
 func (b *Builder) Err() error { return b.err }
 
 // Apply adds a node.
@@ -107,7 +107,7 @@ func (b *Builder) fail(op Op, err error) {
 	}
 }
 
-// own is v as a value of this program: an eager value becomes a captured parameter.
+// own returns v as a value of this program: an eager value becomes a captured parameter.
 func (b *Builder) own(op Op, v *Value) *Value {
 	switch {
 	case v == nil:

@@ -11,22 +11,23 @@ type Func struct {
 	values   int
 }
 
-// Name is the program's name.
+// Name returns the program's name.
 func (f *Func) Name() string { return f.name }
 
-// Params is the program's parameters, the captured ones last; the slice must not be changed.
+// Params returns the program's parameters, the captured ones last; the slice must not be changed.
 func (f *Func) Params() []*Value { return f.params }
 
-// Captures is the eager values that the trace met, in the order of the last parameters, which stand for them.
+// Captures returns the eager values that the trace met, in the order of the last parameters, which stand for
+// them.
 func (f *Func) Captures() []*Value { return f.captures }
 
-// Nodes is the program's nodes in order; the slice must not be changed.
+// Nodes returns the program's nodes in order; the slice must not be changed.
 func (f *Func) Nodes() []*Node { return f.nodes }
 
-// Results is what the program returns; the slice must not be changed.
+// Results returns what the program returns; the slice must not be changed.
 func (f *Func) Results() []*Value { return f.results }
 
-// NumValues is the number of values: IDs run from 0 below it, so side tables are slices.
+// NumValues returns the number of values: IDs run from 0 below it, so side tables are slices.
 func (f *Func) NumValues() int { return f.values }
 
 // number gives every value its dense ID: params first, then results in program order.
@@ -88,14 +89,15 @@ func (f *Func) Rewrite(apply func(b *Builder, n *Node, in []*Value) []*Value) (*
 	return b.Build(results...)
 }
 
-// WithResults is the program with other results of its own values; all values keep their IDs.
+// WithResults returns the program with other results of its own values; all values keep their IDs.
 func (f *Func) WithResults(results []*Value) (*Func, error) {
 	g := *f
 	g.results = results
 	return g.Rewrite(func(b *Builder, n *Node, in []*Value) []*Value { return b.Apply(n.op, in) })
 }
 
-// Reordered is the program with its nodes in another order, in which each comes after those that it reads.
+// Reordered returns the program with its nodes in another order, in which each comes after those that it
+// reads.
 func (f *Func) Reordered(order []int) (*Func, error) {
 	g := *f
 	g.nodes = make([]*Node, len(order))

@@ -17,7 +17,7 @@ func Parse(text string, lookup func(name string) (Op, bool)) (*Func, error) {
 // Noted is the notes of a program that was read: of values by ID, and of results by number.
 type Noted struct{ Values, Results []string }
 
-// ParseNoted is Parse for a text with Notes.
+// ParseNoted is like Parse for a text with Notes.
 func ParseNoted(text string, lookup func(name string) (Op, bool)) (*Func, *Noted, error) {
 	p := &parser{lookup: lookup, values: map[int]*Value{}, notes: map[*Value]string{}}
 	f, err := p.parse(text)

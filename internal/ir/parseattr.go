@@ -59,7 +59,7 @@ func (s *scanner) attr(field reflect.Value) error {
 	return setPlain(field, s.plain())
 }
 
-// plain is the text up to what ends a value.
+// plain returns the text up to what ends a value.
 func (s *scanner) plain() string {
 	n := strings.IndexAny(s.rest(), " ,]}")
 	if n < 0 {

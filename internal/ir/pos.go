@@ -19,7 +19,7 @@ var layers = []string{
 	module + "/internal/pass.", module + "/internal/cpu.", "runtime.", "reflect.",
 }
 
-// Caller is the nearest frame outside the framework's own layers.
+// Caller returns the nearest frame outside the framework's own layers.
 func Caller() Pos {
 	var pcs [48]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

@@ -106,8 +106,8 @@ func fieldCount(v reflect.Value) int {
 	return v.NumField()
 }
 
-// attrName is a field's name as programs write it, its leading capitals made small: TransX is transX, DType
-// is dtype.
+// attrName returns a field's name as programs write it, its leading capitals made small: TransX is transX,
+// DType is dtype.
 func attrName(field string) string {
 	n := 0
 	for n < len(field) && 'A' <= field[n] && field[n] <= 'Z' {

@@ -60,7 +60,7 @@ func (s *scanner) ident() string {
 	return s.s[start:s.i]
 }
 
-// funcName is the name of a program: words with dots between them.
+// funcName returns the name of a program: words with dots between them.
 func (s *scanner) funcName() string {
 	start := s.i
 	for isIdent(s.peek()) || s.peek() == '.' {

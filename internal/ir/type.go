@@ -13,7 +13,7 @@ type Type struct {
 	Shape array.Shape
 }
 
-// Bytes is the size of a value of this type.
+// Bytes returns the size of a value of this type.
 func (t Type) Bytes() int { return t.Shape.Len() * t.DType.Size() }
 
 // Equal reports whether t and u are the same type.
@@ -22,7 +22,7 @@ func (t Type) Equal(u Type) bool { return t.DType == u.DType && t.Shape.Equal(u.
 // String prints the type as programs do: f32[64,512].
 func (t Type) String() string { return t.DType.String() + t.Shape.String() }
 
-// check is an error where no value of this type can exist.
+// check returns an error where no value of this type can exist.
 func (t Type) check() error {
 	if !t.DType.IsValid() {
 		return fmt.Errorf("%v: no such dtype", t)
@@ -33,7 +33,7 @@ func (t Type) check() error {
 	return nil
 }
 
-// TypeOf is the type of a host array.
+// TypeOf returns the type of a host array.
 func TypeOf(a array.Array) Type { return Type{DType: a.DType(), Shape: a.Shape()} }
 
 // typeList prints types separated by commas.
@@ -53,8 +53,8 @@ type Op interface {
 	Infer(in []Type) ([]Type, error)
 }
 
-// Infer is op's own Infer with what holds for every op besides: a result whose size overflows is an error.
-// Every scope asks it, so that no op runs on memory that is smaller than its type says.
+// Infer returns op's own Infer with what holds for every op besides: a result whose size overflows is an
+// error. Every scope asks it, so that no op runs on memory that is smaller than its type says.
 func Infer(op Op, in []Type) ([]Type, error) {
 	out, err := op.Infer(in)
 	if err != nil {

@@ -59,16 +59,16 @@ type Node struct {
 	by       Pos
 }
 
-// Op is what the node does.
+// Op returns what the node does.
 func (n *Node) Op() Op { return n.op }
 
-// In is the node's operands; the slice must not be changed.
+// In returns the node's operands; the slice must not be changed.
 func (n *Node) In() []*Value { return n.in }
 
-// Out is the node's results; the slice must not be changed.
+// Out returns the node's results; the slice must not be changed.
 func (n *Node) Out() []*Value { return n.out }
 
-// Pos is the source line that made the node.
+// Pos returns the source line that made the node.
 func (n *Node) Pos() Pos { return n.pos }
 
 // Seq grows in the order in which a scope made its nodes: an operand's node has a smaller one.
@@ -111,7 +111,8 @@ func Leaf(s Scope, t Type, store any) *Value {
 	return &Value{typ: t, scope: s, store: store}
 }
 
-// Later is a leaf whose data fetch brings when somebody first looks at it: state that is on other devices.
+// Later returns a leaf whose data fetch brings when somebody first looks at it: state that is on other
+// devices.
 func Later(s Scope, t Type, fetch func() (any, error)) *Value {
 	return &Value{typ: t, scope: s, later: &later{fetch: fetch}}
 }
@@ -144,8 +145,8 @@ func Record(op Op, in, out []*Value, seq int) {
 	}
 }
 
-// Detach is the same data without the memory of how it was made. A traced value is returned as it is: there
-// the gradient is cut by an op.
+// Detach returns the same data without the memory of how it was made. A traced value is returned as it is:
+// there the gradient is cut by an op.
 func (v *Value) Detach() *Value {
 	if v.node == nil && !v.tracked || v.store == nil && v.later == nil {
 		return v
@@ -153,7 +154,7 @@ func (v *Value) Detach() *Value {
 	return &Value{typ: v.typ, scope: v.scope, store: v.store, later: v.later, name: v.name}
 }
 
-// Track is a leaf with v's data that remembers what is computed from it, so that gradients can reach it.
+// Track returns a leaf with v's data that remembers what is computed from it, so that gradients can reach it.
 func (v *Value) Track() *Value {
 	return &Value{typ: v.typ, scope: v.scope, store: v.store, later: v.later, name: v.name, tracked: true,
 		err: v.err}
@@ -162,17 +163,17 @@ func (v *Value) Track() *Value {
 // Tracked reports whether results computed from v are remembered.
 func (v *Value) Tracked() bool { return v.tracked }
 
-// Type is v's dtype and shape; an invalid value has none.
+// Type returns v's dtype and shape; an invalid value has none.
 func (v *Value) Type() Type { return v.typ }
 
-// DType is the type of v's elements.
+// DType returns the type of v's elements.
 func (v *Value) DType() array.DType { return v.typ.DType }
 
-// Shape is v's dims; it must not be changed.
+// Shape returns v's dims; it must not be changed.
 func (v *Value) Shape() array.Shape { return v.typ.Shape }
 
-// Dim is the size of dim i; a negative i counts from the last. It is 0 where there is no such dim, so that a
-// mistake shows up in the op that uses it.
+// Dim returns the size of dim i; a negative i counts from the last. It is 0 where there is no such dim, so
+// that a mistake shows up in the op that uses it.
 func (v *Value) Dim(i int) int {
 	if i < 0 {
 		i += len(v.typ.Shape)
@@ -183,22 +184,22 @@ func (v *Value) Dim(i int) int {
 	return v.typ.Shape[i]
 }
 
-// Scope is where v lives.
+// Scope returns where v lives.
 func (v *Value) Scope() Scope { return v.scope }
 
-// ID is v's index in its Func: params first, then results in program order.
+// ID returns v's index in its Func: params first, then results in program order.
 func (v *Value) ID() int { return v.id }
 
-// Name is what a param is called; other values have none.
+// Name returns what a param is called; other values have none.
 func (v *Value) Name() string { return v.name }
 
-// Node is what made v; nil for a param or a leaf.
+// Node returns what made v; nil for a param or a leaf.
 func (v *Value) Node() *Node { return v.node }
 
-// Index is v's position among its node's results.
+// Index returns v's position among its node's results.
 func (v *Value) Index() int { return v.index }
 
-// Store is what an eager scope keeps for v; nil for a traced value.
+// Store returns what an eager scope keeps for v; nil for a traced value.
 func (v *Value) Store() any {
 	if v.later != nil {
 		store, _ := v.later.get()
@@ -207,7 +208,7 @@ func (v *Value) Store() any {
 	return v.store
 }
 
-// Err is why v is invalid; nil for a good one.
+// Err returns why v is invalid; nil for a good one.
 func (v *Value) Err() error {
 	if v.later != nil && v.err == nil {
 		_, err := v.later.get()

@@ -130,7 +130,7 @@ func (e attrExpr) eval(r *renderer) (any, error) {
 	return out, at(e.line, err)
 }
 
-// attribute is an attribute or, where there is none, an element.
+// attribute returns an attribute or, where there is none, an element.
 func attribute(v any, name string) (any, error) {
 	switch x := v.(type) {
 	case undefined:
@@ -168,7 +168,7 @@ func (e itemExpr) eval(r *renderer) (any, error) {
 	return out, at(e.line, err)
 }
 
-// item is an element or, where there is none, an attribute.
+// item returns an element or, where there is none, an attribute.
 func item(v, i any) (any, error) {
 	switch x := v.(type) {
 	case undefined:
@@ -230,7 +230,7 @@ func (e sliceExpr) eval(r *renderer) (any, error) {
 	return out, at(e.line, err)
 }
 
-// slice is v[begin:end:step] as Python has it.
+// slice returns v[begin:end:step] as Python has it.
 func slice(v any, parts [3]*int64) (any, error) {
 	list, ok := sequenceOf(v)
 	s, isText := v.(string)

@@ -49,7 +49,7 @@ func onText(f func(string) string) filterFunc {
 	return func(_ *renderer, v any, _ []any, _ map[string]any) (any, error) { return f(show(v)), nil }
 }
 
-// argument is an argument by place or name.
+// argument returns an argument by place or name.
 func argument(args []any, named map[string]any, i int, name string) (any, bool) {
 	if i < len(args) {
 		return args[i], true
@@ -93,7 +93,7 @@ func length(_ *renderer, v any, _ []any, _ map[string]any) (any, error) {
 	return int64(len(list)), nil
 }
 
-// listOf is what a value holds.
+// listOf returns what a value holds.
 func listOf(v any) ([]any, error) {
 	list, ok := iterate(v)
 	if _, is := v.(undefined); !ok && !is {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// path is an attribute of an attribute, as a.b is.
+// path returns an attribute of an attribute, as a.b is.
 func path(v any, attr any) (any, error) {
 	name, ok := attr.(string)
 	if !ok {
@@ -97,7 +97,7 @@ func chosen(want, byAttr bool) filterFunc {
 	}
 }
 
-// folded is a text without case, which sorting ignores unless it is told not to.
+// folded returns a text without case, which sorting ignores unless it is told not to.
 func folded(v any, sensitive any) any {
 	if s, ok := v.(string); ok && !truth(sensitive) {
 		return strings.ToLower(s)
@@ -207,7 +207,7 @@ func sum(_ *renderer, v any, args []any, named map[string]any) (any, error) {
 	return total, nil
 }
 
-// extreme is the largest or the smallest element.
+// extreme returns the largest or the smallest element.
 func extreme(sign int) filterFunc {
 	return func(_ *renderer, v any, _ []any, _ map[string]any) (any, error) {
 		list, err := listOf(v)

@@ -123,7 +123,7 @@ func (w *jsonWriter) text(s string) {
 	w.WriteByte('"')
 }
 
-// toJSON is the filter tojson as transformers has it.
+// toJSON returns the filter tojson as transformers has it.
 func toJSON(v any, args []any, named map[string]any) (any, error) {
 	w := &jsonWriter{item: ", ", colon: ": "}
 	get := func(i int, name string) (any, bool) {

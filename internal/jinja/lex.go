@@ -38,7 +38,7 @@ type lexer struct {
 	tokens []token
 }
 
-// syntaxError is a mistake in a template.
+// syntaxError returns a mistake in a template.
 func syntaxError(line int, format string, args ...any) error {
 	return fmt.Errorf("line %d: %s", line, fmt.Sprintf(format, args...))
 }
@@ -99,8 +99,8 @@ func (l *lexer) put(text string) {
 	}
 }
 
-// before is text as it stands before a tag: blanks between the begin of a line and a block are dropped, and
-// all blanks where a minus sign says so.
+// before returns text as it stands before a tag: blanks between the begin of a line and a block are dropped,
+// and all blanks where a minus sign says so.
 func before(text string, tag, sign byte, first bool) string {
 	if sign == '-' {
 		return strings.TrimRightFunc(text, unicode.IsSpace)

@@ -39,7 +39,7 @@ func (n forNode) render(r *renderer, to *strings.Builder) error {
 	return nil
 }
 
-// items is what a loop goes over, less what its condition leaves out.
+// items returns what a loop goes over, less what its condition leaves out.
 func (n forNode) items(r *renderer) ([]any, error) {
 	v, err := n.list.eval(r)
 	if err != nil {
@@ -74,7 +74,7 @@ func (n forNode) items(r *renderer) ([]any, error) {
 	return kept, nil
 }
 
-// iterate is what going over a value gives.
+// iterate returns what going over a value gives.
 func iterate(v any) ([]any, bool) {
 	switch v := v.(type) {
 	case *Dict:
@@ -93,7 +93,7 @@ func iterate(v any) ([]any, bool) {
 	return sequenceOf(v)
 }
 
-// sequenceOf is the elements of a list or a tuple.
+// sequenceOf returns the elements of a list or a tuple.
 func sequenceOf(v any) ([]any, bool) {
 	switch v := v.(type) {
 	case []any:
@@ -104,7 +104,7 @@ func sequenceOf(v any) ([]any, bool) {
 	return nil, false
 }
 
-// loopOf is the variable loop.
+// loopOf returns the variable loop.
 func loopOf(list []any, i int, changed *any) *Dict {
 	d := NewDict()
 	n := len(list)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// method is what a value can do, as Python's texts, lists and mappings can.
+// method returns what a value can do, as Python's texts, lists and mappings can.
 func method(v any, name string) (callable, bool) {
 	switch v := v.(type) {
 	case string:
@@ -94,7 +94,7 @@ var listMethods = map[string]func(list []any, args []any) (any, error){
 
 type textMethod func(s string, args []any, named map[string]any) (any, error)
 
-// plainMethod is one without arguments.
+// plainMethod returns one without arguments.
 func plainMethod(f func(s string) any) textMethod {
 	return func(s string, _ []any, _ map[string]any) (any, error) { return f(s), nil }
 }
@@ -158,7 +158,7 @@ func onArgument(f func(s, x string) any) textMethod {
 	}
 }
 
-// place is a byte's place in characters; -1 stays.
+// place returns a byte's place in characters; -1 stays.
 func place(s string, i int) int64 {
 	if i < 0 {
 		return -1
@@ -291,7 +291,7 @@ func texts(list []string) []any {
 	return out
 }
 
-// format is str.format with {}, {0} and {name}, without formats of their own.
+// format returns str.format with {}, {0} and {name}, without formats of their own.
 func format(s string, args []any, named map[string]any) (any, error) {
 	var b strings.Builder
 	next := 0

@@ -45,7 +45,7 @@ func compare(sign string, a, b any) (bool, error) {
 	return map[string]bool{"<": c < 0, "<=": c <= 0, ">": c > 0, ">=": c >= 0}[sign], nil
 }
 
-// numeric is a number as a float, which a bool is as well.
+// numeric returns a number as a float, which a bool is as well.
 func numeric(v any) (float64, bool) {
 	switch v := v.(type) {
 	case bool:

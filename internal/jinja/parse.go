@@ -28,7 +28,7 @@ func Parse(text string) (*Template, error) {
 	return &Template{body}, nil
 }
 
-// parser makes nodes of tokens; after the first error it goes on without effect.
+// parser makes nodes of tokens; after the first error it continues without effect.
 type parser struct {
 	tokens []token
 	at     int
@@ -210,7 +210,7 @@ func (p *parser) forBlock(line int) node {
 	return n
 }
 
-// targets is the names that a loop or a set binds.
+// targets returns the names that a loop or a set binds.
 func (p *parser) targets() []string {
 	round := p.take("(")
 	names := []string{p.name()}

@@ -2,7 +2,7 @@ package jinja
 
 import "strconv"
 
-// tupleOrOne is an expression, or several with commas between.
+// tupleOrOne returns an expression, or several with commas between.
 func (p *parser) tupleOrOne() expr {
 	e := p.expression()
 	if !p.is(",") {
@@ -18,7 +18,7 @@ func (p *parser) tupleOrOne() expr {
 	return listExpr{list, true}
 }
 
-// expression is any, with a condition behind it.
+// expression returns any, with a condition behind it.
 func (p *parser) expression() expr {
 	p.deeper()
 	defer p.shallower()
@@ -34,7 +34,7 @@ func (p *parser) expression() expr {
 	return e
 }
 
-// conditionalFree is an expression whose if belongs to what stands around it; commas make a tuple.
+// conditionalFree returns an expression whose if belongs to what stands around it; commas make a tuple.
 func (p *parser) conditionalFree() expr {
 	e := p.or()
 	if !p.is(",") {
@@ -107,7 +107,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// binary is a chain of operators of one strength, of which all bind to the left.
+// binary returns a chain of operators of one strength, of which all bind to the left.
 func (p *parser) binary(signs []string, term func() expr) expr {
 	e := term()
 	for p.peek().kind == signKind && contains(signs, p.peek().text) {
@@ -131,7 +131,7 @@ func (p *parser) power() expr {
 	return e
 }
 
-// signed is a value with a sign, which binds closer than filters and powers do.
+// signed returns a value with a sign, which binds closer than filters and powers do.
 func (p *parser) signed() expr {
 	t := p.peek()
 	if t.kind != signKind || t.text != "-" && t.text != "+" {
@@ -143,7 +143,7 @@ func (p *parser) signed() expr {
 	return signedExpr{t.text, p.signed(), t.line}
 }
 
-// primary is a value with what follows it: attributes, elements, calls.
+// primary returns a value with what follows it: attributes, elements, calls.
 func (p *parser) primary() expr {
 	p.deeper()
 	defer p.shallower()
@@ -222,7 +222,7 @@ func (p *parser) arguments() arguments {
 	return a
 }
 
-// filtered is a value with filters and tests behind it.
+// filtered returns a value with filters and tests behind it.
 func (p *parser) filtered(e expr) expr {
 	for p.err == nil {
 		switch {
@@ -316,7 +316,7 @@ func (p *parser) atom() expr {
 	return constExpr{}
 }
 
-// round is what stands in parentheses: an expression or a tuple.
+// round returns what stands in parentheses: an expression or a tuple.
 func (p *parser) round() expr {
 	if p.take(")") {
 		return listExpr{nil, true}

@@ -20,10 +20,10 @@ type Dict struct {
 	values map[string]any
 }
 
-// NewDict is an empty mapping.
+// NewDict returns an empty mapping.
 func NewDict() *Dict { return &Dict{values: map[string]any{}} }
 
-// Get is the value of a key.
+// Get returns the value of a key.
 func (d *Dict) Get(key string) (any, bool) {
 	v, ok := d.values[key]
 	return v, ok
@@ -45,7 +45,7 @@ type (
 	callable func(r *renderer, args []any, named map[string]any) (any, error)
 )
 
-// FromJSON is a JSON value with the order of its keys.
+// FromJSON returns a JSON value with the order of its keys.
 func FromJSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -129,7 +129,7 @@ func fromGo(v any) any {
 	return v
 }
 
-// truth is whether Python takes a value for true.
+// truth reports whether Python takes a value for true.
 func truth(v any) bool {
 	switch v := v.(type) {
 	case nil, undefined:
@@ -152,7 +152,7 @@ func truth(v any) bool {
 	return true
 }
 
-// show is what printing a value gives.
+// show returns what printing a value gives.
 func show(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -214,7 +214,7 @@ func representAll(b *strings.Builder, begin string, list []any, end string) {
 	b.WriteString(end)
 }
 
-// quoted is a text as Python shows it.
+// quoted returns a text as Python shows it.
 func quoted(s string) string {
 	q := "'"
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
@@ -250,7 +250,7 @@ func quoted(s string) string {
 	return b.String() + q
 }
 
-// floatText is a number as Python shows it.
+// floatText returns a number as Python shows it.
 func floatText(x float64) string {
 	switch {
 	case math.IsInf(x, 1):
@@ -298,7 +298,7 @@ func typeName(v any) string {
 	return "function"
 }
 
-// Keys is the keys of a mapping, in order.
+// Keys returns the keys of a mapping, in order.
 func Keys(v any) ([]string, bool) {
 	d, ok := v.(*Dict)
 	if !ok {

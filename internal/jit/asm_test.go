@@ -16,7 +16,7 @@ var record = flag.Bool("record", false, "record the bytes of instructions from G
 
 const recorded = "testdata/encodings.txt"
 
-// listings is every form several times, always the same, with the instructions on general registers.
+// listings returns every form several times, always the same, with the instructions on general registers.
 func listings() []Listing {
 	rng := rand.New(rand.NewPCG(18, 1))
 	var list []Listing
@@ -26,7 +26,7 @@ func listings() []Listing {
 	return append(list, general()...)
 }
 
-// general is the instructions on general registers and the odd ones.
+// general returns the instructions on general registers and the odd ones.
 func general() []Listing {
 	one := func(text string, f func(a *asm)) Listing {
 		var a asm

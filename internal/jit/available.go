@@ -11,8 +11,8 @@ import (
 // ErrOff is why nothing is compiled where GALLEY_JIT is off.
 var ErrOff = errors.New("GALLEY_JIT is off")
 
-// Best is the instruction set that code is made for: that of the kernels, so that it gives their bits. The
-// error says why there is none.
+// Best returns the instruction set that code is made for: that of the kernels, so that it gives their bits.
+// The error says why there is none.
 func Best() (Set, error) {
 	if os.Getenv("GALLEY_JIT") == "off" {
 		return 0, ErrOff

@@ -30,10 +30,10 @@ func Compile(p *Program, set Set) (*Code, error) {
 	return c, nil
 }
 
-// Size is the code's bytes.
+// Size returns the code's bytes.
 func (c *Code) Size() int { return c.size }
 
-// Scratch is how much memory a run needs besides its streams, in bytes.
+// Scratch returns how much memory a run needs besides its streams, in bytes.
 func (c *Code) Scratch() int { return c.scratch }
 
 // Call is one run: some blocks of rows.

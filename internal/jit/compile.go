@@ -64,7 +64,7 @@ type compiler struct {
 	rowLimit  int // vector registers below it are free between passes
 }
 
-// compile is the code of a program with its constants, and the scratch memory that it needs.
+// compile returns the code of a program with its constants, and the scratch memory that it needs.
 func compile(p *Program, set Set) (code []byte, scratch int, err error) {
 	c := &compiler{p: p, wide: set == AVX512, lanes: 8, numbers: map[uint32]int{}, kept: map[int]mem{},
 		tailMask: -1}
@@ -128,7 +128,7 @@ func (c *compiler) layout() {
 func (c *compiler) tmpSlot() int  { return len(c.p.Values) * slotBytes }
 func (c *compiler) leafBase() int { return c.tmpSlot() + slotBytes }
 
-// cost is how many instructions an element of a value takes.
+// cost returns how many instructions an element of a value takes.
 func (c *compiler) cost(i int, costs []int) int {
 	v := &c.p.Values[i]
 	if v.Kind == Copy {
@@ -187,7 +187,7 @@ func (c *compiler) origin(i int) int {
 	return i
 }
 
-// storeOf is the stream that a value is stored to as it is; -1 is none.
+// storeOf returns the stream that a value is stored to as it is; -1 is none.
 func (c *compiler) storeOf(i int) int {
 	for _, s := range c.p.Stores {
 		if c.origin(s.Value) == i && !s.Add {
@@ -197,7 +197,7 @@ func (c *compiler) storeOf(i int) int {
 	return -1
 }
 
-// constant is the operand for bits in every lane.
+// constant returns the operand for bits in every lane.
 func (c *compiler) constant(bits uint32) mem {
 	k, ok := c.numbers[bits]
 	if !ok {
@@ -235,7 +235,7 @@ func (c *compiler) link() []byte {
 	return code
 }
 
-// full is the form of an instruction on whole vectors.
+// full returns the form of an instruction on whole vectors.
 func (c *compiler) full() form {
 	if c.wide {
 		return form{length: 2, evex: true, imm: -1}

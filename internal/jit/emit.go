@@ -82,7 +82,7 @@ func (s *stepper) dies(a lane.Arg) bool {
 	return !a.IsConst() && here && s.last[a.Reg] <= s.now
 }
 
-// room is a free register; the value that is used latest makes place where there is none.
+// room returns a free register; the value that is used latest makes place where there is none.
 func (s *stepper) room() int {
 	best, far := -1, -1
 	for r := work2 + 1; r < len(s.in); r++ {
@@ -107,7 +107,7 @@ func (s *stepper) room() int {
 
 func (s *stepper) spill(v int) mem { return at(rdx, s.c.spillBase+s.saved[v]*slotBytes) }
 
-// next is the instruction that uses a virtual register next.
+// next returns the instruction that uses a virtual register next.
 func (s *stepper) next(v int) int {
 	for i := s.now; i < len(s.p.steps); i++ {
 		for _, a := range s.p.steps[i].args() {
@@ -138,7 +138,7 @@ func (s *stepper) take(v, r int) int {
 	return r
 }
 
-// reg is an operand in a register: its own, or spare for constants and numbers of rows.
+// reg returns an operand in a register: its own, or spare for constants and numbers of rows.
 func (s *stepper) reg(a lane.Arg, spare int) int {
 	if r, ok := s.p.fixed(a); ok {
 		return r
@@ -167,7 +167,7 @@ type source struct {
 	r               int
 }
 
-// source is where an operand is: a constant, a number of a row, one that had to go, or a register.
+// source returns where an operand is: a constant, a number of a row, one that had to go, or a register.
 func (s *stepper) source(a lane.Arg) source {
 	if r, ok := s.p.fixed(a); ok {
 		return source{r: r}

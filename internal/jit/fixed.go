@@ -9,7 +9,7 @@ import (
 // fewVectors is how many vectors a row has at least for which numbers are put into registers at its begin.
 const fewVectors = 8
 
-// fixed is the register of a constant or of a number of a row, if it has one for the whole pass.
+// fixed returns the register of a constant or of a number of a row, if it has one for the whole pass.
 func (p *pass) fixed(a lane.Arg) (int, bool) {
 	if a.IsConst() {
 		r, ok := p.constants[uint32(a.Bits)]
@@ -80,7 +80,7 @@ func (p *pass) try() (used int, spilled bool) {
 	return p.used, spilled
 }
 
-// mostRead is the constants and numbers of rows of a step, those that are read most often first.
+// mostRead returns the constants and numbers of rows of a step, those that are read most often first.
 func (p *pass) mostRead() []lane.Arg {
 	var list []lane.Arg
 	var count []int

@@ -185,7 +185,7 @@ func (s *stepper) keptAt(value int) mem {
 	return m
 }
 
-// place is where a stream is at this step.
+// place returns where a stream is at this step.
 func (s *stepper) place(stream int) mem {
 	bytes := s.c.p.Bytes[stream]
 	base, ok := s.p.reg[stream]
@@ -339,7 +339,7 @@ func (s *stepper) rowOut(i *inst) {
 	c.rm(vpmovdb, f, work, 0, at(rax, 0))
 }
 
-// oneLane is the opmask for work with the first lane alone.
+// oneLane returns the opmask for work with the first lane alone.
 func (s *stepper) oneLane() int {
 	s.c.movImm(rax, 1)
 	s.c.rr(kmovw, form{imm: -1}, workK, 0, rax)

@@ -60,8 +60,8 @@ var forms = []struct {
 	{vcvtps2ph, byteStore, true, true, true, false},
 }
 
-// Listings is forms of every vector instruction with registers and memory chosen by pick, which is given how
-// many choices there are.
+// Listings returns forms of every vector instruction with registers and memory chosen by pick, which is given
+// how many choices there are.
 func Listings(pick func(n int) int) []Listing {
 	var list []Listing
 	for _, f := range forms {
@@ -107,7 +107,7 @@ var generalNames = []string{
 	"r15",
 }
 
-// vector is a register's name at a width: 0 xmm, 1 ymm, 2 zmm.
+// vector returns a register's name at a width: 0 xmm, 1 ymm, 2 zmm.
 func vector(r, length int) string { return [3]string{"xmm", "ymm", "zmm"}[length] + fmt.Sprint(r) }
 
 func (l *lister) emit(i ins, kind operandsOf) (string, bool) {

@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// sets is the instruction sets that this machine runs.
+// sets returns the instruction sets that this machine runs.
 func sets(t *testing.T) []Set {
 	if _, err := best(); err != nil {
 		t.Skip(err)
@@ -51,7 +51,7 @@ var formulas = []formula{one((*lane.Builder).Exp), one((*lane.Builder).Tanh), on
 		return b.Select(b.Compare(lane.Less, in[0], in[1]), in[1], in[2])
 	}}}
 
-// drawProgram is a random program with its streams for so many rows; results begin at the second answer.
+// drawProgram returns a random program with its streams for so many rows; results begin at the second answer.
 func drawProgram(t *rapid.T) *Program {
 	p := &Program{
 		Cols: rapid.SampledFrom([]int{1, 3, 8, 16, 17, 31, 64, 65, 100, 200, 4096, 4097, 9000}).Draw(t, "cols"),
@@ -181,7 +181,7 @@ func callOf(p *Program, c *Code, rows int, streams [][]uint32) *Call {
 	return call
 }
 
-// tanhLoop is a program of one formula on rows of 1000.
+// tanhLoop returns a program of one formula on rows of 1000.
 func tanhLoop(t *testing.T) (*Program, *Code) {
 	set, err := Best()
 	if err != nil {

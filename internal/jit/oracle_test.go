@@ -33,7 +33,7 @@ func interpret(p *Program, lanes, rows int, streams [][]uint32) {
 	}
 }
 
-// valueOf is a row of a value; numbers of rows are repeated.
+// valueOf returns a row of a value; numbers of rows are repeated.
 func valueOf(p *Program, i, lanes, r int, streams [][]uint32, values [][]uint32) []uint32 {
 	v := &p.Values[i]
 	row := make([]uint32, p.Cols)

@@ -267,7 +267,7 @@ func (c *compiler) across(r int, op ins) {
 	}
 }
 
-// tree adds n sums of leaves that lie one after the other, as kernel.Tree does, into the low lane of register
+// tree adds n sums of leaves that are one after the other, as kernel.Tree does, into the low lane of register
 // 0.
 func (c *compiler) tree(n, base int) {
 	x := form{imm: -1}

@@ -29,7 +29,7 @@ type inst struct {
 	index int // stream, value or fold
 }
 
-// args is the operands.
+// args returns the operands.
 func (i *inst) args() []lane.Arg {
 	if i.kind == laneInst {
 		return i.Args()
@@ -87,7 +87,7 @@ func (s *stepBuilder) out(kind instKind, index int, a lane.Arg) {
 	s.list = append(s.list, inst{Instr: lane.Instr{Dst: -1, Arg: [4]lane.Arg{a}}, kind: kind, index: index})
 }
 
-// value is a value of the program as an operand.
+// value returns a value of the program as an operand.
 func (s *stepBuilder) value(i int) lane.Arg {
 	if a, ok := s.done[i]; ok {
 		return a

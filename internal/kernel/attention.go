@@ -39,13 +39,13 @@ type keySpan struct{ lo, hi int }
 
 func (s keySpan) len() int { return s.hi - s.lo }
 
-// and is the part of t that s shares; it lies within t even where it is empty.
+// and returns the part of t that s shares; it is within t even where it is empty.
 func (s keySpan) and(t keySpan) keySpan {
 	lo := min(max(s.lo, t.lo), t.hi)
 	return keySpan{lo, max(lo, min(s.hi, t.hi))}
 }
 
-// visible is the keys among seqK that queries first to last see between them,
+// visible returns the keys among seqK that queries first to last see between them,
 // segments aside.
 func (m *AttentionMask) visible(first, last, seqK int) keySpan {
 	s := keySpan{0, seqK}
@@ -98,15 +98,15 @@ const (
 
 func (a *Attention[T]) group() int { return a.Heads / a.KVHeads }
 
-// positions is how many positions a block of queries has.
+// positions returns how many positions a block of queries has.
 func (a *Attention[T]) positions() int {
 	return max(1, min(a.SeqQ, attentionRows/a.group()))
 }
 
-// queryBlocks is how many blocks of queries each key head has.
+// queryBlocks returns how many blocks of queries each key head has.
 func (a *Attention[T]) queryBlocks() int { return ceilDiv(a.SeqQ, a.positions()) }
 
-// queries is the positions of query block n.
+// queries returns the positions of query block n.
 func (a *Attention[T]) queries(n int) (first, count int) {
 	first = n * a.positions()
 	return first, min(a.positions(), a.SeqQ-first)
@@ -128,7 +128,7 @@ func (a *Attention[T]) gather(dst, src []T, b, g, first, count, width int) {
 	}
 }
 
-// keyRows is the rows of keys of head g from key first on, as an operand of a
+// keyRows returns the rows of keys of head g from key first on, as an operand of a
 // product; the stride between them is width elements of all heads.
 func (a *Attention[T]) keyRows(src []T, b, g, first, width int) []T {
 	return src[((b*a.SeqK+first)*a.KVHeads+g)*width:]

@@ -213,7 +213,7 @@ func (u *flashUnit[T]) addKeys(dst, weights, x []T, rows, n, width int, alpha T)
 	}
 }
 
-// rowAt is where lse and delta hold row i of the block at position first.
+// rowAt returns where lse and delta hold row i of the block at position first.
 func (u *flashUnit[T]) rowAt(i, first int) int {
 	h, s := u.g*u.group()+i%u.group(), first+i/u.group()
 	return (u.b*u.Heads+h)*u.SeqQ + s

@@ -29,9 +29,8 @@ func (a *Attention[T]) Forward(p *Pool, out, lse []T) {
 	})
 }
 
-// Resume goes on where Forward, or another Resume, over other keys ended: out
-// and lse hold what the rows have so far, zeros and -Inf at first, and then the
-// same over all keys.
+// Resume continues where Forward, or another Resume, over other keys ended: out and lse hold what the rows
+// have so far, zeros and -Inf at first, and then the same over all keys.
 func (a *Attention[T]) Resume(p *Pool, out, lse []T) {
 	if a.Batch*a.Heads*a.SeqQ*a.SeqK == 0 {
 		return
@@ -49,7 +48,7 @@ func (a *Attention[T]) Resume(p *Pool, out, lse []T) {
 	})
 }
 
-// forwardSplit is Forward where rows are few and keys many, as in generation:
+// forwardSplit is like Forward where rows are few and keys many, as in generation:
 // each task takes some of the keys, and the parts are joined in order.
 func (a *Attention[T]) forwardSplit(p *Pool, out, lse []T, splits int) {
 	blocks := a.queryBlocks()
@@ -193,8 +192,7 @@ func (f *flashRows[T]) join(g *flashRows[T]) {
 	}
 }
 
-// load makes rows go on from what was stored of them: one key whose weight is
-// all that they have seen.
+// load makes rows continue from what was stored of them: one key whose weight is all that they have seen.
 func (f *flashRows[T]) load(out, lse []T) {
 	f.gather(f.out, out, f.b, f.g, f.first, f.count, f.DimV)
 	f.started = true

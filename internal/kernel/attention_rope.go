@@ -53,7 +53,7 @@ func begin(angles [][2]float64, freqs []float64, position int) {
 	}
 }
 
-// Free gives the memory back; r must not be used any more.
+// Free releases the memory; r must not be used any more.
 func (r *Rotation[T]) Free() { r.mem.free() }
 
 // advance turns each angle by its step: the next position costs a product
@@ -94,7 +94,7 @@ func (r *Rotation[T]) Halves(y, x []T, p, width int, tmp []T) {
 	}
 }
 
-// turnHalves32 is Halves by vector kernels, called directly since heads are
+// turnHalves32 is like Halves by vector kernels, called directly since heads are
 // short.
 func turnHalves32(y, x []float32, width int, cos, sin, neg, tmp []float32) {
 	n := len(cos)
@@ -112,7 +112,7 @@ func turnHalves32(y, x []float32, width int, cos, sin, neg, tmp []float32) {
 	}
 }
 
-// Neighbours is Halves with elements 2i and 2i+1 as a pair.
+// Neighbours is like Halves with elements 2i and 2i+1 as a pair.
 func (r *Rotation[T]) Neighbours(y, x []T, p, width int) {
 	n := r.half
 	cos, sin := r.Cos[p*n:(p+1)*n], r.Sin[p*n:(p+1)*n]

@@ -169,7 +169,7 @@ func checkAttention[T Float](t *testing.T, tol float64) {
 
 func (c *attentionCase[T]) results() [][]T { return [][]T{c.Out, c.LSE, c.DQ, c.DK, c.DV} }
 
-// farthest is the largest error relative to the largest element.
+// farthest returns the largest error relative to the largest element.
 func farthest[T Float](got []T, want []float64) float64 {
 	far, top := 0.0, 1.0
 	for i, g := range got {

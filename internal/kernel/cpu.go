@@ -14,7 +14,7 @@ const LimitVariable = "GALLEY_KERNELS"
 // setRanks is the sets by name, in the order of what they need.
 var setRanks = map[string]int{"plain": 0, "avx2": 1, "avx512": 2, "": 2}
 
-// CheckLimit is an error if the environment setRanks kernels to a set that there is not.
+// CheckLimit returns an error if the environment setRanks kernels to a set that there is not.
 func CheckLimit() error {
 	if name := os.Getenv(LimitVariable); !known(name) {
 		return fmt.Errorf("%s=%s: want plain, avx2 or avx512", LimitVariable, name)
@@ -27,13 +27,13 @@ func known(name string) bool { _, ok := setRanks[name]; return ok }
 // allows reports whether the environment lets kernels of a set be used.
 func allows(set string) bool { return setRanks[os.Getenv(LimitVariable)] >= setRanks[set] }
 
-// hasAVX2 says whether the processor runs the AVX2 kernels, which need fused
+// hasAVX2 reports whether the processor runs the AVX2 kernels, which need fused
 // multiply-add too.
 func hasAVX2() bool {
 	return allows("avx2") && cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasBMI2
 }
 
-// hasAVX512 says whether the processor runs the AVX-512 kernels.
+// hasAVX512 reports whether the processor runs the AVX-512 kernels.
 func hasAVX512() bool {
 	x := &cpu.X86
 	return allows("avx512") && hasAVX2() && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL

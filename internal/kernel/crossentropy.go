@@ -31,7 +31,7 @@ func CrossEntropyGradRow[T Float](dlogits, logits []T, label int, lse, scale, sm
 	CrossEntropyGradPart(dlogits, logits, label, len(dlogits), lse, scale, smoothing)
 }
 
-// CrossEntropyGradPart is CrossEntropyGradRow for a part of the row's n classes.
+// CrossEntropyGradPart is like CrossEntropyGradRow for a part of the row's n classes.
 // A label of len(dlogits) or more is in another part.
 func CrossEntropyGradPart[T Float](dlogits, logits []T, label, n int, lse, scale, smoothing T) {
 	logits = logits[:len(dlogits)]

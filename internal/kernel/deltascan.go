@@ -23,7 +23,7 @@ type DeltaScanGrad[T Float] struct {
 
 func (s *DeltaScan[T]) state() int { return s.Dim * s.States }
 
-// pool is nil where the whole is not worth more than one thread.
+// pool returns nil where the whole is not worth more than one thread.
 func (s *DeltaScan[T]) pool(p *Pool) *Pool {
 	if s.Batch*s.Seq*s.Heads*s.state() < attentionWork {
 		return nil
@@ -59,10 +59,10 @@ func (s *DeltaScan[T]) head(task int) deltaHead[T] {
 	return deltaHead[T]{s, task / s.Heads, task % s.Heads, make([]T, s.States)}
 }
 
-// at is the place of position t in [batch, seq, heads].
+// at returns the place of position t in [batch, seq, heads].
 func (h deltaHead[T]) at(t int) int { return (h.b*h.Seq+t)*h.Heads + h.h }
 
-// row is position t of what has a number for each state, value that of V and what is shaped as it.
+// row returns position t of what has a number for each state, value that of V and what is shaped as it.
 func (h deltaHead[T]) row(src []T, t int) []T   { return src[h.at(t)*h.States:][:h.States] }
 func (h deltaHead[T]) value(src []T, t int) []T { return src[h.at(t)*h.Dim:][:h.Dim] }
 

@@ -40,12 +40,12 @@ func Dense[T Float](data []T, ld int, trans Trans) Operand[T] {
 	return Operand[T]{unsafe.Pointer(unsafe.SliceData(data)), len(data), ld, trans, formatNative}
 }
 
-// DenseBF16 is Dense for bfloat16 elements.
+// DenseBF16 is like Dense for bfloat16 elements.
 func DenseBF16(data []uint16, ld int, trans Trans) Operand[float32] {
 	return Operand[float32]{unsafe.Pointer(unsafe.SliceData(data)), len(data), ld, trans, formatBF16}
 }
 
-// DenseF16 is Dense for IEEE half elements.
+// DenseF16 is like Dense for IEEE half elements.
 func DenseF16(data []uint16, ld int, trans Trans) Operand[float32] {
 	return Operand[float32]{unsafe.Pointer(unsafe.SliceData(data)), len(data), ld, trans, formatF16}
 }
@@ -61,7 +61,7 @@ type Gemm[T Float] struct {
 	LDC int
 	// Alpha scales the product; 0 means 1.
 	Alpha T
-	// Update tells whether the product replaces C or is added to it.
+	// Update reports whether the product replaces C or is added to it.
 	Update Update
 	// Bias, where it is not nil, is N elements that are added to every row of C
 	// in the end.
@@ -72,7 +72,7 @@ type Gemm[T Float] struct {
 // not fit the slices.
 func (g Gemm[T]) Run(p *Pool) { g.runOn(&gemmSets[0], p) }
 
-// runOn is Run with a given set of kernels.
+// runOn is like Run with a given set of kernels.
 func (g Gemm[T]) runOn(set *gemmSet, p *Pool) {
 	if g.M == 0 || g.N == 0 {
 		return
@@ -108,8 +108,8 @@ func scaleBits[T Float](alpha T) uint64 {
 	return math.Float64bits(float64(alpha))
 }
 
-// check panics unless batch items, at the given strides of A, B and C, lie
-// inside their slices: the kernels below have no bounds checks.
+// check panics unless batch items, at the given strides of A, B and C, are inside their slices: the kernels
+// below have no bounds checks.
 func (g *Gemm[T]) check(ldc, batch int, stride [3]int) {
 	if g.M < 0 || g.N < 0 || g.K < 0 || batch < 0 {
 		panic(fmt.Sprintf("kernel: gemm of negative size %d×%d×%d", g.M, g.N, g.K))

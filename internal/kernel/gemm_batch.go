@@ -15,7 +15,7 @@ type GemmBatch[T Float] struct {
 // overlap in C.
 func (g GemmBatch[T]) Run(p *Pool) { g.runOn(&gemmSets[0], p) }
 
-// runOn is Run with a given set of kernels.
+// runOn is like Run with a given set of kernels.
 func (g GemmBatch[T]) runOn(set *gemmSet, p *Pool) {
 	if g.M == 0 || g.N == 0 || g.Batch == 0 {
 		return

@@ -17,8 +17,8 @@ const (
 	formatCount
 )
 
-// gemmView is an operand in strides: element (i, j) lies i·row + j·col
-// elements of size bytes after ptr, and row or col is 1.
+// gemmView is an operand in strides: element (i, j) is i·row + j·col elements of size bytes after ptr, and
+// row or col is 1.
 type gemmView struct {
 	ptr      unsafe.Pointer
 	row, col int
@@ -115,8 +115,8 @@ func kernelsOf[T Float](set *gemmSet) *gemmKernels {
 	return &set.f64
 }
 
-// gemmPanels tells what to pack: rows p to p+k and panels lo to hi, of width
-// columns each, of a view with n columns in all.
+// gemmPanels reports what to pack: rows p to p+k and panels lo to hi, of width columns each, of a view with n
+// columns in all.
 type gemmPanels struct{ p, k, lo, hi, width, n int }
 
 // spreadPanels is how many panels are packed at once: enough to read the

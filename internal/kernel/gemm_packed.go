@@ -131,7 +131,7 @@ func (j *packedJob) panelB(q int) unsafe.Pointer {
 	return unsafe.Add(j.packed.ptr, q*j.ks.panelStride(j.ks.nr, j.kb)*j.ks.size)
 }
 
-// panelA is the place of a panel of A that all threads share.
+// panelA returns the place of a panel of A that all threads share.
 func (j *packedJob) panelA(q int) unsafe.Pointer {
 	return unsafe.Add(j.packedA.ptr, q*j.ks.panelStride(j.ks.mr, j.kb)*j.ks.size)
 }

@@ -28,7 +28,7 @@ const (
 	parallelWork = 1 << 20
 )
 
-// parallel says whether the product is worth sharing between threads.
+// parallel reports whether the product is worth sharing between threads.
 func (pr *gemmProduct) parallel(p *Pool) bool {
 	return p.Threads() > 1 && pr.work() >= parallelWork
 }
@@ -62,7 +62,7 @@ func (pr *gemmProduct) run(ks *gemmKernels, p *Pool) {
 	pr.addBias(ks, 0, pr.m, 0, pr.n)
 }
 
-// narrow says whether one side of the product is a small matrix.
+// narrow reports whether one side of the product is a small matrix.
 func (pr *gemmProduct) narrow() bool {
 	return pr.n <= smallSide && (pr.k <= smallSide || pr.m <= smallSide)
 }

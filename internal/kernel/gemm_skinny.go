@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// skinnyJob is a product of few rows in progress: C is skinny by n, the rows
-// of A lie in x one after the other, and B is read once.
+// skinnyJob is a product of few rows in progress: C is skinny by n, the rows of A are in x one after the
+// other, and B is read once.
 type skinnyJob struct {
 	gemmProduct
 	ks    *gemmKernels
@@ -65,7 +65,7 @@ const (
 	skinnyTerms = 2048
 )
 
-// dots says whether a column of B is contiguous.
+// dots reports whether a column of B is contiguous.
 func (j *skinnyJob) dots() bool { return j.b.col != 1 }
 
 // copyRows fills x with the rows of A, each followed by zeros up to ldx.

@@ -46,7 +46,7 @@ func runStrips(pr *gemmProduct, ks *gemmKernels, p *Pool) {
 	stripJobs.Put(j)
 }
 
-// stripWidth is the columns of a strip: all that a kernel can have of a small
+// stripWidth returns the columns of a strip: all that a kernel can have of a small
 // matrix, in equal parts of half vectors.
 func (pr *gemmProduct) stripWidth(ks *gemmKernels) int {
 	if !pr.narrow() || pr.n <= ks.stripCols || ks.stripWide == ks.stripCols {
@@ -55,13 +55,13 @@ func (pr *gemmProduct) stripWidth(ks *gemmKernels) int {
 	return blockSize(pr.n, ks.stripWide, ks.stripWide/8)
 }
 
-// startsWithBias says whether sums can be added to the bias that is in C before
+// startsWithBias reports whether sums can be added to the bias that is in C before
 // them: that is the bias added to the sums, where those are one chain.
 func (pr *gemmProduct) startsWithBias(ks *gemmKernels) bool {
 	return pr.bias != nil && pr.update == Overwrite && pr.k <= ks.stripTerms && pr.alpha == ks.one()
 }
 
-// one is the bits of the scale that leaves a product as it is.
+// one returns the bits of the scale that leaves a product as it is.
 func (ks *gemmKernels) one() uint64 {
 	if ks.size == 4 {
 		return scaleBits[float32](1)
@@ -92,7 +92,7 @@ const (
 	stripResident = 1 << 20
 )
 
-// direct says whether m rows are to be computed from B in place: rows of B that
+// direct reports whether m rows are to be computed from B in place: rows of B that
 // are usable as they are, and either read once or close to each other.
 func (j *stripJob) direct(m int) bool {
 	return j.b.format == formatNative && j.b.col == 1 &&

@@ -15,7 +15,7 @@ import (
 //	sum = 0; for g from 0 to Groups: n = Σ (w-zero)·x in integers; sum = fma(float(n)·xscale, wscale, sum)
 //	y[i*LDY+j] = sum
 //
-// Weights lie in panels of GroupedRows rows: four terms of each row in turn, then the next four; with 4 bits
+// Weights are in panels of GroupedRows rows: four terms of each row in turn, then the next four; with 4 bits
 // a byte holds a term and the one four further on, the first in its low bits.
 type Grouped struct {
 	Rows, Groups, Group, Bits int
@@ -54,10 +54,10 @@ type groupedSet struct {
 // groupedSets is every set that this processor can run, the best first.
 var groupedSets = append(groupedAsmSets(), groupedSet{name: "plain"})
 
-// Stride is the bytes of a row of activations.
+// Stride returns the bytes of a row of activations.
 func (g Grouped) Stride() int { return g.Groups * (g.Group + record) }
 
-// PanelBytes is the bytes of a panel's weights.
+// PanelBytes returns the bytes of a panel's weights.
 func (g Grouped) PanelBytes() int { return g.Groups * g.Group * GroupedRows * g.Bits / 8 }
 
 func (g Grouped) check(zeros bool) {
@@ -123,7 +123,7 @@ func (g Grouped) plain(y []float32, x, w []byte, scales []uint16, zeros []byte) 
 	}
 }
 
-// place is the byte of a panel that holds term p of row j, and by how much it is shifted.
+// place returns the byte of a panel that holds term p of row j, and by how much it is shifted.
 func (g Grouped) place(j, p int) (at, shift int) {
 	if g.Bits == 8 {
 		return (p/4*GroupedRows+j)*4 + p%4, 0
@@ -131,7 +131,7 @@ func (g Grouped) place(j, p int) (at, shift int) {
 	return (p/8*GroupedRows+j)*4 + p%4, p / 4 % 2 * 4
 }
 
-// Weight is a weight of a panel as it is stored, and SetWeight stores one where there was 0.
+// Weight returns a weight of a panel as it is stored, and SetWeight stores one where there was 0.
 func (g Grouped) Weight(panel []byte, j, p int) byte {
 	at, shift := g.place(j, p)
 	return panel[at] >> shift & byte(1<<g.Bits-1)

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// F32sToHalves takes float32s apart into bfloat16s, which are src rounded, and the 16 bits that lie between
+// F32sToHalves takes float32s apart into bfloat16s, which are src rounded, and the 16 bits that are between
 // these and src. Of numbers half way between two bfloat16s, those that are rounded towards zero have no such
 // bits: they are taken for the next number towards zero.
 func F32sToHalves(upper []uint16, lower []int16, src []float32) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHalves: every number comes back as it was, NaN as NaN, and what lies half way and is rounded towards
-// zero as its neighbour.
+// TestHalves: every number comes back as it was, NaN as NaN, and what is half way and is rounded towards zero
+// as its neighbour.
 func TestHalves(t *testing.T) {
 	src := make([]float32, 0, 1<<20)
 	for _, upper := range []uint32{0, 1, 0x007f, 0x0080, 0x3f80, 0x3f81, 0x7f7f, 0x8000, 0xbf80, 0xff7f} {

@@ -89,7 +89,7 @@ func checkLane(t *testing.T, table *table32, wide bool, f formula) {
 	}
 }
 
-// laneInputs is numbers of every size and those at the edges.
+// laneInputs returns numbers of every size and those at the edges.
 func laneInputs(seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	inf := float32(math.Inf(1))

@@ -7,7 +7,7 @@ import (
 )
 
 // adviseHuge asks for huge pages under b. Its first and last ones reach beyond it, into memory of the same
-// heap; what they hold does not change. Memory that was used before lies in small pages: they are collapsed.
+// heap; what they hold does not change. Memory that was used before is in small pages: they are collapsed.
 func adviseHuge(b []byte) {
 	first := uintptr(unsafe.Pointer(&b[0])) &^ (hugePage - 1)
 	before := uintptr(unsafe.Pointer(&b[0])) - first

@@ -18,7 +18,7 @@ type MLPSeries[T Float] struct {
 // TilePoints is the points of a tile: a row of them is one strip of a product or two.
 const TilePoints = 64
 
-// Series is how many series there are.
+// Series returns how many series there are.
 func (m *MLPSeries[T]) Series() int {
 	n := 1
 	for _, k := range m.Orders {
@@ -27,8 +27,8 @@ func (m *MLPSeries[T]) Series() int {
 	return n
 }
 
-// Kept is how many rows Forward keeps of each tile for Backward: for each hidden layer tanh of its value, and
-// its other series before tanh.
+// Kept returns how many rows Forward keeps of each tile for Backward: for each hidden layer tanh of its
+// value, and its other series before tanh.
 func (m *MLPSeries[T]) Kept() int {
 	rows := 0
 	for _, w := range m.Widths[1 : len(m.Widths)-1] {
@@ -37,8 +37,8 @@ func (m *MLPSeries[T]) Kept() int {
 	return rows
 }
 
-// blocks is how many parts the points fall into, whatever the number of threads: sums over points are taken
-// within them, and then over them.
+// blocks returns how many parts the points fall into, whatever the number of threads: sums over points are
+// taken within them, and then over them.
 func (m *MLPSeries[T]) blocks(n int) (count, points int) {
 	points = min(max(ceilTo(ceilDiv(n, 8), TilePoints), 512), 2048)
 	return ceilDiv(n, points), points
@@ -83,7 +83,7 @@ func newMLPTile[T Float](m *MLPSeries[T], n, tiles int) *mlpTile[T] {
 	return t
 }
 
-// buffer is zeros that are given back with the tile.
+// buffer returns zeros that are given back with the tile.
 func (t *mlpTile[T]) buffer(n int) []T {
 	b := newGemmBuffer(n * int(unsafe.Sizeof(*new(T))))
 	t.buffers = append(t.buffers, b)
@@ -98,7 +98,7 @@ func (t *mlpTile[T]) free() {
 	}
 }
 
-// of is series s of a tile whose layer has so many columns.
+// of returns series s of a tile whose layer has so many columns.
 func (t *mlpTile[T]) of(tile []T, s, width int) []T {
 	size := width * TilePoints
 	return tile[s*size : (s+1)*size]
@@ -136,7 +136,7 @@ func (t *mlpTile[T]) forward(lo int, x []T, along, out [][]T, kept []T) {
 	}
 }
 
-// keptAt is what is kept of the tile that begins with point lo.
+// keptAt returns what is kept of the tile that begins with point lo.
 func (t *mlpTile[T]) keptAt(kept []T, lo int) []T {
 	size := t.Kept() * TilePoints
 	return kept[lo/TilePoints*size:][:size]
@@ -217,8 +217,8 @@ func (t *mlpTile[T]) slope(dst, y, x []T) {
 	t.t.first(len(y), &dst[0], &y[0], &x[0])
 }
 
-// product computes rows of c, or adds to them: the product of weights w, whose element (i, p) lies at
-// i·row + p·col, and the k rows of b.
+// product computes rows of c, or adds to them: the product of weights w, whose element (i, p) is at i·row +
+// p·col, and the k rows of b.
 func (t *mlpTile[T]) product(c []T, rows, k int, w []T, row, col int, b []T, update Update) {
 	if t.strip == nil {
 		t.productPlain(c, rows, k, w, row, col, b, update)

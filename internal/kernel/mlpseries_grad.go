@@ -36,7 +36,7 @@ func (m *MLPSeries[T]) Backward(p *Pool, n int, x []T, along [][]T, kept []T, do
 // mlpSums is the gradients of weights and biases over some points: each a vector of sums, or joined to one.
 type mlpSums[T Float] struct{ w, b [][]T }
 
-// lanes is how many sums a weight's gradient has.
+// lanes returns how many sums a weight's gradient has.
 func (t *mlpTile[T]) lanes() int { return max(1, t.t.lanes) }
 
 func ceilTo(n, unit int) int { return ceilDiv(n, unit) * unit }
@@ -50,7 +50,7 @@ func (t *mlpTile[T]) newSums() (s mlpSums[T]) {
 	return s
 }
 
-// joined is the sums of all lanes.
+// joined returns the sums of all lanes.
 func (s mlpSums[T]) joined(t *mlpTile[T]) (j mlpSums[T]) {
 	lanes := t.lanes()
 	for l := range t.W {

@@ -45,7 +45,7 @@ func newMLPCase[T Float](r *rand.Rand, n int, widths, orders []int) *mlpCase[T] 
 func (c *mlpCase[T]) forward(p *Pool)  { c.Forward(p, c.n, c.x, c.along, c.out, c.kept) }
 func (c *mlpCase[T]) backward(p *Pool) { c.Backward(p, c.n, c.x, c.along, c.kept, c.dout, c.g) }
 
-// loss is the sum that Backward differentiates.
+// loss returns the sum that Backward differentiates.
 func (c *mlpCase[T]) loss() float64 {
 	c.forward(nil)
 	sum := 0.0

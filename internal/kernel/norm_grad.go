@@ -45,7 +45,7 @@ func normSums[T Float](dgamma, x, gamma, dy []T, mean, rstd T) (sumG, sumGH T) {
 	return sumG, Tree(parts)
 }
 
-// cut is s[lo:hi], or nil for a nil s.
+// cut returns s[lo:hi], or nil for a nil s.
 func cut[T Float](s []T, lo, hi int) []T {
 	if s == nil {
 		return nil

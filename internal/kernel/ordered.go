@@ -47,10 +47,10 @@ var orderedSets = append(orderedAsmSets(), orderedSet{name: "plain"})
 // F32 adds x·w to y.
 func (o Ordered) F32(y, x, w []float32) { o.f32(&orderedSets[0], y, x, w) }
 
-// BF16 is F32 with w in bfloat16.
+// BF16 is like F32 with w in bfloat16.
 func (o Ordered) BF16(y, x []float32, w []uint16) { o.bf16(&orderedSets[0], y, x, w) }
 
-// I8 is F32 with w in integers of 8 bits.
+// I8 is like F32 with w in integers of 8 bits.
 func (o Ordered) I8(y, x []float32, w []int8) { o.i8(&orderedSets[0], y, x, w) }
 
 func (o Ordered) f32(set *orderedSet, y, x, w []float32) {
@@ -68,7 +68,7 @@ func (o Ordered) i8(set *orderedSet, y, x []float32, w []int8) {
 	runOrdered(o, &set.i8, y, x, w, func(v int8) float32 { return float32(v) })
 }
 
-// check panics unless the operands lie inside their slices: the kernels have no bounds checks.
+// check panics unless the operands are inside their slices: the kernels have no bounds checks.
 func (o Ordered) check(y, x, w int) {
 	if o.Rows == 0 || o.K == 0 || o.Cols == 0 {
 		return
@@ -117,8 +117,8 @@ func orderedPlain[W orderedWeight](o Ordered, rows, cols int, y, x []float32, w 
 	}
 }
 
-// fma32 is a·b + c, rounded once. The product is exact in 64 bits; the sum is rounded to odd there, so that
-// rounding it to 32 bits is rounding the exact sum. [Boldo and Melquiond 2008]
+// fma32 returns a·b + c, rounded once. The product is exact in 64 bits; the sum is rounded to odd there, so
+// that rounding it to 32 bits is rounding the exact sum. [Boldo and Melquiond 2008]
 func fma32(a, b, c float32) float32 {
 	p, q := float64(a)*float64(b), float64(c)
 	s := p + q

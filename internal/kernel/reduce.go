@@ -31,7 +31,7 @@ func Tree[T Float](parts []T) T {
 	return fold(len(parts), func(i int) T { return parts[i] })
 }
 
-// tree is the one definition of the order in which elements are added.
+// tree returns the one definition of the order in which elements are added.
 func tree[T Float](n int, leaf func(lo, hi int) T) T {
 	if n <= SumBlock { // the common row needs no bookkeeping
 		return leaf(0, n)
@@ -93,7 +93,7 @@ func dotLeaf[T Float](x, y []T) T {
 	return T(accumulate(len(x), func(i int) float64 { return float64(x[i]) * float64(y[i]) }))
 }
 
-// accumulate is the plain leaf: the sum of term(0..n-1) in float64, which makes a
+// accumulate returns the plain leaf: the sum of term(0..n-1) in float64, which makes a
 // float32 leaf all but correctly rounded.
 func accumulate(n int, term func(i int) float64) float64 {
 	var a, b float64

@@ -57,7 +57,7 @@ func TestSumIsTreeOfBlocks(t *testing.T) {
 	})
 }
 
-// recursive is the definition that Tree's doc comment gives.
+// recursive returns the definition that Tree's doc comment gives.
 func recursive(parts []float32) float32 {
 	n := len(parts)
 	if n == 1 {

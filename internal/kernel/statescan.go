@@ -59,15 +59,15 @@ type scanHead[T Float] struct {
 
 func (s *StateScan[T]) head(b, h int) scanHead[T] { return scanHead[T]{s, b, h} }
 
-// at is the place of position t in [batch, seq, heads].
+// at returns the place of position t in [batch, seq, heads].
 func (h scanHead[T]) at(t int) int { return (h.b*h.Seq+t)*h.Heads + h.h }
 
-// row is position t of B, C or their gradients.
+// row returns position t of B, C or their gradients.
 func (h scanHead[T]) row(src []T, t int) []T {
 	return src[((h.b*h.Seq+t)*h.Groups+h.h/h.group())*h.States:][:h.States]
 }
 
-// x is position t of X or what is shaped as it.
+// x returns position t of X or what is shaped as it.
 func (h scanHead[T]) x(src []T, t int) []T { return src[h.at(t)*h.Dim:][:h.Dim] }
 
 // decay is by how much the state shrinks at position t.

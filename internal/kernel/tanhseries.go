@@ -16,7 +16,7 @@ type seriesTable[T Float] struct {
 
 var series32, series64 = seriesKernels()
 
-// seriesOf is the kernels for elements of one type.
+// seriesOf returns the kernels for elements of one type.
 func seriesOf[T Float]() *seriesTable[T] {
 	if t, ok := any(&series32).(*seriesTable[T]); ok {
 		return t
@@ -51,7 +51,7 @@ func (t *seriesTable[T]) whole(slices [][]T, outs int, f func(n int, p []*T)) {
 	}
 }
 
-// inVectors is slices in a row, if there are vectors for them.
+// inVectors returns slices in a row, if there are vectors for them.
 func (t *seriesTable[T]) inVectors(first []T, more ...[][]T) ([][]T, bool) {
 	if t.lanes == 0 || len(first) == 0 {
 		return nil, false
@@ -94,7 +94,7 @@ func TanhSeriesGrad[T Float](dy []T, dx [][]T, y []T, x, g [][]T) {
 	}
 }
 
-// tanhSeries is TanhSeries in plain Go.
+// tanhSeries is like TanhSeries in plain Go.
 func tanhSeries[T Float](dst [][]T, y []T, x [][]T) {
 	x1, y1 := x[0][:len(y)], dst[0][:len(y)]
 	if len(x) == 1 {
@@ -112,7 +112,7 @@ func tanhSeries[T Float](dst [][]T, y []T, x [][]T) {
 	}
 }
 
-// tanhSeriesGrad is TanhSeriesGrad in plain Go.
+// tanhSeriesGrad is like TanhSeriesGrad in plain Go.
 func tanhSeriesGrad[T Float](dy []T, dx [][]T, y []T, x, g [][]T) {
 	dy = dy[:len(y)]
 	x1, g1, d1 := x[0][:len(y)], g[0][:len(y)], dx[0][:len(y)]

@@ -95,7 +95,7 @@ func inVectors[V, T Float](f func(dst, x []V), dst, x []T) bool {
 	return true
 }
 
-// binary32 is inVectors for kernels of two operands of float32.
+// binary32 is like inVectors for kernels of two operands of float32.
 func binary32[T Float](f func(dst, x, y []float32), dst, x, y []T) bool {
 	if f == nil {
 		return false
@@ -108,7 +108,7 @@ func binary32[T Float](f func(dst, x, y []float32), dst, x, y []T) bool {
 	return true
 }
 
-// scalar32 is inVectors for kernels of one operand and one constant.
+// scalar32 is like inVectors for kernels of one operand and one constant.
 func scalar32[T Float](f func(dst, x []float32, c float32), dst, x []T, c T) bool {
 	if f == nil {
 		return false

@@ -97,7 +97,7 @@ func NormalAt[T Float](dst []T, key, start uint64) {
 		philoxFill(high[:whole], key, index/4, highWords)
 		philoxFill(low[:whole], key, index/4, lowWords)
 		for k := 0; k < n; k += 2 {
-			// 1-u lies in (0,1], where the logarithm is finite.
+			// 1-u is in (0,1], where the logarithm is finite.
 			r := math.Sqrt(-2 * math.Log(1-uniform53(high[k], low[k])))
 			sin, cos := math.Sincos(2 * math.Pi * uniform53(high[k+1], low[k+1]))
 			z[k], z[k+1] = r*cos, r*sin

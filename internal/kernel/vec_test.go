@@ -38,7 +38,7 @@ func widen(x []float32) []float64 {
 	return y
 }
 
-// relNorm is |got-want|/|want| in the 2-norm.
+// relNorm returns |got-want|/|want| in the 2-norm.
 func relNorm(got []float32, want []float64) float64 {
 	var d, w float64
 	for i := range got {

@@ -64,7 +64,8 @@ func Cos[T Float](dst, x []T) { turned(dst, x, simd64.cos, cosOf[T]) }
 
 // unary is the one dispatch of the maps above: the vector kernel when there is
 // one for T, else the loop dst[i] = plain(x[i]).
-func unary[T Float](dst, x []T, single func(dst, x []float32), double func(dst, x []float64), plain func(T) T) {
+func unary[T Float](dst, x []T, single func(dst, x []float32), double func(dst, x []float64),
+	plain func(T) T) {
 	x = x[:len(dst)]
 	if !inVectors(single, dst, x) && !inVectors(double, dst, x) {
 		mapPlain(dst, x, plain)
@@ -78,7 +79,7 @@ const (
 	turnBlock = 256
 )
 
-// turned is unary for sine and cosine of float64; what vectors do not have is computed one by one.
+// turned is like unary for sine and cosine of float64; what vectors do not have is computed one by one.
 func turned[T Float](dst, x []T, double func(dst, x []float64), plain func(T) T) {
 	x = x[:len(dst)]
 	var block [turnBlock]T

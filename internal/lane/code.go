@@ -69,16 +69,16 @@ var counts = [...]int{Load: 1, Add: 2, Sub: 2, Mul: 2, Div: 2, Min: 2, Max: 2, A
 	AddInt: 2, SubInt: 2, Sqrt: 1, ShiftL: 1, ShiftR: 1, ShiftDown: 1, FromInt: 1, Round: 1, MulAdd: 3,
 	AddMul: 3, DedMul: 3, MulDed: 3, Compare: 2, Choose: 4, Select: 3, ToHalf: 1, Scale: 4}
 
-// Args is the instruction's operands.
+// Args returns the instruction's operands.
 func (i *Instr) Args() []Arg { return i.Arg[:counts[i.Op]] }
 
-// Const is a float in every lane.
+// Const returns a float in every lane.
 func Const(v float64) Arg { return Bits(math.Float32bits(float32(v))) }
 
-// Bits is a bit pattern in every lane.
+// Bits returns a bit pattern in every lane.
 func Bits(b uint32) Arg { return Arg{Reg: -1, Bits: uint64(b)} }
 
-// Bits64 is a bit pattern in every lane of 64 bits.
+// Bits64 returns a bit pattern in every lane of 64 bits.
 func Bits64(b uint64) Arg { return Arg{Reg: -1, Bits: b} }
 
 // Builder writes a list of instructions. Registers below Inputs hold what the formula is given.
@@ -91,7 +91,7 @@ type Builder struct {
 	regs   int
 }
 
-// number is a float in every lane, of the lanes' size.
+// number returns a float in every lane, of the lanes' size.
 func (b *Builder) number(v float64) Arg {
 	if b.double {
 		return Bits64(math.Float64bits(v))
@@ -99,16 +99,16 @@ func (b *Builder) number(v float64) Arg {
 	return Const(v)
 }
 
-// sign is the bit of the sign in every lane.
+// sign returns the bit of the sign in every lane.
 func (b *Builder) sign() Arg { return b.number(math.Copysign(0, -1)) }
 
 // NewBuilder starts a formula of so many inputs.
 func NewBuilder(wide bool, inputs int) *Builder { return &Builder{Wide: wide, regs: inputs} }
 
-// In is an input.
+// In returns an input.
 func (b *Builder) In(i int) Arg { return Arg{Reg: i} }
 
-// Regs is how many registers have been named.
+// Regs returns how many registers have been named.
 func (b *Builder) Regs() int { return b.regs }
 
 func (b *Builder) emit(op Op, imm uint8, args ...Arg) Arg {
@@ -119,7 +119,7 @@ func (b *Builder) emit(op Op, imm uint8, args ...Arg) Arg {
 	return Arg{Reg: i.Dst}
 }
 
-// reg is an operand as a register.
+// reg returns an operand as a register.
 func (b *Builder) reg(a Arg) Arg {
 	if a.IsConst() {
 		return b.emit(Load, 0, a)
@@ -129,22 +129,22 @@ func (b *Builder) reg(a Arg) Arg {
 
 func (b *Builder) two(op Op, x, y Arg) Arg { return b.emit(op, 0, b.reg(x), y) }
 
-// Add is x + y.
+// Add returns x + y.
 func (b *Builder) Add(x, y Arg) Arg { return b.two(Add, x, y) }
 
-// Sub is x - y.
+// Sub returns x - y.
 func (b *Builder) Sub(x, y Arg) Arg { return b.two(Sub, x, y) }
 
-// Mul is x · y.
+// Mul returns x · y.
 func (b *Builder) Mul(x, y Arg) Arg { return b.two(Mul, x, y) }
 
-// Div is x / y.
+// Div returns x / y.
 func (b *Builder) Div(x, y Arg) Arg { return b.two(Div, x, y) }
 
-// Sqrt is the square root.
+// Sqrt returns the square root.
 func (b *Builder) Sqrt(x Arg) Arg { return b.emit(Sqrt, 0, b.reg(x)) }
 
-// Abs is x without its sign.
+// Abs returns x without its sign.
 func (b *Builder) Abs(x Arg) Arg {
 	if b.double {
 		return b.two(And, x, Bits64(math.MaxInt64))
@@ -152,35 +152,35 @@ func (b *Builder) Abs(x Arg) Arg {
 	return b.two(And, x, Bits(math.MaxInt32))
 }
 
-// Neg is x with the other sign.
+// Neg returns x with the other sign.
 func (b *Builder) Neg(x Arg) Arg { return b.two(Xor, x, b.sign()) }
 
-// Round is x as a whole number: 0 nearest even, 1 down, 2 up.
+// Round returns x as a whole number: 0 nearest even, 1 down, 2 up.
 func (b *Builder) Round(x Arg, mode uint8) Arg { return b.emit(Round, mode, b.reg(x)) }
 
-// Compare is all ones where x compares to y by the predicate.
+// Compare returns all ones where x compares to y by the predicate.
 func (b *Builder) Compare(predicate uint8, x, y Arg) Arg {
 	return b.emit(Compare, predicate, b.reg(x), y)
 }
 
-// Select is yes where a truth, all ones, holds, else no.
+// Select returns yes where a truth, all ones, holds, else no.
 func (b *Builder) Select(truth, yes, no Arg) Arg {
 	return b.emit(Select, 0, b.reg(truth), yes, b.reg(no))
 }
 
-// And is the bits that both have.
+// And returns the bits that both have.
 func (b *Builder) And(x, y Arg) Arg { return b.two(And, x, y) }
 
-// Or is the bits that either has.
+// Or returns the bits that either has.
 func (b *Builder) Or(x, y Arg) Arg { return b.two(Or, x, y) }
 
-// Xor is the bits in which they differ.
+// Xor returns the bits in which they differ.
 func (b *Builder) Xor(x, y Arg) Arg { return b.two(Xor, x, y) }
 
-// Max is the larger of x and y, NaN where either is.
+// Max returns the larger of x and y, NaN where either is.
 func (b *Builder) Max(x, y Arg) Arg { return b.nanOf(Max, x, y) }
 
-// Min is the smaller of x and y, NaN where either is.
+// Min returns the smaller of x and y, NaN where either is.
 func (b *Builder) Min(x, y Arg) Arg { return b.nanOf(Min, x, y) }
 
 // nanOf keeps a NaN of x: the instructions give y where either is NaN, so only x needs a look.

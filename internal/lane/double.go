@@ -12,10 +12,10 @@ func NewDouble(wide bool, inputs int) Double {
 	return Double{b}
 }
 
-// In is an input.
+// In returns an input.
 func (d Double) In(i int) Arg { return d.b.In(i) }
 
-// Code is the list of what was written.
+// Code returns the list of what was written.
 func (d Double) Code() []Instr { return d.b.Code }
 
 // Polynomials from the highest power down.
@@ -66,7 +66,7 @@ func (d Double) times(x Arg, v float64) Arg  { return d.b.Mul(x, d.b.number(v)) 
 func (d Double) power(shifted Arg) Arg       { return d.intPlus(d.b.emit(ShiftL, 52, shifted), oneBits) }
 func (d Double) intPlus(x Arg, v uint64) Arg { return d.b.two(AddInt, x, Bits64(v)) }
 
-// expm1Series is exp(r)-1.
+// expm1Series returns exp(r)-1.
 func (d Double) expm1Series(r Arg) Arg {
 	coef, f := make([]float64, expTerms-1), 1.0
 	for n := 2; n <= expTerms; n++ {
@@ -77,7 +77,7 @@ func (d Double) expm1Series(r Arg) Arg {
 	return d.b.addMul(r, q, d.b.Mul(r, r))
 }
 
-// Exp is exp(x): overflow is +Inf, underflow a denormal or zero.
+// Exp returns exp(x): overflow is +Inf, underflow a denormal or zero.
 func (d Double) Exp(x Arg) Arg {
 	b := d.b
 	x = b.clamp(x, -746, 710)
@@ -90,8 +90,8 @@ func (d Double) Exp(x Arg) Arg {
 	return b.Mul(b.Mul(e, d.power(half)), d.power(rest))
 }
 
-// Tanh is t/(t+2) with t = exp(2|x|)-1, which is 2^n*p + (2^n - 1) with p = exp(r)-1 for the r that is left of
-// 2|x|: it keeps all digits of small x.
+// Tanh returns t/(t+2) with t = exp(2|x|)-1, which is 2^n*p + (2^n - 1) with p = exp(r)-1 for the r that is
+// left of 2|x|: it keeps all digits of small x.
 func (d Double) Tanh(x Arg) Arg {
 	b := d.b
 	a := b.two(Min, b.number(20), b.Abs(x)) // NaN stays
@@ -104,12 +104,12 @@ func (d Double) Tanh(x Arg) Arg {
 	return b.Or(b.Div(t, d.plus(t, 2)), b.And(x, b.sign()))
 }
 
-// Sigmoid is 1/(1+exp(-x)).
+// Sigmoid returns 1/(1+exp(-x)).
 func (d Double) Sigmoid(x Arg) Arg {
 	return d.b.Div(d.b.number(1), d.plus(d.Exp(d.b.Neg(x)), 1))
 }
 
-// Log is the natural logarithm, by fdlibm's formula.
+// Log returns the natural logarithm, by fdlibm's formula.
 func (d Double) Log(x Arg) Arg {
 	b := d.b
 	const smallest, half = 0x1p-1022, 0x3fe6a09e00000000 // about the square root of 1/2, as bits
@@ -146,7 +146,7 @@ func (d Double) Erf(x Arg) Arg {
 	return b.choose(Less, b.Abs(x), b.number(1), small, large)
 }
 
-// turn is x = n*pi/2 + r + low with integer n, which shifted has in its low bits.
+// turn splits x into n*pi/2 + r + low with integer n, which shifted has in its low bits.
 func (d Double) turn(x Arg) (r, low, shifted Arg) {
 	b := d.b
 	shifted = b.addMul(b.number(shifterDouble), x, b.number(2/math.Pi))
@@ -162,20 +162,20 @@ func (d Double) turn(x Arg) (r, low, shifted Arg) {
 	return r, low, shifted
 }
 
-// Sin is the sine, for up to MostTurn.
+// Sin returns the sine, for up to MostTurn.
 func (d Double) Sin(x Arg) Arg {
 	r, low, shifted := d.turn(x)
 	y := d.ofQuarter(r, low, shifted)
 	return d.b.choose(Equal, x, d.b.number(0), x, y) // the sign of zero
 }
 
-// Cos is the cosine, for up to MostTurn.
+// Cos returns the cosine, for up to MostTurn.
 func (d Double) Cos(x Arg) Arg {
 	r, low, shifted := d.turn(x)
 	return d.ofQuarter(r, low, d.intPlus(shifted, 1))
 }
 
-// ofQuarter is the sine of r + low and as many quarter turns as the last two bits of n say.
+// ofQuarter returns the sine of r + low and as many quarter turns as the last two bits of n say.
 func (d Double) ofQuarter(r, low, n Arg) Arg {
 	b := d.b
 	z := b.Mul(r, r)

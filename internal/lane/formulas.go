@@ -44,7 +44,7 @@ func (b *Builder) clamp(x Arg, low, high float64) Arg {
 	return b.two(Max, b.number(low), b.two(Min, b.number(high), x))
 }
 
-// horner is the polynomial in x with the coefficients from the highest power down.
+// horner returns the polynomial in x with the coefficients from the highest power down.
 func (b *Builder) horner(x Arg, coef []float64) Arg {
 	p := b.reg(b.number(coef[0]))
 	for _, k := range coef[1:] {
@@ -63,16 +63,16 @@ func (b *Builder) reduce(x Arg) reduced {
 	return reduced{n, r, shifted}
 }
 
-// expm1Reduced is exp(r)-1 for the reduced r.
+// expm1Reduced returns exp(r)-1 for the reduced r.
 func (b *Builder) expm1Reduced(r Arg) Arg { return b.mulAdd(b.horner(r, expCoef), b.Mul(r, r), r) }
 
 // none is the absence of a correction.
 var none = Arg{Reg: -1}
 
-// Exp is exp(x): overflow is +Inf, underflow zero.
+// Exp returns exp(x): overflow is +Inf, underflow zero.
 func (b *Builder) Exp(x Arg) Arg { return b.expPlus(b.reg(x), none) }
 
-// expPlus is exp(x+low) where low, if any, is less than an ulp of x.
+// expPlus returns exp(x+low) where low, if any, is less than an ulp of x.
 func (b *Builder) expPlus(x, low Arg) Arg {
 	if b.Wide { // it scales in one instruction, whose mask makes zeros of what underflows without computing it
 		d := b.reduce(b.two(Min, Const(89), x))
@@ -89,7 +89,7 @@ func (b *Builder) expPlus(x, low Arg) Arg {
 	return b.And(e, b.Compare(NotLess, x, Const(expLow)))
 }
 
-// expReduced is exp(r+low).
+// expReduced returns exp(r+low).
 func (b *Builder) expReduced(d reduced, low Arg) Arg {
 	r := d.r
 	if low != none {
@@ -98,8 +98,8 @@ func (b *Builder) expReduced(d reduced, low Arg) Arg {
 	return b.Add(b.expm1Reduced(r), Const(1))
 }
 
-// Expm1 is exp(x)-1. With s = 2^(n-1) it is 2*(s*(exp(r)-1) + (s-1/2)), which is exact near zero and does not
-// overflow early.
+// Expm1 returns exp(x)-1. With s = 2^(n-1) it is 2*(s*(exp(r)-1) + (s-1/2)), which is exact near zero and
+// does not overflow early.
 func (b *Builder) Expm1(x Arg) Arg {
 	d := b.reduce(b.clamp(x, -30, 89))
 	scale := b.two(AddInt, b.emit(ShiftL, 23, d.shifted), Bits(126<<23))
@@ -107,7 +107,7 @@ func (b *Builder) Expm1(x Arg) Arg {
 	return b.Add(p, p)
 }
 
-// Tanh is e/(e+1) with the sign of x, for e = expm1(2|x|)/2: of |x|, with all that is twice something in
+// Tanh returns e/(e+1) with the sign of x, for e = expm1(2|x|)/2: of |x|, with all that is twice something in
 // Expm1's steps as the half of it, for which there are constants.
 func (b *Builder) Tanh(x Arg) Arg {
 	a := b.two(Min, Const(10), b.Abs(x))
@@ -124,31 +124,32 @@ func (b *Builder) Tanh(x Arg) Arg {
 	return b.Or(b.Div(e, b.Add(e, Const(1))), b.And(x, b.sign()))
 }
 
-// sigmoidOfMinus is 1/(1+exp(x)).
+// sigmoidOfMinus returns 1/(1+exp(x)).
 func (b *Builder) sigmoidOfMinus(x Arg) Arg { return b.Div(Const(1), b.Add(b.Exp(x), Const(1))) }
 
-// Sigmoid is 1/(1+exp(-x)).
+// Sigmoid returns 1/(1+exp(-x)).
 func (b *Builder) Sigmoid(x Arg) Arg { return b.sigmoidOfMinus(b.Neg(x)) }
 
-// SiLU is x/(1+exp(-x)).
+// SiLU returns x/(1+exp(-x)).
 func (b *Builder) SiLU(x Arg) Arg { return b.Div(x, b.Add(b.Exp(b.Neg(x)), Const(1))) }
 
-// Rsqrt is one over the square root.
+// Rsqrt returns one over the square root.
 func (b *Builder) Rsqrt(x Arg) Arg { return b.Div(Const(1), b.Sqrt(x)) }
 
-// Reciprocal is one over x.
+// Reciprocal returns one over x.
 func (b *Builder) Reciprocal(x Arg) Arg { return b.Div(Const(1), x) }
 
-// Square is x times itself.
+// Square returns x times itself.
 func (b *Builder) Square(x Arg) Arg { return b.Mul(x, x) }
 
-// ReLU is the larger of x and 0, keeping NaN.
+// ReLU returns the larger of x and 0, keeping NaN.
 func (b *Builder) ReLU(x Arg) Arg { return b.two(Max, Const(0), x) }
 
-// Log is the natural logarithm.
+// Log returns the natural logarithm.
 func (b *Builder) Log(x Arg) Arg { return b.logPlus(x, none) }
 
-// logPlus is the natural logarithm; low, if any, is a correction added to the result in the regular case.
+// logPlus returns the natural logarithm; low, if any, is a correction added to the result in the regular
+// case.
 func (b *Builder) logPlus(x, low Arg) Arg {
 	// Denormals are scaled into the normal range first.
 	const smallest = 1.17549435e-38
@@ -183,13 +184,14 @@ func (b *Builder) Log1p(x Arg) Arg {
 	return b.logPlus(u, b.Div(lost, u))
 }
 
-// Softplus is max(x,0) + log1p(exp(-|x|)).
+// Softplus returns max(x,0) + log1p(exp(-|x|)).
 func (b *Builder) Softplus(x Arg) Arg {
 	y := b.Log1p(b.Exp(b.Or(x, b.sign())))
 	return b.Add(b.ReLU(x), y)
 }
 
-// normalTail is q = erfc(z/sqrt(2))/2 and e = exp(-z^2/2), where z is |x|*sqrt(-2*rate) for a rate of -1/2 or
+// normalTail returns q = erfc(z/sqrt(2))/2 and e = exp(-z^2/2), where z is |x|*sqrt(-2*rate) for a rate of
+// -1/2 or
 // -1, limited to where q is zero.
 func (b *Builder) normalTail(x Arg, rate float64) (q, e Arg) {
 	a := b.two(Min, Const(20), b.Abs(x))
@@ -211,29 +213,29 @@ func (b *Builder) Erf(x Arg) Arg {
 	return b.choose(Less, b.Abs(x), Const(1), small, large)
 }
 
-// normalCDF is the standard normal distribution function and exp(-x^2/2).
+// normalCDF returns the standard normal distribution function and exp(-x^2/2).
 func (b *Builder) normalCDF(x Arg) (cdf, e Arg) {
 	q, e := b.normalTail(x, -0.5)
 	return b.choose(Less, x, Const(0), q, b.Sub(Const(1), q)), e
 }
 
-// GELU is x times the normal distribution function.
+// GELU returns x times the normal distribution function.
 func (b *Builder) GELU(x Arg) Arg {
 	cdf, _ := b.normalCDF(x)
 	return b.Mul(cdf, x)
 }
 
-// geluExponent is -2u = x*(a + b*x^2), where the tanh form of GELU is x/(1+exp(-2u)).
+// geluExponent returns -2u = x*(a + b*x^2), where the tanh form of GELU is x/(1+exp(-2u)).
 func (b *Builder) geluExponent(x, xx Arg) Arg {
 	return b.Mul(b.mulAdd(Const(-2*geluC0*geluC1), xx, Const(-2*geluC0)), x)
 }
 
-// GELUTanh is GELU by its formula with tanh.
+// GELUTanh is like GELU by its formula with tanh.
 func (b *Builder) GELUTanh(x Arg) Arg {
 	return b.Div(x, b.Add(b.Exp(b.geluExponent(x, b.Mul(x, x))), Const(1)))
 }
 
-// GELUTanhGrad is dy times the derivative of GELUTanh.
+// GELUTanhGrad returns dy times the derivative of GELUTanh.
 func (b *Builder) GELUTanhGrad(x, dy Arg) Arg {
 	x = b.clamp(x, -1e4, 1e4) // the derivative is constant there; avoids inf*0
 	xx := b.Mul(x, x)
@@ -242,36 +244,36 @@ func (b *Builder) GELUTanhGrad(x, dy Arg) Arg {
 	return b.Mul(b.logisticGrad(p, b.Mul(x, du)), dy)
 }
 
-// GELUGrad is dy times the derivative of GELU.
+// GELUGrad returns dy times the derivative of GELU.
 func (b *Builder) GELUGrad(x, dy Arg) Arg {
 	cdf, e := b.normalCDF(x)
 	density := b.Mul(e, Const(1/math.Sqrt(2*math.Pi)))
 	return b.Mul(b.addMul(cdf, density, b.clamp(x, -20, 20)), dy)
 }
 
-// SiLUGrad is dy times the derivative of SiLU.
+// SiLUGrad returns dy times the derivative of SiLU.
 func (b *Builder) SiLUGrad(x, dy Arg) Arg {
 	x = b.clamp(x, -1e4, 1e4)
 	return b.Mul(b.logisticGrad(b.Sigmoid(x), x), dy)
 }
 
-// SwiGLU is SiLU of the gate times up.
+// SwiGLU returns SiLU of the gate times up.
 func (b *Builder) SwiGLU(gate, up Arg) Arg { return b.Mul(b.SiLU(gate), up) }
 
-// SwiGLUGrad is dy times the derivatives of SwiGLU by the gate and by up.
+// SwiGLUGrad returns dy times the derivatives of SwiGLU by the gate and by up.
 func (b *Builder) SwiGLUGrad(gate, up, dy Arg) (dgate, dup Arg) {
 	p := b.Sigmoid(gate)
 	dup = b.Mul(b.Mul(p, gate), dy)
 	return b.Mul(b.Mul(b.logisticGrad(p, b.clamp(gate, -1e4, 1e4)), up), dy), dup
 }
 
-// logisticGrad is p + p*(1-p)*w, the derivative of x*p(z(x)) for a logistic p and w = x*z'(x).
+// logisticGrad returns p + p*(1-p)*w, the derivative of x*p(z(x)) for a logistic p and w = x*z'(x).
 func (b *Builder) logisticGrad(p, w Arg) Arg {
 	rest := b.Sub(Const(1), p)
 	return b.Mul(b.addMul(Const(1), rest, w), p)
 }
 
-// ToBF16 is x as the nearest 16-bit float with 8 bits of exponent, as a 32-bit one.
+// ToBF16 returns x as the nearest 16-bit float with 8 bits of exponent, as a 32-bit one.
 func (b *Builder) ToBF16(x Arg) Arg {
 	x = b.reg(x)
 	odd := b.And(b.emit(ShiftR, 16, x), Bits(1))
@@ -280,5 +282,5 @@ func (b *Builder) ToBF16(x Arg) Arg {
 	return b.And(r, Bits(0xffff0000))
 }
 
-// ToF16 is x as the nearest 16-bit float with 5 bits of exponent, as a 32-bit one.
+// ToF16 returns x as the nearest 16-bit float with 5 bits of exponent, as a 32-bit one.
 func (b *Builder) ToF16(x Arg) Arg { return b.emit(ToHalf, 0, b.reg(x)) }

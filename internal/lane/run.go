@@ -6,7 +6,7 @@ import "math"
 // what the instructions mean, in plain Go.
 func Run(code []Instr, in []uint32, result Arg) uint32 { return run(code, in, result, step) }
 
-// RunDouble is Run for lanes of 64 bits.
+// RunDouble is like Run for lanes of 64 bits.
 func RunDouble(code []Instr, in []uint64, result Arg) uint64 {
 	return run(code, in, result, stepDouble)
 }
@@ -73,7 +73,7 @@ func either[W uint32 | uint64](b bool, yes, no W) W {
 	return no
 }
 
-// number is the instructions whose result is a float.
+// number returns the instructions whose result is a float.
 func number(op Op, imm uint8, v [4]uint32) float32 {
 	a, b, c := float(v[0]), float(v[1]), float(v[2])
 	switch op {
@@ -116,7 +116,7 @@ func number(op Op, imm uint8, v [4]uint32) float32 {
 	return float32(math.Ldexp(float64(a), int(math.Floor(float64(b)))))
 }
 
-// roundHalf is x with 11 bits, in units of at least 2^-24; beyond the largest it is infinite.
+// roundHalf returns x with 11 bits, in units of at least 2^-24; beyond the largest it is infinite.
 func roundHalf(x float32) float32 {
 	if x == 0 || x != x || math.IsInf(float64(x), 0) {
 		return x
@@ -149,8 +149,8 @@ func compare[T float32 | float64](predicate uint8, a, b T) bool {
 	panic("lane: no such comparison")
 }
 
-// fma is a·b + c rounded once. The product is exact in float64; of the sum, what rounding lost decides how a
-// tie is broken, so its last bit is made odd where anything was lost.
+// fma returns a·b + c rounded once. The product is exact in float64; of the sum, what rounding lost decides
+// how a tie is broken, so its last bit is made odd where anything was lost.
 func fma(a, b, c float32) float32 {
 	p, q := float64(a)*float64(b), float64(c)
 	s := p + q

@@ -2,7 +2,7 @@ package lane
 
 import "math"
 
-// stepDouble is step for lanes of 64 bits.
+// stepDouble is like step for lanes of 64 bits.
 func stepDouble(op Op, imm uint8, v [4]uint64) uint64 {
 	a, b, c := math.Float64frombits(v[0]), math.Float64frombits(v[1]), math.Float64frombits(v[2])
 	switch op {
@@ -32,7 +32,7 @@ func stepDouble(op Op, imm uint8, v [4]uint64) uint64 {
 	return math.Float64bits(double(op, a, b, c))
 }
 
-// double is the instructions whose result is a float of 64 bits.
+// double computes the instructions whose result is a float of 64 bits.
 func double(op Op, a, b, c float64) float64 {
 	switch op {
 	case Add:

@@ -16,8 +16,8 @@ import (
 // strategyAxes are the axes that a strategy can split parameters by; those of one device split nothing.
 var strategyAxes = []string{strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis, strategy.TensorAxis}
 
-// CheckAnnotations says which annotation asks for nothing that there is: a mistake in a name would else train
-// as if it were not there.
+// CheckAnnotations reports which annotation asks for nothing that there is: a mistake in a name would else
+// train as if it were not there.
 func CheckAnnotations(list []mesh.Annotation, params []*nn.Param) error {
 	names := make([]string, len(params))
 	for i, p := range params {
@@ -36,7 +36,7 @@ func CheckAnnotations(list []mesh.Annotation, params []*nn.Param) error {
 	return nil
 }
 
-// check is CheckAnnotations for one of them, as far as names go.
+// check is like CheckAnnotations for one of them, as far as names go.
 func check(a mesh.Annotation, params []string) error {
 	if _, err := path.Match(a.Pattern, ""); err != nil {
 		return fmt.Errorf("pattern %q: %w", a.Pattern, err)
@@ -61,8 +61,8 @@ type AnnotatedError struct{ Err error }
 func (e *AnnotatedError) Error() string { return e.Err.Error() }
 func (e *AnnotatedError) Unwrap() error { return e.Err }
 
-// CheckConstraints says which line of a traced program asks for other devices than the one that there is: it
-// would else be as if nothing had been asked.
+// CheckConstraints reports which line of a traced program asks for other devices than the one that there is:
+// it would else be as if nothing had been asked.
 func CheckConstraints(p *ir.Func) error {
 	for _, n := range p.Nodes() {
 		c, ok := n.Op().(op.Constrainer)

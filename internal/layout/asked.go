@@ -19,7 +19,7 @@ type asked struct {
 	strong bool
 }
 
-// held is where the model's parameters lie: those that are on a mesh already.
+// held is where the model's parameters are: those that are on a mesh already.
 func heldOf(c Config) map[string]op.Layout {
 	held := map[string]op.Layout{}
 	for _, p := range c.Params {
@@ -33,13 +33,13 @@ func heldOf(c Config) map[string]op.Layout {
 	return held
 }
 
-// Held is where a parameter lay when the run began, and whether it was on a mesh.
+// Held returns where a parameter lay when the run began, and whether it was on a mesh.
 func (l *Layout) Held(name string) (op.Layout, bool) {
 	at, ok := l.held[name]
 	return at, ok
 }
 
-// asks is every mesh that a program's tensors are laid on.
+// asks returns every mesh that a program's tensors are laid on.
 func (l *Layout) asks(f *ir.Func) ([]asked, error) {
 	var list []asked
 	for _, p := range l.Params {
@@ -82,7 +82,7 @@ func learnedIn(f *ir.Func, weights int) []bool {
 	return learned
 }
 
-// strategyText is the strategy and its line, for messages.
+// strategyText returns the strategy and its line, for messages.
 func (l *Layout) strategyText() string {
 	if l.Where == "" {
 		return fmt.Sprintf("strategy %s", l.given)
@@ -90,8 +90,8 @@ func (l *Layout) strategyText() string {
 	return fmt.Sprintf("strategy %s at %s", l.given, l.Where)
 }
 
-// agree is an error where somebody asks for other devices than a strategy that says how many there are: both
-// lines are named.
+// agree returns an error where somebody asks for other devices than a strategy that says how many there are:
+// both lines are named.
 func (l *Layout) agree(list []asked) error {
 	for _, a := range list {
 		if !slices.ContainsFunc(l.Meshes, func(m *mesh.Mesh) bool { return m.Covers(a.mesh) && a.mesh.Covers(m) }) {

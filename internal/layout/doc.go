@@ -1,5 +1,5 @@
-// Package layout says the layout of a training run on devices: its parameters, their gradients and the
-// optimizer's slots, its batches and the values between layers. Whatever asks for a sharding is gathered
-// here: a strategy's degrees and its stage of ZeRO, annotations of parameters by name, plans of layers by
-// name, and the built-in plans for the families of package models.
+// Package layout computes the shardings of a training run: of its parameters, gradients and optimizer slots,
+// its batches and the values between layers. It gathers every request for a sharding in one place: a
+// strategy's degrees and ZeRO stage, annotations of parameters by name, plans of layers by name, and the
+// built-in plans of the model families.
 package layout

@@ -12,7 +12,7 @@ import (
 )
 
 // Layers is what a plan asks of a model's layers by name: how their weights are split, how what goes in and
-// out lies, where stages begin. Builder makes one.
+// out is laid out, where stages begin. Builder makes one.
 type Layers struct {
 	params int // of the model
 	splits []weightSplit
@@ -22,11 +22,11 @@ type Layers struct {
 	inputs []mesh.Spec
 }
 
-// Found is what a search says of a batch: how its tensors are split besides their rows by the data axes.
+// Found returns what a search says of a batch: how its tensors are split besides their rows by the data axes.
 func Found(params int, inputs []mesh.Spec) *Layers { return &Layers{params: params, inputs: inputs} }
 
-// input is a layout of tensor i of a batch with what was found besides; axes that the mesh lacks are left
-// out.
+// input returns a layout of tensor i of a batch with what was found besides; axes that the mesh lacks are
+// left out.
 func (p *Layers) input(m *mesh.Mesh, i int, s mesh.Sharding) mesh.Sharding {
 	if p == nil || i >= len(p.inputs) || len(p.inputs[i].Dims) != len(s.Spec.Dims) {
 		return s
@@ -70,10 +70,10 @@ func NewBuilder(params []*nn.Param) *Builder {
 	return b
 }
 
-// Layers is what was asked.
+// Layers returns what was asked.
 func (b *Builder) Layers() *Layers { return &b.out }
 
-// Match is the outermost layers whose names match a pattern.
+// Match returns the outermost layers whose names match a pattern.
 func (b *Builder) Match(pattern string) ([]string, error) {
 	var list []string
 	for _, l := range b.layers {
@@ -92,7 +92,7 @@ func (b *Builder) Match(pattern string) ([]string, error) {
 	return list, nil
 }
 
-// nearest is the layers that share the last part of a pattern, or the first ones.
+// nearest returns the layers that share the last part of a pattern, or the first ones.
 func nearest(pattern string, names []string) string {
 	word := pattern[strings.LastIndexAny(pattern, ".*?]")+1:]
 	var like []string
@@ -107,7 +107,7 @@ func nearest(pattern string, names []string) string {
 	return someOf(like)
 }
 
-// someOf is the first of some names, for messages.
+// someOf returns the first of some names, for messages.
 func someOf(names []string) string {
 	if len(names) > 4 {
 		return strings.Join(names[:4], ", ") + ", …"
@@ -155,7 +155,7 @@ func (b *Builder) Split(layer string, s Side, axis string) error {
 	return nil
 }
 
-// within is the names of layers or else parameters within a layer.
+// within returns the names of layers or else parameters within a layer.
 func (b *Builder) within(layer string) []string {
 	var list []string
 	for _, n := range append(slices.Clone(b.layers), b.params...) {
@@ -166,7 +166,7 @@ func (b *Builder) within(layer string) []string {
 	return list
 }
 
-// hook asks how what goes into a layer or comes out of it lies.
+// hook asks how what goes into a layer or comes out of it is laid out.
 type hook struct {
 	layer string
 	at    HookSide

@@ -14,36 +14,37 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Config is what is laid out.
+// Config is the input of New.
 type Config struct {
 	Params []*nn.Param
-	// Strategy is complete: its defaults are filled in.
+	// Strategy has its defaults filled in.
 	Strategy strategy.Strategy
-	// Annotations ask for parameters by name; Layers, where set, for layers.
+	// Annotations request shardings of parameters by name; Layers, if set, of layers.
 	Annotations []mesh.Annotation
 	Layers      *Layers
-	// Loaded is where the loader lays the tensors of a batch; one without a mesh lies as it likes.
+	// Loaded has the layouts in which the loader makes the tensors of a batch; one without a mesh is
+	// unconstrained.
 	Loaded []op.Layout
-	// ZeroAxis is the axis over which ZeRO splits; empty is all that split the batch.
+	// ZeroAxis is the axis that ZeRO shards over; empty means all axes that split the batch.
 	ZeroAxis string
-	// Where is the line that asks for the strategy, for messages.
+	// Where is the source line that asks for the strategy, for messages.
 	Where ir.Pos
 }
 
-// Layout is the layout of a training run on the devices of a strategy: every annotation, whoever asked for
-// it, is read here.
+// Layout has the shardings of a training run on the devices of a strategy. Every annotation, whatever its
+// source, is read here.
 type Layout struct {
 	Config
-	// Meshes is the devices of each rank of the pipeline, Schedule what they do in turn.
+	// Meshes has the devices of each pipeline rank, Schedule the order of their work.
 	Meshes   []*mesh.Mesh
 	Schedule *pipeline.Schedule
-	// given is the strategy as it was given, without defaults; unscheduled is why it has no schedule by itself.
+	// given is the strategy without defaults; unscheduled is why it has no schedule of its own.
 	given       strategy.Strategy
 	unscheduled error
-	// applied is what Layers came to in the last program that was traced.
+	// applied is the result of Layers for the last traced program.
 	applied *applied
-	// held is the layout of parameters that are on a mesh already, on where each parameter lies on which rank by
-	// that and by what the first program asks of it; homes is the ranks that hold it in any case.
+	// held is the layout of parameters that are on a mesh already, on where each parameter is on which rank
+	// by that and by what the first program asks of it; homes is the ranks that hold it in any case.
 	held  map[string]op.Layout
 	on    map[string]map[int]placed
 	homes map[string][]int
@@ -55,7 +56,7 @@ type Layout struct {
 	batchAxes []string
 }
 
-// New is the layout of a run.
+// New returns the layout of a run.
 func New(c Config) (*Layout, error) {
 	s, err := c.Strategy.WithDefaults()
 	if err != nil {
@@ -73,7 +74,7 @@ func New(c Config) (*Layout, error) {
 	return l, nil
 }
 
-// Apply is a traced program with what the plan of layers asks put in; without a plan it is the program.
+// Apply returns a traced program with the marks of the plan of layers; without a plan it returns the program.
 func (l *Layout) Apply(f *ir.Func) (*ir.Func, error) {
 	if l.Layers == nil {
 		return f, nil
@@ -86,7 +87,7 @@ func (l *Layout) Apply(f *ir.Func) (*ir.Func, error) {
 	return a.program, nil
 }
 
-// Cuts is the marks at which stages begin.
+// Cuts returns the marks at which stages begin.
 func (l *Layout) Cuts(f *ir.Func) ([]string, error) {
 	stages := l.Schedule.Stages
 	var layers []string
@@ -135,8 +136,8 @@ func tooFewLayers(layers, stages int) error {
 		layers)
 }
 
-// Evenly is n things in k groups; the first and the last, which have the embedding and the head besides, are
-// not the larger ones.
+// Evenly returns n things in k groups; the first and the last, which have the embedding and the head besides,
+// are not the larger ones.
 func Evenly(n, k int) []int {
 	list := slices.Repeat([]int{n / k}, k)
 	for i := range n % k {
@@ -145,7 +146,7 @@ func Evenly(n, k int) []int {
 	return list
 }
 
-// dataAxes is the axes along which devices see different data, those that a mesh has.
+// dataAxes returns the axes along which devices see different data, those that a mesh has.
 func (l *Layout) dataAxes(names ...string) mesh.Axes {
 	var axes mesh.Axes
 	for _, name := range names {
@@ -156,8 +157,8 @@ func (l *Layout) dataAxes(names ...string) mesh.Axes {
 	return axes
 }
 
-// Mark is the layout of a marked value; of the stream between layers, batches by the data axes, sequences by
-// the context axis and, with sequence parallelism, the tensor axis.
+// Mark returns the layout of a marked value; of the stream between layers, batches by the data axes,
+// sequences by the context axis and, with sequence parallelism, the tensor axis.
 func (l *Layout) Mark(label string) (mesh.Sharding, bool) {
 	if !nn.IsStream(label) {
 		return l.applied.marksOf(l.Meshes[0], label)
@@ -173,7 +174,7 @@ func (l *Layout) Mark(label string) (mesh.Sharding, bool) {
 		nil)), true
 }
 
-// SequenceParallel is the layout of sequences within a layer: where the tensor axis splits them between
+// SequenceParallel returns the layout of sequences within a layer: where the tensor axis splits them between
 // layers, it splits heads and widths within.
 func (l *Layout) SequenceParallel() shard.SequenceParallel {
 	if !l.Strategy.Sequence {
@@ -185,8 +186,8 @@ func (l *Layout) SequenceParallel() shard.SequenceParallel {
 			axes(strategy.TensorAxis)))}
 }
 
-// Inputs is the layout of the parameters of a program that are no weights: n of the batch, and then what
-// every device has whole. meshes is where those lie that are not on the mesh of their stage.
+// Inputs returns the layout of the parameters of a program that are no weights: n of the batch, and then what
+// every device has whole. meshes is where those are that are not on the mesh of their stage.
 func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding, meshes []*mesh.Mesh) {
 	meshes = make([]*mesh.Mesh, len(f.Params())-len(l.Params))
 	for i, v := range f.Params()[len(l.Params):] {
@@ -204,7 +205,7 @@ func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding, meshes []*mesh
 	return list, meshes
 }
 
-// Batch is the layout of a tensor of a batch: its rows by the data axes.
+// Batch returns the layout of a tensor of a batch: its rows by the data axes.
 func (l *Layout) Batch(t ir.Type) mesh.Sharding {
 	s := mesh.Whole(len(t.Shape))
 	if len(t.Shape) == 0 {
@@ -214,7 +215,7 @@ func (l *Layout) Batch(t ir.Type) mesh.Sharding {
 	return mesh.Closed(s)
 }
 
-// Computed is the type in which a parameter of a type enters computation.
+// Computed returns the type in which a parameter of a type enters computation.
 func (l *Layout) Computed(t ir.Type) ir.Type {
 	if !t.DType.IsFloat() || l.Strategy.AMP == "off" {
 		return t
@@ -226,8 +227,8 @@ func (l *Layout) Computed(t ir.Type) ir.Type {
 	return ir.Type{DType: dtype, Shape: t.Shape}
 }
 
-// Entering is the type in which a parameter enters computation: a buffer in its own, since what a step adds
-// to it is little.
+// Entering returns the type in which a parameter enters computation: a buffer in its own, since what a step
+// adds to it is little.
 func (l *Layout) Entering(p *nn.Param) ir.Type {
 	if p.Buffer {
 		return p.Type
@@ -235,8 +236,8 @@ func (l *Layout) Entering(p *nn.Param) ir.Type {
 	return l.Computed(p.Type)
 }
 
-// Masters is how many slots of a parameter hold its own value: with mixed precision, in which the optimizer
-// has the precise one, it is 1.
+// Masters returns the number of slots that hold a parameter's own value: 1 with mixed precision, where the
+// optimizer keeps the f32 master weights, else 0.
 func (l *Layout) Masters() int {
 	if l.Strategy.AMP == "off" {
 		return 0

@@ -102,7 +102,7 @@ func (a *planner) read() {
 	}
 }
 
-// span is the first and the last node of a layer.
+// span returns the first and the last node of a layer.
 func (a *planner) span(layer string) (first, last int, err error) {
 	first = -1
 	for i, names := range a.readers {
@@ -127,7 +127,7 @@ type spot struct {
 	made        map[*ir.Value]*ir.Value
 }
 
-// marked is v with the mark, which is made once.
+// marked returns v with the mark, which is made once.
 func (s *spot) marked(v *ir.Value) *ir.Value {
 	if s.made == nil {
 		s.made = map[*ir.Value]*ir.Value{}
@@ -138,8 +138,8 @@ func (s *spot) marked(v *ir.Value) *ir.Value {
 	return s.made[v]
 }
 
-// of is the sharding that a hook asks for a value: what it says, or rows by the data axes and sequences by
-// the context's.
+// of returns the sharding that a hook asks for a value: what it says, or rows by the data axes and sequences
+// by the context's.
 func (h hook) of(v *ir.Value) (mesh.Sharding, error) {
 	rank := len(v.Shape())
 	if h.sharding.Spec.Dims == nil {
@@ -213,7 +213,7 @@ func (a *planner) split(s weightSplit, specs map[string]mesh.Spec) error {
 	return nil
 }
 
-// ruleOf is a node's sharding rule.
+// ruleOf returns a node's sharding rule.
 func ruleOf(n *ir.Node) (*mesh.Parsed, error) {
 	var types []ir.Type
 	for _, v := range n.In() {
@@ -226,8 +226,8 @@ func ruleOf(n *ir.Node) (*mesh.Parsed, error) {
 	return rule, err
 }
 
-// dims is where the dims of a parameter are in what is made of it alone, by transposing or casting it; -1
-// where they are gone.
+// dims returns where the dims of a parameter are in what is made of it alone, by transposing or casting it;
+// -1 where they are gone.
 func (a *planner) dims(v *ir.Value) ([]int, error) {
 	n := v.Node()
 	if n == nil {
@@ -253,8 +253,8 @@ func (a *planner) dims(v *ir.Value) ([]int, error) {
 	return dims, nil
 }
 
-// cuts is where stages begin, in order. A layer's mark that the model has there is taken; otherwise the value
-// gets one.
+// cuts returns where stages begin, in order. A layer's mark that the model has there is taken; otherwise the
+// value gets one.
 func (a *planner) cuts() ([]spot, error) {
 	var list []spot
 	for i, p := range a.plan.points {
@@ -285,7 +285,7 @@ func (a *planner) cuts() ([]spot, error) {
 	return list, nil
 }
 
-// markNear is the mark of a layer's begin next to a layer, with no other parameter read in between.
+// markNear returns the mark of a layer's begin next to a layer, with no other parameter read in between.
 func (a *planner) markNear(first, last int, before bool) (spot, bool) {
 	i, step := last+1, 1
 	if before {
@@ -301,7 +301,7 @@ func (a *planner) markNear(first, last int, before bool) (spot, bool) {
 	return spot{}, false
 }
 
-// rewriteMarks is a program with marks put in.
+// rewriteMarks returns a program with marks put in.
 func rewriteMarks(f *ir.Func, marks []spot) (*ir.Func, error) {
 	at := -1
 	return f.Rewrite(func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
@@ -319,8 +319,8 @@ func rewriteMarks(f *ir.Func, marks []spot) (*ir.Func, error) {
 	})
 }
 
-// marksOf is the sharding that a mark of a plan asks for, or of its gradient; axes that the devices lack are
-// left out.
+// marksOf returns the sharding that a mark of a plan asks for, or of its gradient; axes that the devices lack
+// are left out.
 func (p *applied) marksOf(m *mesh.Mesh, label string) (mesh.Sharding, bool) {
 	if p == nil {
 		return mesh.Sharding{}, false
@@ -334,7 +334,7 @@ func (p *applied) marksOf(m *mesh.Mesh, label string) (mesh.Sharding, bool) {
 	return mesh.Sharding{Spec: onlyAxes(m, s.Spec), Freedom: s.Freedom}, true
 }
 
-// onlyAxes is a Spec without the axes that a mesh lacks.
+// onlyAxes returns a Spec without the axes that a mesh lacks.
 func onlyAxes(m *mesh.Mesh, s mesh.Spec) mesh.Spec {
 	out := mesh.Whole(len(s.Dims))
 	for d, axes := range s.Dims {

@@ -22,8 +22,8 @@ func (l *Layout) narrow(f *ir.Func) (*Program, error) {
 	return l.inStages(f, stages, l.Schedule)
 }
 
-// inStages is a program whose nodes are dealt to the stages of a schedule; what weights alone decide is made
-// where it is used.
+// inStages returns a program whose nodes are assigned to the stages of a schedule; what weights alone decide
+// is made where it is used.
 func (l *Layout) inStages(f *ir.Func, stages []int, s *pipeline.Schedule) (out *Program, err error) {
 	p := &placer{f: f, weights: len(l.Params), learned: learnedIn(f, len(l.Params)), place: s.Place,
 		stage: stages}
@@ -33,7 +33,7 @@ func (l *Layout) inStages(f *ir.Func, stages []int, s *pipeline.Schedule) (out *
 	return out, err
 }
 
-// weightUses is the stages that compute with each weight.
+// weightUses returns the stages that compute with each weight.
 func (p *placer) weightUses() [][]int {
 	uses := make([][]int, p.weights)
 	for i, n := range p.f.Nodes() {
@@ -88,7 +88,7 @@ func (l *Layout) follow(f *ir.Func) (*Program, error) {
 	return l.inStages(f, stages, s)
 }
 
-// from is the first stage from a number on whose rank has all of some weights.
+// from returns the first stage from a number on whose rank has all of some weights.
 func (l *Layout) from(least int, weights []int) (int, bool) {
 	for s := least; s < l.Schedule.Stages; s++ {
 		has := !slices.ContainsFunc(weights, func(w int) bool {
@@ -101,7 +101,7 @@ func (l *Layout) from(least int, weights []int) (int, bool) {
 	return 0, false
 }
 
-// numbers is the nodes' numbers.
+// numbers returns the nodes' numbers.
 func (p *placer) numbers() map[*ir.Node]int {
 	number := map[*ir.Node]int{}
 	for i, n := range p.f.Nodes() {

@@ -112,7 +112,7 @@ func (p *placer) stages() {
 	p.weightStages(number, own)
 }
 
-// next is the first stage on a rank from a number on; where there is none, a new one.
+// next returns the first stage on a rank from a number on; where there is none, a new one.
 func (p *placer) next(least, rank int) int {
 	for s := least; s < len(p.place); s++ {
 		if p.place[s] == rank {
@@ -123,8 +123,8 @@ func (p *placer) next(least, rank int) int {
 	return len(p.place) - 1
 }
 
-// ownWeights is the nodes that weights and constants alone decide and that are of one rank with all that use
-// them: what is computed of weights on one mesh and moved to another is handed on like anything else.
+// ownWeights returns the nodes that weights and constants alone decide and that are of one rank with all that
+// use them: what is computed of weights on one mesh and moved to another is handed on like anything else.
 func (p *placer) ownWeights() map[*ir.Node]bool {
 	fixed := make([]bool, p.f.NumValues())
 	for _, v := range p.f.Params()[:p.weights] {
@@ -191,7 +191,7 @@ func (p *placer) weightStages(number map[*ir.Node]int, own map[*ir.Node]bool) {
 	}
 }
 
-// order is the ranks in the order in which data comes to them, as the numbers of the program's.
+// order returns the ranks in the order in which data comes to them, as the numbers of the program's.
 func (p *placer) order() []int {
 	var list []int
 	for _, r := range p.place {
@@ -205,7 +205,7 @@ func (p *placer) order() []int {
 // meshMark begins the marks with which stages of meshes begin.
 const meshMark = "mesh.stage."
 
-// marked is the program with its nodes in the order of their stages, each of which begins with a mark.
+// marked returns the program with its nodes in the order of their stages, each of which begins with a mark.
 func (p *placer) marked() (*ir.Func, []string, error) {
 	if len(p.place) == 1 {
 		return p.f, nil, nil
@@ -290,8 +290,8 @@ func (m *marker) nodes(k int) {
 	}
 }
 
-// ownSource is the weight itself where a weight that is laid on one mesh is laid on another: the second has a
-// copy, and nothing is handed on.
+// ownSource returns the weight itself where a weight that is laid on one mesh is laid on another: the second
+// has a copy, and nothing is handed on.
 func ownSource(n *ir.Node, v *ir.Value) *ir.Value {
 	if _, ok := n.Op().(op.Constrainer); !ok {
 		return v

@@ -100,7 +100,7 @@ var plans = []namedPlan{
 	}...)},
 }
 
-// Plans is the names of the built-in sets of annotations.
+// Plans returns the names of the built-in sets of annotations.
 func Plans() []string {
 	var names []string
 	for _, p := range plans {
@@ -109,7 +109,7 @@ func Plans() []string {
 	return names
 }
 
-// Plan is a built-in set of annotations for a training step of one of the models' families:
+// Plan returns a built-in set of annotations for a training step of one of the models' families:
 //
 //	data      the batch by axis dp, its sequences by cp, experts by ep, which then cuts the batch, too
 //	megatron  also the heads, the inner width and the vocabulary by axis tp: column, row and vocabulary parallel

@@ -33,7 +33,7 @@ func (l *Layout) Place(f *ir.Func) (*Program, error) {
 	return p, err
 }
 
-// PlaceForward is Place of a forward pass: the step that is placed before it decides where weights are.
+// PlaceForward returns Place of a forward pass: the step that is placed before it decides where weights are.
 func (l *Layout) PlaceForward(f *ir.Func) (*Program, error) { return l.place(f, forwardPass) }
 
 // Decided reports whether a step has decided where weights are.
@@ -119,7 +119,7 @@ func (l *Layout) decide(p *placer, list []asked) (err error) {
 	return nil
 }
 
-// placed is the program in its stages, with a schedule for them.
+// placed returns the program in its stages, with a schedule for them.
 func (l *Layout) placed(p *placer, first bool) (out *Program, err error) {
 	out = &Program{}
 	if class, known := pipeline.Lookup(l.given.Schedule); known == nil && class.Vee {
@@ -139,7 +139,7 @@ func (l *Layout) placed(p *placer, first bool) (out *Program, err error) {
 	return out, nil
 }
 
-// scheduled is the strategy's schedule for the stages that meshes make.
+// scheduled returns the strategy's schedule for the stages that meshes make.
 func (l *Layout) scheduled(place []int) (*pipeline.Schedule, error) {
 	s := l.given
 	if s.VPP > 1 && s.VPP*len(l.ranks) != len(place) {
@@ -192,8 +192,8 @@ func (l *Layout) placeIn(f *ir.Func, list []asked, kind passKind) (*Program, err
 	return out, err
 }
 
-// unplaced is a program of which the strategy alone says the stages: it has layers, or is cut where it is
-// narrowest. That of a step decides where weights are, which others follow.
+// unplaced returns a program of which the strategy alone says the stages: it has layers, or is cut where it
+// is narrowest. That of a step decides where weights are, which others follow.
 func (l *Layout) unplaced(f *ir.Func, kind passKind) (*Program, error) {
 	switch {
 	case l.unscheduled != nil:
@@ -206,7 +206,7 @@ func (l *Layout) unplaced(f *ir.Func, kind passKind) (*Program, error) {
 	return l.narrow(f)
 }
 
-// Devices is how many devices there are, those between that nothing is on included.
+// Devices returns how many devices there are, those between that nothing is on included.
 func (l *Layout) Devices() int {
 	most := 0
 	for _, m := range l.Meshes {
@@ -227,7 +227,7 @@ func hasLayers(f *ir.Func) bool {
 	})
 }
 
-// rowAxes is the axes that split the rows of a batch: by the loader, or where the program first lays it.
+// rowAxes returns the axes that split the rows of a batch: by the loader, or where the program first lays it.
 func (l *Layout) rowAxes(f *ir.Func) (names []string) {
 	add := func(at op.Layout) {
 		if at.Mesh == nil || len(at.Spec.Dims) == 0 {

@@ -13,8 +13,8 @@ type rank struct {
 	meshes  []*mesh.Mesh
 }
 
-// ranksOf is the devices of meshes in groups that share none. Meshes that are only asked of what the batch
-// decides tie nothing together: what they say of devices of several ranks holds on each.
+// ranksOf returns the devices of meshes in groups that share none. Meshes that are only asked of what the
+// batch decides tie nothing together: what they say of devices of several ranks holds on each.
 func ranksOf(list []asked) []*rank {
 	var ranks []*rank
 	for _, strong := range []bool{true, false} {
@@ -40,7 +40,7 @@ func ranksOf(list []asked) []*rank {
 	return ranks
 }
 
-// join is ranks as one.
+// join returns ranks as one.
 func join(list []*rank) *rank {
 	out := &rank{}
 	for _, r := range list {
@@ -65,7 +65,7 @@ func (r *rank) covers(m *mesh.Mesh) bool {
 	return !slices.ContainsFunc(m.Devices(), func(d int) bool { return !slices.Contains(r.devices, d) })
 }
 
-// mesh is the first mesh of all devices of the rank; where there is none, a line of them.
+// mesh returns the first mesh of all devices of the rank; where there is none, a line of them.
 func (r *rank) mesh() (*mesh.Mesh, error) {
 	for _, m := range r.meshes {
 		if m.Size() == len(r.devices) {
@@ -75,12 +75,12 @@ func (r *rank) mesh() (*mesh.Mesh, error) {
 	return mesh.New([]mesh.Axis{{Name: "devices", Size: len(r.devices)}}, r.devices...)
 }
 
-// rankOf is the number of the rank that has all devices of a mesh; -1 where none has.
+// rankOf returns the number of the rank that has all devices of a mesh; -1 where none has.
 func rankOf(ranks []*rank, m *mesh.Mesh) int {
 	return slices.IndexFunc(ranks, func(r *rank) bool { return r.covers(m) })
 }
 
-// meshesOf is the meshes of ranks.
+// meshesOf returns the meshes of ranks.
 func meshesOf(ranks []*rank) ([]*mesh.Mesh, error) {
 	var list []*mesh.Mesh
 	for _, r := range ranks {

@@ -11,9 +11,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Asked is every sharding that is asked of a program's parameters on a mesh, by value: where eager tensors lie
-// that the trace met, then annotations by name, of which the first that matches a parameter counts, then
-// params by number. An annotation that matches none is a mistake.
+// Asked returns every sharding that is asked of a program's parameters on a mesh, by value: where eager
+// tensors are that the trace met, then annotations by name, of which the first that matches a parameter
+// counts, then params by number. An annotation that matches none is a mistake.
 func Asked(p *ir.Func, m *mesh.Mesh, list []mesh.Annotation, params map[int]mesh.Sharding) (map[int]mesh.Sharding,
 	error) {
 	asked := captured(p, m)
@@ -36,7 +36,7 @@ func Asked(p *ir.Func, m *mesh.Mesh, list []mesh.Annotation, params map[int]mesh
 	return asked, nil
 }
 
-// captured is the layout of the eager tensors that the trace met: they stay there.
+// captured returns the layout of the eager tensors that the trace met: they stay there.
 func captured(p *ir.Func, m *mesh.Mesh) map[int]mesh.Sharding {
 	asked := map[int]mesh.Sharding{}
 	own := len(p.Params()) - len(p.Captures())
@@ -48,7 +48,7 @@ func captured(p *ir.Func, m *mesh.Mesh) map[int]mesh.Sharding {
 	return asked
 }
 
-// someNames is the first of a program's parameters, for messages.
+// someNames returns the first of a program's parameters, for messages.
 func someNames(p *ir.Func) string {
 	var names []string
 	for _, v := range p.Params() {

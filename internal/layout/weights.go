@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Weights is the layout of the parameters: the tensor and expert axes by annotations and plans, the data axes
-// by the stage of ZeRO. A nil program is for parameters that lie as before.
+// Weights returns the layout of the parameters: the tensor and expert axes by annotations and plans, the data
+// axes by the stage of ZeRO. A nil program is for parameters that are as before.
 func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 	if l.on == nil && f != nil {
 		l.on, l.homes = l.placedOn(f, l.Meshes), map[string][]int{}
@@ -59,7 +59,7 @@ func (l *Layout) splits(list []step.Weight, axis string) bool {
 	})
 }
 
-// unsplit is the error of a tensor axis that no parameter lies along: every device of it would compute the
+// unsplit returns the error of a tensor axis that no parameter is along: every device of it would compute the
 // same.
 func (l *Layout) unsplit() error {
 	name := l.Params[0].Name
@@ -73,7 +73,7 @@ func (l *Layout) unsplit() error {
 		"knows none of the %d names: want tp=1, a plan of layers with Parallelize, or annotations such as \"%s=@[tp,_]\"", l.Strategy.TP, len(l.Params), name)
 }
 
-// use is the layout of a parameter in computation.
+// use returns the layout of a parameter in computation.
 func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 	spec := mesh.Whole(len(t.Shape))
 	for _, a := range l.Annotations {
@@ -114,8 +114,8 @@ func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 	return spec, nil
 }
 
-// builtIn is the megatron plan with experts by their own axes first: each on one device, or split over the
-// tensor axis.
+// builtIn returns the megatron plan with experts by their own axes first: each on one device, or split over
+// the tensor axis.
 func (l *Layout) builtIn() []planRow {
 	axes := strategy.ExpertAxis
 	if _, context := l.Strategy.Experts(); context {
@@ -130,13 +130,13 @@ func (l *Layout) builtIn() []planRow {
 
 var megatron = plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows
 
-// zero splits what lies as use besides by the data axes that leave it whole.
+// zero splits what is as use besides by the data axes that leave it whole.
 func (l *Layout) zero(m *mesh.Mesh, use mesh.Spec, t ir.Type) mesh.Spec {
 	return SplitBesides(m, use, t.Shape, l.shardAxes(m))
 }
 
-// SplitBesides splits a tensor that lies as use besides by those of axes that leave it whole, as ZeRO does:
-// the dim of which a device has most.
+// SplitBesides splits a tensor that is as use besides by those of axes that leave it whole, as ZeRO does: the
+// dim of which a device has most.
 func SplitBesides(m *mesh.Mesh, use mesh.Spec, shape []int, among mesh.Axes) mesh.Spec {
 	var axes mesh.Axes
 	for _, x := range among {
@@ -158,8 +158,8 @@ func SplitBesides(m *mesh.Mesh, use mesh.Spec, shape []int, among mesh.Axes) mes
 	return split
 }
 
-// shardAxes is the axes that ZeRO splits over: all data axes or, where the strategy has groups, the innermost
-// parts of them that a group's devices differ in. Neighbours share a group, those of a host first.
+// shardAxes returns the axes that ZeRO splits over: all data axes or, where the strategy has groups, the
+// innermost parts of them that a group's devices differ in. Neighbours share a group, those of a host first.
 func (l *Layout) shardAxes(m *mesh.Mesh) mesh.Axes {
 	all := l.zeroAxes(m)
 	rest := l.Strategy.Shard

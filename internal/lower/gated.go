@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// gated is a SwiGLU of the halves of one array, which its kernel reads where they lie, if no kernel of the
+// gated is a SwiGLU of the halves of one array, which its kernel reads where they are, if no kernel of the
 // product before it computes it, too.
 type gated struct{ split, node *ir.Node }
 
@@ -26,7 +26,8 @@ func (k kernels) addGated(in scopeOf, n *ir.Node) {
 	}
 }
 
-// cutOf is the node that cuts an array's last dim into just these halves, but for marks; nil if none does.
+// cutOf returns the node that cuts an array's last dim into just these halves, but for marks; nil if none
+// does.
 func cutOf(a, b *ir.Value) *ir.Node {
 	a, b = unmarked(a), unmarked(b)
 	n := a.Node()

@@ -69,7 +69,7 @@ func (k kernels) addGatedGradient(s scopeOf, n *ir.Node) {
 	k.taken[n], k.taken[product], k.taken[join] = true, true, true
 }
 
-// joinOf is the node that joins a node's two results along their last dim, if nothing else reads them.
+// joinOf returns the node that joins a node's two results along their last dim, if nothing else reads them.
 func (s scopeOf) joinOf(n *ir.Node) *ir.Node {
 	a, b := n.Out()[0], n.Out()[1]
 	join := s.reader(a)

@@ -96,7 +96,7 @@ func newScopeOf(f *ir.Func) scopeOf {
 	return s
 }
 
-// unmarked is the value that a mark, or several, stand on.
+// unmarked returns the value that a mark, or several, stand on.
 func unmarked(v *ir.Value) *ir.Value {
 	for v.Node() != nil {
 		if _, ok := role[op.MarkRole](v.Node()); !ok {
@@ -107,7 +107,7 @@ func unmarked(v *ir.Value) *ir.Value {
 	return v
 }
 
-// role is the role that a node's op has, if it is of type R.
+// role returns the role that a node's op has, if it is of type R.
 func role[R any](n *ir.Node) (R, bool) {
 	r, ok := op.RoleOf(n.Op().(op.Op)).(R)
 	return r, ok

@@ -58,7 +58,7 @@ func usesAny(in []*ir.Value, made map[*ir.Value]bool) bool {
 	return false
 }
 
-// lossPair is a gradient of 16-bit logits of all classes with its loss.
+// lossPair returns a gradient of 16-bit logits of all classes with its loss.
 func lossPair(n *ir.Node) (l lossOf, ok bool) {
 	g, ok := role[op.CrossEntropyGradRole](n)
 	if !ok || !g.Whole() {

@@ -41,13 +41,13 @@ func Donations(f *ir.Func, params []int) []Donation {
 	return pairs
 }
 
-// Module is a program for one device, with its collectives, as StableHLO text whose function is called main:
-// parameters and results are those of f, in order.
+// Module returns a program for one device, with its collectives, as StableHLO text whose function is called
+// main: parameters and results are those of f, in order.
 func Module(f *ir.Func, c ModuleConfig) (string, error) { return SPMD([]*ir.Func{f}, c) }
 
-// SPMD is one module that every device runs, of the programs of the devices 0, 1 and so on; one program is
-// that of all. They must be alike but for what ops know of their part: where it begins. Such an op is written
-// once for each of its forms, and the device chooses.
+// SPMD returns one module that every device runs, of the programs of the devices 0, 1 and so on; one program
+// is that of all. They must be alike but for what ops know of their part: where it begins. Such an op is
+// written once for each of its forms, and the device chooses.
 func SPMD(fs []*ir.Func, c ModuleConfig) (string, error) {
 	defer fault.Pass("stablehlo", fs[0])
 	f := fs[0]
@@ -151,7 +151,7 @@ func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref) []hlo.Ref {
 	return out
 }
 
-// formsOf is the different ops that devices have at node k, and which of them each device has.
+// formsOf returns the different ops that devices have at node k, and which of them each device has.
 func formsOf(fs []*ir.Func, k int) (forms []op.Op, table []int) {
 	var texts []string
 	for _, f := range fs {
@@ -215,5 +215,5 @@ func hloTypes(ts []ir.Type) []hlo.Type {
 	return out
 }
 
-// rowsOf is how many rows an array has, and how long they are.
+// rowsOf returns how many rows an array has, and how long they are.
 func rowsOf(s array.Shape) (rows, width int) { return s[:len(s)-1].Len(), s[len(s)-1] }

@@ -24,8 +24,8 @@ func (k kernels) addPair(s scopeOf, n *ir.Node) {
 	}
 }
 
-// call is the node at which a pair's kernel is called: the earlier one if all that it reads is there by then,
-// else the later one if nothing reads what the earlier one makes before that.
+// call returns the node at which a pair's kernel is called: the earlier one if all that it reads is there by
+// then, else the later one if nothing reads what the earlier one makes before that.
 func (s scopeOf) call(p pair) (here, other *ir.Node, ok bool) {
 	here, other = p.add, p.norm
 	if s.at[other] < s.at[here] {
@@ -45,7 +45,7 @@ func (s scopeOf) call(p pair) (here, other *ir.Node, ok bool) {
 	return other, here, late
 }
 
-// pairOf is a norm with the sum that it is of, or a sum with the norm's gradient that nothing else uses.
+// pairOf returns a norm with the sum that it is of, or a sum with the norm's gradient that nothing else uses.
 func (s scopeOf) pairOf(n *ir.Node) (pair, bool) {
 	if _, ok := role[op.RMSNormRole](n); ok && kernelRows(n.In()[0], n.In()[1]) {
 		sum := unmarked(n.In()[0]).Node()

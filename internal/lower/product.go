@@ -16,8 +16,8 @@ func (k kernels) worth(p interface {
 	return k.least > 0 && p.Fits() && p.Share() >= k.least
 }
 
-// kernelProduct is the node of a product with weights that a kernel could compute, whose result is only cut
-// into parts of the last dim by a node; nil if that node is no such one.
+// kernelProduct returns the node of a product with weights that a kernel could compute, whose result is only
+// cut into parts of the last dim by a node; nil if that node is no such one.
 func (s scopeOf) kernelProduct(cut *ir.Node) *ir.Node {
 	o, ok := role[op.SplitRole](cut)
 	if !ok || o.Dim != len(cut.In()[0].Shape())-1 || s.uses[cut.In()[0]] != 1 {
@@ -33,7 +33,7 @@ func (s scopeOf) kernelProduct(cut *ir.Node) *ir.Node {
 	return n
 }
 
-// weighted is the product of rows with weights, in bf16, that a node is.
+// weighted returns the product of rows with weights, in bf16, that a node is.
 func weighted(n *ir.Node) (op.MatMulRole, bool) {
 	m, ok := role[op.MatMulRole](n)
 	if !ok || m.TransX || len(n.In()[1].Shape()) != 2 || n.In()[0].Dim(-1) == 0 {
@@ -45,7 +45,7 @@ func weighted(n *ir.Node) (op.MatMulRole, bool) {
 	return m, ok
 }
 
-// reader is the one node that reads a value, nil if there are others.
+// reader returns the one node that reads a value, nil if there are others.
 func (s scopeOf) reader(v *ir.Value) *ir.Node {
 	if s.uses[v] != 1 || s.first[v] == len(s.nodes) {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// cores is how many the process may use.
+// cores returns how many the process may use.
 func cores() int { return runtime.NumCPU() }
 
 // Close ends MPI when all processes have come to it.
@@ -89,7 +89,7 @@ func (e *Engine) finalize() error {
 	return nil
 }
 
-// AllReduceF32 is the library's own sum of float32s over all processes, to compare with.
+// AllReduceF32 returns the library's own sum of float32s over all processes, to compare with.
 func (e *Engine) AllReduceF32(dst, src []byte) error {
 	e.turn <- struct{}{}
 	defer e.giveBack()

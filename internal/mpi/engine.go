@@ -31,7 +31,7 @@ type Engine struct {
 	mu    sync.Mutex
 	queue []request // that are to be started
 
-	// What follows belongs to whoever has the turn.
+	// What follows belongs to anyone who has the turn.
 	ring    []*request // receives of notes, in the order in which they were started, from head on
 	head    int
 	active  []*request
@@ -42,7 +42,7 @@ type Engine struct {
 
 var _ comm.Transport = (*Engine)(nil)
 
-// Library is the version of the library of a family that would be loaded.
+// Library returns the version of the library of a family that would be loaded.
 func Library(family Family) (string, error) {
 	l, err := load(family, purego.RTLD_LOCAL)
 	if err != nil {
@@ -134,13 +134,13 @@ func (l *library) handle(b []byte) uintptr {
 	return *(*uintptr)(unsafe.Pointer(&b[0]))
 }
 
-// Rank is this process's place.
+// Rank returns this process's place.
 func (e *Engine) Rank() int { return e.rank }
 
-// Size is the number of processes.
+// Size returns the number of processes.
 func (e *Engine) Size() int { return e.size }
 
-// Version is what the library says of itself.
+// Version returns what the library says of itself.
 func (e *Engine) Version() string { return e.lib.version }
 
 // noteSlots is how many receives of notes wait at a time.
@@ -195,7 +195,7 @@ func (e *Engine) enqueue(list []request) {
 	e.issueNow()
 }
 
-// issueNow starts what is queued unless somebody has the turn, who does so when he gives it back.
+// issueNow starts what is queued unless somebody has the turn, who does so when he releases it.
 func (e *Engine) issueNow() {
 	for e.queued.Load() {
 		select {
@@ -226,7 +226,7 @@ type transfer struct {
 // Done is closed when all messages are over.
 func (t *transfer) Done() <-chan struct{} { return t.done }
 
-// Err is the first thing that went wrong.
+// Err returns the first thing that went wrong.
 func (t *transfer) Err() error { return t.err }
 
 func (t *transfer) over(err error) {

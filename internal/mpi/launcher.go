@@ -52,7 +52,8 @@ var launchers = []struct {
 // LaunchVariable is set by galley's own launcher.
 const LaunchVariable = "GALLEY_LAUNCH"
 
-// Launched is the job that this process is part of, by its environment; false if it was started by itself.
+// Launched returns the job that this process is part of, by its environment; false if it was started by
+// itself.
 func Launched() (Job, bool) { return launched(os.Getenv) }
 
 func launched(getenv func(string) string) (Job, bool) {
@@ -70,8 +71,8 @@ func launched(getenv func(string) string) (Job, bool) {
 	return Job{}, false
 }
 
-// Within is the launcher within which this process's own runs, as mpirun may within srun; empty if there is
-// none.
+// Within returns the launcher within which this process's own runs, as mpirun may within srun; empty if there
+// is none.
 func Within() string { return within(os.Getenv) }
 
 func within(getenv func(string) string) string {

@@ -62,7 +62,7 @@ type abi struct {
 	threadsWanted int32
 }
 
-// mpichABI is the numbers that MPICH and its kin have agreed on.
+// mpichABI returns the numbers that MPICH and its kin have agreed on.
 func mpichABI() abi {
 	return abi{
 		family: MPICH, world: 0x44000000, byte: 0x4c00010d, errorsReturn: 0x54000001,
@@ -186,7 +186,7 @@ func (l *library) recognize(handle uintptr) error {
 	return err
 }
 
-// describe is what the library says of an error code.
+// describe returns what the library says of an error code.
 func (l *library) describe(code int32) string {
 	text := make([]byte, 1<<13)
 	var n int32

@@ -26,7 +26,7 @@ func Library(Family) (string, error) {
 	return "", err
 }
 
-// Version is what the library says of itself.
+// Version returns what the library says of itself.
 func (e *Engine) Version() string { return "" }
 
 // Abort ends all processes of the job.

@@ -127,7 +127,7 @@ func (e *Engine) complete(r *request, status []byte, failed bool) {
 	e.end(r, err)
 }
 
-// field is an int of a status.
+// field returns an int of a status.
 func field(status []byte, offset int) int32 { return *(*int32)(unsafe.Pointer(&status[offset])) }
 
 // end tells whoever waits for a request that it is over.

@@ -86,7 +86,7 @@ func NewDisk(c DiskConfig) (*Disk, error) {
 	return d, nil
 }
 
-// failed says what the file could not do.
+// failed reports what the file could not do.
 func (d *Disk) failed(what string, err error) error {
 	hint := ""
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -182,7 +182,7 @@ func (d *Disk) start(i int) {
 	}()
 }
 
-// Bytes is the size of the file.
+// Bytes returns the size of the file.
 func (d *Disk) Bytes() int { return int(d.bytes) }
 
 // Close closes the file and removes it.

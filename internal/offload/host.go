@@ -73,7 +73,7 @@ func (h *Host) GetPart(i, offset int, into []byte) error {
 	return nil
 }
 
-// Bytes is the memory of all tensors.
+// Bytes returns the memory of all tensors.
 func (h *Host) Bytes() int { return h.bytes }
 
 // Close lets go of the memory.

@@ -16,7 +16,7 @@ type Store interface {
 	Get(i int, into array.Array) error
 	// GetPart copies bytes of tensor i from an offset on.
 	GetPart(i, offset int, into []byte) error
-	// Bytes is the room that the store takes where it keeps things: host memory or disk.
+	// Bytes returns the room that the store takes where it keeps things: host memory or disk.
 	Bytes() int
 	// Close gives the room back. What is called after it is an error.
 	Close() error

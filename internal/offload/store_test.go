@@ -48,7 +48,7 @@ func wantError(t *testing.T, err error, want string) {
 	}
 }
 
-// stores is each kind of store, made anew.
+// stores returns each kind of store, made anew.
 func stores(t *rapid.T, dir string, list []ir.Type) Store {
 	if rapid.Bool().Draw(t, "disk") {
 		return must(NewDisk(DiskConfig{Dir: dir, Types: list}))

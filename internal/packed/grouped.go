@@ -72,7 +72,7 @@ func packGrouped(ms []quant.Matrix) (Weight, error) {
 	return g, nil
 }
 
-// factorOf is the power of two that makes the largest scale one of the largest that 16 bits hold.
+// factorOf returns the power of two that makes the largest scale one of the largest that 16 bits hold.
 func factorOf(ms []quant.Matrix) float32 {
 	top := float32(0)
 	for _, m := range ms {
@@ -165,7 +165,7 @@ func (g *grouped) Multiply(p *kernel.Pool, y, x []float32, rows int) { g.into(p,
 // groupedTask is how many bytes of weights a thread takes at a time.
 const groupedTask = 1 << 16
 
-// into is Multiply with rows of y that are ldy apart.
+// into is like Multiply with rows of y that are ldy apart.
 func (g *grouped) into(p *kernel.Pool, y []float32, ldy int, x []float32, rows int) {
 	if rows == 0 || g.out == 0 {
 		return
@@ -182,7 +182,7 @@ func (g *grouped) into(p *kernel.Pool, y []float32, ldy int, x []float32, rows i
 	groupedJobs.Put(j)
 }
 
-// ordered is x with its columns in the order of the weight's.
+// ordered returns x with its columns in the order of the weight's.
 func (g *grouped) ordered(r *groupedJob, x []float32, rows int) []float32 {
 	if g.order == nil {
 		return x

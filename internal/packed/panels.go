@@ -10,7 +10,7 @@ import (
 // width is how many rows of a weight are a panel: the columns of a product that are summed at once.
 const width = 64
 
-// panels is a weight in panels: element (j, p) lies at ((j/width)*in+p)*width + j%width, and rows up to a
+// panels is a weight in panels: element (j, p) is at ((j/width)*in+p)*width + j%width, and rows up to a
 // multiple of width are zeros.
 type panels[W float32 | uint16] struct {
 	out, in int

@@ -5,7 +5,7 @@ import "github.com/galley-ml/galley/internal/kernel"
 // stack is weights one below the other that are packed each in its own way.
 type stack []Weight
 
-// Stack is weights of equally many columns, one below the other, as one.
+// Stack returns weights of equally many columns, one below the other, as one.
 func Stack(ws ...Weight) Weight {
 	if len(ws) == 1 {
 		return ws[0]

@@ -17,7 +17,7 @@ type Weight interface {
 	Multiply(p *kernel.Pool, y, x []float32, rows int)
 	// Row writes row j to dst: a table of vectors may be a weight, too.
 	Row(dst []float32, j int)
-	// Bytes is the memory that it takes, which is what multiplying one row reads.
+	// Bytes returns the memory that it takes, which is what multiplying one row reads.
 	Bytes() int
 }
 
@@ -33,10 +33,10 @@ const (
 	Int4 Format = "int4"
 )
 
-// Formats is all that Pack knows.
+// Formats is like all that Pack knows.
 func Formats() []Format { return []Format{F32, BF16, Int8, Int4} }
 
-// Kept is the format of weights that small integers would harm most, or help least: tables and routers.
+// Kept returns the format of weights that small integers would harm most, or help least: tables and routers.
 func (f Format) Kept() Format {
 	if f == Int8 || f == Int4 {
 		return Auto
@@ -54,7 +54,7 @@ type part struct {
 	first, rows int
 }
 
-// Rows is the source of matrices that are stored [out, in].
+// Rows returns the source of matrices that are stored [out, in].
 func Rows(a ...array.Array) Source {
 	var s Source
 	for _, a := range a {
@@ -63,12 +63,12 @@ func Rows(a ...array.Array) Source {
 	return s
 }
 
-// Columns is the source of a matrix that is stored [in, out].
+// Columns returns the source of a matrix that is stored [in, out].
 func Columns(a array.Array) Source {
 	return Source{parts: []part{{Array: a, transposed: true, rows: dim(a, 1)}}}
 }
 
-// dim is a dim of what should be a matrix; check tells of what is none.
+// dim returns a dim of what should be a matrix; check reports what is none.
 func dim(a array.Array, i int) int {
 	if len(a.Shape()) != 2 {
 		return 0
@@ -76,14 +76,14 @@ func dim(a array.Array, i int) int {
 	return a.Shape()[i]
 }
 
-// Cut is rows lo to hi of a source of one matrix.
+// Cut returns rows lo to hi of a source of one matrix.
 func (s Source) Cut(lo, hi int) Source {
 	p := s.parts[0]
 	p.first, p.rows = p.first+lo, hi-lo
 	return Source{parts: []part{p}}
 }
 
-// Join is sources one below the other.
+// Join returns sources one below the other.
 func Join(all ...Source) (s Source) {
 	for _, a := range all {
 		s.parts = append(s.parts, a.parts...)
@@ -124,7 +124,7 @@ func Pack(f Format, s Source) (Weight, error) {
 	return nil, fmt.Errorf("packed: weights as %q: want one of %v", f, Formats())
 }
 
-// rounded is a source as integers.
+// rounded returns a source as integers.
 func (s Source) rounded(c quant.Config) quant.Matrix {
 	in, out, at := s.parts[0].in(), 0, 0
 	for _, p := range s.parts {

@@ -36,7 +36,7 @@ type adaptedRows struct {
 	parts  map[pieceKey]lowRank
 }
 
-// Bytes is the memory of an adapter.
+// Bytes returns the memory of an adapter.
 func (a *Adapter) Bytes() int { return a.bytes }
 
 // Adapter packs an adapter of the model.
@@ -94,7 +94,8 @@ func (a *Adapter) put(
 	return found, nil
 }
 
-// gains is what DoRA multiplies rows by: the length that each is to have over that of the changed weights.
+// gains returns what DoRA multiplies rows by: the length that each is to have over that of the changed
+// weights.
 func gains(w packed.Weight, at int, rows span, l models.AdapterLayer) []float32 {
 	in, rank := w.In(), l.A.Shape()[0]
 	a, b, m := floats(l.A), floats(l.B), floats(l.Magnitude)

@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/paged"
+	"github.com/galley-ml/galley/internal/paged/pagedtest"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -49,15 +50,8 @@ func TestAdapter(t *testing.T) {
 		{"deepseek_v3", models.AdapterConfig{Rank: 2, Targets: []string{"q_a_proj", "kv_b_proj", "o_proj"}}},
 	} {
 		s := session(t)
-		plain, merged := model(
-			t,
-			c.family,
-			nn.Config{Scope: s, Seed: 7},
-		), model(
-			t,
-			c.family,
-			nn.Config{Scope: s, Seed: 7},
-		)
+		plain := pagedtest.Model(t, c.family, nn.Config{Scope: s, Seed: 7})
+		merged := pagedtest.Model(t, c.family, nn.Config{Scope: s, Seed: 7})
 		layers, err := models.ReadAdapter(adapter(t, merged, s, c.AdapterConfig, 3), plain)
 		if err != nil {
 			t.Fatal(err)
@@ -102,8 +96,8 @@ func TestAdapter(t *testing.T) {
 		}
 	}
 	s := session(t)
-	dir := adapter(t, model(t, "gpt2", nn.Config{Scope: s, Seed: 7}), s, models.AdapterConfig{Rank: 2}, 3)
-	if _, err := models.ReadAdapter(dir, model(t, "llama", nn.Config{})); err == nil ||
+	dir := adapter(t, pagedtest.Model(t, "gpt2", nn.Config{Scope: s, Seed: 7}), s, models.AdapterConfig{Rank: 2}, 3)
+	if _, err := models.ReadAdapter(dir, pagedtest.Model(t, "llama", nn.Config{})); err == nil ||
 		!strings.Contains(err.Error(), "another model") {
 		t.Errorf("an adapter of gpt2 for a llama: got %v", err)
 	}

@@ -47,7 +47,7 @@ func (s *Step) attend(layer int, h []float32) {
 	})
 }
 
-// takeWork is memory for a task that no other uses; there is as much of it as threads.
+// takeWork returns memory for a task that no other uses; there is as much of it as threads.
 func (s *Step) takeWork(hd heads) *attendWork {
 	var w *attendWork
 	s.workMu.Lock()

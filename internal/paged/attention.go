@@ -43,7 +43,7 @@ type attention interface {
 	// project fills the step's queries, keys and values from rows x, turned by their positions.
 	project(s *Step, x []float32)
 	output() projection
-	// widest is the longest row in between.
+	// widest returns the longest row in between.
 	widest() int
 }
 

@@ -55,7 +55,7 @@ func (b *builder) layer(l models.LayerParts) layer {
 	}
 }
 
-// read is a parameter's values, empty after an error.
+// read returns a parameter's values, empty after an error.
 func (b *builder) read(p *nn.Param) (array.Array, bool) {
 	if b.err != nil {
 		return array.Array{}, false
@@ -100,7 +100,7 @@ func (b *builder) listed(p projection, ps []piece) projection {
 	return p
 }
 
-// biases is the biases of pieces one after the other; nil where none has one.
+// biases returns the biases of pieces one after the other; nil where none has one.
 func (b *builder) biases(ps ...piece) []float32 {
 	var all []float32
 	some := false
@@ -169,7 +169,7 @@ func (b *builder) took(w packed.Weight, err error) packed.Weight {
 	return w
 }
 
-// vector is a parameter as float32; nil stays nil.
+// vector returns a parameter as float32; nil stays nil.
 func (b *builder) vector(p *nn.Param) []float32 {
 	if p == nil {
 		return nil

@@ -20,7 +20,7 @@ const (
 	KVInt8 KVFormat = "int8"
 )
 
-// KVFormats is all of them.
+// KVFormats returns all of them.
 func KVFormats() []KVFormat { return []KVFormat{KVF32, KVBF16, KVInt8} }
 
 func (f KVFormat) check() error {
@@ -30,7 +30,7 @@ func (f KVFormat) check() error {
 	return nil
 }
 
-// elementBytes is the memory of one element, vectorBytes what each token and head takes beside.
+// elementBytes returns the memory of one element, vectorBytes what each token and head takes beside.
 func (f KVFormat) elementBytes() int { return map[KVFormat]int{KVF32: 4, KVBF16: 2, KVInt8: 1}[f] }
 
 func (f KVFormat) vectorBytes() int {
@@ -96,10 +96,10 @@ func NewCache(m *Model, pages int) *Cache {
 	return c
 }
 
-// Pages is how many there are.
+// Pages returns how many there are.
 func (c *Cache) Pages() int { return c.pages }
 
-// PageBytes is the memory of one page in all layers, on all devices.
+// PageBytes returns the memory of one page in all layers, on all devices.
 func (m *Model) PageBytes() int {
 	n := 0
 	for _, l := range m.layers {
@@ -114,7 +114,7 @@ func (m *Model) PageBytes() int {
 
 func roundUp(n int) int { return (n + lanes - 1) / lanes * lanes }
 
-// matrix is the number of a head's in a page.
+// matrix returns the number of a head's in a page.
 func (c *layerCache) matrix(page int32, head int) int { return int(page)*c.heads + head }
 
 // put writes the keys [heads·dim] and values of one token.
@@ -147,7 +147,7 @@ func (s *store) put(matrix, slot, first, step int, x []float32) {
 	}
 }
 
-// rounding is the scale that makes the largest of x 127.
+// rounding returns the scale that makes the largest of x 127.
 func rounding(x []float32) float32 {
 	top := float32(0)
 	for _, v := range x {
@@ -180,7 +180,7 @@ func (s *store) multiply(o kernel.Ordered, y, x []float32, matrix int) {
 	}
 }
 
-// fetch asks for a matrix that is multiplied soon: pages of a sequence lie anywhere.
+// fetch asks for a matrix that is multiplied soon: pages of a sequence are anywhere.
 func (s *store) fetch(matrix int) {
 	lo, hi := matrix*s.size, (matrix+1)*s.size
 	switch {

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley/internal/paged"
+	"github.com/galley-ml/galley/internal/paged/pagedtest"
 	"github.com/galley-ml/galley/nn"
 )
 
 // TestKVFormats: keys and values in 16 and 8 bits take half and little more than a quarter of the memory, and
 // change logits by little; other formats are refused.
 func TestKVFormats(t *testing.T) {
-	m := model(t, "llama", nn.Config{Scope: session(t), Seed: 7})
+	m := pagedtest.Model(t, "llama", nn.Config{Scope: session(t), Seed: 7})
 	ids := tokens(rand.New(rand.NewPCG(1, 1)), 200, 37)
 	var want []float32
 	var whole int

@@ -125,7 +125,7 @@ func (m *mixture) run(s *Step, y, x []float32, rows int) {
 	}
 }
 
-// route is the experts of every row and how much each counts, perToken for each row.
+// route returns the experts of every row and how much each counts, perToken for each row.
 func (m *mixture) route(s *Step, x []float32, rows int) (chosen []int, weights []float32) {
 	n := len(m.experts)
 	scores := make([]float32, rows*n)
@@ -156,7 +156,7 @@ func (m *mixture) route(s *Step, x []float32, rows int) (chosen []int, weights [
 	return chosen, weights
 }
 
-// largest is the index of the largest element, the first of equal ones.
+// largest returns the index of the largest element, the first of equal ones.
 func largest(x []float32) int {
 	best := 0
 	for i, v := range x {

@@ -10,7 +10,7 @@ import (
 // mlp is what a layer computes of each token by itself: y and x are rows of the stream's width.
 type mlp interface {
 	run(s *Step, y, x []float32, rows int)
-	// width is how many elements a row takes in between.
+	// width returns how many elements a row takes in between.
 	width() int
 }
 
@@ -36,7 +36,7 @@ func (b *builder) mlp(l any) mlp {
 	return nil
 }
 
-// activation is the function that config.json names.
+// activation returns the function that config.json names.
 func (b *builder) activation() func(dst, x []float32) {
 	switch b.config.Activation {
 	case "silu", "swish":

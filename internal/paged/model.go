@@ -102,16 +102,16 @@ func New(m models.Model, c Config) (*Model, error) {
 	return all[0], nil
 }
 
-// Config is the model's shape.
+// Config returns the model's shape.
 func (m *Model) Config() models.Config { return m.config }
 
-// Limit is the longest sequence; 0 is no limit.
+// Limit returns the longest sequence; 0 is no limit.
 func (m *Model) Limit() int { return m.limit }
 
-// devices is the parts of all devices.
+// devices returns the parts of all devices.
 func (m *Model) devices() []*Model { return append([]*Model{m}, m.others...) }
 
-// Bytes is the memory of the weights.
+// Bytes returns the memory of the weights.
 func (m *Model) Bytes() int {
 	n := 0
 	for _, d := range m.devices() {
@@ -120,7 +120,7 @@ func (m *Model) Bytes() int {
 	return n
 }
 
-// StepBytes is how much of the weights a step reads: all but a table of which it takes single rows.
+// StepBytes returns how much of the weights a step reads: all but a table of which it takes single rows.
 func (m *Model) StepBytes() int {
 	n := m.Bytes()
 	for _, d := range m.devices() {
@@ -131,7 +131,7 @@ func (m *Model) StepBytes() int {
 	return n
 }
 
-// Pool is the threads that compute.
+// Pool returns the threads that compute.
 func (m *Model) Pool() *kernel.Pool { return m.pool }
 
 // Close ends the threads.

@@ -11,64 +11,10 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/packed"
 	"github.com/galley-ml/galley/internal/paged"
+	"github.com/galley-ml/galley/internal/paged/pagedtest"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 )
-
-// served is, for each family that can be served, a configuration that uses what sets it apart.
-func served() map[string]string {
-	const window = `, "num_key_value_heads": 2, "sliding_window": 21`
-	const latent = `, "kv_lora_rank": 6, "qk_nope_head_dim": 5, "qk_rope_head_dim": 4, "v_head_dim": 3,
-		"n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 10`
-	return map[string]string{
-		"llama":   `, "num_key_value_heads": 2`,
-		"mistral": window,
-		"mixtral": window,
-		"qwen2":   window + `, "use_sliding_window": true, "max_window_layers": 1`,
-		"qwen3":   window + `, "use_sliding_window": true, "max_window_layers": 1`,
-		"qwen3_moe": window + `, "use_sliding_window": true, "num_experts": 6, "num_experts_per_tok": 2,
-			"moe_intermediate_size": 10, "norm_topk_prob": true, "mlp_only_layers": [1]`,
-		"gemma": `, "num_key_value_heads": 2, "head_dim": 6`,
-		"gemma2": window + `, "head_dim": 6, "query_pre_attn_scalar": 5, "attn_logit_softcapping": 2.5,
-			"final_logit_softcapping": 4.0`,
-		"gemma3_text": window + `, "head_dim": 6, "query_pre_attn_scalar": 5, "sliding_window_pattern": 2,
-			"rope_scaling": {"rope_type": "linear", "factor": 2.0}`,
-		"ernie4_5": `, "num_key_value_heads": 2, "head_dim": 6, "use_bias": true`,
-		"ernie4_5_moe": `, "num_key_value_heads": 2, "use_bias": true, "moe_num_experts": 6, "moe_k": 2,
-			"moe_intermediate_size": 10, "moe_num_shared_experts": 2, "moe_layer_interval": 2,
-			"moe_layer_start_index": 0`,
-		"deepseek_v2": latent + `, "q_lora_rank": null, "topk_method": "group_limited_greedy", "n_group": 3,
-			"topk_group": 2, "mlp_bias": true, "routed_scaling_factor": 1.5, "n_shared_experts": 2,
-			"first_k_dense_replace": 1`,
-		"deepseek_v3": latent + `, "q_lora_rank": 7, "n_group": 2, "topk_group": 1, "attention_bias": true,
-			"first_k_dense_replace": 1, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "mscale": 1.0,
-			"mscale_all_dim": 0.7, "original_max_position_embeddings": 8}`,
-		"olmo2": `, "num_key_value_heads": 2, "attention_bias": true`,
-		"phi3": window + `, "partial_rotary_factor": 0.5, "max_position_embeddings": 800,
-			"original_max_position_embeddings": 400,
-			"rope_scaling": {"type": "longrope", "short_factor": [1.5], "long_factor": [3.0]}`,
-		"starcoder2": window + `, "use_bias": true`,
-		"gpt2":       "",
-	}
-}
-
-func model(t *testing.T, family string, c nn.Config) models.Model {
-	t.Helper()
-	keys := `"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4`
-	if family == "gpt2" {
-		keys = `"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 512`
-	}
-	config, err := models.ParseConfig([]byte(fmt.Sprintf(`{"model_type": %q, "vocab_size": 37, %s,
-		"initializer_range": 0.5%s}`, family, keys, served()[family])))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := models.New(config, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
 
 func session(t *testing.T) *cpu.Session {
 	d := cpu.NewDevice(cpu.Config{})
@@ -81,12 +27,12 @@ func session(t *testing.T) *cpu.Session {
 func TestFamilies(t *testing.T) {
 	for _, family := range models.Families() {
 		t.Run(family, func(t *testing.T) {
-			if _, ok := served()[family]; !ok {
+			if _, ok := pagedtest.Families()[family]; !ok {
 				refused(t, family)
 				return
 			}
 			s := session(t)
-			m := model(t, family, nn.Config{Scope: s, Seed: 7})
+			m := pagedtest.Model(t, family, nn.Config{Scope: s, Seed: 7})
 			p, err := paged.New(m, paged.Config{})
 			if err != nil {
 				t.Fatal(err)
@@ -108,7 +54,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// size is the width and depth in the words of a family.
+// size returns the width and depth in the words of a family.
 func size(family string) string {
 	if family == "gptj" {
 		return `"n_embd": 16, "n_layer": 2`
@@ -188,7 +134,7 @@ func tokens(r *rand.Rand, n, vocab int) []int32 {
 	return ids
 }
 
-// alone is the logits of all tokens of a sequence, computed at once.
+// alone returns the logits of all tokens of a sequence, computed at once.
 func alone(p *paged.Model, ids []int32) []float32 {
 	pages := (len(ids) + paged.PageTokens - 1) / paged.PageTokens
 	table := make([]int32, pages)
@@ -216,7 +162,7 @@ func TestSharedSteps(t *testing.T) {
 		{"qwen2", "", 2, paged.KVInt8, paged.SplitKeys + 100},
 	} {
 		t.Run(fmt.Sprintf("%s%s%d%s%d", c.family, c.weights, c.tp, c.kv, c.length), func(t *testing.T) {
-			p, err := paged.New(model(t, c.family, nn.Config{Scope: session(t), Seed: 7}),
+			p, err := paged.New(pagedtest.Model(t, c.family, nn.Config{Scope: session(t), Seed: 7}),
 				paged.Config{Threads: 2, Weights: c.weights, TP: c.tp, KV: c.kv})
 			if err != nil {
 				t.Fatal(err)

@@ -21,7 +21,7 @@ type span struct{ lo, hi int }
 
 func (s span) len() int { return s.hi - s.lo }
 
-// times is a span of things that are n elements each, from element first on.
+// times returns a span of things that are n elements each, from element first on.
 func (s span) times(n, first int) span { return span{first + s.lo*n, first + s.hi*n} }
 
 // piece is rows of a matrix, and of its bias, that become part of a product.
@@ -31,13 +31,13 @@ type piece struct {
 	rows         span
 }
 
-// whole is a matrix that every device has.
+// whole returns a matrix that every device has.
 func whole(p *nn.Param) piece { return piece{weight: p, rows: span{0, p.Type.Shape[0]}} }
 
-// share is the part of n that a device has.
+// share returns the part of n that a device has.
 func (b *builder) share(n int) span { return span{n * b.rank / b.TP, n * (b.rank + 1) / b.TP} }
 
-// ownKeys is the heads of keys that a device has: those of its queries, which several devices may share.
+// ownKeys returns the heads of keys that a device has: those of its queries, which several devices may share.
 func (b *builder) ownKeys(keys int) span {
 	if keys < b.TP {
 		at := keys * b.rank / b.TP
@@ -85,7 +85,7 @@ func headsOf(a nn.Attender) nn.Heads {
 	return nn.Heads{}
 }
 
-// threadsEach is how many threads a device has.
+// threadsEach returns how many threads per device has.
 func threadsEach(c Config) int {
 	n := c.Threads
 	if n == 0 {
@@ -137,8 +137,8 @@ func (t *team) run(seqs []Sequence) (logits []float32) {
 	return logits
 }
 
-// join is rows of total columns of which each device has some: all of them, in memory that is kept, or the
-// part itself where there is one device.
+// join returns rows of total columns of which each device has some: all of them, in memory that is kept, or
+// the part itself where there is one device.
 func (s *Step) join(keep *[]float32, part []float32, rows, total int) []float32 {
 	if s.group == nil || rows == 0 {
 		return part
@@ -151,7 +151,7 @@ func (s *Step) join(keep *[]float32, part []float32, rows, total int) []float32 
 	return to
 }
 
-// owner is the device that has a token's vector.
+// owner returns the device that has a token's vector.
 func (m *Model) owner(id, tp int) int {
 	for r := range tp {
 		if id < m.config.Vocab*(r+1)/tp {

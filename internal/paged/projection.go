@@ -16,14 +16,14 @@ type projection struct {
 	watch  func(x []float32, rows int) // nil unless somebody watches
 }
 
-// linear is all of a layer, on every device.
+// linear returns all of a layer, on every device.
 func (b *builder) linear(l *nn.Linear) projection {
 	p := whole(l.Weight)
 	p.bias = l.Bias
 	return b.product(p)
 }
 
-// pieceOf is some rows of a layer.
+// pieceOf returns some rows of a layer.
 func (b *builder) pieceOf(p nn.Projection, rows span) piece {
 	switch p := p.(type) {
 	case *nn.Linear:
@@ -35,7 +35,7 @@ func (b *builder) pieceOf(p nn.Projection, rows span) piece {
 	return piece{}
 }
 
-// shared is a device's rows of a layer of so many.
+// shared returns a device's rows of a layer of so many.
 func (b *builder) shared(l nn.Projection, out int) projection {
 	p := b.pieceOf(l, b.share(out))
 	if b.err != nil {
@@ -44,7 +44,7 @@ func (b *builder) shared(l nn.Projection, out int) projection {
 	return b.product(p)
 }
 
-// outOf is how many rows a layer has.
+// outOf returns how many rows a layer has.
 func outOf(p nn.Projection) int {
 	switch p := p.(type) {
 	case *nn.Linear:
@@ -55,7 +55,7 @@ func outOf(p nn.Projection) int {
 	return 0
 }
 
-// watching is what tells the watcher of the inputs that pieces share.
+// watching returns what tells the watcher of the inputs that pieces share.
 func (b *builder) watching(part int, ps ...piece) func(x []float32, rows int) {
 	if b.Watch == nil {
 		return nil

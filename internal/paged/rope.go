@@ -19,7 +19,7 @@ type rope struct {
 	blocks map[int]*kernel.Rotation[float32]
 }
 
-// newRope is how heads turn, of which dim elements may; nil is not at all.
+// newRope returns how heads turn, of which dim elements may; nil is not at all.
 func newRope(h nn.Heads, dim int) *rope {
 	if h.RoPE == nil {
 		return nil
@@ -33,7 +33,7 @@ func newRope(h nn.Heads, dim int) *rope {
 	return r
 }
 
-// frequencies is the angle of each pair at position 1.
+// frequencies returns the angle of each pair at position 1.
 func frequencies(c op.RoPEConfig, dim int) []float64 {
 	if len(c.Freqs) > 0 {
 		return c.Freqs
@@ -48,7 +48,7 @@ func frequencies(c op.RoPEConfig, dim int) []float64 {
 	return f
 }
 
-// block is the table of the positions around one.
+// block returns the table of the positions around one.
 func (r *rope) block(position int) *kernel.Rotation[float32] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,7 @@ func (r *rope) block(position int) *kernel.Rotation[float32] {
 	return t
 }
 
-// turn turns heads of width elements that lie one after the other; tmp has room for one.
+// turn turns heads of width elements that are one after the other; tmp has room for one.
 func (r *rope) turn(x []float32, position, width int, tmp []float32) {
 	if r == nil {
 		return

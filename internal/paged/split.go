@@ -37,10 +37,10 @@ func (p *partial) merge(q partial, n, stride int) {
 	}
 }
 
-// factor is what sums relative to one largest score are multiplied by for a larger one.
+// factor returns what sums relative to one largest score are multiplied by for a larger one.
 func factor(from, to float32) float32 { return float32(math.Exp(float64(from - to))) }
 
-// sees is the first and last key that a query of the task sees.
+// sees returns the first and last key that a query of the task sees.
 func (s *Step) sees(hd heads, t attendTask) (first, last int) {
 	if hd.window > 0 {
 		first = max(0, s.position[t.row]-hd.window+1)
@@ -48,7 +48,7 @@ func (s *Step) sees(hd heads, t attendTask) (first, last int) {
 	return first, s.position[t.row+t.rows-1]
 }
 
-// splits is the first and last split of a task.
+// splits returns the first and last split of a task.
 func (s *Step) splits(hd heads, t attendTask) (first, last int) {
 	lo, hi := s.sees(hd, t)
 	return lo / splitKeys, hi / splitKeys

@@ -10,7 +10,7 @@ import (
 // Sequence is what a step computes of one sequence: tokens that follow those whose keys and values its pages
 // hold.
 type Sequence struct {
-	// Pages are where keys and values of the sequence's tokens lie, PageTokens in each, with room for Tokens.
+	// Pages are where keys and values of the sequence's tokens are, PageTokens in each, with room for Tokens.
 	Pages []int32
 	// Start is how many tokens came before.
 	Start  int
@@ -81,7 +81,7 @@ func newStep(m *Model, c *Cache, rows int) *Step {
 	return s
 }
 
-// Rows is how many tokens a step takes at most.
+// Rows returns the maximum number of tokens per step.
 func (s *Step) Rows() int { return s.most }
 
 func (s *Step) pool() *kernel.Pool { return s.model.pool }
@@ -251,7 +251,7 @@ func (s *Step) add(x, y []float32, post norm) {
 	})
 }
 
-// grown is a slice of n elements in memory that is kept.
+// grown returns a slice of n elements in memory that is kept.
 func grown(keep *[]float32, n int) []float32 {
 	if len(*keep) < n {
 		*keep = make([]float32, n)
@@ -263,7 +263,7 @@ func (s *Step) parts(n int) []float32   { return grown(&s.partRows, n) }
 func (s *Step) gather(n int) []float32  { return grown(&s.gatherRows, n) }
 func (s *Step) scatter(n int) []float32 { return grown(&s.scatterRows, n) }
 
-// Row is the normalised stream of which row i of the last Run's logits were made.
+// Row returns the normalised stream of which row i of the last Run's logits were made.
 func (s *Step) Row(i int) []float32 {
 	n := s.model.config.Hidden
 	return s.h[i*n : (i+1)*n]

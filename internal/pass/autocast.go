@@ -37,12 +37,12 @@ type Caster struct {
 	cast  map[*ir.Value]*ir.Value
 }
 
-// NewCaster is one for a 16-bit dtype.
+// NewCaster returns one for a 16-bit dtype.
 func NewCaster(dtype array.DType) *Caster {
 	return &Caster{dtype: dtype, cast: map[*ir.Value]*ir.Value{}}
 }
 
-// Apply is an op's results by apply, on operands that are cast where the op gains from it.
+// Apply returns an op's results by apply, on operands that are cast where the op gains from it.
 func (c *Caster) Apply(o ir.Op, in []*ir.Value, apply func(ir.Op, []*ir.Value) []*ir.Value) []*ir.Value {
 	want := op.PrecisionOf(o)
 	switch {
@@ -67,7 +67,7 @@ func (c *Caster) anyNarrow(in []*ir.Value) bool {
 	return false
 }
 
-// all is values with those of one dtype cast to another.
+// all returns values with those of one dtype cast to another.
 func (c *Caster) all(in []*ir.Value, from, to array.DType) []*ir.Value {
 	out := make([]*ir.Value, len(in))
 	for i, v := range in {

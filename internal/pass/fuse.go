@@ -30,7 +30,7 @@ func Fuse(f *ir.Func) (*ir.Func, error) {
 	return Prune(g)
 }
 
-// countUses is how often each value is an operand or a result.
+// countUses returns how often each value is an operand or a result.
 func countUses(f *ir.Func) []int {
 	uses := make([]int, f.NumValues())
 	for _, n := range f.Nodes() {

@@ -183,7 +183,7 @@ func (g *Grouping) joinReaders() {
 	}
 }
 
-// elements is how many a loop goes through.
+// elements returns how many a loop goes through.
 func elements(u *unit) int {
 	if u.plan == nil {
 		return 0
@@ -215,7 +215,7 @@ func (g *Grouping) join(a, b *unit) string {
 	return ""
 }
 
-// with is nodes and the constants that they read, as a loop has them.
+// with returns nodes and the constants that they read, as a loop has them.
 func (g *Grouping) with(nodes []int) []*op.LoopNode {
 	list := make([]*op.LoopNode, 0, len(nodes)+4)
 	var constants []int

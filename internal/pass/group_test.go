@@ -155,7 +155,7 @@ func drawOp(t *rapid.T, b *ir.Builder, x, y *op.Tensor, truths *[]*op.Tensor, sp
 	return nil
 }
 
-// drawMove is a slice, a half, a transposition, a join or the gradient of a cut.
+// drawMove returns a slice, a half, a transposition, a join or the gradient of a cut.
 func drawMove(t *rapid.T, x, y *op.Tensor) *op.Tensor {
 	rank := len(x.Shape())
 	if rank == 0 {
@@ -196,7 +196,7 @@ func drawMove(t *rapid.T, x, y *op.Tensor) *op.Tensor {
 	return nil
 }
 
-// numbers is arguments for a program: mostly ordinary, with zeros of both signs, infinities, NaN and
+// numbers returns arguments for a program: mostly ordinary, with zeros of both signs, infinities, NaN and
 // denormals among them.
 func numbers(f *ir.Func, seed uint64) []array.Array {
 	rng := rand.New(rand.NewPCG(seed, 3))

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// deepModel is the gradient of blocks of a norm in primitive ops, a product and an activation in primitive
-// ops.
+// deepModel returns the gradient of blocks of a norm in primitive ops, a product and an activation in
+// primitive ops.
 func deepModel(blocks int) (*ir.Func, error) {
 	b := ir.NewBuilder("deep")
 	x := b.Param("x", ir.Type{DType: array.F32, Shape: array.Shape{256, 64}})

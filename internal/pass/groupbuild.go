@@ -46,7 +46,7 @@ type groupWriter struct {
 	out map[*unit][]*ir.Value
 }
 
-// same is the operand of a change of shape within a unit; nil where v is none.
+// same returns the operand of a change of shape within a unit; nil where v is none.
 func (g *Grouping) same(v *ir.Value) *ir.Value {
 	if v.Node() == nil {
 		return nil
@@ -106,7 +106,7 @@ func (w *groupWriter) export(v *ir.Value) {
 	}
 }
 
-// value is v in the new program.
+// value returns v in the new program.
 func (w *groupWriter) value(v *ir.Value) *ir.Value {
 	if x := w.env[v.ID()]; x != nil {
 		return x
@@ -154,7 +154,7 @@ func (w *groupWriter) loop(u *unit) error {
 	return nil
 }
 
-// body is a unit as a program of its own, and what it reads.
+// body returns a unit as a program of its own, and what it reads.
 func (g *Grouping) body(u *unit, out []*ir.Value) (*ir.Func, []*ir.Value, error) {
 	nodes := g.members(u)
 	b := ir.NewBuilder("body")
@@ -194,7 +194,7 @@ func (g *Grouping) body(u *unit, out []*ir.Value) (*ir.Func, []*ir.Value, error)
 	return f, in, err
 }
 
-// members is all nodes of a unit's body in order: its own, those that it computes again, and constants.
+// members returns all nodes of a unit's body in order: its own, those that it computes again, and constants.
 func (g *Grouping) members(u *unit) []int {
 	all := slices.Concat(u.nodes, u.again)
 	for _, i := range slices.Clone(all) {
@@ -208,7 +208,7 @@ func (g *Grouping) members(u *unit) []int {
 	return slices.Compact(all)
 }
 
-// order is the units one after the other, as near to the program's own order as their operands allow.
+// order returns the units one after the other, as near to the program's own order as their operands allow.
 func (g *Grouping) order() []*unit {
 	waits := map[*unit]int{}
 	next := map[*unit][]*unit{}

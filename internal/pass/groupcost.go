@@ -49,7 +49,7 @@ func (g *Grouping) cheap(i int) bool {
 	return k == op.LoopMap || k == op.LoopRepeat || k == op.LoopSame || k == op.LoopWalk
 }
 
-// outsideReaders is the other loops that read a node's result; none where others read it, too.
+// outsideReaders returns the other loops that read a node's result; none where others read it, too.
 func (g *Grouping) outsideReaders(i int) []*unit {
 	var list []*unit
 	for _, next := range g.users[i] {
@@ -99,7 +99,7 @@ func (g *Grouping) tryAgain(i int, u *unit) {
 	u.again, u.plan = slices.Compact(u.again), plan
 }
 
-// cone is node i and what of its loop it is computed from, without what is stored once a row.
+// cone returns node i and what of its loop it is computed from, without what is stored once a row.
 func (g *Grouping) cone(i int, u *unit, list []int) []int {
 	if slices.Contains(list, i) || slices.Contains(u.again, i) || g.unit[i] == u {
 		return list
@@ -117,7 +117,7 @@ func (g *Grouping) cone(i int, u *unit, list []int) []int {
 	return list
 }
 
-// newReads is what nodes read that a unit does not: parameters, and results of other units.
+// newReads returns what nodes read that a unit does not: parameters, and results of other units.
 func (g *Grouping) newReads(nodes []int, u *unit) []*ir.Value {
 	have := map[*ir.Value]bool{}
 	for _, i := range slices.Concat(u.nodes, u.again) {
@@ -156,7 +156,7 @@ func (g *Grouping) drop() {
 	}
 }
 
-// idle is why a loop would not be faster than its nodes.
+// idle returns why a loop would not be faster than its nodes.
 func (g *Grouping) idle(u *unit) string {
 	work := 0
 	for _, i := range u.nodes {

@@ -16,8 +16,8 @@ type caster interface {
 
 func casts(o ir.Op) bool { _, ok := op.CastsTo(o); return ok }
 
-// written is the op that makes the result of a cast at once from the operands of what is cast; nil if there is
-// none.
+// written returns the op that makes the result of a cast at once from the operands of what is cast; nil if
+// there is none.
 func written(n *ir.Node) op.Op {
 	if !casts(n.Op()) || n.In()[0].Node() == nil {
 		return nil
@@ -95,8 +95,8 @@ func cutInLoops(n *ir.Node) bool {
 	return true
 }
 
-// stillRead is the nodes that are read when joins take the place of sums, and those that nothing read before:
-// other devices may wait for them.
+// stillRead returns the nodes that are read when joins take the place of sums, and those that nothing read
+// before: other devices may wait for them.
 func stillRead(f *ir.Func, joins map[*ir.Node]bool) map[*ir.Node]bool {
 	uses, read := countUses(f), make([]bool, f.NumValues())
 	for _, v := range f.Results() {

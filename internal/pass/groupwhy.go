@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Why is a line for each loop: its ops with their lines of source, its size, the bytes and the microseconds
-// on one core with and without it, as far as they can be foretold, and how it runs; then a line for each
-// value that two ops do not share in a loop, with the reason.
+// Why returns a line for each loop: its ops with their lines of source, its size, the bytes and the
+// microseconds on one core with and without it, as far as they can be foretold, and how it runs; then a line
+// for each value that two ops do not share in a loop, with the reason.
 func (g *Grouping) Why() string {
 	var b strings.Builder
 	for i := range g.nodes {
@@ -32,7 +32,8 @@ func (g *Grouping) Why() string {
 	return b.String()
 }
 
-// Totals is a line on the whole: how many ops became how many loops, what it took, and the bytes of code.
+// Totals returns a line on the whole: how many ops became how many loops, what it took, and the bytes of
+// code.
 func (g *Grouping) Totals() string {
 	loops, size, seen := 0, 0, map[string]bool{}
 	for _, n := range g.out.Nodes() {
@@ -56,7 +57,7 @@ func named(n *ir.Node) string {
 	return fmt.Sprintf("%s (%s)", n.Op().Name(), n.Pos())
 }
 
-// whyLoop is the line of a loop.
+// whyLoop returns the line of a loop.
 func (g *Grouping) whyLoop(u *unit) string {
 	out := g.escapes(u)
 	body, in, err := g.body(u, out)
@@ -87,7 +88,7 @@ func (g *Grouping) whyLoop(u *unit) string {
 	)
 }
 
-// escapes is the values of a unit that others read.
+// escapes returns the values of a unit that others read.
 func (g *Grouping) escapes(u *unit) []*ir.Value {
 	w := &groupWriter{g: g}
 	w.escaping()

@@ -98,8 +98,8 @@ type FusedParams struct {
 	Dim    int
 }
 
-// FusableParams is those groups that are made of the first so many parameters alone, which are in no other
-// group.
+// FusableParams returns those groups that are made of the first so many parameters alone, which are in no
+// other group.
 func FusableParams(f *ir.Func, weights int) []FusedParams {
 	number := map[*ir.Value]int{}
 	for i, p := range f.Params()[:weights] {
@@ -136,7 +136,7 @@ func typesOf(values []*ir.Value) []ir.Type {
 	return types
 }
 
-// apply is the results of all nodes of the group, from one.
+// apply returns the results of all nodes of the group, from one.
 func (g *joinGroup) apply(b *ir.Builder, in []*ir.Value, env map[*ir.Value]*ir.Value) []*ir.Value {
 	parts, sizes := make([]*ir.Value, len(g.nodes)), make([]int, len(g.nodes))
 	for i, n := range g.nodes {

@@ -39,7 +39,7 @@ const (
 	LoopsName = "loops"
 )
 
-// builtin is what a strategy can name, in the order in which it is done.
+// builtin returns what a strategy can name, in the order in which it is done.
 func builtin() []Named {
 	return []Named{
 		{Pass{JoinName, joinAndFold}, "products that share a side become one", OnLoss, "accelerators"},
@@ -59,7 +59,7 @@ func joinAndFold(f *ir.Func) (*ir.Func, error) {
 	return Fold(f)
 }
 
-// Loops is Groups of a program and of the bodies in it.
+// Loops returns Groups of a program and of the bodies in it.
 func Loops(f *ir.Func) (*ir.Func, error) {
 	return Everywhere(f, func(f *ir.Func) (*ir.Func, error) {
 		g, _, err := Groups(f, GroupConfig{})
@@ -96,7 +96,7 @@ func Register(p Named, after string) error {
 	return nil
 }
 
-// All is every pass that a strategy can name, in the order in which it is done.
+// All returns every pass that a strategy can name, in the order in which it is done.
 func All() []Named {
 	foreign.RLock()
 	defer foreign.RUnlock()
@@ -115,8 +115,8 @@ type List struct {
 	Explicit bool
 }
 
-// Select is the passes of those names in that order; with a - before each, all but those; "none" is none. No
-// names are what everybody has.
+// Select returns the passes of those names in that order; with a - before each, all but those; "none" is
+// none. No names are what everybody has.
 func Select(names []string) (List, error) {
 	all := All()
 	if len(names) == 0 {
@@ -163,7 +163,7 @@ func (l List) Has(name string) bool {
 	return slices.ContainsFunc(l.passes, func(p Named) bool { return p.Name == name })
 }
 
-// At is the passes of a place; those that only some devices have where they were named.
+// At returns the passes of a place; those that only some devices have where they were named.
 func (l List) At(place Place) (list []Pass) {
 	for _, p := range l.passes {
 		if p.Place == place && (l.Explicit || p.For == "") {
@@ -185,7 +185,7 @@ func (l List) Run(place Place, f *ir.Func) (*ir.Func, error) {
 	return f, nil
 }
 
-// Same is a pass that is refused what would change a program's parameters or results.
+// Same returns a pass that is refused what would change a program's parameters or results.
 func Same(run func(*ir.Func) (*ir.Func, error)) func(*ir.Func) (*ir.Func, error) {
 	return func(f *ir.Func) (*ir.Func, error) {
 		g, err := run(f)

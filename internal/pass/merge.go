@@ -22,7 +22,7 @@ func Merge(f *ir.Func) (*ir.Func, error) {
 	})
 }
 
-// nodeKey is the text that two equal nodes share.
+// nodeKey returns the text that two equal nodes share.
 func nodeKey(n *ir.Node, in []*ir.Value, numbers map[*ir.Value]int) string {
 	var b strings.Builder
 	b.WriteString(ir.FormatOp(n.Op()))

@@ -34,8 +34,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// fuseText is the loops of a program, or of one with its gradients, with the reasons; as strips, which all
-// machines have.
+// fuseText returns the loops of a program, or of one with its gradients, with the reasons; as strips, which
+// all machines have.
 func fuseText(t *testing.T, b golden.Block, f *ir.Func) string {
 	t.Setenv("GALLEY_JIT", "off")
 	var err error

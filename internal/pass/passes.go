@@ -13,7 +13,8 @@ type Pass struct {
 	Run  func(*ir.Func) (*ir.Func, error)
 }
 
-// Passes is what a program goes through before it is compiled, in order; All has it with what else there is.
+// Passes returns what a program goes through before it is compiled, in order; All has it with what else there
+// is.
 //
 //	fold before merge: folding makes equal operands of different ones
 //	merge before prune: merging leaves the doubles without users

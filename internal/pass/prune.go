@@ -48,7 +48,7 @@ type trim struct {
 	out, in []int
 }
 
-// trimmed is what gives those results of a node that are used, nil if the node itself does it best.
+// trimmed returns what gives those results of a node that are used, nil if the node itself does it best.
 func trimmed(n *ir.Node, live []bool) *trim {
 	o, ok := n.Op().(op.Trimmer)
 	if !ok {

@@ -23,7 +23,7 @@ const (
 // letters is how kinds are written.
 var letters = [kinds]string{"F", "B", "I", "W", "SF", "RF", "SB", "RB"}
 
-// String is the kind as schedules write it: F, B, I, W, SF, RF, SB or RB.
+// String returns the kind as schedules write it: F, B, I, W, SF, RF, SB or RB.
 func (k Kind) String() string {
 	if k >= kinds {
 		return "Kind(" + strconv.Itoa(int(k)) + ")"
@@ -31,13 +31,13 @@ func (k Kind) String() string {
 	return letters[k]
 }
 
-// Computes says whether the kind takes the rank's time, as opposed to moving data.
+// Computes reports whether the kind takes the rank's time, as opposed to moving data.
 func (k Kind) Computes() bool { return k <= Weight }
 
-// Sends says whether the kind gives data to another rank. It never blocks.
+// Sends reports whether the kind gives data to another rank. It never blocks.
 func (k Kind) Sends() bool { return k == SendForward || k == SendBackward }
 
-// Receives says whether the kind waits for data of another rank.
+// Receives reports whether the kind waits for data of another rank.
 func (k Kind) Receives() bool { return k == RecvForward || k == RecvBackward }
 
 // Action is one thing that a rank does: a kind of work of one stage on one micro-batch.
@@ -51,10 +51,10 @@ type Action struct {
 	Micro  int
 }
 
-// String is stage, kind and micro-batch without blanks: 0F0, 3SB12.
+// String returns stage, kind and micro-batch without blanks: 0F0, 3SB12.
 func (a Action) String() string { return string(a.appendTo(nil)) }
 
-// act is an action that stands alone.
+// act returns an action that stands alone.
 func act(stage int, kind Kind, micro int) Action {
 	return Action{Stage: stage, Kind: kind, Micro: micro}
 }
@@ -65,7 +65,7 @@ func (a Action) appendTo(b []byte) []byte {
 	return strconv.AppendInt(b, int64(a.Micro), 10)
 }
 
-// Peer is the stage at the other end of a send or a receive.
+// Peer returns the stage at the other end of a send or a receive.
 func (a Action) Peer() int {
 	switch a.Kind {
 	case SendForward, RecvBackward:

@@ -2,7 +2,7 @@ package pipeline
 
 import "fmt"
 
-// Bubble is the closed form of Timeline.LongestIdle for a generated schedule: for how long the rank that
+// Bubble returns the closed form of Timeline.LongestIdle for a generated schedule: for how long the rank that
 // idles most does so between its first action and its last. It holds where all stages cost the same and
 // messages take no time; with p ranks, m micro-batches and v chunks, and the costs of one chunk:
 //
@@ -57,7 +57,7 @@ func dualPipeVIdle(c Config, t times) (float64, error) {
 	return (p-1)*(t.pair+t.b-3*t.w) - (p-2)*(t.f+t.b-t.pair), nil
 }
 
-// veeForm says whether V shapes have closed forms for these times.
+// veeForm reports whether V shapes have closed forms for these times.
 func veeForm(name string, c Config, t times) error {
 	if t.f != t.i || t.i != t.w || t.b != t.i+t.w {
 		return noForm(name, "forward, input and weight gradients do not take equally long")
@@ -76,8 +76,8 @@ func noForm(name, why string) error {
 // times is the costs of stages that are alike.
 type times struct{ f, b, i, w, pair float64 }
 
-// alike is the costs of any stage, if they are the same for all and for all micro-batches and messages are
-// free.
+// alike returns the costs of any stage, if they are the same for all and for all micro-batches and messages
+// are free.
 func alike(name string, c Costs) (times, error) {
 	for _, v := range [][]float64{c.Forward, c.Backward, c.Input, c.Weight, c.Pair} {
 		for _, x := range v {

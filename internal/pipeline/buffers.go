@@ -2,9 +2,9 @@ package pipeline
 
 import "fmt"
 
-// Buffers is the least number of messages, one or more, that each link between two ranks must be able to hold
-// for the lowered schedule not to deadlock, if a send waits while its link is full. Without a limit sends
-// never wait, and what passes Check never deadlocks.
+// Buffers returns the least number of messages, one or more, that each link between two ranks must be able to
+// hold for the lowered schedule not to deadlock, if a send waits while its link is full. Without a limit
+// sends never wait, and what passes Check never deadlocks.
 func Buffers(s *Schedule) (int, error) {
 	if _, err := Check(s); err != nil {
 		return 0, err
@@ -39,7 +39,7 @@ func crossings(s *Schedule) bool {
 	return false
 }
 
-// completes says whether the schedule comes to its end if every link holds size messages. Whether it does
+// completes reports whether the schedule comes to its end if every link holds size messages. Whether it does
 // depends neither on times nor on which rank goes first.
 func completes(s *Schedule, links []channel, size int) bool {
 	held := make([]int, len(links))

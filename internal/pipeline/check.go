@@ -12,7 +12,7 @@ type Report struct {
 	Live, Stage []int
 }
 
-// Check says whether a schedule is complete, in order and free of deadlock: every stage has for every
+// Check reports whether a schedule is complete, in order and free of deadlock: every stage has for every
 // micro-batch one forward and one backward, or both halves of one; each rank does what it needs itself before
 // it needs it; and no rank waits for another that waits for it. Of a schedule without sends and receives it
 // assumes that messages are sent as soon as they can be, buffered without limit, and taken in any order. Of a
@@ -133,7 +133,7 @@ func (c *checker) complete() error {
 	return fmt.Errorf("schedule: missing %s%s", strings.Join(missing, " "), more)
 }
 
-// backward is the kind by which the stage makes its input gradient of the micro-batch.
+// backward returns the kind by which the stage makes its input gradient of the micro-batch.
 func (c *checker) backward(stage, micro int) Kind {
 	if c.pos(Backward, stage, micro) >= 0 {
 		return Backward

@@ -110,8 +110,8 @@ func Lookup(name string) (*Class, error) {
 		name, strings.Join(names, ", "), strict.Nearest(name, names))
 }
 
-// Choose is Lookup where a name may be left out: then it is 1f1b, or interleaved for more than one chunk a
-// rank.
+// Choose is like Lookup where a name may be left out: then it is 1f1b, or interleaved for more than one chunk
+// a rank.
 func Choose(name string, chunks int) (*Class, error) {
 	if name != "" {
 		return Lookup(name)
@@ -119,7 +119,7 @@ func Choose(name string, chunks int) (*Class, error) {
 	return Default(chunks), nil
 }
 
-// Default is the class that is meant where none is named.
+// Default returns the class that is meant where none is named.
 func Default(chunks int) *Class {
 	i := slices.IndexFunc(classes, func(c Class) bool {
 		return !c.Split && c.Worse == "" && (c.Chunks == 1) == (chunks <= 1)
@@ -127,7 +127,7 @@ func Default(chunks int) *Class {
 	return &classes[i]
 }
 
-// Each is how many chunks a rank holds if nothing is said.
+// Each returns how many chunks a rank holds if nothing is said.
 func (c *Class) Each() int {
 	if c.Chunks == 0 {
 		return 2
@@ -135,7 +135,7 @@ func (c *Class) Each() int {
 	return c.Chunks
 }
 
-// Check says whether a rank can hold so many chunks.
+// Check reports whether a rank can hold so many chunks.
 func (c *Class) Check(chunks int) error {
 	switch {
 	case c.Chunks == 0 || c.Chunks == chunks:
@@ -147,7 +147,7 @@ func (c *Class) Check(chunks int) error {
 		c.Name, chunks, c.Chunks)
 }
 
-// Rank is the rank that holds a stage.
+// Rank returns the rank that holds a stage.
 func (c *Class) Rank(stage, ranks int) int {
 	if turn := stage / ranks; c.Vee && turn%2 == 1 {
 		return ranks - 1 - stage%ranks
@@ -155,8 +155,8 @@ func (c *Class) Rank(stage, ranks int) int {
 	return stage % ranks
 }
 
-// Held is how many micro-batches, each of all its chunks, a rank holds at most. It reports false where no
-// closed form says: Check counts them.
+// Held returns how many micro-batches, each of all its chunks, a rank holds at most. It reports false where
+// no closed form says: Check counts them.
 func (c *Class) Held(g Config, rank int) (float64, bool) {
 	if c.held == nil {
 		return 0, false
@@ -171,8 +171,8 @@ type Load struct {
 	Weights float64 // the part of Others that is weight gradients
 }
 
-// Fill is about how long the busiest rank waits in a step where stages are nearly alike and messages take no
-// time.
+// Fill returns about how long the busiest rank waits in a step where stages are nearly alike and messages
+// take no time.
 func (c *Class) Fill(g Config, l Load) float64 { return c.fill(g, l) }
 
 func plainFill(_ Config, l Load) float64 { return l.Others }
@@ -186,8 +186,8 @@ func interleavedFill(g Config, l Load) float64 {
 	return fill
 }
 
-// interleavedHeld is the chunks of the warm-up and the one at work, in groups of as many micro-batches as
-// ranks.
+// interleavedHeld returns the chunks of the warm-up and the one at work, in groups of as many micro-batches
+// as ranks.
 func interleavedHeld(g Config, rank int) float64 {
 	if g.Chunks == 1 {
 		return float64(min(g.Micros, g.Ranks-rank))

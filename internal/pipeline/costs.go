@@ -24,7 +24,7 @@ type Costs struct {
 	Activation, Kept []float64
 }
 
-// Uniform is the costs of stages that are all alike, with a backward pass of two equal halves.
+// Uniform returns the costs of stages that are all alike, with a backward pass of two equal halves.
 func Uniform(forward, backward float64) Costs {
 	half := []float64{backward / 2}
 	return Costs{Forward: []float64{forward}, Backward: []float64{backward}, Input: half, Weight: half}
@@ -101,7 +101,7 @@ func (t *table) load(c *Costs, stages int) error {
 	return nil
 }
 
-// of is the time of a compute action.
+// of returns the time of a compute action.
 func (t *table) of(a Action) float64 {
 	d := t.time[a.Kind][a.Stage]
 	if t.micro != nil {
@@ -110,7 +110,7 @@ func (t *table) of(a Action) float64 {
 	return d
 }
 
-// both is the time of a joined forward and backward.
+// both returns the time of a joined forward and backward.
 func (t *table) both(forward, backward Action) float64 {
 	if len(t.pair) == 0 {
 		return t.of(forward) + t.of(backward)

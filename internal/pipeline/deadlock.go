@@ -75,7 +75,7 @@ func (c *checker) circle(m *Simulator) []Wait {
 	return path[seen[r]:]
 }
 
-// maker is the action that makes a cell.
+// maker returns the action that makes a cell.
 func (c *checker) maker(cell int) Action {
 	s := c.flow.s
 	group, stage, micro := cell/s.Micros/s.Stages, c.flow.stageOf(cell), cell%s.Micros

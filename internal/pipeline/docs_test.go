@@ -14,8 +14,8 @@ import (
 	"github.com/galley-ml/galley/internal/trace"
 )
 
-// even is costs under which a rank needs 1 for each of F, I and W of a micro-batch, however many chunks it
-// holds.
+// even returns costs under which a rank needs 1 for each of F, I and W of a micro-batch, however many chunks
+// it holds.
 func even(s *Schedule) Costs {
 	k := 1 / float64(s.Chunks())
 	return costs(k, k, k)

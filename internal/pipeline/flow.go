@@ -10,7 +10,7 @@ type flow struct {
 
 const none = -1
 
-// cells is how many cells there are.
+// cells returns how many cells there are.
 func (f flow) cells() int {
 	if f.lowered {
 		return 4 * f.s.Stages * f.s.Micros
@@ -22,11 +22,11 @@ func (f flow) cell(group, stage, micro int) int {
 	return (group*f.s.Stages+stage)*f.s.Micros + micro
 }
 
-// stageOf is the stage that needs a cell.
+// stageOf returns the stage that needs a cell.
 func (f flow) stageOf(cell int) int { return cell / f.s.Micros % f.s.Stages }
 
-// needs is the cell that must be made before the action can begin, or none. What an action needs of earlier
-// ones of its own stage, such as a weight gradient of its input gradient, is a matter of order.
+// needs returns the cell that must be made before the action can begin, or none. What an action needs of
+// earlier ones of its own stage, such as a weight gradient of its input gradient, is a matter of order.
 func (f flow) needs(a Action) int {
 	switch a.Kind {
 	case Forward:
@@ -43,7 +43,7 @@ func (f flow) needs(a Action) int {
 	return none
 }
 
-// makes is the cell that the action makes, or none. The last stage's forward makes the gradient that its
+// makes returns the cell that the action makes, or none. The last stage's forward makes the gradient that its
 // backward needs. A result that a send must carry first makes nothing by itself.
 func (f flow) makes(a Action) int {
 	switch a.Kind {
@@ -70,10 +70,10 @@ func (f flow) makes(a Action) int {
 	return none
 }
 
-// crosses says whether stages i and i+1 are on different ranks.
+// crosses reports whether stages i and i+1 are on different ranks.
 func (f flow) crosses(i int) bool { return f.s.Place[i] != f.s.Place[i+1] }
 
-// carried is the boundary over which the action's result goes to another rank, or none: boundary i lies
+// carried returns the boundary over which the action's result goes to another rank, or none: boundary i is
 // between stages i and i+1.
 func (f flow) carried(a Action) int {
 	i := none

@@ -100,6 +100,8 @@ func TestLive(t *testing.T) {
 				want, exact = 2*p, m >= 2*p
 			case s.Name == "dualpipev":
 				want, exact = 2*p+1, m >= 2*p && r == p-1
+			default: // TestFacts holds other schedules to the facts of their entries
+				return
 			}
 			if got > want || exact && got != want {
 				t.Errorf("%s %+v: rank %d holds %d micro-batches, want %d", s.Name, c, r, got, want)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// interpret runs a schedule with one goroutine a rank and says whether it came to its end. It knows nothing
+// interpret runs a schedule with one goroutine per rank and says whether it came to its end. It knows nothing
 // of the checker: every rank takes its actions in turn, and the numbers that it computes say whether it had
 // the right operands. Time in the bubble of synctest only passes when every goroutine waits, so a deadlock is
 // found, not guessed.
@@ -63,7 +63,7 @@ type worker struct {
 	have map[Action]int // results by the action that makes them; receives make what they receive
 }
 
-// input is what a stage's forward should get, and gradient what its backward should.
+// input returns what a stage's forward should get, and gradient what its backward should.
 func input(stage, micro int) int {
 	v := 1000 * micro
 	for k := range stage {
@@ -132,7 +132,7 @@ func (w *worker) do(ctx context.Context, a Action) error {
 	return nil
 }
 
-// operand is what an action needs of its neighbour stage.
+// operand returns what an action needs of its neighbour stage.
 func (w *worker) operand(ctx context.Context, a Action, recv Kind, source Action, first bool) (int, error) {
 	if first && a.Kind == Forward {
 		return input(0, a.Micro), nil

@@ -43,7 +43,7 @@ type queue struct {
 	taken int
 }
 
-// send is the message of an action, or false if it has none.
+// send returns the message of an action, or false if it has none.
 func (l *lowering) send(a Action) (send, recv Action, ok bool) {
 	if l.f.carried(a) == none {
 		return Action{}, Action{}, false

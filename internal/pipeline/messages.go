@@ -65,8 +65,8 @@ func (c *checker) nothing(stage, micro int, ks ...Kind) error {
 	return nil
 }
 
-// links is the ordered pairs of ranks between which messages go, each once, with the sends and receives of
-// each in order.
+// links returns the ordered pairs of ranks between which messages go, each once, with the sends and receives
+// of each in order.
 func (c *checker) links() []channel {
 	s := c.flow.s
 	var out []channel
@@ -102,7 +102,7 @@ type channel struct {
 	sends, receives []Action
 }
 
-// matches says whether the receive takes what the send gives.
+// matches reports whether the receive takes what the send gives.
 func matches(send, recv Action) bool {
 	return send.Peer() == recv.Stage && recv.Peer() == send.Stage && send.Micro == recv.Micro &&
 		(send.Kind == SendForward) == (recv.Kind == RecvForward)

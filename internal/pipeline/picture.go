@@ -43,7 +43,7 @@ func (t *Timeline) Trace(w *trace.Writer) {
 	}
 }
 
-// Grid is the timeline as a picture: a row for each rank, the micro-batch in each box, and below it what
+// Grid returns the timeline as a picture: a row for each rank, the micro-batch in each box, and below it what
 // ranks hold.
 func (t *Timeline) Grid() *trace.Grid {
 	s := t.Schedule

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Placed makes the schedule of that name for stages that lie on some of the ranks as place says. Where the class places
-// them otherwise, fthenb and 1f1b, which is also what no name means, are made for any place.
+// Placed makes the schedule of that name for stages that are on some of the ranks as place says. Where the
+// class places them otherwise, fthenb and 1f1b, which is also what no name means, are made for any place.
 func Placed(name string, place []int, ranks, micros int) (*Schedule, error) {
 	g := Config{Ranks: ranks, Micros: micros, Chunks: max(1, len(place)/ranks)}
 	class, err := Choose(name, g.Chunks)
@@ -32,8 +32,8 @@ func Placed(name string, place []int, ranks, micros int) (*Schedule, error) {
 	return nil, fmt.Errorf("schedule %s: stages are on ranks %v: %w", class.Name, place, class.Check(g.Chunks))
 }
 
-// listed is a schedule for any place: at every tick each rank does what it can, of fthenb forwards first, else
-// backwards, earlier micro-batches before later ones.
+// listed returns a schedule for any place: at every tick each rank does what it can, of fthenb forwards
+// first, else backwards, earlier micro-batches before later ones.
 func listed(class *Class, place []int, g Config) *Schedule {
 	s := blank(g, place)
 	s.Name = "1f1b"
@@ -58,7 +58,8 @@ type lister struct {
 	done map[Action]int
 }
 
-// next is what a rank does at a tick: of the kind that comes first the earliest micro-batch, farthest on.
+// next returns what a rank does at a tick: of the kind that comes first the earliest micro-batch, farthest
+// on.
 func (l *lister) next(rank, tick int, kinds []Kind) (Action, bool) {
 	for _, k := range kinds {
 		for m := range l.s.Micros {

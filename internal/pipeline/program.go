@@ -33,7 +33,7 @@ func Prepare(s *Schedule) (*Program, error) {
 	return p, nil
 }
 
-// Schedule is what the program was made of.
+// Schedule returns what the program was made of.
 func (p *Program) Schedule() *Schedule { return p.flow.s }
 
 func (p *Program) load(s *Schedule) error {

@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawValid is a generated schedule, or one with stages anywhere and actions in any order that is possible.
+// drawValid returns a generated schedule, or one with stages anywhere and actions in any order that is
+// possible.
 func drawValid(t *rapid.T) *Schedule {
 	c := Config{Ranks: rapid.IntRange(1, 4).Draw(t, "ranks"), Micros: rapid.IntRange(1, 5).Draw(t, "micros")}
 	if rapid.Bool().Draw(t, "any order") {
@@ -93,7 +94,7 @@ func disturb(t *rapid.T, s *Schedule) {
 	}
 }
 
-// full says whether every stage does everything once, which an interpreter does not notice.
+// full reports whether every stage does everything once, which an interpreter does not notice.
 func full(s *Schedule) bool {
 	c := checker{flow: flow{s, s.Lowered()}}
 	return c.index() == nil && c.complete() == nil

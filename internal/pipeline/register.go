@@ -68,7 +68,7 @@ func (c *Class) try() error {
 	return nil
 }
 
-// holds says whether a schedule is valid and what its class says of it.
+// holds reports whether a schedule is valid and what its class says of it.
 func (c *Class) holds(s *Schedule, g Config) error {
 	if s == nil {
 		return errors.New("the generator made none")
@@ -99,8 +99,8 @@ func (c *Class) holds(s *Schedule, g Config) error {
 	return nil
 }
 
-// simulatedFill is Fill for schedules without a closed form: what a simulation of equal stages says, kept by
-// size. More micro-batches than a few rounds do not change it.
+// simulatedFill is like Fill for schedules without a closed form: what a simulation of equal stages says,
+// kept by size. More micro-batches than a few rounds do not change it.
 func (c *Class) simulatedFill() func(Config, Load) float64 {
 	var known sync.Map
 	return func(g Config, l Load) float64 {
@@ -117,7 +117,7 @@ func (c *Class) simulatedFill() func(Config, Load) float64 {
 	}
 }
 
-// idleShare is how long a rank idles at most, in terms of what it computes for one micro-batch.
+// idleShare returns how long a rank idles at most, in terms of what it computes for one micro-batch.
 func (c *Class) idleShare(g Config) float64 {
 	s, err := c.Generate(g)
 	if err != nil {

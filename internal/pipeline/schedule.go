@@ -19,7 +19,7 @@ type Schedule struct {
 	Ranks [][]Action
 }
 
-// Len is the number of actions on all ranks.
+// Len returns the number of actions on all ranks.
 func (s *Schedule) Len() int {
 	n := 0
 	for _, r := range s.Ranks {
@@ -28,7 +28,7 @@ func (s *Schedule) Len() int {
 	return n
 }
 
-// Lowered says whether the schedule contains communication. If it does not, communication is implied.
+// Lowered reports whether the schedule contains communication. If it does not, communication is implied.
 func (s *Schedule) Lowered() bool {
 	for _, r := range s.Ranks {
 		for _, a := range r {
@@ -40,8 +40,8 @@ func (s *Schedule) Lowered() bool {
 	return false
 }
 
-// Fits says whether the schedule, as one that a person wrote, is for so many ranks, micro-batches and chunks.
-// Zero in c takes what the schedule has.
+// Fits reports whether the schedule, as one that a person wrote, is for so many ranks, micro-batches and
+// chunks. Zero in c takes what the schedule has.
 func (s *Schedule) Fits(c Config) error {
 	for _, n := range []struct {
 		what      string
@@ -58,7 +58,7 @@ func (s *Schedule) Fits(c Config) error {
 	return nil
 }
 
-// Splits says whether some backward pass is split into its two halves.
+// Splits reports whether some backward pass is split into its two halves.
 func (s *Schedule) Splits() bool {
 	for _, r := range s.Ranks {
 		for _, a := range r {
@@ -70,7 +70,7 @@ func (s *Schedule) Splits() bool {
 	return false
 }
 
-// Chunks is the largest number of stages that one rank holds.
+// Chunks returns the largest number of stages that one rank holds.
 func (s *Schedule) Chunks() int {
 	n := make([]int, len(s.Ranks))
 	most := 0
@@ -81,7 +81,7 @@ func (s *Schedule) Chunks() int {
 	return most
 }
 
-// Of is the stages of a rank in the order of the model.
+// Of returns the stages of a rank in the order of the model.
 func (s *Schedule) Of(rank int) []int {
 	var stages []int
 	for stage, r := range s.Place {
@@ -92,7 +92,7 @@ func (s *Schedule) Of(rank int) []int {
 	return stages
 }
 
-// String is the schedule as Parse reads it: a header, then one line a rank.
+// String returns the schedule as Parse reads it: a header, then one line a rank.
 func (s *Schedule) String() string {
 	var b []byte
 	if s.Name != "" {
@@ -121,7 +121,7 @@ func (s *Schedule) String() string {
 	return string(b)
 }
 
-// named says whether a schedule's name can be written as one word.
+// named reports whether a schedule's name can be written as one word.
 func named(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' ||
@@ -129,8 +129,8 @@ func named(name string) bool {
 	})
 }
 
-// Unjoin is the schedule with every action alone, for ranks that gain nothing from doing two at once: what a
-// forward makes need not wait for the backward beside it.
+// Unjoin returns the schedule with every action alone, for ranks that gain nothing from doing two at once:
+// what a forward makes need not wait for the backward beside it.
 func Unjoin(s *Schedule) *Schedule {
 	out := *s
 	out.Ranks = make([][]Action, len(s.Ranks))

@@ -34,7 +34,7 @@ func (m *Simulator) Run(s *Schedule, c *Costs) (*Timeline, error) {
 	return m.RunProgram(&m.own, c)
 }
 
-// RunProgram is Run of a schedule that was prepared: faster, where one is simulated under many costs.
+// RunProgram returns Run of a schedule that was prepared: faster, where one is simulated under many costs.
 func (m *Simulator) RunProgram(p *Program, c *Costs) (*Timeline, error) {
 	s := p.flow.s
 	if err := m.table.load(c, s.Stages); err != nil {
@@ -88,7 +88,7 @@ func (m *Simulator) start(p *Program) {
 	}
 }
 
-// drain lets ranks go on until none can, and says whether all came to their end.
+// drain lets ranks continue until none can, and says whether all came to their end.
 func (m *Simulator) drain() bool {
 	for len(m.ready) > 0 {
 		r := m.ready[len(m.ready)-1]
@@ -136,7 +136,7 @@ func (m *Simulator) advance(r int) {
 	m.clock[r], m.cursor[r] = clock, i
 }
 
-// available is when the step's operand is there, not before t; or the rank waits for it.
+// available returns when the step's operand is there, not before t; or the rank waits for it.
 func (m *Simulator) available(r int, x *step, t float64) (float64, bool) {
 	if x.need == none {
 		return t, true

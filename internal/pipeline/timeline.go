@@ -33,7 +33,7 @@ type Timeline struct {
 	activation, kept []float64
 }
 
-// Bubble is the part of the makespan in which the rank does not compute.
+// Bubble returns the part of the makespan in which the rank does not compute.
 func (t *Timeline) Bubble(rank int) float64 {
 	if t.Makespan == 0 {
 		return 0
@@ -41,7 +41,7 @@ func (t *Timeline) Bubble(rank int) float64 {
 	return 1 - t.Work[rank]/t.Makespan
 }
 
-// BubbleFraction is the part of all ranks' time in which they do not compute.
+// BubbleFraction returns the part of all ranks' time in which they do not compute.
 func (t *Timeline) BubbleFraction() float64 {
 	sum := 0.0
 	for r := range t.Work {
@@ -55,7 +55,7 @@ func (t *Timeline) BubbleFraction() float64 {
 // all ranks.
 func (t *Timeline) Idle(rank int) float64 { return t.Last[rank] - t.First[rank] - t.Work[rank] }
 
-// LongestIdle is the largest Idle of any rank.
+// LongestIdle returns the largest Idle of any rank.
 func (t *Timeline) LongestIdle() float64 {
 	most := 0.0
 	for r := range t.Work {
@@ -69,7 +69,7 @@ type Sample struct {
 	Time, Bytes float64
 }
 
-// Memory is what a rank holds over time: a step at each sample.
+// Memory returns what a rank holds over time: a step at each sample.
 func (t *Timeline) Memory(rank int) []Sample {
 	samples := []Sample{{}}
 	bytes := 0.0
@@ -101,7 +101,7 @@ func (t *Timeline) Memory(rank int) []Sample {
 	return samples
 }
 
-// taken is the bytes that an action needs when it begins.
+// taken returns the bytes that an action needs when it begins.
 func (t *Timeline) taken(a Action) float64 {
 	if a.Kind == Forward {
 		return t.activation[a.Stage]
@@ -109,7 +109,7 @@ func (t *Timeline) taken(a Action) float64 {
 	return 0
 }
 
-// freed is the bytes that an action no longer needs when it has ended.
+// freed returns the bytes that an action no longer needs when it has ended.
 func (t *Timeline) freed(a Action) float64 {
 	switch a.Kind {
 	case Backward:
@@ -122,7 +122,7 @@ func (t *Timeline) freed(a Action) float64 {
 	return 0
 }
 
-// Clone is a copy that later runs of the simulator leave alone.
+// Clone returns a copy that later runs of the simulator leave alone.
 func (t *Timeline) Clone() *Timeline {
 	c := *t
 	c.Ranks = make([][]Span, len(t.Ranks))
@@ -191,8 +191,8 @@ func (t *Timeline) bounds() {
 	}
 }
 
-// Measured is the timeline of a run whose spans were measured: for each rank those of its actions, in order,
-// in seconds from a common start. Waiting counts as idle, whether a rank waits in a receive or between
+// Measured returns the timeline of a run whose spans were measured: for each rank those of its actions, in
+// order, in seconds from a common start. Waiting counts as idle, whether a rank waits in a receive or between
 // actions.
 func Measured(s *Schedule, ranks [][]Span) *Timeline {
 	t := &Timeline{}

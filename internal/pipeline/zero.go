@@ -72,8 +72,8 @@ func (w *writer) one(word string) Action {
 	return act(stage, kind, micro)
 }
 
-// zeroBubbleH1 is 1F1B that postpones weight gradients, on rank r by r micro-batches, so that input gradients
-// go up the pipeline at once and the weight gradients fill what bubbles are left; at most as many
+// zeroBubbleH1 returns 1F1B that postpones weight gradients, on rank r by r micro-batches, so that input
+// gradients go up the pipeline at once and the weight gradients fill what bubbles are left; at most as many
 // micro-batches are alive on each rank as 1F1B has on its first [Qi et al. 2023, §2.2].
 func zeroBubbleH1(c Config) *Schedule {
 	s := blank(c, Cyclic(c.Ranks, 1))

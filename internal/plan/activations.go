@@ -2,7 +2,7 @@ package plan
 
 import "github.com/galley-ml/galley/strategy"
 
-// layerActivations is the bytes that one layer keeps of one micro-batch until its backward pass, by the
+// layerActivations returns the bytes that one layer keeps of one micro-batch until its backward pass, by the
 // published accounting: what tensor parallelism leaves whole (norms and their results, masks of dropout) and
 // what it splits.
 func (e *Estimator) layerActivations(s *strategy.Strategy, moe bool) float64 {
@@ -10,11 +10,14 @@ func (e *Estimator) layerActivations(s *strategy.Strategy, moe bool) float64 {
 	tokens := float64(s.MicroBatch*e.w.Seq) / float64(s.CP)
 	t := float64(s.TP)
 	h, half := float64(m.Hidden), e.bytes
-	whole := 4 * half * h // two norms' inputs and results
+	whole := 2 * half * h * m.norms() // norms' inputs and results
 	if soft.Dropout {
 		whole += 2 * h
 	}
 	split := half * float64(2*m.queryWidth()+2*m.kvWidth())
+	if m.QKNorm > 0 {
+		split += half * float64(m.queryWidth()+m.kvWidth())
+	}
 	if m.MLA() {
 		l := &m.Latent
 		whole += half * float64(l.QRank+l.KVRank+l.Rope)
@@ -39,7 +42,7 @@ func (e *Estimator) layerActivations(s *strategy.Strategy, moe bool) float64 {
 	return tokens * (whole + split/t + routed) * orOne(soft.Eager)
 }
 
-// mlpBytes is what a feed-forward layer keeps for each of its columns and tokens.
+// mlpBytes returns what a feed-forward layer keeps for each of its columns and tokens.
 func (e *Estimator) mlpBytes() float64 {
 	if e.w.Model.Gated {
 		return 3 * e.bytes // gate, up and their product
@@ -47,7 +50,7 @@ func (e *Estimator) mlpBytes() float64 {
 	return 2 * e.bytes
 }
 
-// coreActivations is the bytes that attention itself keeps for a token.
+// coreActivations returns the bytes that attention itself keeps for a token.
 func (e *Estimator) coreActivations(s *strategy.Strategy) float64 {
 	m, soft := &e.w.Model, &e.w.Software
 	a := float64(m.Heads)
@@ -62,7 +65,7 @@ func (e *Estimator) coreActivations(s *strategy.Strategy) float64 {
 	return 2 * a * float64(e.w.Seq)
 }
 
-// inputActivations is the bytes that a layer keeps which is recomputed as a whole.
+// inputActivations returns the bytes that a layer keeps which is recomputed as a whole.
 func (e *Estimator) inputActivations(s *strategy.Strategy) float64 {
 	b := e.bytes * float64(s.MicroBatch*e.w.Seq) / float64(s.CP) * float64(e.w.Model.Hidden)
 	if s.Sequence {
@@ -71,7 +74,7 @@ func (e *Estimator) inputActivations(s *strategy.Strategy) float64 {
 	return b
 }
 
-// productActivations is the bytes that a layer keeps of which every other product is computed again: its
+// productActivations returns the bytes that a layer keeps of which every other product is computed again: its
 // input, the results of the products of queries, values and the gate (or the first of two), and of attention.
 // A framework that starts op by op keeps the last product's result as well, which nothing needs; a compiler
 // drops it.
@@ -89,7 +92,7 @@ func (e *Estimator) productActivations(s *strategy.Strategy, moe bool) float64 {
 	return input + tokens*columns/float64(s.TP)
 }
 
-// again is the bytes of the layer that is being computed again.
+// again returns the bytes of the layer that is being computed again.
 func (e *Estimator) again(s *strategy.Strategy, moe bool) float64 {
 	switch s.Recompute.Mode() {
 	case strategy.Full:
@@ -100,7 +103,7 @@ func (e *Estimator) again(s *strategy.Strategy, moe bool) float64 {
 	return 0
 }
 
-// passBytes is the bytes that the forward pass of a layer works in which keeps nothing: the larger of
+// passBytes returns the bytes that the forward pass of a layer works in which keeps nothing: the larger of
 // attention and feed-forward layer.
 func (e *Estimator) passBytes(s *strategy.Strategy, moe bool) float64 {
 	m := &e.w.Model
@@ -115,7 +118,7 @@ func (e *Estimator) passBytes(s *strategy.Strategy, moe bool) float64 {
 	return min(tokens*(ends+max(attention, width)), e.layerActivations(s, moe))
 }
 
-// chunkActivations is what a chunk keeps of one micro-batch.
+// chunkActivations returns what a chunk keeps of one micro-batch.
 func (e *Estimator) chunkActivations(s *strategy.Strategy, w *work) float64 {
 	total := 0.0
 	part := share(s.Recompute, w.layers/max(1, w.chunks))
@@ -135,7 +138,7 @@ func (e *Estimator) chunkActivations(s *strategy.Strategy, w *work) float64 {
 	return total
 }
 
-// logits is what the loss keeps: a 16-bit copy and its gradient; where it is not fused, float32 copies
+// logits returns what the loss keeps: a 16-bit copy and its gradient; where it is not fused, float32 copies
 // besides.
 func (e *Estimator) logits(s *strategy.Strategy, w *work) float64 {
 	if !w.head {

@@ -93,7 +93,7 @@ func orOne(x float64) float64 {
 	return x
 }
 
-// spread is half the width of the interval.
+// spread returns half the width of the interval.
 func (c *Calibration) spread() float64 {
 	if c.Spread > 0 {
 		return c.Spread
@@ -101,7 +101,7 @@ func (c *Calibration) spread() float64 {
 	return [...]float64{0.35, 0.2, 0.12}[min(max(c.Level, 0), 2)]
 }
 
-// curve is the device's, with what is usual in place of zeros.
+// curve returns the device's, with what is usual in place of zeros.
 func (c *Calibration) curve(device string) Curve {
 	found := Curve{Device: device}
 	for _, k := range c.Devices {

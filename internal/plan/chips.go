@@ -15,11 +15,11 @@ type Chips struct {
 	pricers []*pricer
 	hw      *cluster.Cluster
 	cal     Calibration
-	// Apart is how many devices lie between neighbours of a pipeline.
+	// Apart is how many devices are between neighbours of a pipeline.
 	Apart int
 }
 
-// NewChips is the devices of a cluster that multiply in a precision, as in Workload.
+// NewChips returns the devices of a cluster that multiply in a precision, as in Workload.
 func NewChips(hw *cluster.Cluster, cal Calibration, precision string) (*Chips, error) {
 	w := Workload{Precision: precision}
 	if _, ok := precisions[precision]; !ok {
@@ -37,7 +37,7 @@ func NewChips(hw *cluster.Cluster, cal Calibration, precision string) (*Chips, e
 	return c, nil
 }
 
-// Node is the seconds of a node on the slowest device; of a collective, those that its groups take.
+// Node returns the seconds of a node on the slowest device; of a collective, those that its groups take.
 func (c *Chips) Node(n *ir.Node, _ int) float64 {
 	if o, ok := n.Op().(op.Collective); ok {
 		if seconds, known := c.collective(o, n); known {
@@ -51,7 +51,8 @@ func (c *Chips) Node(n *ir.Node, _ int) float64 {
 	return slowest * c.cal.Constants.compute()
 }
 
-// collective is the time of an exchange. One that computes, too, is its exchange and what the device does.
+// collective returns the time of an exchange. One that computes, too, is its exchange and what the device
+// does.
 func (c *Chips) collective(o op.Collective, n *ir.Node) (float64, bool) {
 	in, out := types(n.In()), types(n.Out())
 	kind, known := cluster.KindOf(o.Name())
@@ -71,7 +72,7 @@ func (c *Chips) collective(o op.Collective, n *ir.Node) (float64, bool) {
 	return seconds + slowest*c.cal.Constants.compute(), true
 }
 
-// axisOf is the groups of a collective on the cluster's devices, which have the mesh's numbers.
+// axisOf returns the groups of a collective on the cluster's devices, which have the mesh's numbers.
 func axisOf(o op.Collective) cluster.Axis {
 	text, _ := o.Over()
 	m, err := mesh.Parse(text)
@@ -85,13 +86,13 @@ func axisOf(o op.Collective) cluster.Axis {
 	return cluster.Axis{Size: len(members), Stride: max(1, members[1]-members[0])}
 }
 
-// Deliver is the seconds of a message of so many bytes between neighbours of a pipeline.
+// Deliver returns the seconds of a message of so many bytes between neighbours of a pipeline.
 func (c *Chips) Deliver(bytes float64) float64 {
 	return c.cal.Constants.communication() *
 		c.hw.Collective(cluster.SendRecv, bytes, cluster.Axis{Size: 2, Stride: c.Apart}).Seconds
 }
 
-// Copy is the seconds that copying bytes takes on a device.
+// Copy returns the seconds that copying bytes takes on a device.
 func (c *Chips) Copy(bytes float64) float64 {
 	slowest := 0.0
 	for _, p := range c.pricers {

@@ -18,9 +18,13 @@ type hfConfig struct {
 	Vocab     int    `json:"vocab_size"`
 	Tied      *bool  `json:"tie_word_embeddings"`
 	Bias      bool   `json:"attention_bias"`
+	MLPBias   bool   `json:"mlp_bias"`
 	Window    int    `json:"sliding_window"`
 	UseWindow *bool  `json:"use_sliding_window"`
 	Positions int    `json:"max_position_embeddings"`
+	// Types names each layer's attention; Pattern is that every so manieth has no window.
+	Types   []string `json:"layer_types"`
+	Pattern int      `json:"sliding_window_pattern"`
 	// GPT-2's names.
 	NLayer     int `json:"n_layer"`
 	NEmbd      int `json:"n_embd"`
@@ -43,19 +47,22 @@ type hfConfig struct {
 	MoEStart   int   `json:"moe_layer_start_index"`
 	MoEEnd     *int  `json:"moe_layer_end_index"`
 	MoEStep    int   `json:"moe_layer_interval"`
-	UseBias    bool  `json:"use_bias"`
+	UseBias    *bool `json:"use_bias"`
 	DenseOnly  []int `json:"mlp_only_layers"`
 	SparseStep int   `json:"decoder_sparse_step"`
 	// Encoders'.
 	TokenTypes int            `json:"type_vocab_size"`
 	Image      pixels         `json:"image_size"`
 	Patch      pixels         `json:"patch_size"`
+	Channels   int            `json:"num_channels"`
 	Labels     map[string]any `json:"id2label"`
 	// Recurrent models'.
 	NumHeads  int     `json:"num_heads"`
 	Expand    float64 `json:"expand"`
 	States    int     `json:"state_size"`
 	Groups    int     `json:"n_groups"`
+	Kernel    int     `json:"conv_kernel"`
+	ConvBias  *bool   `json:"use_conv_bias"`
 	AttnWidth int     `json:"attention_hidden_size"`
 	DecayRank int     `json:"decay_low_rank_dim"`
 	GateRank  int     `json:"gate_low_rank_dim"`
@@ -78,20 +85,20 @@ func ParseModel(name string, text []byte) (Model, error) {
 	m := Model{
 		Name: name, Layers: first(c.Layers, c.NLayer), Hidden: first(c.Hidden, c.NEmbd), Heads: first(c.Heads,
 			c.NHead), KVHeads: c.KVHeads,
-		HeadDim: c.HeadDim, FFN: first(c.FFN, c.NInner), Vocab: c.Vocab, Gated: true, Bias: c.Bias,
+		HeadDim: c.HeadDim, FFN: first(c.FFN, c.NInner), Vocab: c.Vocab, Gated: true,
 		Latent: Latent{QRank: c.QRank, KVRank: c.KVRank, Nope: c.Nope, Rope: c.Rope, V: c.V},
 	}
 	if c.Tied != nil {
 		m.Tied = *c.Tied
 	}
-	if c.UseWindow == nil || *c.UseWindow {
-		m.Window = c.Window
-	}
+	c.window(&m)
 	c.family(&m)
+	c.biases(&m)
 	if n := first(c.Experts1, c.Experts2, c.Experts3, c.Experts4); n > 0 {
 		width := first(c.ExpertFFN, c.FFN)
 		m.Experts = Experts{Count: n, TopK: first(c.TopK, c.MoETopK), FFN: width,
-			Shared: first(c.SharedFFN, first(c.Shared, c.Shared2)*width), Dense: c.denseLayers()}
+			Shared: first(c.SharedFFN, first(c.Shared, c.Shared2)*width), Dense: c.denseLayers(),
+			Bias: c.Type == "deepseek_v3" || c.Type == "ernie4_5_moe" || c.Type == "kimi_k2"}
 	}
 	if m.MLA() {
 		m.KVHeads, m.HeadDim = 0, 0
@@ -99,24 +106,82 @@ func ParseModel(name string, text []byte) (Model, error) {
 	return m, m.Check()
 }
 
+// window sets which layers see few keys.
+func (c *hfConfig) window(m *Model) {
+	if c.Window == 0 || c.UseWindow != nil && !*c.UseWindow {
+		return
+	}
+	n := m.Layers
+	switch {
+	case len(c.Types) > 0:
+		n = 0
+		for _, t := range c.Types {
+			n += index(t == "sliding_attention")
+		}
+	case c.Pattern > 0:
+		n -= m.Layers / c.Pattern
+	case c.Type == "gemma2":
+		n -= m.Layers / 2
+	case c.Type == "gemma3_text":
+		n -= m.Layers / 6
+	}
+	if n > 0 {
+		m.Window = c.Window
+	}
+	if n < m.Layers {
+		m.WindowLayers = n
+	}
+}
+
+// biases adds those that a configuration may ask for: of attention, which has one more than queries, keys
+// and values, and of the feed-forward layer.
+func (c *hfConfig) biases(m *Model) {
+	if c.Bias && m.MLA() {
+		m.Extra += m.Hidden + m.Latent.QRank + m.Latent.KVRank + m.Latent.Rope
+	} else if c.Bias {
+		m.QKVBias = true
+		m.Extra += m.Hidden
+	}
+	if c.MLPBias {
+		m.Extra += 2*m.FFN + m.Hidden
+	}
+}
+
 // family sets what a family's configurations leave unsaid.
 func (c *hfConfig) family(m *Model) {
+	yes := func(b *bool) bool { return b == nil || *b }
 	switch c.Type {
-	case "gpt2", "gpt_neo", "gptj", "gpt_neox", "opt", "bloom", "mpt", "falcon":
+	case "gptj": // attention and feed-forward layer side by side, behind one norm
+		m.Gated, m.LayerNorm, m.Norms = false, true, 1
+		m.FFN = first(m.FFN, 4*m.Hidden)
+		m.Extra, m.ExtraEnds = m.FFN+m.Hidden, m.Vocab
+	case "gpt2", "gpt_neo", "gpt_neox", "opt", "bloom", "mpt", "falcon":
 		m.Gated, m.LayerNorm, m.Bias = false, true, c.Type != "mpt"
 		m.FFN = first(m.FFN, 4*m.Hidden)
 		if c.Type == "gpt2" || c.Type == "opt" || c.Type == "gpt_neo" {
 			m.Positions = first(c.NPositions, c.Positions)
 		}
 		if c.Tied == nil {
-			m.Tied = c.Type != "gptj" && c.Type != "gpt_neox"
+			m.Tied = c.Type != "gpt_neox"
 		}
 	case "qwen2", "qwen2_moe":
 		m.QKVBias = true
+	case "qwen3", "qwen3_moe":
+		m.QKNorm = 2 * m.headDim()
+	case "olmo2":
+		m.QKNorm = m.queryWidth() + m.kvWidth()
+	case "starcoder2":
+		m.Gated, m.LayerNorm, m.Bias, m.Tied = false, true, yes(c.UseBias), yes(c.Tied)
 	case "gemma", "gemma2", "gemma3_text":
-		m.Tied, m.HeadDim = c.Tied == nil || *c.Tied, first(m.HeadDim, 256)
+		m.Tied, m.HeadDim = yes(c.Tied), first(m.HeadDim, 256)
+		if c.Type != "gemma" {
+			m.Norms = 4
+		}
+		if c.Type == "gemma3_text" {
+			m.QKNorm = 2 * m.HeadDim
+		}
 	case "ernie4_5", "ernie4_5_moe":
-		m.Tied, m.Bias = c.Tied == nil || *c.Tied, c.UseBias
+		m.Tied, m.Bias = yes(c.Tied), c.UseBias != nil && *c.UseBias
 	case "bert", "vit":
 		c.encoder(m)
 	case "mamba2", "rwkv", "rwkv7":
@@ -129,7 +194,9 @@ func (c *hfConfig) encoder(m *Model) {
 	m.Encoder, m.Gated, m.LayerNorm, m.Bias = true, false, true, true
 	m.FFN = first(m.FFN, 4*m.Hidden)
 	if c.Type == "bert" {
-		m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)+first(c.TokenTypes, 2)
+		m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)
+		// kinds of tokens and a norm behind the embedding, and before the logits a layer and a bias
+		m.Transform, m.ExtraEnds = true, (first(c.TokenTypes, 2)+2)*m.Hidden+m.Vocab
 		return
 	}
 	m.Positions, m.Vocab = 1, max(2, len(c.Labels))
@@ -138,6 +205,9 @@ func (c *hfConfig) encoder(m *Model) {
 		patches *= first(c.Image[d], 224) / first(c.Patch[d], 16)
 	}
 	m.Positions += patches
+	// a product of patches in place of a table of tokens, a token of its own, and the classes' bias
+	patch := first(c.Channels, 3) * first(c.Patch[0], 16) * first(c.Patch[1], 16)
+	m.ExtraEnds = (patch+1+1-m.Vocab)*m.Hidden + m.Vocab
 }
 
 // pixels is a height and a width, which files give as one number where they are the same.
@@ -160,6 +230,11 @@ func (c *hfConfig) recurrent(m *Model) {
 		r := Recurrent{States: first(c.States, 128), Groups: first(c.Groups, 8)}
 		r.In = 2*m.Heads*m.HeadDim + 2*r.Groups*r.States + m.Heads
 		m.Recurrent = r
+		inner, short := m.Heads*m.HeadDim, m.Heads*m.HeadDim+2*r.Groups*r.States
+		m.Extra = 3*m.Heads + inner + short*(first(c.Kernel, 4)+index(c.ConvBias == nil || *c.ConvBias))
+		if c.UseBias != nil && *c.UseBias {
+			m.Extra += r.In + m.Hidden
+		}
 		return
 	}
 	if c.Type == "rwkv7" {
@@ -171,6 +246,7 @@ func (c *hfConfig) recurrent(m *Model) {
 	m.Gated, m.LayerNorm = false, true
 	// Keys, values and what gates them, and the gate of the feed-forward layer.
 	m.Recurrent = Recurrent{In: 3*width + m.Hidden, States: 2, Groups: 1}
+	m.Extra, m.ExtraEnds = 2*width+5*m.Hidden, 2*m.Hidden
 }
 
 // rwkv7 has a matrix of state a head; its low-rank layers count as columns of as many weights.
@@ -180,9 +256,10 @@ func (c *hfConfig) rwkv7(m *Model) {
 	m.Gated, m.LayerNorm = false, true
 	ranks := c.DecayRank + c.GateRank + c.RateRank + c.ValueRank
 	m.Recurrent = Recurrent{In: 3*m.Hidden + 2*ranks, States: m.HeadDim, Groups: m.Heads}
+	m.Extra, m.ExtraEnds = 15*m.Hidden, m.Hidden-2*c.ValueRank*m.Hidden // the first layer has no rank for values
 }
 
-// denseLayers is how many layers have a plain feed-forward layer.
+// denseLayers returns how many layers have a plain feed-forward layer.
 func (c *hfConfig) denseLayers() int {
 	n, last := 0, c.Layers-1
 	if c.MoEEnd != nil && *c.MoEEnd >= 0 {
@@ -197,7 +274,7 @@ func (c *hfConfig) denseLayers() int {
 	return n
 }
 
-// first is the first number that is not 0.
+// first returns the first number that is not 0.
 func first(ns ...int) int {
 	for _, n := range ns {
 		if n != 0 {

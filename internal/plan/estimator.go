@@ -50,10 +50,10 @@ func NewEstimator(w Workload, c *cluster.Cluster, cal Calibration) (*Estimator, 
 	return e, nil
 }
 
-// Workload is what is priced.
+// Workload returns what is priced.
 func (e *Estimator) Workload() Workload { return e.w }
 
-// Cluster is what it is priced on.
+// Cluster returns what it is priced on.
 func (e *Estimator) Cluster() *cluster.Cluster { return e.given }
 
 // Check says why a strategy cannot be run, or nil. Memory is not asked for.
@@ -125,7 +125,7 @@ func (e *Estimator) checkLayers(s *strategy.Strategy) error {
 	return nil
 }
 
-// chunks is how many layers each chunk has. What does not come out even goes to the first chunks but the
+// chunks returns how many layers each chunk has. What does not come out even goes to the first chunks but the
 // last, which has the head.
 func (e *Estimator) chunks(s *strategy.Strategy) []int {
 	if len(s.Layers) > 0 {

@@ -11,7 +11,7 @@ type Observation struct {
 	Measured float64
 }
 
-// with is the time that an observation would be estimated at with constants.
+// with returns the time that an observation would be estimated at with constants.
 func (o *Observation) with(c Constants) float64 {
 	p := &o.Parts
 	compute, comm := p.Compute+p.Recompute, p.TP+p.CP+p.EP+p.PP
@@ -23,8 +23,8 @@ func (o *Observation) with(c Constants) float64 {
 }
 
 // Fit finds what this machine takes for computing and for communicating of what was estimated, and how far
-// steps lie from that. Both are drawn to one factor: steps that differ little in what they communicate do not
-// tell them apart.
+// steps are laid out from that. Both are drawn to one factor: steps that differ little in what they
+// communicate do not tell them apart.
 func Fit(obs []Observation) (c Constants, spread float64) {
 	var ratios []float64
 	for i := range obs {
@@ -61,7 +61,7 @@ func fitLoss(obs []Observation, c Constants) float64 {
 // leastSpread is the narrowest interval that is promised of steps measured here.
 const leastSpread = 0.05
 
-// fitSpread is half an interval that holds all observations.
+// fitSpread returns half an interval that holds all observations.
 func fitSpread(obs []Observation, c Constants) float64 {
 	most := leastSpread
 	for i := range obs {

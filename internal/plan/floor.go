@@ -2,10 +2,10 @@ package plan
 
 import "github.com/galley-ml/galley/strategy"
 
-// Floor is the seconds below which no step of a strategy's division of the devices is, whatever its schedule,
-// sharding, stages and relief of memory: what its layers and ends compute and exchange for all micro-batches,
-// spread over the ranks of the pipeline so that each is as busy as it is fast. It is what a search prunes by,
-// and takes a microsecond.
+// Floor returns the seconds below which no step of a strategy's division of the devices is, whatever its
+// schedule, sharding, stages and relief of memory: what its layers and ends compute and exchange for all
+// micro-batches, spread over the ranks of the pipeline so that each is as busy as it is fast. It is what a
+// search prunes by, and takes a microsecond.
 func (e *Estimator) Floor(s strategy.Strategy) (float64, error) {
 	s = s.Sized(e.w.Batch)
 	speed := 0.0
@@ -64,14 +64,14 @@ func (e *Estimator) loads(s *strategy.Strategy, device int, on span, pairs bool)
 	return l, nil
 }
 
-// Kind is the number of the group of hosts whose devices set the pace of a pipeline rank.
+// Kind returns the number of the group of hosts whose devices set the pace of a pipeline rank.
 func (e *Estimator) Kind(s strategy.Strategy, rank int) int {
 	s = s.Sized(e.w.Batch)
 	return e.slowest(&s, rank)
 }
 
-// Loads is what each layer of the model takes for one micro-batch on the devices of a pipeline rank, and what
-// the embedding and the head take there: what a cut into stages should balance.
+// Loads returns what each layer of the model takes for one micro-batch on the devices of a pipeline rank, and
+// what the embedding and the head take there: what a cut into stages should balance.
 func (e *Estimator) Loads(s strategy.Strategy, rank int) (layers []float64, embedding, head float64, err error) {
 	s = s.Sized(e.w.Batch)
 	l, err := e.loads(&s, e.slowest(&s, rank), e.spanOf(&s, rank), s.Class().Pairs)

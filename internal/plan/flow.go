@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// checkSchedule says whether the schedule exists and can have that many chunks.
+// checkSchedule reports whether the schedule exists and can have that many chunks.
 func checkSchedule(s *strategy.Strategy) error {
 	if s.OwnSchedule() {
 		return errors.New("strategy: own schedules are not priced: want the name of one")
@@ -35,7 +35,7 @@ type generated struct {
 	live     []int
 }
 
-// order is a schedule, from the store where it has been asked for before.
+// order returns a schedule, from the store where it has been asked for before.
 func (e *Estimator) order(k scheduleKey) (*generated, error) {
 	e.mu.RLock()
 	g, ok := e.schedules[k]
@@ -62,7 +62,7 @@ func (e *Estimator) order(k scheduleKey) (*generated, error) {
 // warm-up and end is the busiest rank's pace, and where even two rounds are more, the closed form has to do.
 const mostCells = 1536
 
-// shortened is how many micro-batches to simulate of micros: a few rounds and the same remainder.
+// shortened returns how many micro-batches to simulate of micros: a few rounds and the same remainder.
 func shortened(s *strategy.Strategy, micros int) int {
 	rounds := 3
 	if micros <= rounds*s.PP || micros*s.PP*s.VPP <= mostCells/2 {
@@ -71,7 +71,7 @@ func shortened(s *strategy.Strategy, micros int) int {
 	return (rounds-1)*s.PP + micros%s.PP
 }
 
-// flow is the passes of all micro-batches through the pipeline.
+// flow returns the passes of all micro-batches through the pipeline.
 func (e *Estimator) flow(s *strategy.Strategy, t *stages, micros int, out *Estimate) error {
 	slow := 0
 	for i := range t.ranks {
@@ -104,7 +104,7 @@ func (e *Estimator) flow(s *strategy.Strategy, t *stages, micros int, out *Estim
 	return nil
 }
 
-// simulate is how long n micro-batches take through the real schedule.
+// simulate returns how long n micro-batches take through the real schedule.
 func (e *Estimator) simulate(s *strategy.Strategy, t *stages, n int) (float64, error) {
 	g, err := e.order(scheduleKey{s.Class(), s.PP, s.VPP, n})
 	if err != nil {
@@ -145,7 +145,7 @@ func (m *simulation) costs(e *Estimator, t *stages) {
 	}
 }
 
-// closed is the closed form of the bubble for stages that are nearly alike.
+// closed returns the closed form of the bubble for stages that are nearly alike.
 func (e *Estimator) closed(s *strategy.Strategy, t *stages, micros int, w *work) float64 {
 	sum, weight := 0.0, 0.0
 	for i := range t.ranks {
@@ -162,8 +162,9 @@ func (e *Estimator) closed(s *strategy.Strategy, t *stages, micros int, w *work)
 	return fill
 }
 
-// Pipeline is the schedule of a strategy with all its micro-batches and what its actions cost, for simulation
-// in full: times of one micro-batch through each chunk, messages, and the bytes that a chunk keeps of it.
+// Pipeline returns the schedule of a strategy with all its micro-batches and what its actions cost, for
+// simulation in full: times of one micro-batch through each chunk, messages, and the bytes that a chunk keeps
+// of it.
 func (e *Estimator) Pipeline(s strategy.Strategy) (*pipeline.Schedule, pipeline.Costs, error) {
 	s = s.Sized(e.w.Batch)
 	if err := e.Check(s); err != nil {

@@ -25,7 +25,7 @@ type Host struct {
 	// name.
 	Meet    float64 `yaml:"meet" json:"meet"`
 	Message float64 `yaml:"message" json:"message"`
-	// Wake is what either costs a device besides that waits for others and goes on.
+	// Wake is what either costs a device besides that waits for others and continues.
 	Wake float64 `yaml:"wake" json:"wake"`
 	// Idle is after how many seconds a core that had nothing to do begins with what comes: nobody works
 	// meanwhile.
@@ -80,7 +80,7 @@ type HostPoint struct {
 // Sides are those of a product, M×K by K×N.
 type Sides struct{ M, N, K int }
 
-// ProductsOf is the products that a node's time goes with, if there are any, and how many of them its
+// ProductsOf returns the products that a node's time goes with, if there are any, and how many of them its
 // operations are: attention is products of queries with keys, fewer where a mask leaves some out.
 func ProductsOf(n *ir.Node) (s Sides, count float64, ok bool) {
 	o, isOp := n.Op().(op.Op)
@@ -101,7 +101,7 @@ func ProductsOf(n *ir.Node) (s Sides, count float64, ok bool) {
 	return Sides{d.m, d.n, d.k}, float64(d.batch * d.groups), true
 }
 
-// WorkOf is a node's work; it is nothing where nothing is computed or moved.
+// WorkOf returns a node's work; it is nothing where nothing is computed or moved.
 func WorkOf(n *ir.Node) op.Work {
 	o, ok := n.Op().(op.Op)
 	if !ok {
@@ -113,8 +113,8 @@ func WorkOf(n *ir.Node) op.Work {
 	return o.Work(types(n.In()), types(n.Out()))
 }
 
-// Node is the seconds that a device of so many threads takes for a node; of a collective, for one member's
-// part in it.
+// Node returns the seconds that a device of so many threads takes for a node; of a collective, for one
+// member's part in it.
 func (h *Host) Node(n *ir.Node, threads int) float64 {
 	w := WorkOf(n)
 	if w.Flops+w.Bytes == 0 {
@@ -135,7 +135,7 @@ func (h *Host) Node(n *ir.Node, threads int) float64 {
 	return one * math.Pow(all/one, math.Log(float64(threads))/math.Log(float64(h.Cores)))
 }
 
-// times is what was measured of an op, under the name that the file has it by; nothing where it was not
+// times returns what was measured of an op, under the name that the file has it by; nothing where it was not
 // measured.
 func (h *Host) times(name string) HostOp {
 	for _, o := range h.Ops {
@@ -146,7 +146,7 @@ func (h *Host) times(name string) HostOp {
 	return HostOp{}
 }
 
-// measured is a node's seconds by measurements of its op, if there are any.
+// measured returns a node's seconds by measurements of its op, if there are any.
 func (h *Host) measured(n *ir.Node, w op.Work, t HostTimes) (seconds float64, ok bool) {
 	if s, count, ok := ProductsOf(n); ok && len(h.Products) > 0 {
 		return h.Start + count*h.Product(s)*factorAt(t.Factors, s, count), len(t.Factors) > 0
@@ -161,8 +161,8 @@ func (h *Host) measured(n *ir.Node, w op.Work, t HostTimes) (seconds float64, ok
 	return math.Max(h.Start, seconds), true
 }
 
-// beyond is the time of work by the measured points, at most what the largest of them took and the usual for
-// the rest: where only little work was measured, most of its time is that of starting.
+// beyond returns the time of work by the measured points, at most what the largest of them took and the usual
+// for the rest: where only little work was measured, most of its time is that of starting.
 func (h *Host) beyond(points []HostPoint, w op.Work, seconds float64) float64 {
 	most := HostPoint{}
 	for _, p := range points {
@@ -176,7 +176,7 @@ func (h *Host) beyond(points []HostPoint, w op.Work, seconds float64) float64 {
 	return math.Min(seconds, most.Seconds+h.usual(op.Work{Flops: w.Flops, Bytes: w.Bytes}))
 }
 
-// usual is the seconds of work of which nothing more is known.
+// usual returns the seconds of work of which nothing more is known.
 func (h *Host) usual(w op.Work) float64 {
 	switch {
 	case w.Wire > 0:
@@ -187,7 +187,7 @@ func (h *Host) usual(w op.Work) float64 {
 	return h.Start + w.Bytes/h.Stream
 }
 
-// Slowed is how much longer work takes on each of so many busy cores than on one alone.
+// Slowed returns how much longer work takes on each of so many busy cores than on one alone.
 func (h *Host) Slowed(busy int) float64 {
 	if h.Cores < 2 {
 		return 1
@@ -198,7 +198,8 @@ func (h *Host) Slowed(busy int) float64 {
 // sharedElements is from where kernels share work: two of the pieces that they cut it into.
 const sharedElements = 1 << 14
 
-// sharing is what is left of a node's time where all threads take part, if it has enough elements for them.
+// sharing returns what is left of a node's time where all threads take part, if it has enough elements for
+// them.
 func (h *Host) sharing(n *ir.Node) float64 {
 	for _, t := range append(types(n.In()), types(n.Out())...) {
 		if t.Shape.Len() > sharedElements {
@@ -208,10 +209,10 @@ func (h *Host) sharing(n *ir.Node) float64 {
 	return 1
 }
 
-// Copy is the seconds that copying bytes takes.
+// Copy returns the seconds that copying bytes takes.
 func (h *Host) Copy(bytes float64) float64 { return 2 * bytes / h.Touch }
 
-// Deliver is the seconds that a message of so many bytes takes both ends together.
+// Deliver returns the seconds that a message of so many bytes takes both ends together.
 func (h *Host) Deliver(bytes float64) float64 { return h.Message + h.Wake + 2*bytes/h.Touch }
 
 func (h *Host) check() error {

@@ -28,7 +28,7 @@ func testHost() *Host {
 	return h
 }
 
-// TestHostNode says that measured sizes are met and that what lies between lies between.
+// TestHostNode says that measured sizes are met and that what is between is between.
 func TestHostNode(t *testing.T) {
 	h := testHost()
 	b := ir.NewBuilder("p")

@@ -27,7 +27,7 @@ type layerCost struct {
 	epForward, epBackward          float64
 }
 
-// layer is the cost of a layer, from the store where it has been asked for before.
+// layer returns the cost of a layer, from the store where it has been asked for before.
 func (e *Estimator) layer(k layerKey) (*layerCost, error) {
 	e.mu.RLock()
 	c, ok := e.layers[k]
@@ -45,7 +45,7 @@ func (e *Estimator) layer(k layerKey) (*layerCost, error) {
 	return c, nil
 }
 
-// piece is the price of a piece on a device, from the store where it has been asked for before.
+// piece returns the price of a piece on a device, from the store where it has been asked for before.
 func (e *Estimator) piece(device int, k pieceKey) (piece, error) {
 	key := storedPiece{device, k}
 	e.mu.RLock()
@@ -83,13 +83,14 @@ func (e *Estimator) priceLayer(k layerKey) (*layerCost, error) {
 		}
 		c.compute = c.compute.plus(p.times(s.times))
 	}
-	core := e.w.attention(k, rows)
-	core.kind = corePiece
-	p, err := e.piece(k.device, core)
-	if err != nil {
-		return nil, err
+	for _, core := range e.w.attention(k, rows) {
+		core.key.kind = corePiece
+		p, err := e.piece(k.device, core.key)
+		if err != nil {
+			return nil, err
+		}
+		c.core += core.times * p.forward
 	}
-	c.core = p.forward
 	e.exchange(k, rows, outside, c)
 	return c, nil
 }
@@ -100,18 +101,31 @@ type repeated struct {
 	key   pieceKey
 }
 
-func (w *Workload) attention(k layerKey, rows int) pieceKey {
-	return pieceKey{kind: attentionPiece, tokens: rows, batch: k.micro, query: ceil(w.Seq, k.cp), keys: w.Seq,
+// attention returns that of a layer: where some layers have a window and others see all keys, as much of each
+// as the model has, for they take turns and every stage has both.
+func (w *Workload) attention(k layerKey, rows int) (list []repeated) {
+	key := pieceKey{kind: attentionPiece, tokens: rows, batch: k.micro, query: ceil(w.Seq, k.cp), keys: w.Seq,
 		tp: k.tp}
+	part := w.Model.windowed()
+	if part > 0 {
+		windowed := key
+		windowed.window = w.Model.Window
+		list = append(list, repeated{part, windowed})
+	}
+	if part < 1 {
+		list = append(list, repeated{1 - part, key})
+	}
+	return list
 }
 
-// pieces is what a layer computes on a device that has so many rows of products, and so many outside of them.
+// pieces returns what a layer computes on a device that has so many rows of products, and so many outside of
+// them.
 func (w *Workload) pieces(k layerKey, rows, outside int) []repeated {
 	list := []repeated{
-		{w.Model.blocks(), pieceKey{kind: normPiece, tokens: outside}},
+		{w.Model.norms(), pieceKey{kind: normPiece, tokens: outside}},
 		{w.Model.blocks(), pieceKey{kind: residualPiece, tokens: outside}},
-		{1, w.attention(k, rows)},
 	}
+	list = append(list, w.attention(k, rows)...)
 	if !k.moe && w.Model.FFN == 0 {
 		return list
 	}
@@ -173,8 +187,8 @@ func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 	}
 }
 
-// dispatch is the time that tokens take to their experts or back. Where a token goes to a host once, however
-// many of its experts are there, fewer copies leave the host: with top k of experts over h hosts,
+// dispatch returns the time that tokens take to their experts or back. Where a token goes to a host once,
+// however many of its experts are there, fewer copies leave the host: with top k of experts over h hosts,
 // h(1−(1−1/h)ᵏ) in place of k; all are handed out inside.
 func (e *Estimator) dispatch(a cluster.Axis, bytes float64,
 	time func(cluster.Kind, float64, cluster.Axis) float64) float64 {
@@ -210,7 +224,7 @@ func (e *Estimator) exchangeContext(k layerKey, rows int, c *layerCost,
 	}
 }
 
-// shown is what communication adds of which a part runs under computation, as far as that lasts.
+// shown returns what communication adds of which a part runs under computation, as far as that lasts.
 func (e *Estimator) shown(comm, compute, hidden float64) float64 {
 	return comm*(1-hidden) + exposed(comm*hidden, e.cal.Constants.compute()*compute)
 }
@@ -219,7 +233,7 @@ func (e *Estimator) shown(comm, compute, hidden float64) float64 {
 // Galvatron measured on A100.
 const slowdown = 1.126
 
-// exposed is what communication adds to computation that it runs beside.
+// exposed returns what communication adds to computation that it runs beside.
 func exposed(comm, compute float64) float64 {
 	both := min(comm, compute)
 	return max(0, comm-compute) + (slowdown-1)*both

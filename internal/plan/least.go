@@ -18,8 +18,8 @@ func (e *Estimator) Least(s strategy.Strategy) (Estimate, error) {
 	return out, nil
 }
 
-// Exact is Estimate with the schedule simulated further: all of it, or where it is very long, as many rounds
-// as tell its pace. It is what plans are compared by in the end.
+// Exact is like Estimate with the schedule simulated further: all of it, or where it is very long, as many
+// rounds as tell its pace. It is what plans are compared by in the end.
 func (e *Estimator) Exact(s strategy.Strategy) (Estimate, error) {
 	s = s.Sized(e.w.Batch)
 	t, out, err := e.unscheduled(&s)
@@ -47,8 +47,8 @@ func (e *Estimator) Exact(s strategy.Strategy) (Estimate, error) {
 	return out, nil
 }
 
-// simulateHeld is simulate with what ranks hold: where chunks are of unlike length, the most that is held at
-// a time may be more than their number says.
+// simulateHeld is like simulate with what ranks hold: where chunks are of unlike length, the most that is
+// held at a time may be more than their number says.
 func (e *Estimator) simulateHeld(s *strategy.Strategy, t *stages, n int, out *Estimate) (float64, error) {
 	g, err := e.order(scheduleKey{s.Class(), s.PP, s.VPP, n})
 	if err != nil {
@@ -96,8 +96,8 @@ const (
 	roundCells = 1 << 15
 )
 
-// rounds is how many micro-batches Exact simulates: all of them, or four rounds and the same remainder; 0
-// where even these are too many.
+// rounds returns how many micro-batches Exact simulates: all of them, or four rounds and the same remainder;
+// 0 where even these are too many.
 func rounds(s *strategy.Strategy, micros int) int {
 	if micros*s.PP*s.VPP <= exactCells || micros <= 5*s.PP {
 		return micros
@@ -108,7 +108,7 @@ func rounds(s *strategy.Strategy, micros int) int {
 	return 0
 }
 
-// unscheduled is an estimate without its bubble.
+// unscheduled returns an estimate without its bubble.
 func (e *Estimator) unscheduled(s *strategy.Strategy) (*stages, Estimate, error) {
 	if err := e.Check(*s); err != nil {
 		return nil, Estimate{}, err
@@ -129,7 +129,7 @@ func (e *Estimator) unscheduled(s *strategy.Strategy) (*stages, Estimate, error)
 	return t, out, e.memory(s, t, micros, &out)
 }
 
-// busiest is the work of the rank that is busy longest.
+// busiest returns the work of the rank that is busy longest.
 func (t *stages) busiest() *work {
 	slow := 0
 	for i := range t.ranks {
@@ -140,8 +140,8 @@ func (t *stages) busiest() *work {
 	return &t.ranks[slow].work
 }
 
-// idle is what a pipeline waits at least: a rank begins when the first micro-batch has come to it, and where
-// backward passes are not split, its last one has to go back to the first rank.
+// idle returns what a pipeline waits at least: a rank begins when the first micro-batch has come to it, and
+// where backward passes are not split, its last one has to go back to the first rank.
 func (e *Estimator) idle(s *strategy.Strategy, t *stages, micros int) float64 {
 	n := rounds(s, micros)
 	busiest := t.busiest()

@@ -5,7 +5,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// stateBytes are the bytes of a device for n parameters over which data parallelism of degree d shards by
+// stateBytes returns the bytes of a device for n parameters over which data parallelism of degree d shards by
 // ZeRO's stage.
 func (e *Estimator) stateBytes(n, d float64, s *strategy.Strategy) Memory {
 	grad := e.w.Software.gradBytes()
@@ -32,7 +32,7 @@ func (e *Estimator) stateBytes(n, d float64, s *strategy.Strategy) Memory {
 	return m
 }
 
-// inFlight is how many micro-batches' activations of all of its chunks a rank holds at most.
+// inFlight returns how many micro-batches' activations of all of its chunks a rank holds at most.
 func (e *Estimator) inFlight(s *strategy.Strategy, rank, micros int) (float64, error) {
 	if s.PP == 1 {
 		return 1, nil
@@ -77,7 +77,7 @@ func (e *Estimator) memory(s *strategy.Strategy, t *stages, micros int, out *Est
 	return nil
 }
 
-// rankMemory is what a device of a rank needs that holds flight micro-batches at once.
+// rankMemory returns what a device of a rank needs that holds flight micro-batches at once.
 func (e *Estimator) rankMemory(s *strategy.Strategy, r *rank, flight float64) Memory {
 	shards := e.shards(s, s.DP*s.CP)
 	m := e.stateBytes(r.params, shards, s)

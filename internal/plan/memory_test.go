@@ -78,7 +78,7 @@ func TestKeepGrads(t *testing.T) {
 }
 
 // TestHeldLogits says that what a pipeline holds of logits until the next micro-batch counts only where there
-// is one, and that buckets of gradients lie where logits were if those are large.
+// is one, and that buckets of gradients are where logits were if those are large.
 func TestHeldLogits(t *testing.T) {
 	at := func(batch, micro int) Memory {
 		e := estimator(t, "gpt3-1.3b", "2 A100", batch, 1024,

@@ -27,8 +27,21 @@ type Model struct {
 	// Bias means that products have one, QKVBias that only those of queries, keys and values do.
 	Bias    bool `yaml:"bias,omitempty" json:"bias,omitempty"`
 	QKVBias bool `yaml:"qkv_bias,omitempty" json:"qkv_bias,omitempty"`
-	// Window is how many keys a query sees; 0 is all before it.
-	Window int `yaml:"window,omitempty" json:"window,omitempty"`
+	// Norms is how many norms of the stream a layer has; 0 means one for each part that adds to it. QKNorm is
+	// the weights of those of queries and keys; 0 is none.
+	Norms  int `yaml:"norms,omitempty" json:"norms,omitempty"`
+	QKNorm int `yaml:"qk_norm,omitempty" json:"qk_norm,omitempty"`
+	// Window is how many keys a query sees; 0 is all before it. WindowLayers is how many layers have it, spread
+	// over the model; 0 is all.
+	Window       int `yaml:"window,omitempty" json:"window,omitempty"`
+	WindowLayers int `yaml:"window_layers,omitempty" json:"window_layers,omitempty"`
+	// Transform means that a product of the stream's width comes before that with the vocabulary, as in BERT.
+	Transform bool `yaml:"transform,omitempty" json:"transform,omitempty"`
+	// Extra is the further parameters of a layer, which take memory and hardly time: biases that the fields
+	// above do not have, short convolutions, factors of channels. ExtraEnds is those before and after the
+	// layers, less what the first layer has not.
+	Extra     int `yaml:"extra,omitempty" json:"extra,omitempty"`
+	ExtraEnds int `yaml:"extra_ends,omitempty" json:"extra_ends,omitempty"`
 	// Experts, where there are any, take the place of the feed-forward layer.
 	Experts Experts `yaml:"experts,omitempty" json:"experts,omitzero"`
 	// Latent, where it has ranks, is multi-head latent attention.
@@ -57,6 +70,8 @@ type Experts struct {
 	Shared int `yaml:"shared,omitempty" json:"shared,omitempty"`
 	// Dense is how many layers, the first ones, have a plain feed-forward layer.
 	Dense int `yaml:"dense,omitempty" json:"dense,omitempty"`
+	// Bias means that the router adds a number to what it gives each expert.
+	Bias bool `yaml:"bias,omitempty" json:"bias,omitempty"`
 }
 
 // Latent is multi-head latent attention: queries, keys and values from low-rank projections.
@@ -68,16 +83,16 @@ type Latent struct {
 	V      int `yaml:"v,omitempty" json:"v,omitempty"`
 }
 
-// MoE says whether there are experts.
+// MoE reports whether there are experts.
 func (m *Model) MoE() bool { return m.Experts.Count > 0 }
 
-// MLA says whether attention is latent.
+// MLA reports whether attention is latent.
 func (m *Model) MLA() bool { return m.Latent.KVRank > 0 }
 
-// Scans says whether layers go along the sequence with a state.
+// Scans reports whether layers go along the sequence with a state.
 func (m *Model) Scans() bool { return m.Recurrent.In > 0 }
 
-// blocks is how many parts of a layer add to the stream.
+// blocks returns how many parts of a layer add to the stream.
 func (m *Model) blocks() float64 {
 	if m.Scans() && m.FFN == 0 {
 		return 1
@@ -85,7 +100,26 @@ func (m *Model) blocks() float64 {
 	return 2
 }
 
-// Check says what is impossible about the shape.
+// norms returns how many norms of the stream a layer has.
+func (m *Model) norms() float64 {
+	if m.Norms > 0 {
+		return float64(m.Norms)
+	}
+	return m.blocks()
+}
+
+// windowed returns the part of the layers in which a query sees few keys.
+func (m *Model) windowed() float64 {
+	switch {
+	case m.Window == 0:
+		return 0
+	case m.WindowLayers == 0:
+		return 1
+	}
+	return float64(m.WindowLayers) / float64(m.Layers)
+}
+
+// Check reports what is impossible about the shape.
 func (m *Model) Check() error {
 	if err := strict.CheckName("model", m.Name); err != nil {
 		return err
@@ -127,7 +161,7 @@ const (
 	maxBatch  = 1 << 24
 )
 
-// checkSizes says which number is out of its range.
+// checkSizes reports which number is out of its range.
 func (m *Model) checkSizes() error {
 	e, l := &m.Experts, &m.Latent
 	for _, d := range []struct {
@@ -138,7 +172,9 @@ func (m *Model) checkSizes() error {
 			maxSize}, {"vocab", m.Vocab, 1, maxVocab},
 		{"kv_heads", m.KVHeads, 0, maxSize}, {"head_dim", m.HeadDim, 0, maxSize}, {"ffn", m.FFN, 0,
 			maxSize}, {"positions", m.Positions, 0, maxVocab},
-		{"window", m.Window, 0, maxVocab}, {"experts", e.Count, 0, 1 << 16}, {"experts' top_k", e.TopK, 0, 1 << 16},
+		{"window", m.Window, 0, maxVocab}, {"window_layers", m.WindowLayers, 0, max(0, m.Layers)},
+		{"norms", m.Norms, 0, 16}, {"qk_norm", m.QKNorm, 0, maxSize}, {"extra", m.Extra, 0, maxVocab},
+		{"extra_ends", m.ExtraEnds, -maxVocab, maxVocab}, {"experts", e.Count, 0, 1 << 16}, {"experts' top_k", e.TopK, 0, 1 << 16},
 		{"experts' ffn", e.FFN, 0, maxSize}, {"experts' shared", e.Shared, 0, maxSize}, {"experts' dense", e.Dense,
 			0, maxLayers},
 		{"recurrent in", m.Recurrent.In, 0, maxSize}, {"recurrent states", m.Recurrent.States, 0, maxSize},
@@ -173,7 +209,7 @@ func (m *Model) headDim() int {
 	return max(1, m.Hidden/m.Heads)
 }
 
-// valueDim is the length of a head's values.
+// valueDim returns the length of a head's values.
 func (m *Model) valueDim() int {
 	if m.MLA() {
 		return m.Latent.V
@@ -214,11 +250,11 @@ func (p layerParams) total() float64 { return p.split + p.whole + p.expert }
 func (m *Model) layer(moe bool) layerParams {
 	h := float64(m.Hidden)
 	p := m.attention()
-	norms := m.blocks() * h
+	norms := m.norms() * h
 	if m.LayerNorm {
 		norms *= 2
 	}
-	p.whole += norms
+	p.whole += norms + float64(m.QKNorm+m.Extra)
 	mats := 2.0
 	if m.Gated {
 		mats = 3
@@ -233,6 +269,9 @@ func (m *Model) layer(moe bool) layerParams {
 	}
 	e := &m.Experts
 	p.whole += h * float64(e.Count)
+	if e.Bias {
+		p.whole += float64(e.Count)
+	}
 	p.expert = mats * h * float64(e.FFN) * float64(e.Count)
 	p.split += mats * h * float64(e.Shared)
 	return p
@@ -272,14 +311,17 @@ func (m *Model) ends() (embedding, head, norm float64) {
 	if !m.Tied {
 		head = embedding
 	}
-	norm = h
+	norm = h + float64(m.ExtraEnds)
 	if m.LayerNorm {
-		norm *= 2
+		norm += h
+	}
+	if m.Transform {
+		norm += h*h + h
 	}
 	return embedding + float64(m.Positions)*h, head, norm
 }
 
-// Params is how many parameters the model has.
+// Params returns how many parameters the model has.
 func (m *Model) Params() float64 {
 	e, h, n := m.ends()
 	dense := float64(m.denseLayers())
@@ -290,8 +332,8 @@ func (m *Model) Params() float64 {
 	return total
 }
 
-// FlopsPerToken is what papers count for MFU: three times the products of a forward pass, attention to all
-// keys included, whatever the mask leaves. It is a convention for reports, not the price of anything.
+// FlopsPerToken returns what papers count for MFU: three times the products of a forward pass, attention to
+// all keys included, whatever the mask leaves. It is a convention for reports, not the price of anything.
 func (m *Model) FlopsPerToken(seq int) float64 {
 	h := float64(m.Hidden)
 	attn := m.attention().split
@@ -310,6 +352,9 @@ func (m *Model) FlopsPerToken(seq int) float64 {
 	}
 	dense := float64(m.denseLayers())
 	sum := float64(m.Layers)*(attn+core) + dense*mats*h*float64(m.FFN) + h*float64(m.Vocab)
+	if m.Transform {
+		sum += h * h
+	}
 	if e := &m.Experts; m.MoE() {
 		sum += (float64(m.Layers) - dense) * h * (mats*float64(e.FFN*e.TopK+e.Shared) + float64(e.Count))
 	}

@@ -45,6 +45,7 @@ type pieceKey struct {
 	tp     int // over how many devices heads, widths or vocabulary are split
 	width  int // of a feed-forward layer
 	local  int // experts on the device
+	window int // how many keys a query sees; 0 is all before it
 }
 
 // sketch builds pieces of a workload's model.
@@ -167,7 +168,7 @@ func (s *sketch) indices(shape ...int) *ir.Value {
 	return s.b.Param("ids", ir.Type{DType: array.I32, Shape: shape})
 }
 
-// linear is a product with a weight.
+// linear returns a product with a weight.
 func (s *sketch) linear(x *ir.Value, out int) *ir.Value {
 	shape := x.Shape()
 	return op.MatMul(x, s.weight(shape[len(shape)-1], out))
@@ -203,6 +204,9 @@ func (s *sketch) attention(k pieceKey) *ir.Value {
 	}
 	q, key, v := s.projections(x, heads, kv)
 	q, key = op.Reshape(q, k.batch, k.query, heads, d), op.Reshape(key, k.batch, k.query, kv, d)
+	if m.QKNorm > 0 {
+		q, key = op.RMSNorm(q, s.weight(d), 1e-5), op.RMSNorm(key, s.weight(d), 1e-5)
+	}
 	v = op.Reshape(v, k.batch, k.query, kv, dv)
 	if m.Positions == 0 && !m.MLA() {
 		q, key = op.RoPE(q, op.RoPEConfig{}), op.RoPE(key, op.RoPEConfig{})
@@ -211,11 +215,11 @@ func (s *sketch) attention(k pieceKey) *ir.Value {
 	if k.keys > k.query {
 		key, v = s.input(k.batch, k.keys, kv, d), s.input(k.batch, k.keys, kv, dv)
 	}
-	o := s.scores(q, key, v)
+	o := s.scores(q, key, v, k.window)
 	return s.linear(op.Reshape(o, k.tokens, heads*dv), m.Hidden)
 }
 
-// core is attention alone.
+// core returns attention alone.
 func (s *sketch) core(k pieceKey) *ir.Value {
 	m := &s.w.Model
 	if m.Scans() {
@@ -228,10 +232,10 @@ func (s *sketch) core(k pieceKey) *ir.Value {
 		kv = heads
 	}
 	return s.scores(s.input(k.batch, k.query, heads, m.headDim()), s.input(k.batch, k.keys, kv, m.headDim()),
-		s.input(k.batch, k.keys, kv, m.valueDim()))
+		s.input(k.batch, k.keys, kv, m.valueDim()), k.window)
 }
 
-// projections are queries, keys and values; latent attention goes through low ranks, which every device
+// projections returns queries, keys and values; latent attention goes through low ranks, which every device
 // computes whole.
 func (s *sketch) projections(x *ir.Value, heads, kv int) (q, k, v *ir.Value) {
 	m := &s.w.Model
@@ -254,13 +258,13 @@ func (s *sketch) projections(x *ir.Value, heads, kv int) (q, k, v *ir.Value) {
 	return q, k, up[1]
 }
 
-// scores is attention, fused or with its scores in memory. Where it is not fused, products read heads in
+// scores returns attention, fused or with its scores in memory. Where it is not fused, products read heads in
 // place by their strides.
-func (s *sketch) scores(q, k, v *ir.Value) *ir.Value {
+func (s *sketch) scores(q, k, v *ir.Value, window int) *ir.Value {
 	keys, query := k.Shape()[1], q.Shape()[1]
 	if !s.w.Software.Unfused {
 		// Balanced parts of a causal sequence see half of the keys on average.
-		return op.Attention(q, k, v, op.AttentionConfig{Causal: !s.w.Model.Encoder, Window: s.w.Model.Window,
+		return op.Attention(q, k, v, op.AttentionConfig{Causal: !s.w.Model.Encoder, Window: window,
 			Offset: (keys - query) / 2})
 	}
 	b, a, d := q.Shape()[0], q.Shape()[2], q.Shape()[3]
@@ -283,7 +287,7 @@ func (s *sketch) mlp(k pieceKey) *ir.Value {
 	return s.linear(s.activation(f, func(n int) *ir.Value { return s.linear(x, n) }), m.Hidden)
 }
 
-// activation is the nonlinearity of a product of f columns; where it is gated, the gate is as many more.
+// activation returns the nonlinearity of a product of f columns; where it is gated, the gate is as many more.
 func (s *sketch) activation(f int, product func(columns int) *ir.Value) *ir.Value {
 	if !s.w.Model.Gated {
 		return op.GELU(product(f), "tanh")
@@ -297,9 +301,9 @@ func (s *sketch) router(k pieceKey) *ir.Value {
 	return op.Softmax(s.linear(s.input(k.tokens, m.Hidden), m.Experts.Count), 1)
 }
 
-// experts is all but the exchange: rows ordered by the device that they go to, ordered again by expert where
-// they arrive, the experts' products, and both orders undone. tokens counts a token once for each of its
-// experts.
+// experts returns all but the exchange: rows ordered by the device that they go to, ordered again by expert
+// where they arrive, the experts' products, and both orders undone. tokens counts a token once for each of
+// its experts.
 func (s *sketch) experts(k pieceKey) *ir.Value {
 	m := &s.w.Model
 	reorder := func(x *ir.Value) *ir.Value { return op.Embedding(s.indices(k.tokens), x) }
@@ -321,11 +325,16 @@ func (s *sketch) embedding(k pieceKey) *ir.Value {
 
 func (s *sketch) head(k pieceKey) *ir.Value {
 	m := &s.w.Model
-	x := s.norm(s.input(k.tokens, m.Hidden))
+	x := s.input(k.tokens, m.Hidden)
+	if m.Transform {
+		x = op.GELU(s.linear(x, m.Hidden), "tanh")
+	}
+	x = s.norm(x)
 	return op.CrossEntropy(s.linear(x, padded(m.Vocab, k.tp)), s.indices(k.tokens), op.CrossEntropyConfig{})
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// padded is a device's part of a vocabulary: programs fill it up so that every part is a multiple of 128.
+// padded returns a device's part of a vocabulary: programs fill it up so that every part is a multiple of
+// 128.
 func padded(vocab, tp int) int { return ceil(vocab, 128*tp) * 128 }

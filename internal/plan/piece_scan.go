@@ -10,13 +10,13 @@ import (
 // not how much.
 const scanChunk = 256
 
-// scanHeads is a device's part of the heads and of the groups that they share.
+// scanHeads returns a device's part of the heads and of the groups that they share.
 func (m *Model) scanHeads(tp int) (heads, groups int) {
 	groups = ceil(m.Recurrent.Groups, tp)
 	return ceil(ceil(m.Heads, tp), groups) * groups, groups
 }
 
-// recurrent is the projections around a scan.
+// recurrent returns the projections around a scan.
 func (s *sketch) recurrent(k pieceKey) *ir.Value {
 	m := &s.w.Model
 	heads, groups := m.scanHeads(k.tp)
@@ -33,7 +33,7 @@ func (s *sketch) recurrent(k pieceKey) *ir.Value {
 	return s.linear(op.SiLU(op.Reshape(y, k.tokens, width)), m.Hidden)
 }
 
-// scan is the recurrence alone.
+// scan returns the recurrence alone.
 func (s *sketch) scan(x, b *ir.Value) *ir.Value {
 	t := x.Shape()
 	decay := s.value("decay", t[0], t[1], t[2])

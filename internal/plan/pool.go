@@ -18,8 +18,8 @@ type Pool struct {
 	// doubt is by how many of its standard deviations a correction is drawn back: only what is sure is
 	// corrected, so that no source is predicted worse than without.
 	doubt float64
-	// stretch is how much wider intervals must be than the hierarchy says, for sources that it has not seen to
-	// lie in them.
+	// stretch is how much wider intervals must be than the hierarchy says, for sources that it has not seen
+	// to be in them.
 	stretch float64
 }
 
@@ -28,7 +28,7 @@ type pair struct{ era, device string }
 
 // Expected is what a run of some kind should show.
 type Expected struct {
-	// Factor multiplies the predicted time, and Spread is how far a run may lie from that: nine of ten lie
+	// Factor multiplies the predicted time, and Spread is how far a run may be from that: nine of ten are
 	// between the product over 1+Spread and the product times that.
 	Factor, Spread float64
 }
@@ -44,7 +44,7 @@ const (
 	levels
 )
 
-// shares says whether two groups of runs share an effect. What one source alone shows of an era or
+// shares reports whether two groups of runs share an effect. What one source alone shows of an era or
 // a device is its own: nothing tells one from the other.
 func (p *Pool) shares(level int, a, b *Seen) bool {
 	switch level {
@@ -148,7 +148,7 @@ func (p *Pool) widen() {
 	}
 }
 
-// harms says whether corrections make the mean error of a source's groups larger.
+// harms reports whether corrections make the mean error of a source's groups larger.
 func harms(groups []miss) bool {
 	with, without := 0.0, 0.0
 	for _, m := range groups {
@@ -158,13 +158,13 @@ func harms(groups []miss) bool {
 	return with > without*(1+1e-9)
 }
 
-// meanAbs is the mean size of numbers that are spread normally around one.
+// meanAbs returns the mean size of numbers that are spread normally around one.
 func meanAbs(middle, deviation float64) float64 {
 	x := middle / deviation
 	return deviation*math.Sqrt(2/math.Pi)*math.Exp(-x*x/2) + middle*(1-2*normal(-x))
 }
 
-// without is the pool of all sources but one, with effects as wide as in this one.
+// without returns the pool of all sources but one, with effects as wide as in this one.
 func (p *Pool) without(source string) *Pool {
 	q := &Pool{widths: p.widths, stretch: 1}
 	q.seen = slices.DeleteFunc(slices.Clone(p.seen), func(s Seen) bool { return s.Source == source })
@@ -189,7 +189,8 @@ func (p *Pool) misses(seen []Seen, source string) (out []miss) {
 	return out
 }
 
-// holds is the part of the runs that lie in intervals stretched so far, if each group is spread normally.
+// holds returns the part of the runs that are in intervals stretched so far, if each group is spread
+// normally.
 func holds(far []miss, stretch float64) float64 {
 	held, all := 0.0, 0.0
 	for _, m := range far {
@@ -200,7 +201,7 @@ func holds(far []miss, stretch float64) float64 {
 	return held / all
 }
 
-// normal is the part of a normal distribution below x standard deviations.
+// normal returns the part of a normal distribution below x standard deviations.
 func normal(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 
 // covariance of two groups, without the noise of their means.
@@ -214,10 +215,10 @@ func (p *Pool) covariance(a, b *Seen) float64 {
 	return sum
 }
 
-// leastScatter is how far runs of one configuration lie apart at least: published ones differ by up to 9%.
+// leastScatter is how far runs of one configuration are apart at least: published ones differ by up to 9%.
 const leastScatter = 0.03
 
-// noise is the variance of a group's middle.
+// noise returns the variance of a group's middle.
 func (s *Seen) noise() float64 {
 	x := math.Max(s.Scatter, leastScatter)
 	return x * x / float64(max(1, s.Rows))
@@ -279,7 +280,7 @@ func (p *Pool) backward(y []float64) []float64 {
 	return x
 }
 
-// likelihood is the logarithm of how likely what was seen is, and how likely such widths are.
+// likelihood returns the logarithm of how likely what was seen is, and how likely such widths are.
 func (p *Pool) likelihood() float64 {
 	if !p.solve() {
 		return math.Inf(-1)
@@ -294,10 +295,10 @@ func (p *Pool) likelihood() float64 {
 	return sum
 }
 
-// within is how many standard deviations nine of ten lie in.
+// within is how many standard deviations nine of ten are in.
 const within = 1.645
 
-// Expect says what runs of a kind will show, by a source that is none of those that were seen.
+// Expect returns what runs of a kind will show, by a source that is none of those that were seen.
 func (p *Pool) Expect(k Kind) Expected {
 	own := &Seen{Kind: k, Source: "\x00"}
 	cross := make([]float64, len(p.seen))
@@ -309,14 +310,14 @@ func (p *Pool) Expect(k Kind) Expected {
 	for _, x := range p.forward(cross) {
 		variance -= x * x
 	}
-	shared := variance - p.apart(own)
+	shared := variance - p.sourceVariance(own)
 	sure := max(0, math.Abs(mean)-p.doubt*math.Sqrt(max(0, shared)))
 	variance += p.scatter(k)
 	return Expected{math.Exp(math.Copysign(sure, mean)), math.Exp(p.stretch*within*math.Sqrt(variance)) - 1}
 }
 
-// apart is the variance of a source's own effects.
-func (p *Pool) apart(s *Seen) float64 {
+// sourceVariance returns the variance of a source's own effects.
+func (p *Pool) sourceVariance(s *Seen) float64 {
 	sum := 0.0
 	for l := ofSource; l < levels; l++ {
 		if p.shares(l, s, s) {
@@ -329,8 +330,8 @@ func (p *Pool) apart(s *Seen) float64 {
 // scatterRows is how many rows of other kinds the usual scatter counts for.
 const scatterRows = 10
 
-// scatter is the variance of runs of one source and kind: that of the same era, with experts or without, as
-// far as there are rows, and that of all.
+// scatter returns the variance of runs of one source and kind: that of the same era, with experts or without,
+// as far as there are rows, and that of all.
 func (p *Pool) scatter(k Kind) float64 {
 	var all []float64
 	near, weight := 0.0, 0.0

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// llama is a model with RMSNorm, SwiGLU and rotary positions.
+// llama returns a model with RMSNorm, SwiGLU and rotary positions.
 func llama(name string, layers, hidden, heads, kv, ffn, vocab int) Model {
 	return Model{Name: name, Layers: layers, Hidden: hidden, Heads: heads, KVHeads: kv, FFN: ffn, Vocab: vocab,
 		Gated: true}
 }
 
-// gpt is a model with LayerNorm, GELU, biases, learned positions and a tied output.
+// gpt returns a model with LayerNorm, GELU, biases, learned positions and a tied output.
 func gpt(name string, layers, hidden, heads, positions int) Model {
 	return Model{Name: name, Layers: layers, Hidden: hidden, Heads: heads, FFN: 4 * hidden, Vocab: 50257,
 		Positions: positions,
@@ -20,6 +20,9 @@ func gpt(name string, layers, hidden, heads, positions int) Model {
 }
 
 func qwen(m Model, tied bool) Model { m.QKVBias, m.Tied = true, tied; return m }
+
+// qwen3 adds norms of queries and keys, which it has in place of biases.
+func qwen3(m Model) Model { m.HeadDim, m.QKNorm = 128, 2*128; return m }
 
 func dim(m Model, head int) Model { m.HeadDim = head; return m }
 
@@ -54,27 +57,27 @@ var models = []Model{
 	qwen(llama("qwen2.5-14b", 48, 5120, 40, 8, 13824, 152064), false),
 	qwen(llama("qwen2.5-32b", 64, 5120, 40, 8, 27648, 152064), false),
 	qwen(llama("qwen2.5-72b", 80, 8192, 64, 8, 29568, 152064), false),
-	dim(llama("qwen3-8b", 36, 4096, 32, 8, 12288, 151936), 128),
-	dim(llama("qwen3-32b", 64, 5120, 64, 8, 25600, 151936), 128),
-	mixtral(dim(llama("qwen3-30b-a3b", 48, 2048, 32, 4, 768, 151936), 128), 128, 8),
-	mixtral(dim(llama("qwen3-235b-a22b", 94, 4096, 64, 4, 1536, 151936), 128), 128, 8),
+	qwen3(llama("qwen3-8b", 36, 4096, 32, 8, 12288, 151936)),
+	qwen3(llama("qwen3-32b", 64, 5120, 64, 8, 25600, 151936)),
+	mixtral(qwen3(llama("qwen3-30b-a3b", 48, 2048, 32, 4, 768, 151936)), 128, 8),
+	mixtral(qwen3(llama("qwen3-235b-a22b", 94, 4096, 64, 4, 1536, 151936)), 128, 8),
 	mixtral(llama("mixtral-8x7b", 32, 4096, 32, 8, 14336, 32000), 8, 2),
 	mixtral(llama("mixtral-8x22b", 56, 6144, 48, 8, 16384, 32768), 8, 2),
 	{
 		Name: "deepseek-v3", Layers: 61, Hidden: 7168, Heads: 128, FFN: 18432, Vocab: 129280, Gated: true,
-		Experts: Experts{Count: 256, TopK: 8, FFN: 2048, Shared: 2048, Dense: 3},
+		Experts: Experts{Count: 256, TopK: 8, FFN: 2048, Shared: 2048, Dense: 3, Bias: true},
 		Latent:  Latent{QRank: 1536, KVRank: 512, Nope: 128, Rope: 64, V: 128},
 	},
 	{
 		Name: "kimi-k2", Layers: 61, Hidden: 7168, Heads: 64, FFN: 18432, Vocab: 163840, Gated: true,
-		Experts: Experts{Count: 384, TopK: 8, FFN: 2048, Shared: 2048, Dense: 1},
+		Experts: Experts{Count: 384, TopK: 8, FFN: 2048, Shared: 2048, Dense: 1, Bias: true},
 		Latent:  Latent{QRank: 1536, KVRank: 512, Nope: 128, Rope: 64, V: 128},
 	},
 }
 
 func tied(m Model) Model { m.Tied = true; return m }
 
-// ModelPresets are the names of the models that are known.
+// ModelPresets returns the names of the models that are known.
 func ModelPresets() []string {
 	names := make([]string, len(models))
 	for i, m := range models {
@@ -83,7 +86,7 @@ func ModelPresets() []string {
 	return names
 }
 
-// ModelPreset is the model of that name: case, blanks and the signs between words do not matter, and
+// ModelPreset returns the model of that name: case, blanks and the signs between words do not matter, and
 // llama-3.1 is llama-3.
 func ModelPreset(name string) (Model, error) {
 	key := modelKey(name)

@@ -23,7 +23,7 @@ type pricer struct {
 	measured map[dims]float64
 	// grouped is the part that products in groups reach of what one does; 0 means 1.
 	grouped float64
-	// dense says that the measured products are a grid over all shapes, so that anything lies between some of
+	// dense says that the measured products are a grid over all shapes, so that anything is between some of
 	// them.
 	dense bool
 }
@@ -56,8 +56,8 @@ func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool)
 	return p, true
 }
 
-// node is the time of one node of a program, from its op's Work on its types. short is the values that have
-// short copies already.
+// node returns the time of one node of a program, from its op's Work on its types. short is the values that
+// have short copies already.
 func (p *pricer) node(n *ir.Node, short map[*ir.Value]bool) float64 {
 	o, ok := n.Op().(op.Op)
 	if !ok {
@@ -82,8 +82,8 @@ func (p *pricer) node(n *ir.Node, short map[*ir.Value]bool) float64 {
 	return stream*p.elementwise + p.curve.Launch
 }
 
-// scaling is what products in 8 bits or less take before they start: each operand is read for its largest
-// element, read again and written in the short format.
+// scaling returns what products in 8 bits or less take before they start: each operand is read for its
+// largest element, read again and written in the short format.
 func (p *pricer) scaling(in []*ir.Value, short map[*ir.Value]bool) float64 {
 	if p.peak <= p.plain {
 		return 0
@@ -103,7 +103,7 @@ func (p *pricer) scaling(in []*ir.Value, short map[*ir.Value]bool) float64 {
 // is: element-wise ops and norms do less than ten.
 const fusedIntensity = 16
 
-// fused is the part of the peak that a fused op reaches: a measured shape's, or what the curve says. Its
+// fused returns the part of the peak that a fused op reaches: a measured shape's, or what the curve says. Its
 // operands are those of attention: [batch, query, heads, dim] and keys; a gradient has the forward op's
 // result and its gradient besides.
 func (p *pricer) fused(in []ir.Type) float64 {
@@ -128,7 +128,7 @@ func (p *pricer) fused(in []ir.Type) float64 {
 	return e * aligned(q[3]) * tiles / (tiles + p.units())
 }
 
-// attention is the measured shape with the same heads that is nearest in length, if one is near.
+// attention returns the measured shape with the same heads that is nearest in length, if one is near.
 func (p *pricer) attention(batch, query, keys, heads, kv, dim int) (Attention, bool) {
 	best, far := Attention{}, math.Log(2.1)
 	work := float64(batch) * float64(query) * float64(heads)
@@ -152,7 +152,7 @@ func (p *pricer) units() float64 {
 	return float64(p.device.Units)
 }
 
-// levelProducts is how many measured products it takes to say where a curve lies.
+// levelProducts is how many measured products it takes to say where a curve is.
 const levelProducts = 40
 
 // level sets the ceiling, unless it is given, so that the curve meets the measured products in the middle,
@@ -196,7 +196,7 @@ func (p *pricer) sustain() {
 	}
 }
 
-// moves is the bytes of tensors.
+// moves returns the bytes of tensors.
 func moves(ts []ir.Type) int {
 	n := 0
 	for _, t := range ts {
@@ -219,7 +219,8 @@ type dims struct {
 	batch, groups, m, n, k int
 }
 
-// flops is what products of these shapes take: an op of another kind may have such a rule, but not such work.
+// flops returns what products of these shapes take: an op of another kind may have such a rule, but not such
+// work.
 func (d dims) flops() float64 {
 	return 2 * float64(d.batch) * float64(d.groups) * float64(d.m) * float64(d.n) * float64(d.k)
 }
@@ -281,7 +282,7 @@ func shapes(ts []ir.Type) [][]int {
 	return out
 }
 
-// efficiency is the part of the peak that a product of this shape reaches: as measured, or by the curve.
+// efficiency returns the part of the peak that a product of this shape reaches: as measured, or by the curve.
 func (p *pricer) efficiency(d dims) float64 {
 	if e, ok := p.measured[d]; ok {
 		return e
@@ -295,8 +296,8 @@ func (p *pricer) efficiency(d dims) float64 {
 	return p.shaped(d)
 }
 
-// between is the mean of the measured shapes around one, nearer ones counting more, if any is near enough to
-// tell.
+// between returns the mean of the measured shapes around one, nearer ones counting more, if any is near
+// enough to tell.
 func (p *pricer) between(d dims) (float64, bool) {
 	if !p.dense {
 		return 0, false
@@ -314,7 +315,7 @@ func (p *pricer) between(d dims) (float64, bool) {
 	return sum / weights, weights > 0
 }
 
-// shaped is what the curve says: the sum must be long and the units busy.
+// shaped returns what the curve says: the sum must be long and the units busy.
 func (p *pricer) shaped(d dims) float64 {
 	k := float64(d.k)
 	e := p.ceiling
@@ -324,8 +325,8 @@ func (p *pricer) shaped(d dims) float64 {
 	return e * k / (k + p.curve.Ramp) * p.waves(float64(d.batch*d.groups), float64(d.m), float64(d.n))
 }
 
-// aligned is what is left of the speed where rows do not start on the boundaries that memory is read by, 128
-// bytes. Below 16 bytes matrix units cannot load them at all: with heads of 108 in place of 216 columns a
+// aligned returns what is left of the speed where rows do not start on the boundaries that memory is read by,
+// 128 bytes. Below 16 bytes matrix units cannot load them at all: with heads of 108 in place of 216 columns a
 // step of BLOOM's took 42% longer.
 func aligned(n int) float64 {
 	switch {
@@ -341,7 +342,7 @@ func aligned(n int) float64 {
 	return 0.1
 }
 
-// alignment is that of the tensor whose rows lie worst.
+// alignment returns the alignment of the tensor whose rows are worst.
 func alignment(ts ...[]ir.Type) float64 {
 	worst := 1.0
 	for _, list := range ts {
@@ -354,8 +355,8 @@ func alignment(ts ...[]ir.Type) float64 {
 	return worst
 }
 
-// waves is the part of the units' time that is used: the last round of tiles is seldom full, and tiles at the
-// border are seldom whole. The best of three tile shapes is taken; smaller tiles read more for each
+// waves returns the part of the units' time that is used: the last round of tiles is seldom full, and tiles
+// at the border are seldom whole. The best of three tile shapes is taken; smaller tiles read more for each
 // operation.
 func (p *pricer) waves(batch, m, n float64) float64 {
 	units := p.units()

@@ -48,10 +48,10 @@ var published = sync.OnceValue(func() Calibration {
 	return c
 })
 
-// Published is level 1 from published micro-benchmarks.
+// Published returns level 1 from published micro-benchmarks.
 func Published() Calibration { return published() }
 
-// Measured says whether micro-benchmarks of a device have been published: products enough to level a curve
+// Measured reports whether micro-benchmarks of a device have been published: products enough to level a curve
 // by.
 func Measured(device string) bool {
 	for _, c := range published().Devices {

@@ -13,7 +13,7 @@ const (
 	fragmentShare = 0.025
 )
 
-// context is what the driver and the communication library take.
+// context returns what the driver and the communication library take.
 func (e *Estimator) context() float64 {
 	if g := &e.cluster.Groups[0]; e.cluster.Size() == g.Devices {
 		return contextBytes
@@ -44,9 +44,9 @@ func (e *Estimator) buffers(s *strategy.Strategy, w *work, shards float64) float
 	return unit*(e.bytes+soft.reduceBytes()) + e.root(s, w)
 }
 
-// root is the embedding and the head where they are one unit of ZeRO-3 that stays gathered through the step:
-// the parameters, and the buffer that they were gathered in, which layers' parameters use after them. Their
-// gradients come when the logits are gone.
+// root returns the embedding and the head where they are one unit of ZeRO-3 that stays gathered through the
+// step: the parameters, and the buffer that they were gathered in, which layers' parameters use after them.
+// Their gradients come when the logits are gone.
 func (e *Estimator) root(s *strategy.Strategy, w *work) float64 {
 	embedding, head, norm := e.w.Model.ends()
 	unit := 0.0
@@ -62,7 +62,7 @@ func (e *Estimator) root(s *strategy.Strategy, w *work) float64 {
 // reserve adds what reducing gradients and updating owned parameters takes, where it is more than the passes
 // before took, and what the allocator keeps besides: fragments, and blocks that nothing needs at the moment.
 // Blocks of a layer that are not in use when memory is at its peak are idle, or stuck where its result, which
-// is kept, lies among them.
+// is kept, is among them.
 func (e *Estimator) reserve(s *strategy.Strategy, r *rank, m *Memory, idle, stuck, owned float64) {
 	soft := &e.w.Software
 	pieces, block := owned*float64(soft.UpdatePieces), owned*float64(soft.UpdateBlock)+min(soft.CommBuffer,
@@ -80,7 +80,7 @@ func (e *Estimator) reserve(s *strategy.Strategy, r *rank, m *Memory, idle, stuc
 	m.Cache = max(0, reserved-used)
 }
 
-// largest is the elements of the largest tensor of parameters on a device.
+// largest returns the elements of the largest tensor of parameters on a device.
 func (e *Estimator) largest(s *strategy.Strategy, w *work) float64 {
 	m := &e.w.Model
 	n := float64(max(m.FFN, m.queryWidth()+2*m.kvWidth()))

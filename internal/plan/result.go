@@ -2,7 +2,7 @@ package plan
 
 // Estimate is what a strategy costs.
 type Estimate struct {
-	// Step is seconds of one training step; it should lie between Low and High.
+	// Step is seconds of one training step; it should be between Low and High.
 	Step, Low, High float64
 	// MFU is the part of the cluster's peak that the model's own operations make up, recomputation left out.
 	MFU float64
@@ -40,10 +40,10 @@ type Parts struct {
 	Fixed     float64 `json:"fixed"`
 }
 
-// Communication is all exposed communication.
+// Communication returns all exposed communication.
 func (p *Parts) Communication() float64 { return p.TP + p.CP + p.EP + p.PP + p.DP }
 
-// Sum is all of it.
+// Sum returns all of it.
 func (p *Parts) Sum() float64 {
 	return p.Compute + p.Recompute + p.Communication() + p.Bubble + p.Optimizer + p.Offload + p.Fixed
 }
@@ -61,20 +61,21 @@ type Memory struct {
 	Context float64 `json:"context"`
 	// Slack is what an allocator loses to fragments.
 	Slack float64 `json:"slack"`
-	// Cache is blocks that an allocator keeps from earlier in the step. It gives them back where memory runs
+	// Cache is blocks that an allocator keeps from earlier in the step. It releases them where memory runs
 	// short: they are not needed.
 	Cache float64 `json:"cache"`
 }
 
-// Allocated is what a framework reports as its peak of allocated memory: all but Context, Slack and Cache.
+// Allocated returns what a framework reports as its peak of allocated memory: all but Context, Slack and
+// Cache.
 func (m *Memory) Allocated() float64 {
 	return m.Weights + m.Gradients + m.Optimizer + m.Activations + m.Logits + m.Buffers
 }
 
-// Reserved is what its allocator has taken by then, if the device has room for that.
+// Reserved returns what its allocator has taken by then, if the device has room for that.
 func (m *Memory) Reserved() float64 { return m.Allocated() + m.Slack + m.Cache }
 
-// Total is what the device must have.
+// Total returns what the device must have.
 func (m *Memory) Total() float64 { return m.Allocated() + m.Context + m.Slack }
 
 // Stage is what one pipeline rank does.

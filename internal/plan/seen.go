@@ -21,7 +21,7 @@ type Kind struct {
 	Sparse bool `json:"sparse,omitempty"`
 }
 
-// KindOf is the kind of a run of a workload on devices of a name.
+// KindOf returns the kind of a run of a workload on devices of a name.
 func KindOf(w *Workload, device string) Kind {
 	word, _, _ := strings.Cut(device, "-")
 	k := Kind{Era: "modern", Device: word, Short: w.Short(), Sparse: w.Model.MoE()}
@@ -36,7 +36,8 @@ type Seen struct {
 	Source string `json:"source"`
 	Kind
 	Rows int `json:"rows"`
-	// Log is the middle of the logarithms of measured over predicted time, Scatter how far runs lie from it.
+	// Log is the middle of the logarithms of measured over predicted time, Scatter how far runs are
+	// from it.
 	Log     float64 `json:"log"`
 	Scatter float64 `json:"scatter"`
 }
@@ -54,13 +55,13 @@ var storedSeen = sync.OnceValue(func() []Seen {
 	return s
 })
 
-// StoredSeen is what published runs showed.
+// StoredSeen returns what published runs showed.
 func StoredSeen() []Seen { return storedSeen() }
 
 var storedPool = sync.OnceValue(func() *Pool { return NewPool(storedSeen()) })
 
-// Default is the best calibration that is known for a cluster and a workload without measuring it: published
-// micro-benchmarks, with what published runs of its kind say about those.
+// Default returns the best calibration that is known for a cluster and a workload without measuring it:
+// published micro-benchmarks, with what published runs of its kind say about those.
 func Default(c *cluster.Cluster, w Workload) Calibration {
 	cal := Published()
 	cal.Level = 2

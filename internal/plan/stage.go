@@ -88,7 +88,7 @@ func (e *Estimator) split(s *strategy.Strategy) (*stages, error) {
 	return t, nil
 }
 
-// alike is the chunk before, if it has the same layers on devices of the same kind: most have.
+// alike returns the chunk before, if it has the same layers on devices of the same kind: most have.
 func (t *stages) alike(s *strategy.Strategy, c int) *work {
 	if c < 2 {
 		return nil
@@ -108,10 +108,10 @@ func index(b bool) int {
 	return 0
 }
 
-// rankOf is the pipeline rank that holds a chunk.
+// rankOf returns the pipeline rank that holds a chunk.
 func rankOf(s *strategy.Strategy, chunk int) int { return s.Class().Rank(chunk, s.PP) }
 
-// slowest is the group of hosts with the slowest device among those of a pipeline rank.
+// slowest returns the group of hosts with the slowest device among those of a pipeline rank.
 func (e *Estimator) slowest(s *strategy.Strategy, stage int) int {
 	if len(e.pricers) == 1 {
 		return 0
@@ -161,9 +161,9 @@ func (e *Estimator) load(s *strategy.Strategy, w *work, r *rank) error {
 	return nil
 }
 
-// issue is what the host takes to start a chunk's ops for one micro-batch: three passes of a layer, or four
-// where it is recomputed. The embedding with what comes before it and the head with the loss are about half
-// as many ops as a layer each.
+// issue returns what the host takes to start a chunk's ops for one micro-batch: three passes of a layer, or
+// four where it is recomputed. The embedding with what comes before it and the head with the loss are about
+// half as many ops as a layer each.
 func (e *Estimator) issue(s *strategy.Strategy, w *work) float64 {
 	layers := float64(w.layers) * (3 + share(s.Recompute, w.layers))
 	return (layers + 1.5*float64(index(w.embedding)+index(w.head))) * e.w.Software.Issue
@@ -192,7 +192,7 @@ func (e *Estimator) addLayers(s *strategy.Strategy, w *work, c *layerCost, n flo
 	}
 }
 
-// share is the part of the forward pass of a chunk's layers that is computed again.
+// share returns the part of the forward pass of a chunk's layers that is computed again.
 func share(r strategy.Recompute, layers int) float64 {
 	switch r.Mode() {
 	case strategy.Full:
@@ -233,7 +233,7 @@ func (e *Estimator) addGathers(s *strategy.Strategy, w *work, c *layerCost, n, d
 		exposed(gather+scatter, c1*(c.compute.input+c.compute.weight+again)))
 }
 
-// shardAxis is the ranks that ZeRO shards over.
+// shardAxis returns the ranks that ZeRO shards over.
 func (e *Estimator) shardAxis(s *strategy.Strategy) cluster.Axis {
 	size := s.DP * s.CP
 	if s.Shard > 0 {
@@ -242,7 +242,7 @@ func (e *Estimator) shardAxis(s *strategy.Strategy) cluster.Axis {
 	return cluster.Axis{Size: size, Stride: s.TP}
 }
 
-// expertAxis is the data parallelism of experts.
+// expertAxis returns the data parallelism of experts.
 func (e *Estimator) expertAxis(s *strategy.Strategy) cluster.Axis {
 	inner := s.EP * s.ETP
 	return cluster.Axis{Size: max(1, s.DP*s.CP*s.TP/inner), Stride: inner}

@@ -46,7 +46,7 @@ func (e *Estimator) rankTail(s *strategy.Strategy, r *rank) Parts {
 	return p
 }
 
-// ends is the devices that the embedding and its copy lie among.
+// ends returns the devices that the embedding and its copy are among.
 func (e *Estimator) ends(s *strategy.Strategy) span {
 	if e.cluster.Uniform() {
 		return span{}
@@ -61,8 +61,8 @@ const (
 	updatePasses = 6
 )
 
-// offload is what moving state to the host and back adds: gradients go and parameters come, or activations of
-// a micro-batch go and come under its computation.
+// offload returns what moving state to the host and back adds: gradients go and parameters come, or
+// activations of a micro-batch go and come under its computation.
 func (e *Estimator) offload(s *strategy.Strategy, r *rank, own float64) float64 {
 	bus := e.cluster.Groups[r.device].Bus.Usual()
 	if bus.Bandwidth == 0 {
@@ -88,9 +88,9 @@ func (e *Estimator) shards(s *strategy.Strategy, d int) float64 {
 	return float64(d)
 }
 
-// reduction is what reducing the gradients of n parameters adds to a step. With ZeRO they are scattered and
-// the parameters gathered; where it shards over fewer ranks than there are replicas, the parts are reduced
-// between those groups.
+// reduction returns what reducing the gradients of n parameters adds to a step. With ZeRO they are scattered
+// and the parameters gathered; where it shards over fewer ranks than there are replicas, the parts are
+// reduced between those groups.
 func (e *Estimator) reduction(s *strategy.Strategy, r *rank, n float64, a cluster.Axis) float64 {
 	if a.Size <= 1 || n == 0 {
 		return 0
@@ -115,7 +115,7 @@ func (e *Estimator) reduction(s *strategy.Strategy, r *rank, n float64, a cluste
 	return t + e.under(e.bucketed(cluster.AllGather, n*e.bytes, n, shard, r.on), r.forward, r)
 }
 
-// bucketed is the time of a collective over n elements that is done in pieces.
+// bucketed returns the time of a collective over n elements that is done in pieces.
 func (e *Estimator) bucketed(kind cluster.Kind, bytes, n float64, a cluster.Axis, on span) float64 {
 	size := e.w.Software.bucket(a.Size)
 	if kind == cluster.AllGather {
@@ -125,8 +125,8 @@ func (e *Estimator) bucketed(kind cluster.Kind, bytes, n float64, a cluster.Axis
 	return pieces * e.collective(kind, bytes/pieces, a, on)
 }
 
-// under is what is left of communication beside the computation of one micro-batch, of which the last layer's
-// cannot be hidden.
+// under returns what is left of communication beside the computation of one micro-batch, of which the last
+// layer's cannot be hidden.
 func (e *Estimator) under(comm, compute float64, r *rank) float64 {
 	if e.w.Software.Sync {
 		return comm

@@ -13,7 +13,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// workIn is what the nodes of a program compute: operations, and bytes of values that are read and written.
+// workIn returns what the nodes of a program compute: operations, and bytes of values that are read and
+// written.
 func workIn(f *ir.Func) (flops, bytes float64) {
 	for _, n := range f.Nodes() {
 		w := WorkOf(n)
@@ -22,8 +23,8 @@ func workIn(f *ir.Func) (flops, bytes float64) {
 	return flops, bytes
 }
 
-// tracedLayer is the work of one layer of a model, forward and backward: what a step of one layer more does
-// more.
+// tracedLayer returns the work of one layer of a model, forward and backward: what a step of one layer more
+// does more.
 func tracedLayer(t *testing.T, c hf.Config, batch, seq int) (flops, bytes float64) {
 	t.Helper()
 	for _, layers := range []int{2, 3} {
@@ -34,7 +35,7 @@ func tracedLayer(t *testing.T, c hf.Config, batch, seq int) (flops, bytes float6
 	return flops, bytes
 }
 
-// tracedStep is the loss of a model and its gradients, as a trainer traces them.
+// tracedStep returns the loss of a model and its gradients, as a trainer traces them.
 func tracedStep(t *testing.T, c hf.Config, batch, seq int) *ir.Func {
 	t.Helper()
 	d := cpu.NewDevice(cpu.Config{Threads: 1})
@@ -79,6 +80,8 @@ func TestPiecesAreTheTracedLayer(t *testing.T) {
 		flops, bytes float64
 	}{
 		{"llama", 2, 0, Model{KVHeads: 2, Gated: true}, 0.002, 0.15},
+		{"qwen3", 2, 0, Model{KVHeads: 2, Gated: true, QKNorm: 64}, 0.002, 0.15},
+		{"gemma2", 2, 0, Model{KVHeads: 2, Gated: true, Norms: 4}, 0.01, 0.25},
 		{"gpt2", 0, 0, Model{LayerNorm: true, Positions: seq}, 0.002, 0.25},
 		{"mixtral", 8, 4, Model{Gated: true, Experts: Experts{Count: 4, TopK: 2, FFN: 512}}, 0.002, 0.02},
 	} {

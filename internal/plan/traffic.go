@@ -11,7 +11,7 @@ type span struct {
 	first, last int
 }
 
-// spanOf is the devices of a pipeline rank.
+// spanOf returns the devices of a pipeline rank.
 func (e *Estimator) spanOf(s *strategy.Strategy, rank int) span {
 	if e.cluster.Uniform() {
 		return span{}
@@ -25,7 +25,7 @@ type trafficKey struct {
 	span
 }
 
-// collective is the time of a collective of all groups of an axis among some devices.
+// collective returns the time of a collective of all groups of an axis among some devices.
 func (e *Estimator) collective(k cluster.Kind, bytes float64, a cluster.Axis, on span) float64 {
 	if a.Size <= 1 || bytes <= 0 {
 		return 0

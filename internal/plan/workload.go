@@ -58,10 +58,10 @@ type Software struct {
 	// HeldLogits is the bytes of each logit that stay until the next micro-batch's are made, where there is
 	// another.
 	HeldLogits int `yaml:"held_logits,omitempty" json:"held_logits,omitempty"`
-	// CommBuffer is how many elements of gradients, all of them at most, lie in buffers of their own when they
-	// are reduced after the passes.
+	// CommBuffer is how many elements of gradients, all of them at most, are in buffers of their own
+	// when they are reduced after the passes.
 	CommBuffer float64 `yaml:"comm_buffer,omitempty" json:"comm_buffer,omitempty"`
-	// KeepGrads means that 16-bit gradients of all parameters lie beside their float32 sums, not those of one
+	// KeepGrads means that 16-bit gradients of all parameters are beside their float32 sums, not those of one
 	// layer.
 	KeepGrads bool `yaml:"keep_grads,omitempty" json:"keep_grads,omitempty"`
 	// KeepGathered means that with sequence parallelism products keep their inputs as gathered, in place of
@@ -101,13 +101,17 @@ var precisions = map[string]struct {
 	"fp8": {"fp8", 2}, "mxfp8": {"mxfp8", 2}, "nvfp4": {"nvfp4", 2},
 }
 
-// Check says what is impossible about the workload.
+// Check reports what is impossible about the workload.
 func (w *Workload) Check() error {
 	if err := w.Model.Check(); err != nil {
 		return err
 	}
 	if w.Batch < 1 || w.Seq < 1 || w.Batch > maxBatch || w.Seq > maxBatch {
 		return fmt.Errorf("workload: got %d sequences of %d tokens, want 1 to %d of each", w.Batch, w.Seq, maxBatch)
+	}
+	if most := w.Model.Positions; most > 0 && w.Seq > most {
+		return fmt.Errorf("workload: sequences of %d tokens: %s has learned positions for %d: want --seq %d or less",
+			w.Seq, w.Model.Name, most, most)
 	}
 	if _, ok := precisions[w.Precision]; !ok {
 		return fmt.Errorf("workload: precision %q: want %s", w.Precision,
@@ -116,12 +120,12 @@ func (w *Workload) Check() error {
 	return nil
 }
 
-// Short says whether products run in 8 bits or less.
+// Short reports whether products run in 8 bits or less.
 func (w *Workload) Short() bool {
 	return slices.Contains([]string{"fp8", "mxfp8", "nvfp4"}, w.Precision)
 }
 
-// Tokens is how many tokens one step takes in.
+// Tokens returns how many tokens one step takes in.
 func (w *Workload) Tokens() float64 { return float64(w.Batch) * float64(w.Seq) }
 
 func (s *Software) gradBytes() float64 {

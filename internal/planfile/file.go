@@ -80,7 +80,7 @@ type Memory struct {
 	Slack       int64 `yaml:"slack,omitempty"`
 }
 
-// Estimate is what was predicted, as the cost model says it.
+// Estimate returns what was predicted, as the cost model says it.
 func (p *Predicted) Estimate() plan.Estimate {
 	m := &p.Memory
 	return plan.Estimate{
@@ -92,7 +92,7 @@ func (p *Predicted) Estimate() plan.Estimate {
 	}
 }
 
-// predicted is an estimate in numbers that people can read.
+// predicted returns an estimate in numbers that people can read.
 func predicted(w plan.Workload, e plan.Estimate) Predicted {
 	p, m := e.Parts, &e.Memory
 	for _, x := range []*float64{&p.Compute, &p.Recompute, &p.TP, &p.CP, &p.EP, &p.PP, &p.DP, &p.Bubble,
@@ -114,7 +114,7 @@ func short(x float64) float64 {
 	return y
 }
 
-// New is the file of a strategy and its price.
+// New returns the file of a strategy and its price.
 func New(w plan.Workload, c *cluster.Cluster, s strategy.Strategy, e plan.Estimate) *File {
 	f := &File{
 		Version: Version, Workload: w, Cluster: c.String(), Strategy: s, Stages: Stages(w.Model.Layers, s),
@@ -124,7 +124,8 @@ func New(w plan.Workload, c *cluster.Cluster, s strategy.Strategy, e plan.Estima
 	return f
 }
 
-// Stages is the layers of each chunk of a strategy: as it says, or as even as it goes, the longer ones first.
+// Stages returns the layers of each chunk of a strategy: as it says, or as even as it goes, the longer ones
+// first.
 func Stages(layers int, s strategy.Strategy) []int {
 	if len(s.Layers) > 0 {
 		return slices.Clone(s.Layers)
@@ -141,7 +142,7 @@ func Stages(layers int, s strategy.Strategy) []int {
 	return sizes
 }
 
-// KeyOf is a hash of what a plan depends on.
+// KeyOf returns a hash of what a plan depends on.
 func KeyOf(program string, w plan.Workload, c *cluster.Cluster) string {
 	text, err := json.Marshal(w)
 	if err != nil { // numbers and words only: it cannot be
@@ -151,10 +152,10 @@ func KeyOf(program string, w plan.Workload, c *cluster.Cluster) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Hardware is the cluster that the plan is for.
+// Hardware returns the cluster that the plan is for.
 func (f *File) Hardware() (*cluster.Cluster, error) { return cluster.Parse(f.Cluster) }
 
-// Ordered is the cluster in the order of the plan's ranks: what its strategy is priced on.
+// Ordered returns the cluster in the order of the plan's ranks: what its strategy is priced on.
 func (f *File) Ordered() (*cluster.Cluster, error) {
 	if f.Layout != "" {
 		return cluster.Parse(f.Layout)

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// devices is the device of the cluster that each rank runs on.
+// devices returns the device of the cluster that each rank runs on.
 func (f *File) devices() ([]*cluster.Device, error) {
 	c, err := f.Ordered()
 	if len(f.Mapping) > 0 {
@@ -27,7 +27,7 @@ func (f *File) devices() ([]*cluster.Device, error) {
 	return list, nil
 }
 
-// Kinds is the names of the devices that each rank of the pipeline runs on, each name once.
+// Kinds returns the names of the devices that each rank of the pipeline runs on, each name once.
 func (f *File) Kinds() ([][]string, error) {
 	devices, err := f.devices()
 	if err != nil {
@@ -43,8 +43,8 @@ func (f *File) Kinds() ([][]string, error) {
 	return list, nil
 }
 
-// Speeds is the operations a second that each device multiplies with in the plan's precision, as measured
-// where it was.
+// Speeds returns the operations a second that each device multiplies with in the plan's precision, as
+// measured where it was.
 func (f *File) Speeds() ([]float64, error) {
 	devices, err := f.devices()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // ProgramVersion is that of the files of programs' plans that this package writes.
 const ProgramVersion = 1
 
-// Program is a plan for a program of one's own: a strategy, and the layout of each of its parameters and of
+// Program is a plan for a program of your own: a strategy, and the layout of each of its parameters and of
 // the tensors of its batch along the tensor axis.
 type Program struct {
 	Version int `yaml:"galley_program_plan"`
@@ -36,7 +36,7 @@ type Program struct {
 	Bytes   int64   `yaml:"device_bytes"`
 }
 
-// HashOf is a hash of a program: its ops and types, not the lines that they stand on.
+// HashOf returns a hash of a program: its ops and types, not the lines that they stand on.
 func HashOf(f *ir.Func) string {
 	h := sha256.New()
 	for _, v := range f.Params() {
@@ -61,7 +61,7 @@ func writeIDs(w io.Writer, vs []*ir.Value) {
 // programHead explains a file to who opens it.
 const programHead = "# A plan of galley for a program of one's own: galley.LoadPlan reads it. The strategy may be edited.\n"
 
-// YAML is the file as text.
+// YAML returns the file as text.
 func (p *Program) YAML() ([]byte, error) {
 	text, err := yaml.MarshalWithOptions(p, yaml.Indent(2))
 	if err != nil {

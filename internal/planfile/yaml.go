@@ -16,7 +16,7 @@ const head = `# A plan of galley. Edit the strategy if you like; what it is for 
 # galley plan --compare FILE FILE says how two differ, galley simulate FILE draws its step, galley train --plan FILE runs it.
 `
 
-// YAML is the file as text.
+// YAML returns the file as text.
 func (f *File) YAML() ([]byte, error) {
 	text, err := yaml.MarshalWithOptions(f, yaml.Indent(2), yaml.UseLiteralStyleIfMultiline(true))
 	if err != nil {

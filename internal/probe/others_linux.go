@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// used is what this process has had so far; nothing where the system does not say.
+// used returns what this process has had so far; nothing where the system does not say.
 func used() (u usage) {
 	paths, _ := filepath.Glob("/proc/self/task/*/schedstat") // the pattern is good
 	for _, path := range paths {

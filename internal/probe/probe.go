@@ -31,7 +31,7 @@ type Config struct {
 	Rounds int
 	// All gives every candidate all turns, also those that are clearly slower.
 	All bool
-	// Tell, where set, is told what is measured.
+	// Tell, if set, receives what is measured.
 	Tell func(text string)
 	// clock is the time, used what this process has had of the machine; nil is the machine's own.
 	clock func() time.Time
@@ -45,8 +45,8 @@ func (c *Config) now() time.Time {
 	return c.clock()
 }
 
-// usage is what this process has had of the machine so far; nothing where times are the clock's. Those of
-// several processes are: one that waits for another asks for processors, too.
+// usage returns what this process has had of the machine so far; nothing where times are the clock's. Those
+// of several processes are: one that waits for another asks for processors, too.
 func (c *Config) usage() usage {
 	switch {
 	case c.used != nil:
@@ -57,7 +57,7 @@ func (c *Config) usage() usage {
 	return used()
 }
 
-// since is the time from then to now.
+// since returns the time from then to now.
 func (c *Config) since(then time.Time) time.Duration { return c.now().Sub(then) }
 
 // Stepper takes steps of a strategy.
@@ -81,12 +81,12 @@ type Seen struct {
 	alone bool
 }
 
-// bytes is what a candidate takes on all devices.
+// bytes returns what a candidate takes on all devices.
 func (s *Seen) bytes() float64 { return s.Estimate.Memory.Total() * float64(s.Strategy.Devices()) }
 
-// Seconds is what its steps take; 0 where there is none. Where others' time is left out that is the median.
-// Where it is not, it is what an eighth of them took at most: whatever else the machine does makes steps
-// longer and never shorter, so the shorter ones tell more.
+// Seconds returns what its steps take; 0 where there is none. Where others' time is left out that is the
+// median. Where it is not, it is what an eighth of them took at most: whatever else the machine does makes
+// steps longer and never shorter, so the shorter ones tell more.
 func (s *Seen) Seconds() float64 {
 	if len(s.Steps) == 0 {
 		return 0
@@ -179,7 +179,8 @@ func (c *Config) round(r *Report, round int, start time.Time) (done bool, err er
 	return r.Early || r.settled(), nil
 }
 
-// expected is how long a turn should take: as its last one, or as the others' first, by what is predicted.
+// expected returns how long a turn should take: as its last one, or as the others' first, by what is
+// predicted.
 func (r *Report) expected(x *Seen) time.Duration {
 	if x.turn > 0 {
 		return x.turn
@@ -191,7 +192,7 @@ func (r *Report) expected(x *Seen) time.Duration {
 	return longest
 }
 
-// agree is what the first process says.
+// agree returns what the first process says.
 func (c *Config) agree(yes bool) (bool, error) {
 	if c.Job == nil {
 		return yes, nil
@@ -200,7 +201,7 @@ func (c *Config) agree(yes bool) (bool, error) {
 	return told == "true", err
 }
 
-// opened is what takes a candidate's steps: as its last turn left it, or new.
+// opened returns what takes a candidate's steps: as its last turn left it, or new.
 func (c *Config) opened(r *Report, x *Seen) (t Stepper, done func(), err error) {
 	if x.open != nil {
 		return x.open, func() {}, nil
@@ -275,7 +276,7 @@ func (c *Config) turn(r *Report, x *Seen, timed int, start time.Time) error {
 	return nil
 }
 
-// shared is the first process's number, so that all come to the same choice.
+// shared returns the first process's number, so that all come to the same choice.
 func (c *Config) shared(seconds float64) (float64, error) {
 	if c.Job == nil {
 		return seconds, nil
@@ -290,8 +291,8 @@ func (c *Config) shared(seconds float64) (float64, error) {
 // slower is by how much a candidate is out after each round: the more steps say so, the less it takes.
 var slower = []float64{10, 5, 3, 1.5, 1.15, 1.08, 1.05, 1.04}
 
-// leaveOut says which candidates have no turn in the next round: those that are clearly slower, by all that is
-// known now. One that was out comes back where others turn out to be no faster.
+// leaveOut reports which candidates have no turn in the next round: those that are clearly slower, by all
+// that is known now. One that was out comes back where others turn out to be no faster.
 func (r *Report) leaveOut(round int) {
 	best := r.Best()
 	if best == nil {
@@ -305,7 +306,7 @@ func (r *Report) leaveOut(round int) {
 	}
 }
 
-// settled says whether one is left.
+// settled reports whether one is left.
 func (r *Report) settled() bool {
 	left := 0
 	for _, x := range r.List {
@@ -316,7 +317,7 @@ func (r *Report) settled() bool {
 	return left <= 1
 }
 
-// Best is the candidate whose steps took the least; nil where none ran.
+// Best returns the candidate whose steps took the least; nil where none ran.
 func (r *Report) Best() *Seen {
 	var best *Seen
 	for _, x := range r.List {
@@ -327,7 +328,7 @@ func (r *Report) Best() *Seen {
 	return best
 }
 
-// Measured are the strategies that ran, for a calibration.
+// Measured returns the strategies that ran, for a calibration.
 func (r *Report) Measured() (list []forecast.Measured) {
 	for _, x := range r.List {
 		if x.Seconds() > 0 {
@@ -337,7 +338,7 @@ func (r *Report) Measured() (list []forecast.Measured) {
 	return list
 }
 
-// String is a table of what was measured, and what comes of it.
+// String returns a table of what was measured, and what comes of it.
 func (r *Report) String() string {
 	var b strings.Builder
 	best := r.Best()

@@ -23,8 +23,8 @@ type sleeper struct {
 func (s sleeper) Step() error  { *s.clock = s.clock.Add(s.took); return nil }
 func (s sleeper) Close() error { return nil }
 
-// sleepers are candidates whose steps take so many milliseconds; 0 cannot run. The model holds the later ones
-// for slower.
+// sleepers returns candidates whose steps take so many milliseconds; 0 cannot run. The model holds the later
+// ones for slower.
 func sleepers(ms ...int) Config {
 	var c Config
 	took := map[string]int{}

@@ -22,7 +22,7 @@ type Watch struct {
 	compute, exchange float64
 }
 
-// Span adds a span. Collectives lie within the work that they are part of.
+// Span adds a span. Collectives are within the work that they are part of.
 func (w *Watch) Span(s galley.Span) {
 	took := s.End.Sub(s.Start).Seconds()
 	w.mu.Lock()
@@ -42,7 +42,7 @@ func (w *Watch) Span(s galley.Span) {
 	}
 }
 
-// Take is the terms of so many steps since it was last called, which took so many seconds together.
+// Take returns the terms of so many steps since it was last called, which took so many seconds together.
 func (w *Watch) Take(steps int, seconds float64) Terms {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,7 @@ func (w *Watch) Take(steps int, seconds float64) Terms {
 	return t
 }
 
-// String is the terms as text, and ParseTerms reads it.
+// String returns the terms as text, and ParseTerms reads it.
 func (t Terms) String() string {
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -117,7 +117,8 @@ func (j *Judge) See(window []Terms) (slow []Slow) {
 	return slow
 }
 
-// Know says how many times as slow processes are known to be: they are not named again until they come back.
+// Know reports how many times as slow processes are known to be: they are not named again until they come
+// back.
 func (j *Judge) Know(slow []float64) {
 	j.behind, j.named = make([]int, len(slow)), make([]bool, len(slow))
 	for i, x := range slow {
@@ -132,7 +133,7 @@ func (j *Judge) patience() int {
 	return j.Patience
 }
 
-// Paces is how many times as long as the middle one of the others each process takes for its work.
+// Paces returns how many times as long as the middle one of the others each process takes for its work.
 func (j *Judge) Paces(window []Terms) []float64 {
 	pace := make([]float64, len(window))
 	for i, t := range window {
@@ -152,7 +153,7 @@ func (j *Judge) Paces(window []Terms) []float64 {
 	return out
 }
 
-// Uneven says whether a process is behind in a window: then others wait for it, and exchange says nothing.
+// Uneven reports whether a process is behind in a window: then others wait for it, and exchange says nothing.
 func (j *Judge) Uneven(window []Terms) bool {
 	return slices.ContainsFunc(j.Paces(window), func(x float64) bool { return x >= behindFrom })
 }
@@ -160,8 +161,8 @@ func (j *Judge) Uneven(window []Terms) bool {
 // slowLinks is from how many times the first windows' time on exchanging is slow.
 const slowLinks = 2
 
-// Links is how many times as long as at first the exchange takes of the process that waits least for others,
-// if that has become slow and matters; else 0.
+// Links returns how many times as long as at first the exchange takes of the process that waits least for
+// others, if that has become slow and matters; else 0.
 func (j *Judge) Links(window []Terms) float64 {
 	least, step := window[0].Exchange, window[0].Step
 	for _, t := range window {

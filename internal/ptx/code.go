@@ -52,7 +52,7 @@ func (c *code) result(class, op string, args []any) reg {
 	return r
 }
 
-// label is a name for a place in the text, mark puts it there.
+// label returns a name for a place in the text, mark puts it there.
 func (c *code) label() string {
 	c.labels++
 	return fmt.Sprintf("L%d", c.labels)
@@ -60,10 +60,10 @@ func (c *code) label() string {
 
 func (c *code) mark(label string) { c.text.WriteString(label + ":\n") }
 
-// at is the memory some bytes behind an address.
+// at returns the memory some bytes behind an address.
 func at(r reg, bytes int) string { return fmt.Sprintf("[%s+%d]", r, bytes) }
 
-// group is registers that an instruction takes as one operand.
+// group is like registers that an instruction takes as one operand.
 func group(rs ...reg) string {
 	list := make([]string, len(rs))
 	for i, r := range rs {
@@ -72,7 +72,7 @@ func group(rs ...reg) string {
 	return "{" + strings.Join(list, ", ") + "}"
 }
 
-// entry is the whole text: a kernel whose parameters are pointers, and the directives that say how it is
+// entry returns the whole text: a kernel whose parameters are pointers, and the directives that say how it is
 // launched.
 func (c *code) entry(name string, params int, directives string) string {
 	list := make([]string, params)

@@ -43,7 +43,7 @@ func (p *product) rightPart(to, second string, from, depth reg, slot int, c copy
 	p.load(1, second, p.u32("add.u32", from, 64), depth, slot, c)
 }
 
-// half is where the half of the right side begins that this unit fetches.
+// half returns where the half of the right side begins that this unit fetches.
 func (p *product) half(plan plan, col reg) reg {
 	if plan.right != nil {
 		return plan.right(col)
@@ -61,7 +61,7 @@ func (p *product) expect(slot int, phase reg, bytes int) {
 // is told, if anything.
 type copying struct{ units, policy reg }
 
-// policy is what a cache is told of data.
+// policy returns what a cache is told of data.
 func (p *product) policy(name string) reg {
 	return p.u64("createpolicy.fractional.L2::"+name+".b64", "0f3F800000")
 }

@@ -7,11 +7,11 @@ type GatedProduct struct{ Rows, Depth, Width int }
 // Fits reports whether there is a kernel.
 func (q GatedProduct) Fits() bool { return fits(q.Rows, 2*q.Width, q.Depth) }
 
-// Share is the share of the units that the kernel keeps at work.
+// Share returns the share of the units that the kernel keeps at work.
 func (q GatedProduct) Share() float64 { return share(q.Rows, 2*q.Width) }
 
-// Kernel is both in one pass. Its arrays, of bf16: the left side; the weights, a row for each result; the
-// gates with what they let through; the product of these.
+// Kernel returns both in one pass. Its arrays, of bf16: the left side; the weights, a row for each result;
+// the gates with what they let through; the product of these.
 func (q GatedProduct) Kernel() Kernel {
 	const half = tileCols / 2
 	p := newProduct(q.Rows, 2*q.Width, q.Depth, false)
@@ -43,7 +43,7 @@ func (q GatedProduct) Kernel() Kernel {
 	})
 }
 
-// let is silu(gate)·up of two rounded numbers of each.
+// let returns silu(gate)·up of two rounded numbers of each.
 func (p *product) let(gate, up reg) reg {
 	g0, g1 := p.unpack(gate)
 	u0, u1 := p.unpack(up)
@@ -51,7 +51,7 @@ func (p *product) let(gate, up reg) reg {
 		p.f32("mul.f32", p.f32("mul.f32", g1, p.sigmoid(g1)), u1))
 }
 
-// sigmoid is 1/(1+exp(-x)).
+// sigmoid returns 1/(1+exp(-x)).
 func (p *product) sigmoid(x reg) reg {
 	const minusLog2E = "0fBFB8AA3B"
 	return p.f32("rcp.approx.ftz.f32", p.f32("add.f32", p.f32("ex2.approx.ftz.f32", p.f32("mul.f32", x,

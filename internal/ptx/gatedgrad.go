@@ -9,11 +9,11 @@ func (q GatedGradient) Fits() bool {
 	return fits(q.Rows, q.Width, q.Depth) && fits(q.Rows, 2*q.Width, q.Depth)
 }
 
-// Share is the share of the units that the kernel keeps at work.
+// Share returns the share of the units that the kernel keeps at work.
 func (q GatedGradient) Share() float64 { return share(q.Rows, q.Width) }
 
-// Kernel is both in one pass. Its arrays, of bf16: the left side; the weights, a row for each of the depth;
-// gates with what they let through; and the gradients of these.
+// Kernel returns both in one pass. Its arrays, of bf16: the left side; the weights, a row for each of the
+// depth; gates with what they let through; and the gradients of these.
 func (q GatedGradient) Kernel() Kernel {
 	p := newProduct(q.Rows, q.Width, q.Depth, true)
 	p.maps = append(p.maps, tensorMap{2, q.Rows, 2 * q.Width, tileRows})
@@ -49,7 +49,7 @@ func (q GatedGradient) Kernel() Kernel {
 	})
 }
 
-// takeGates is the group's rows of the gates in a slot, and of what they let through, 16 columns each.
+// takeGates returns the group's rows of the gates in a slot, and of what they let through, 16 columns each.
 func (p *product) takeGates(g grouped, slot int, phase reg) (gates, ups [4][4]reg) {
 	p.wait(fullAt+8*slot, phase)
 	rows := p.u32("mad.lo.u32", g.index, boxBytes, p.base)
@@ -62,14 +62,14 @@ func (p *product) takeGates(g grouped, slot int, phase reg) (gates, ups [4][4]re
 	return gates, ups
 }
 
-// moved is 16 columns of a warp's 16 rows from a box.
+// moved returns 16 columns of a warp's 16 rows from a box.
 func (p *product) moved(from string) [4]reg {
 	r := [4]reg{p.reg("r"), p.reg("r"), p.reg("r"), p.reg("r")}
 	p.do("ldmatrix.sync.aligned.m8n8.x4.shared.b16", group(r[:]...), from)
 	return r
 }
 
-// gradients is those of gates and of what they let through, of rounded numbers.
+// gradients returns those of gates and of what they let through, of rounded numbers.
 func (p *product) gradients(gate, up, of [4]reg) (dGate, dUp [4]reg) {
 	for n := range gate {
 		g0, g1 := p.unpack(gate[n])

@@ -47,7 +47,7 @@ func (p *product) seen(i int) {
 	p.do("fence.proxy.tensormap::generic.acquire.gpu", at(p.scratch, i*mapBytes), mapBytes)
 }
 
-// box is the operand of a copy: the box of a map that begins at a column and a row.
+// box returns the operand of a copy: the box of a map that begins at a column and a row.
 func (p *product) box(i int, x, y reg) string {
 	return fmt.Sprintf("[%s, %s]", p.u64("add.u64", p.scratch, i*mapBytes), group(x, y))
 }

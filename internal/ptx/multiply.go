@@ -53,7 +53,7 @@ func (p *product) grouped() grouped {
 }
 
 // places computes where a thread finds its parts of what a warp moves: 16 rows of 16 numbers, of which
-// threads name the 8 numbers of a row each. Parts of 16 bytes lie in an order that avoids conflicts, as
+// threads name the 8 numbers of a row each. Parts of 16 bytes are in an order that avoids conflicts, as
 // copies of boxes have it.
 func (p *product) places(g *grouped, own reg) {
 	seven := p.u32("and.b32", p.lane, 7)
@@ -75,9 +75,9 @@ func (p *product) places(g *grouped, own reg) {
 	}
 }
 
-// matrix is the descriptor of a side in the unit's memory, in boxes whose rows of 128 bytes lie together, 8
-// of them with their parts of 16 bytes in the order that avoids conflicts; beside is how far boxes are from
-// each other, for a side whose rows are the depth.
+// matrix returns the descriptor of a side in the unit's memory, in boxes whose rows of 128 bytes are
+// together, 8 of them with their parts of 16 bytes in the order that avoids conflicts; beside is how far
+// boxes are from each other, for a side whose rows are the depth.
 func (p *product) matrix(address reg, beside int) reg {
 	const swizzled, eightRows = 1 << 62, 8 * 128
 	// The address within the cluster says which unit it is, too: that is none of the descriptor's.

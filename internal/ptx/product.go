@@ -35,8 +35,8 @@ func fits(rows, cols, depth int) bool {
 		depth%(slots*tileDepth) == 0 && rows < 1<<31/max(cols, depth)
 }
 
-// share is the share of a large device's units that are at work, on the average, when all tiles of a product
-// are handed out to them.
+// share returns the share of a large device's units that are at work, on the average, when all tiles of a
+// product are handed out to them.
 func share(rows, cols int) float64 {
 	const pairs = Units / 2
 	tiles := rows / (2 * tileRows) * (cols / tileCols)
@@ -90,7 +90,7 @@ type plan struct {
 	finish func(g grouped, row, col, phase reg, sums []reg)
 }
 
-// kernel is the whole kernel.
+// kernel returns the whole kernel.
 func (p *product) kernel(plan plan) Kernel {
 	p.begin(plan.arrays)
 	fetching, done := p.label(), p.label()
@@ -136,7 +136,7 @@ func (p *product) begin(arrays int) {
 	p.meet()
 }
 
-// pointer is a parameter.
+// pointer returns a parameter.
 func (p *product) pointer(i int) reg {
 	return p.u64("cvta.to.global.u64", p.u64("ld.param.u64", fmt.Sprintf("[p%d]", i)))
 }
@@ -150,7 +150,7 @@ func (p *product) meet() {
 func (p *product) warpSync() { p.do("bar.warp.sync", "0xffffffff") }
 
 // each runs body for this pair's tiles, by the first row of the unit's tile and the number of its column.
-// Tiles that are computed at the same time lie in a square, so that they find each other's parts in the
+// Tiles that are computed at the same time are in a square, so that they find each other's parts in the
 // cache.
 func (p *product) each(body func(row, col reg)) {
 	across, down, high := p.cols/tileCols, p.rows/(2*tileRows), squareSide

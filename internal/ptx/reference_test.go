@@ -25,7 +25,7 @@ func reference(name string, arrays []array.Array) error {
 	return nil
 }
 
-// sums is the rows of a product, rounded; turned is that the right side's rows are those of the depth.
+// sums returns the rows of a product, rounded; turned is that the right side's rows are those of the depth.
 func sums(left, right array.Array, turned bool) [][]float64 {
 	x, w := left.Float64s(), right.Float64s()
 	depth := left.Shape()[len(left.Shape())-1]

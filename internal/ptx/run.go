@@ -11,7 +11,7 @@ import (
 // Run runs a kernel's text on the host, so that it can be tested where there is no such device: pairs of
 // units one after the other, each with its threads, its memory and its barriers. The arrays are its
 // parameters in order, without the memory for itself, which Run makes. What a device does in its own time
-// happens as late as it may: a copy when no thread can go on without it, a product when it is waited for.
+// happens as late as it may: a copy when no thread can continue without it, a product when it is waited for.
 // What a device would not forgive is an error that names the line.
 func Run(k Kernel, arrays []array.Array) error {
 	return runWith(k, arrays, running{limit: 1 << 36})
@@ -21,7 +21,7 @@ func Run(k Kernel, arrays []array.Array) error {
 type running struct {
 	// limit is how many steps may be taken.
 	limit int
-	// dice draw which thread goes on, and which copies and products happen as soon as they may; nil is each
+	// dice draw which thread continues, and which copies and products happen as soon as they may; nil is each
 	// thread in turn, and all else late.
 	dice *rand.Rand
 }
@@ -29,8 +29,8 @@ type running struct {
 // early draws whether something happens as soon as it may.
 func (r running) early() bool { return r.dice != nil && r.dice.IntN(2) == 0 }
 
-// What a unit may have at most, and the place of memory: its own lies behind what the device keeps for
-// itself, the unit's number above it.
+// What a unit may have at most, and the place of memory: its own is behind what the device keeps for itself,
+// the unit's number above it.
 const (
 	maxThreads   = 1024
 	maxShared    = 227 << 10

@@ -130,7 +130,7 @@ func (c call) tried(k Kernel, want []array.Array) error {
 	return nil
 }
 
-// in is a text with the mistake.
+// in returns a text with the mistake.
 func (m mistake) in(text string) string {
 	re := regexp.MustCompile(m.old)
 	if m.all {
@@ -161,7 +161,8 @@ func TestRunLaunch(t *testing.T) {
 	}
 }
 
-// short is a text with no more than two instructions of a kind: too short to be of use, but not for a fuzzer.
+// short returns a text with no more than two instructions of a kind: too short to be of use, but not for a
+// fuzzer.
 func short(text string) string {
 	var kept []string
 	counts := map[string]int{}

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// eighths is an array of small multiples of 1/8, of which sums of products are exact in any order.
+// eighths returns an array of small multiples of 1/8, of which sums of products are exact in any order.
 func eighths(r *rand.Rand, shape ...int) array.Array {
 	a := array.New(array.BF16, shape...)
 	for i := range a.Len() {
@@ -20,7 +20,7 @@ func eighths(r *rand.Rand, shape ...int) array.Array {
 	return a
 }
 
-// blank is an array of which every number is still to be written.
+// blank returns an array of which every number is still to be written.
 func blank(shape ...int) array.Array {
 	a := array.New(array.BF16, shape...)
 	for i := range a.Len() {
@@ -63,7 +63,7 @@ func (q TurnedProduct) call() call {
 	return call{q.Kernel(), arrays, len(q.widths())}
 }
 
-// fresh is the arrays with results of their own.
+// fresh returns the arrays with results of their own.
 func (c call) fresh() []array.Array {
 	list := append([]array.Array(nil), c.arrays...)
 	for i := len(list) - c.results; i < len(list); i++ {
@@ -72,7 +72,7 @@ func (c call) fresh() []array.Array {
 	return list
 }
 
-// want is what the kernel should compute.
+// want returns what the kernel should compute.
 func (c call) want(t testing.TB) []array.Array {
 	list := c.fresh()
 	if err := reference(c.Name, list); err != nil {
@@ -81,8 +81,8 @@ func (c call) want(t testing.TB) []array.Array {
 	return list
 }
 
-// differ says where arrays are further from each other than one step of bf16, or than rounding errors of what
-// numbers near 0 are sums of.
+// differ reports where arrays are further from each other than one step of bf16, or than rounding errors of
+// what numbers near 0 are sums of.
 func differ(got, want []array.Array) error {
 	for i, a := range got {
 		for j := range a.Len() {
@@ -95,7 +95,7 @@ func differ(got, want []array.Array) error {
 	return nil
 }
 
-// inTurn is the kernel for one pair of units that computes all tiles, one after the other.
+// inTurn returns the kernel for one pair of units that computes all tiles, one after the other.
 func (c call) inTurn() call {
 	c.Text = nextTile.ReplaceAllString(c.Text, "${1}1;")
 	c.Blocks = 2

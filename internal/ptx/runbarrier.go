@@ -42,7 +42,7 @@ func makeInitFence(d *decoder) {
 	})
 }
 
-// barrier is the barrier at a place of the unit's memory, or of either's.
+// barrier returns the barrier at a place of the unit's memory, or of either's.
 func (t *thread) barrier(p place, either bool) *ringBarrier {
 	address := uint32(t.address(p))
 	rank, at := offset(address)

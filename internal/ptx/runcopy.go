@@ -61,7 +61,7 @@ func (t *thread) copyBox(a copyArgs) {
 	}
 }
 
-// land finishes a copy: what lies outside of the array is zeros, and counts.
+// land finishes a copy: what is outside of the array is zeros, and counts.
 func (p *pair) land(c landing) {
 	p.now = c.in
 	if p.left(int(c.boxRows)) {
@@ -88,8 +88,8 @@ func (p *pair) land(c landing) {
 // rowBytes is those of a row of a box.
 const rowBytes = 128
 
-// swizzled is where 16 bytes of a box or of a matrix really lie: their order in a row of 128 bytes goes by
-// the row.
+// swizzled returns where 16 bytes of a box or of a matrix really are: their order in a row of 128 bytes goes
+// by the row.
 func swizzled(at int) int { return at ^ at>>3&0x70 }
 
 // piece copies 8 numbers of a box.

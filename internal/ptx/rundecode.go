@@ -65,7 +65,7 @@ func (d *decoder) split(list string) (parts []string) {
 	return append(parts, strings.TrimSpace(list[start:]))
 }
 
-// next is the next operand.
+// next returns the next operand.
 func (d *decoder) next(want string) string {
 	if len(d.args) == 0 {
 		d.fail("%s: got no more operands: want %s", d.op, want)
@@ -86,7 +86,7 @@ func (d *decoder) word(want string) {
 var held = map[string]string{"u32": "r", "b32": "rf", "f32": "fr", "u64": "d", "b64": "d", "b16": "h",
 	"pred": "p"}
 
-// register is a register's number among all.
+// register returns a register's number among all.
 func (d *decoder) register(name, typ string) int {
 	if len(name) > 2 && name[0] == '%' && strings.IndexByte(held[typ], name[1]) >= 0 {
 		n, err := strconv.ParseUint(name[2:], 10, 31)
@@ -172,7 +172,7 @@ type place struct {
 	bytes   uint64
 }
 
-// inBrackets is an operand without them.
+// inBrackets returns an operand without them.
 func (d *decoder) inBrackets(s string) string {
 	rest, open := strings.CutPrefix(s, "[")
 	rest, closed := strings.CutSuffix(rest, "]")
@@ -192,7 +192,7 @@ func (d *decoder) place(typ string) place {
 	return p
 }
 
-// then is what the instruction does, for one that always lets its thread go on.
+// then is what the instruction does, for one that always lets its thread continue.
 func (d *decoder) then(f func(t *thread)) {
 	d.in.run = func(t *thread) outcome {
 		f(t)

@@ -14,7 +14,7 @@ const (
 	copyBox  = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
 )
 
-// mapWord is a field of a map: where it lies, how many values it has, and their bits. How a device lays them
+// mapWord is a field of a map: where it is, how many values it has, and their bits. How a device lays them
 // out is its own affair; here they follow each other, then comes a word that says which ones were set, a bit
 // for each 4 bytes, and then zeros.
 type mapWord struct {
@@ -105,7 +105,7 @@ type boxes struct {
 	cols, rows, boxCols, boxRows uint32
 }
 
-// boxes is the map at an address, as a copy finds it.
+// boxes returns the map at an address, as a copy finds it.
 func (t *thread) boxes(address uint64) boxes {
 	m := t.global(address, mapBytes)
 	word := func(name string, i int) uint32 { return binary.LittleEndian.Uint32(m[mapWords[name].at+4*i:]) }

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// maker is what reads an instruction's operands and says what it does; nil if it is unknown.
+// maker returns what reads an instruction's operands and says what it does; nil if it is unknown.
 func maker(op string) func(d *decoder) {
 	if f := integers[op]; f != nil {
 		return func(d *decoder) { d.integers(f) }
@@ -111,7 +111,7 @@ var floats = map[string]float{
 	"rcp.approx.ftz.f32": {1, func(a, _, _ float32) float32 { return flushed(1 / flushed(a)) }},
 }
 
-// flushed is a float, or 0 if it is too small to have all its bits.
+// flushed returns a float, or 0 if it is too small to have all its bits.
 func flushed(x float32) float32 {
 	if math.Abs(float64(x)) < 0x1p-126 {
 		return 0

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// address is where a place is.
+// address returns where a place is.
 func (t *thread) address(p place) uint64 { return t.get(p.address) + p.bytes }
 
-// global is bytes of the device's memory.
+// global returns bytes of the device's memory.
 func (t *thread) global(address uint64, bytes int) []byte {
 	p := t.unit.pair
 	i, from := int(address>>arrayShift)-1, int(address&(1<<arrayShift-1))
@@ -26,12 +26,12 @@ func (t *thread) global(address uint64, bytes int) []byte {
 	return p.nowhere[:bytes]
 }
 
-// offset is where an address of a pair's memory lies, and in which unit.
+// offset returns where an address of a pair's memory is, and in which unit.
 func offset(address uint32) (rank int, at uint32) {
 	return int(address >> rankShift), address&(1<<rankShift-1) - keptBytes
 }
 
-// within is where bytes of the unit's own memory lie; they must be aligned.
+// within returns where bytes of the unit's own memory are; they must be aligned.
 func (t *thread) within(address uint32, bytes, align int) (at uint32, ok bool) {
 	rank, at := offset(address)
 	switch {
@@ -57,7 +57,7 @@ func (t *thread) shared(address uint32, bytes int) []byte {
 	return t.unit.memory[at : int(at)+bytes]
 }
 
-// sharedOut is the same for bytes that are written, which must be none of a barrier's.
+// sharedOut returns the same for bytes that are written, which must be none of a barrier's.
 func (t *thread) sharedOut(address uint32, bytes int) []byte {
 	b := t.shared(address, bytes)
 	_, at := offset(address)

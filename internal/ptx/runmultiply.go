@@ -102,7 +102,7 @@ func makeWait(d *decoder) {
 	})
 }
 
-// mark says what is known of a product's sums.
+// mark reports what is known of a product's sums.
 func (c *crew) mark(m *multiplying, state uint8) {
 	for _, t := range c.threads {
 		for _, reg := range m.sums {
@@ -147,8 +147,8 @@ func (c *crew) multiply(m *multiplying) {
 	}
 }
 
-// result is what is added to the sums; nothing says in which order a device does so. The sides are copied, as
-// a race detector looks at each number that is not.
+// result returns what is added to the sums; nothing says in which order a device does so. The sides are
+// copied, as a race detector looks at each number that is not.
 func (m *multiplying) result() (out [groupRows][tileCols]float32) {
 	rows, cols := *m.rows, *m.cols
 	for i := range rows {

@@ -6,7 +6,8 @@ type pair struct {
 	// first is the number of the first one's block.
 	first int
 	units [pairUnits]*unit
-	// ready is the threads that can go on, now the instruction that runs, err the first thing that went wrong.
+	// ready is the threads that can continue, now the instruction that runs, err the first thing that went
+	// wrong.
 	ready []*thread
 	now   *instruction
 	err   error
@@ -100,8 +101,8 @@ func (p *pair) run() error {
 	return p.err
 }
 
-// next is the thread that goes on: the one that has waited longest, or with dice mostly the last one that was
-// woken, so that few get far ahead of the others.
+// next returns the thread that continues: the one that has waited longest, or with dice mostly the last one
+// that was woken, so that few get far ahead of the others.
 func (p *pair) next() *thread {
 	if p.dice == nil {
 		t := p.ready[0]
@@ -129,7 +130,7 @@ func (p *pair) shuffle() {
 	})
 }
 
-// wake lets a thread go on.
+// wake lets a thread continue.
 func (p *pair) wake(list ...*thread) { p.ready = append(p.ready, list...) }
 
 // leave is what a thread's end means for others.

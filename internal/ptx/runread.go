@@ -91,7 +91,7 @@ func (r *reader) fail(format string, args ...any) {
 	panic(syntaxError{fmt.Errorf("line %d: %s", r.at, fmt.Sprintf(format, args...))})
 }
 
-// line is the next line.
+// line returns the next line.
 func (r *reader) line() string {
 	if r.at == len(r.lines) {
 		r.fail("the text ends: want }")
@@ -184,7 +184,7 @@ func isWord(s string) bool {
 	return s != ""
 }
 
-// name is what a register is called.
+// name returns what a register is called.
 func (p *program) name(reg int) string {
 	for _, c := range classes {
 		if first := p.first[c[0][0]]; reg >= first && reg < first+p.count[c[0][0]] {

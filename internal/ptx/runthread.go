@@ -151,7 +151,7 @@ func (c *crew) arrive(t *thread, f func(c *crew)) outcome {
 	return goOn
 }
 
-// stuck says where threads wait that nothing will wake.
+// stuck reports where threads wait that nothing will wake.
 func (p *pair) stuck() error {
 	var places []string
 	counts := map[string]int{}

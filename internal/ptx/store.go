@@ -10,7 +10,7 @@ func (p *product) unpack(r reg) (low, high reg) {
 	return p.f32("mov.b32", p.u32("shl.b32", r, 16)), p.f32("mov.b32", p.u32("and.b32", r, "0xffff0000"))
 }
 
-// packed is the sums of 16 columns from a multiple of 8 on, rounded, as a move of a warp's 16 rows wants
+// packed returns the sums of 16 columns from a multiple of 8 on, rounded, as a move of a warp's 16 rows wants
 // them.
 func (p *product) packed(sums []reg, eighth int) [4]reg {
 	s := sums[4*eighth:]
@@ -26,8 +26,8 @@ type out struct {
 	policy reg
 }
 
-// outAt is the place of 16 rows by 128 columns of an array from a column and the group's row on; beyond is
-// where the second 64 lie, in columns behind the first.
+// outAt returns the place of 16 rows by 128 columns of an array from a column and the group's row on; beyond
+// is where the second 64 are, in columns behind the first.
 func (p *product) outAt(g grouped, array reg, cols int, x, y reg, beyond int) out {
 	row := p.u32("add.u32", p.u32("add.u32", y, g.firstRow), p.u32("shr.u32", p.lane, 4))
 	start := p.u64("mad.wide.u32", row, 2*cols, array)

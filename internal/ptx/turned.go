@@ -27,15 +27,15 @@ func (q TurnedProduct) Fits() bool {
 	return head && q.Seq > 0 && q.Rows%q.Seq == 0 && len(q.Turned) > 0
 }
 
-// Share is the share of the units that the kernel keeps at work.
+// Share returns the share of the units that the kernel keeps at work.
 func (q TurnedProduct) Share() float64 { return share(q.Rows, q.cols()) }
 
 func (q TurnedProduct) widths() []int { return append(append([]int(nil), q.Turned...), q.Plain...) }
 
 func (q TurnedProduct) cols() int { return sumOf(q.widths()) }
 
-// Kernel is the product in one pass. Its arrays: the left side and the weights, a row for each result, of
-// bf16; cosines and sines of each position's Head/2 angles, f32; then the results, of bf16.
+// Kernel returns the product in one pass. Its arrays: the left side and the weights, a row for each result,
+// of bf16; cosines and sines of each position's Head/2 angles, f32; then the results, of bf16.
 func (q TurnedProduct) Kernel() Kernel {
 	p := newProduct(q.Rows, q.cols(), q.Depth, false)
 	var cos, sin reg
@@ -106,7 +106,7 @@ func (q TurnedProduct) turn(p *product, g grouped, y, cos, sin reg, sums []reg) 
 	}
 }
 
-// two is two floats that lie together.
+// two returns two floats that are together.
 func (p *product) two(from reg, bytes int) (a, b reg) {
 	a, b = p.reg("f"), p.reg("f")
 	p.do("ld.global.nc.v2.f32", group(a, b), at(from, bytes))

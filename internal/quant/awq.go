@@ -2,7 +2,7 @@ package quant
 
 import "math"
 
-// Squares is the mean of the squares of every input.
+// Squares returns the mean of the squares of every input.
 func (h *Hessian) Squares() []float64 {
 	out := make([]float64, h.in)
 	for i := range out {
@@ -11,9 +11,9 @@ func (h *Hessian) Squares() []float64 {
 	return out
 }
 
-// Saliences is what the columns of matrices [out, in] with the same inputs are multiplied by before they are
-// rounded, and their inputs divided by: the larger an input is, the more of its column is kept. How much more
-// is what leaves the least error, of a few powers of the inputs' size. [Lin et al. 2023]
+// Saliences returns what the columns of matrices [out, in] with the same inputs are multiplied by before they
+// are rounded, and their inputs divided by: the larger an input is, the more of its column is kept. How much
+// more is what leaves the least error, of a few powers of the inputs' size. [Lin et al. 2023]
 func Saliences(c Config, ws [][]float32, in int, squares []float64) []float32 {
 	best, least := ones(in), math.Inf(1)
 	for power := range 10 {
@@ -37,7 +37,7 @@ func ones(n int) []float32 {
 	return x
 }
 
-// powered is the root of the squares to a power, around 1; inputs that are never seen stay as they are.
+// powered returns the root of the squares to a power, around 1; inputs that are never seen stay as they are.
 func powered(squares []float64, power float64) []float32 {
 	low, high := math.Inf(1), 0.0
 	for _, x := range squares {
@@ -58,7 +58,7 @@ func powered(squares []float64, power float64) []float32 {
 	return s
 }
 
-// scaledError is the squared error of what a matrix gives after its columns were scaled and rounded.
+// scaledError returns the squared error of what a matrix gives after its columns were scaled and rounded.
 func (c Config) scaledError(w []float32, in int, s []float32, squares []float64) float64 {
 	row, one, sum := make([]float32, in), Empty(c, 1, in), 0.0
 	got := make([]float32, in)

@@ -12,7 +12,7 @@ type Hessian struct {
 	sum  []float64 // [in, in], the upper triangle
 }
 
-// NewHessian is that of a matrix with so many columns.
+// NewHessian returns the hessian of a matrix with so many columns.
 func NewHessian(in int) *Hessian { return &Hessian{in: in, sum: make([]float64, in*in)} }
 
 // Add adds rows of inputs.
@@ -35,7 +35,7 @@ func (h *Hessian) Add(x []float32, rows int) {
 // damping is the share of the mean of the diagonal that is added to it.
 const damping = 0.01
 
-// factor is the upper triangle U with UᵀU the inverse of the damped sum.
+// factor returns the upper triangle U with UᵀU the inverse of the damped sum.
 func (h *Hessian) factor() ([]float64, error) {
 	n := h.in
 	a, mean := make([]float64, n*n), 0.0
@@ -84,7 +84,7 @@ func cholesky(a []float64, n int) bool {
 	return true
 }
 
-// inverseOf is the inverse of LLᵀ.
+// inverseOf returns the inverse of LLᵀ.
 func inverseOf(l []float64, n int) []float64 {
 	m := make([]float64, n*n) // the inverse of L, by columns: m[c*n+r]
 	for c := range n {
@@ -141,7 +141,7 @@ func Compensate(c Config, w []float32, out, in int, h *Hessian) (Matrix, error) 
 	return m, nil
 }
 
-// bestScale is the scale with the least sum of squared errors among some that cut the largest elements;
+// bestScale returns the scale with the least sum of squared errors among some that cut the largest elements;
 // weights say how much an element's counts, nil that all count alike.
 func (c Config) bestScale(w []float32, weights []float64) float32 {
 	full := c.scaleOf(w)

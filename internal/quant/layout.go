@@ -201,10 +201,10 @@ type Files interface {
 	Read(name string) (array.Array, error)
 }
 
-// stem is what the names of a weight's tensors begin with.
+// stem returns what the names of a weight's tensors begin with.
 func stem(weight string) (string, bool) { return strings.CutSuffix(weight, ".weight") }
 
-// tensors are the names after the stem, the integers first; those after the second may be left out.
+// tensors returns the names after the stem, the integers first; those after the second may be left out.
 func (l Layout) tensors() []string {
 	switch l.Method {
 	case CompressedTensors:
@@ -215,7 +215,7 @@ func (l Layout) tensors() []string {
 	return []string{".qweight", ".scales", ".qzeros"}
 }
 
-// Names are the tensors in which a checkpoint stores a weight as integers; nil where it does not.
+// Names returns the tensors in which a checkpoint stores a weight as integers; nil where it does not.
 func (l Layout) Names(f Files, weight string) []string {
 	s, ok := stem(weight)
 	if !ok {

@@ -19,10 +19,10 @@ type Matrix struct {
 	Order []int32
 }
 
-// Groups is how many groups a row has; the last may be short.
+// Groups returns how many groups a row has; the last may be short.
 func (m Matrix) Groups() int { return (m.In + m.Group - 1) / m.Group }
 
-// Check says what is wrong with a matrix.
+// Check reports what is wrong with a matrix.
 func (m Matrix) Check() error {
 	switch {
 	case m.Bits != 4 && m.Bits != 8:
@@ -56,7 +56,7 @@ func (m Matrix) Alike(o Matrix) bool {
 		slices.Equal(m.Order, o.Order)
 }
 
-// Rows is rows lo up to hi, in the same memory.
+// Rows returns rows lo up to hi, in the same memory.
 func (m Matrix) Rows(lo, hi int) Matrix {
 	n := m.Groups()
 	m.Out, m.Values, m.Scales = hi-lo, m.Values[lo*m.In:hi*m.In], m.Scales[lo*n:hi*n]
@@ -66,7 +66,7 @@ func (m Matrix) Rows(lo, hi int) Matrix {
 	return m
 }
 
-// Stacked is matrices that are alike one below the other.
+// Stacked returns matrices that are alike one below the other.
 func Stacked(ms []Matrix) (Matrix, error) {
 	all := ms[0]
 	all.Values, all.Scales = slices.Clone(all.Values), slices.Clone(all.Scales)
@@ -82,7 +82,7 @@ func Stacked(ms []Matrix) (Matrix, error) {
 	return all, nil
 }
 
-// zero is the zero point of a group, counted over all rows.
+// zero returns the zero point of a group, counted over all rows.
 func (m Matrix) zero(group int) int {
 	if m.Zeros == nil {
 		return 1 << (m.Bits - 1)
@@ -103,7 +103,7 @@ func (m Matrix) Row(dst []float32, j int) {
 	}
 }
 
-// Floats is what all elements mean.
+// Floats returns what all elements mean.
 func (m Matrix) Floats() []float32 {
 	x := make([]float32, m.Out*m.In)
 	for j := range m.Out {

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// stored is what a checkpoint has of one weight, as it lies there.
+// stored is what a checkpoint has of one weight, as it is laid out there.
 type stored struct {
 	Layout
 	out, in  int
@@ -115,7 +115,7 @@ func (s *stored) words(tensor string) ([]uint32, error) {
 	return array.Raw[uint32](a), nil
 }
 
-// values is the integers, [out, in].
+// values returns the integers, [out, in].
 func (s *stored) values(w []uint32) []byte {
 	v := make([]byte, s.out*s.in)
 	switch s.Method {
@@ -139,7 +139,7 @@ func (s *stored) values(w []uint32) []byte {
 
 func (s *stored) take(word uint32, i int) byte { return byte(word >> (i * s.Bits) & (1<<s.Bits - 1)) }
 
-// across is element j of row i of words that hold neighbours of a row.
+// across returns element j of row i of words that hold neighbours of a row.
 func (s *stored) across(w []uint32, i, j int) byte {
 	at := j % s.perWord
 	if s.Method == AWQ {
@@ -148,7 +148,7 @@ func (s *stored) across(w []uint32, i, j int) byte {
 	return s.take(w[i*((s.out+s.perWord-1)/s.perWord)+j/s.perWord], at)
 }
 
-// awqPlace is where in a word AWQ puts a column: the even ones come first.
+// awqPlace returns where in a word AWQ puts a column: the even ones come first.
 func awqPlace(j int) int { return j%2*4 + j/2 }
 
 func (s *stored) scales(m *Matrix) error {
@@ -236,7 +236,7 @@ func (s *stored) order(m *Matrix) error {
 	return nil
 }
 
-// split is a matrix with groups that products take: long ones become several of the same scale.
+// split returns a matrix with groups that products take: long ones become several of the same scale.
 func (m Matrix) split() Matrix {
 	size := 128
 	for m.Group != m.In && m.Group%size != 0 {

@@ -16,10 +16,10 @@ type Config struct {
 	Scale func(float32) float32
 }
 
-// HalfScale is a scale as a 16-bit float holds it.
+// HalfScale returns a scale as a 16-bit float holds it.
 func HalfScale(s float32) float32 { return kernel.F16ToF32(kernel.F32ToF16(s)) }
 
-// BF16Scale is a scale as bfloat16 holds it.
+// BF16Scale returns a scale as bfloat16 holds it.
 func BF16Scale(s float32) float32 { return kernel.BF16ToF32(kernel.F32ToBF16(s)) }
 
 // Round rounds a matrix [out, in] to the nearest integers, without zero points.
@@ -31,7 +31,7 @@ func Round(c Config, w []float32, out, in int) Matrix {
 	return m
 }
 
-// Empty is a matrix of which no row is rounded yet.
+// Empty returns a matrix of which no row is rounded yet.
 func Empty(c Config, out, in int) Matrix {
 	m := Matrix{Out: out, In: in, Group: c.Group, Bits: c.Bits, Values: make([]byte, out*in)}
 	m.Scales = make([]float32, out*m.Groups())
@@ -49,7 +49,7 @@ func (m Matrix) RoundRow(c Config, j int, row []float32) {
 	}
 }
 
-// scaleOf is the scale with which a group's largest element has the end of the range.
+// scaleOf returns the scale with which a group's largest element has the end of the range.
 func (c Config) scaleOf(w []float32) float32 {
 	top := float32(0)
 	for _, x := range w {

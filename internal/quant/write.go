@@ -12,7 +12,8 @@ type Tensor struct {
 	Array array.Array
 }
 
-// Store is a weight without zero points as compressed-tensors has it, pack-quantized, its scales of a dtype.
+// Store returns a weight without zero points as compressed-tensors has it, pack-quantized, its scales of a
+// dtype.
 func (m Matrix) Store(weight string, scale array.DType) ([]Tensor, error) {
 	if m.Zeros != nil || m.Order != nil {
 		return nil, fmt.Errorf("tensor %q: zero points and columns in another order are not written", weight)
@@ -38,7 +39,7 @@ func (m Matrix) Store(weight string, scale array.DType) ([]Tensor, error) {
 	}, nil
 }
 
-// Settings is the quantization_config of a checkpoint of which all linear layers but some are stored so.
+// Settings returns the quantization_config of a checkpoint of which all linear layers but some are stored so.
 func (c Config) Settings(ignore []string) map[string]any {
 	return map[string]any{
 		"quant_method": CompressedTensors, "format": "pack-quantized", "quantization_status": "compressed",

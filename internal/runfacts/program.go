@@ -14,8 +14,8 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// Program is what has to be the same in all processes of a job for their numbers to be, besides the facts of
-// the run.
+// Program returns what has to be the same in all processes of a job for their numbers to be, besides the
+// facts of the run.
 func Program(c executor.Config) []data.Fact {
 	params := crc32.NewIEEE()
 	for _, p := range c.Params {
@@ -30,7 +30,7 @@ func Program(c executor.Config) []data.Fact {
 	}
 }
 
-// binaryOrder is how the host's numbers lie in memory.
+// binaryOrder returns how the host's numbers are laid out in memory.
 func binaryOrder() string {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
 		return "little"
@@ -38,7 +38,7 @@ func binaryOrder() string {
 	return "big"
 }
 
-// version is that of the module, or of the program that uses it.
+// version returns the version of the module, or of the program that uses it.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Path + " " + info.Main.Version
@@ -46,7 +46,7 @@ func version() string {
 	return "unknown"
 }
 
-// fileHash is a checksum of the program's file.
+// fileHash returns a checksum of the program's file.
 func fileHash() string {
 	path, err := os.Executable()
 	if err != nil {

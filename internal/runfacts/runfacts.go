@@ -1,5 +1,5 @@
 // Package runfacts is what makes a run what it is, such as its optimizer and its batch size, as texts:
-// checkpoints keep them, and a run compares them with its own before it goes on.
+// checkpoints keep them, and a run compares them with its own before it continues.
 package runfacts
 
 import (
@@ -30,7 +30,7 @@ type Run struct {
 	Seed uint64
 }
 
-// Of is the facts that were given, the first of each name, and those of the run.
+// Of returns the facts that were given, the first of each name, and those of the run.
 func Of(given []data.Fact, r Run) []data.Fact {
 	list := slices.Concat(given, []data.Fact{{Name: "optimizer", Value: describe(r.Optimizer)},
 		{Name: "schedule", Value: describeSchedule(r.Schedule)}, {Name: "clip", Value: describe(r.ClipNorm)}})
@@ -45,7 +45,8 @@ func Of(given []data.Fact, r Run) []data.Fact {
 	})
 }
 
-// describe is a value as text that does not depend on where it lies in memory; empty where it has none.
+// describe returns a value as text that does not depend on where it is in memory; empty where it has
+// none.
 func describe(x any) string {
 	text, err := json.Marshal(x)
 	if err != nil {
@@ -57,7 +58,7 @@ func describe(x any) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", x), "*") + string(text)
 }
 
-// describeSchedule is a schedule as text: a few of its rates tell where its fields do not.
+// describeSchedule returns a schedule as text: a few of its rates tell where its fields do not.
 func describeSchedule(s optim.Schedule) string {
 	text := describe(s)
 	if text == "" || strings.HasSuffix(text, "{}") {
@@ -69,7 +70,7 @@ func describeSchedule(s optim.Schedule) string {
 	return text
 }
 
-// Scalars is the facts as scalars of a checkpoint.
+// Scalars returns the facts as scalars of a checkpoint.
 func Scalars(facts []data.Fact) []checkpoint.Scalar {
 	var list []checkpoint.Scalar
 	for _, f := range facts {
@@ -78,7 +79,8 @@ func Scalars(facts []data.Fact) []checkpoint.Scalar {
 	return list
 }
 
-// Changes is the facts in which a checkpoint differs. One that either side does not know is no difference.
+// Changes returns the facts in which a checkpoint differs. One that either side does not know is no
+// difference.
 func Changes(facts []data.Fact, r *checkpoint.Reader) []fit.Difference {
 	var list []fit.Difference
 	for _, f := range facts {
@@ -89,7 +91,7 @@ func Changes(facts []data.Fact, r *checkpoint.Reader) []fit.Difference {
 	return list
 }
 
-// Same is an error where a checkpoint is of another run, but for what is known to have changed.
+// Same returns an error where a checkpoint is of another run, but for what is known to have changed.
 func Same(facts []data.Fact, r *checkpoint.Reader, changed []string) error {
 	var names []string
 	for _, f := range facts {

@@ -24,9 +24,9 @@ type Executable struct {
 // CompileConfig says how a partitioned program is compiled.
 type CompileConfig struct {
 	// Donate lists parameters whose parts a run may overwrite with results: whoever gives them as sharded
-	// tensors that already lie right gives them up.
+	// tensors that already are laid out right gives them up.
 	Donate []int
-	// Local, where set, is what is done to each device's program before it is compiled, such as fusing its ops.
+	// Local, if set, is what is done to each device's program before it is compiled, such as fusing its ops.
 	Local func(*ir.Func) (*ir.Func, error)
 }
 
@@ -77,7 +77,7 @@ func (s *Session) compileLocal(id int, f *ir.Func, local func(*ir.Func) (*ir.Fun
 	return s.threads[id].Compile(f, cpu.Options{Donate: donated})
 }
 
-// donatedBy is the donated parameters as a device's program numbers them.
+// donatedBy returns the donated parameters as a device's program numbers them.
 func (e *Executable) donatedBy(device int) []int {
 	var list []int
 	for k, i := range e.p.ParamsOf(device) {
@@ -88,7 +88,7 @@ func (e *Executable) donatedBy(device int) []int {
 	return list
 }
 
-// Memory is what a device's program needs, in bytes; nothing on a device that has no part in it.
+// Memory returns what a device's program needs, in bytes; nothing on a device that has no part in it.
 func (e *Executable) Memory(device int) cpu.Memory {
 	if device < 0 || device >= len(e.exes) || e.exes[device] == nil {
 		return cpu.Memory{}
@@ -143,7 +143,7 @@ func (e *Executable) RunSharded(args []*op.Tensor) ([]*op.Tensor, error) {
 	return e.collect(results), nil
 }
 
-// place brings every argument to where its parameter lies.
+// place brings every argument to where its parameter is.
 func (e *Executable) place(args []*op.Tensor) ([]*Shards, error) {
 	f := e.p.Global()
 	if want := len(f.Params()) - len(f.Captures()); len(args) != want {
@@ -176,7 +176,7 @@ func (e *Executable) placeOne(i int, x *op.Tensor) (*Shards, error) {
 	return e.s.move(x, to)
 }
 
-// copies is an array that every device of a mesh may read.
+// copies returns an array that every device of a mesh may read.
 func copies(a array.Array, at op.Layout) *Shards {
 	s := &Shards{Layout: at, Parts: map[int]array.Array{}}
 	for _, id := range at.Mesh.Devices() {
@@ -185,7 +185,7 @@ func copies(a array.Array, at op.Layout) *Shards {
 	return s
 }
 
-// Place is x, laid as parameter i lies: what a later run need not move.
+// Place returns x, laid as parameter i is laid out: what a later run need not move.
 func (e *Executable) Place(i int, x *op.Tensor) (*op.Tensor, error) {
 	if n := len(e.p.Global().Params()); i < 0 || i >= n {
 		return nil, fmt.Errorf("place: parameter %d: the program has %d", i, n)

@@ -17,7 +17,7 @@ import (
 
 var allKinds = []mesh.Reduce{mesh.Sum, mesh.Mean, mesh.Max, mesh.Min, mesh.Prod}
 
-// pendingSpecs is every scalar's Spec in which each axis of a mesh holds copies or is pending.
+// pendingSpecs returns every scalar's Spec in which each axis of a mesh holds copies or is pending.
 func pendingSpecs(m *mesh.Mesh, kinds []mesh.Reduce) []mesh.Spec {
 	list := []mesh.Spec{mesh.Whole(0)}
 	for _, a := range m.Axes() {
@@ -31,8 +31,8 @@ func pendingSpecs(m *mesh.Mesh, kinds []mesh.Reduce) []mesh.Spec {
 	return list
 }
 
-// valueOf is what a Spec means: terms is one number for each device of a mesh, in its order; those along the
-// axis of the innermost reduction are combined first. It is written anew here, over coordinates.
+// valueOf returns what a Spec means: terms is one number for each device of a mesh, in its order; those along
+// the axis of the innermost reduction are combined first. It is written anew here, over coordinates.
 func valueOf(t *testing.T, m *mesh.Mesh, s mesh.Spec, terms []float64) float64 {
 	t.Helper()
 	place := map[mesh.Reduce]int{mesh.Prod: 0, mesh.Min: 1, mesh.Max: 2, mesh.Sum: 3, mesh.Mean: 3}
@@ -69,7 +69,7 @@ func valueOf(t *testing.T, m *mesh.Mesh, s mesh.Spec, terms []float64) float64 {
 	return terms[0]
 }
 
-// scalars is one number for each device, equal where a Spec has copies.
+// scalars returns one number for each device, equal where a Spec has copies.
 func scalars(t *testing.T, m *mesh.Mesh, s mesh.Spec) ([]float64, map[int]array.Array) {
 	t.Helper()
 	l, err := s.Layout(m, nil)
@@ -119,7 +119,7 @@ func TestReadPending(t *testing.T) {
 	}
 }
 
-// runStatic is x through a program that returns it as another Spec says.
+// runStatic returns x through a program that returns it as another Spec says.
 func runStatic(t *testing.T, s *runtime.Session, m *mesh.Mesh, from, to mesh.Spec, x *op.Tensor) *op.Tensor {
 	t.Helper()
 	b := ir.NewBuilder("main")

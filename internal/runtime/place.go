@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// placedOp is one op on operands that lie in a certain way, ready to run: a program of one node, partitioned
+// placedOp is one op on operands that are in a certain way, ready to run: a program of one node, partitioned
 // like any other.
 type placedOp struct {
 	mesh *mesh.Mesh
@@ -25,7 +25,7 @@ type placedOp struct {
 // not fill the memory.
 const mostPlaced = 4096
 
-// place partitions an op, once for each way in which operands lie.
+// place partitions an op, once for each way in which operands are.
 func (s *Session) place(o op.Op, m *mesh.Mesh, in []ir.Type, have, out []mesh.Spec) (*placedOp, error) {
 	key := placeKey(o, m, in, have, out)
 	if p, ok := s.ops[key]; ok {

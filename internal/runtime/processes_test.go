@@ -54,7 +54,7 @@ func eagerly(w comm.World) (out [][]byte, err error) {
 	return out, nil
 }
 
-// squared is x times itself, by a program that is compiled for the devices of a mesh.
+// squared returns x times itself, by a program that is compiled for the devices of a mesh.
 func squared(s *runtime.Session, m *mesh.Mesh, x *op.Tensor) (*op.Tensor, error) {
 	b := ir.NewBuilder("squared")
 	p := b.Param("x", x.Type())

@@ -57,7 +57,7 @@ func (g *gen) rows(m *mesh.Mesh, xs, carry *op.Tensor, trip func(h, x *op.Tensor
 	}
 }
 
-// trip is what a body makes of a state and a row, with weights where they fit.
+// trip returns what a body makes of a state and a row, with weights where they fit.
 func (g *gen) trip(w *op.Tensor) func(h, x *op.Tensor) *op.Tensor {
 	switch g.rng.IntN(4) {
 	case 0:

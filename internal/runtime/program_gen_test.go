@@ -21,7 +21,7 @@ type gen struct {
 	lay   func(x *op.Tensor, at layout) *op.Tensor
 }
 
-// lie is an annotation; without a mesh it says nothing.
+// are is an annotation; without a mesh it says nothing.
 type layout struct {
 	mesh     *mesh.Mesh
 	sharding mesh.Sharding
@@ -53,7 +53,7 @@ func (g *gen) run() []*op.Tensor {
 	return results
 }
 
-// shape is small, and sometimes has dims of size one or none.
+// shape returns small, and sometimes has dims of size one or none.
 func (g *gen) shape() array.Shape {
 	sizes := []int{2, 3, 4, 5, 6, 4, 6, 1, 7}
 	shape := make(array.Shape, 1+g.rng.IntN(3))
@@ -66,7 +66,7 @@ func (g *gen) shape() array.Shape {
 	return shape
 }
 
-// fresh is a new parameter, annotated or not.
+// fresh returns a new parameter, annotated or not.
 func (g *gen) fresh(shape array.Shape) item {
 	var at layout
 	if g.rng.IntN(4) > 0 {
@@ -85,7 +85,7 @@ func (g *gen) annotation(x *op.Tensor) layout {
 	return at
 }
 
-// draw is a mesh and a Sharding on it: parts of axes in any order, copies, and terms of any reduction.
+// draw returns a mesh and a Sharding on it: parts of axes in any order, copies, and terms of any reduction.
 func (g *gen) draw(rank int) layout {
 	m := g.meshes[g.rng.IntN(len(g.meshes))]
 	kinds := []mesh.Reduce{mesh.Sum, mesh.Sum, mesh.Mean, mesh.Max, mesh.Min, mesh.Prod}
@@ -108,7 +108,7 @@ func (g *gen) draw(rank int) layout {
 	return at
 }
 
-// cut is an axis, or two parts of it.
+// cut returns an axis, or two parts of it.
 func (g *gen) cut(m *mesh.Mesh, a mesh.Axis) mesh.Axes {
 	whole := mesh.Sub{Axis: a.Name}
 	if g.rng.IntN(3) == 0 {
@@ -119,7 +119,7 @@ func (g *gen) cut(m *mesh.Mesh, a mesh.Axis) mesh.Axes {
 	return mesh.Axes{whole}
 }
 
-// pick is a live float tensor of a rank of at least min.
+// pick returns a live float tensor of a rank of at least min.
 func (g *gen) pick(min int) item {
 	for range 8 {
 		it := g.live[g.rng.IntN(len(g.live))]
@@ -134,7 +134,7 @@ func (g *gen) pick(min int) item {
 	return g.fresh(shape)
 }
 
-// like is a tensor of a shape, a live one or a new one, on the mesh of another.
+// like returns a tensor of a shape, a live one or a new one, on the mesh of another.
 func (g *gen) like(it item, shape array.Shape) item {
 	var all []item
 	for _, y := range g.live {
@@ -166,8 +166,8 @@ func (g *gen) meet(it, y item) item {
 	return item{g.lay(y.x, at), it.at}
 }
 
-// apart is a tensor of which no two elements are equal but by chance: what orders elements would else depend
-// on rounding.
+// apart returns a tensor of which no two elements are equal but by chance: what orders elements would else
+// depend on rounding.
 func (g *gen) apart(it item) item {
 	y := g.meet(it, g.fresh(it.x.Shape()))
 	return item{op.Add(it.x, y.x), at(it, y)}

@@ -128,7 +128,7 @@ func (c *program) gen() *gen {
 	return &gen{rng: rand.New(rand.NewPCG(c.seed, 2)), dtype: c.dtype, meshes: c.meshes}
 }
 
-// arg is the value of the next parameter.
+// arg returns the value of the next parameter.
 func (c *program) arg(i int, shape array.Shape) array.Array {
 	if i == len(c.args) {
 		a, rng := array.New(c.dtype, shape...), rand.New(rand.NewPCG(c.seed, uint64(100+i)))
@@ -140,8 +140,8 @@ func (c *program) arg(i int, shape array.Shape) array.Array {
 	return c.args[i]
 }
 
-// trace is the program with its gradients, and the annotations of its parameters; plain leaves annotations
-// out.
+// trace returns the program with its gradients, and the annotations of its parameters; plain leaves
+// annotations out.
 func (c *program) trace(plain bool) (*ir.Func, []layout, error) {
 	b, g := ir.NewBuilder("main"), c.gen()
 	var layouts []layout
@@ -166,7 +166,7 @@ func (c *program) trace(plain bool) (*ir.Func, []layout, error) {
 	return f, layouts, err
 }
 
-// finish is the program's results and the gradients of the sum of their squares.
+// finish returns the program's results and the gradients of the sum of their squares.
 func (c *program) finish(g *gen, params *[]*op.Tensor) []*op.Tensor {
 	results := g.run()
 	var loss *op.Tensor
@@ -239,7 +239,7 @@ func (c *program) static(s *runtime.Session) ([]array.Array, error) {
 	return c.partitioned(s, f, r.Specs, r.Meshes)
 }
 
-// searched is static with whatever a search finds where annotations say nothing.
+// searched is like static with whatever a search finds where annotations say nothing.
 func (c *program) searched(s *runtime.Session) ([]array.Array, error) {
 	f, given, _, err := c.annotated()
 	if err != nil {
@@ -252,7 +252,7 @@ func (c *program) searched(s *runtime.Session) ([]array.Array, error) {
 	return c.partitioned(s, f, r.Specs, slices.Repeat(c.meshes, f.NumValues()))
 }
 
-// annotated is the program with annotations by value.
+// annotated returns the program with annotations by value.
 func (c *program) annotated() (*ir.Func, map[int]mesh.Sharding, map[int]*mesh.Mesh, error) {
 	f, layouts, err := c.trace(false)
 	given, meshes := map[int]mesh.Sharding{}, map[int]*mesh.Mesh{}
@@ -279,7 +279,7 @@ func (c *program) partitioned(
 	return e.Run(c.args)
 }
 
-// returned is how results are asked for, some of them anyhow.
+// returned returns how results are asked for, some of them anyhow.
 func (c *program) returned(f *ir.Func, meshes []*mesh.Mesh) []mesh.Spec {
 	rng, list := rand.New(rand.NewPCG(c.seed, 3)), make([]mesh.Spec, len(f.Results()))
 	for i, v := range f.Results() {

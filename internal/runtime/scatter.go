@@ -26,7 +26,7 @@ func Scatter(l *mesh.Layout, a array.Array) (map[int]array.Array, error) {
 	return parts, nil
 }
 
-// cutPart is what one device of a layout holds of a whole array.
+// cutPart returns what one device of a layout holds of a whole array.
 func cutPart(l *mesh.Layout, a array.Array, id int, box mesh.Box) (array.Array, error) {
 	first, err := isFirst(l, id)
 	if err != nil {
@@ -89,8 +89,8 @@ func Gather(l *mesh.Layout, parts map[int]array.Array) (array.Array, error) {
 	return whole, nil
 }
 
-// AllGather is Gather in every process of a world, where parts are what this one's devices hold: a collective
-// of processes.
+// AllGather is like Gather in every process of a world, where parts are what this one's devices hold: a
+// collective of processes.
 func AllGather(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DType,
 	parts map[int]array.Array) (array.Array, error) {
 	var all []int
@@ -100,8 +100,8 @@ func AllGather(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DT
 	return GatherTo(ctx, w, l, dtype, parts, all)
 }
 
-// GatherTo is AllGather in some of the processes: the others take part, and get no array. Of parts that are
-// replicas of each other a process is sent one, and none if it holds one.
+// GatherTo is like AllGather in some of the processes: the others take part, and get no array. Of parts that
+// are replicas of each other a process is sent one, and none if it holds one.
 func GatherTo(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DType, parts map[int]array.Array,
 	to []int) (array.Array, error) {
 	var list []comm.Part
@@ -130,7 +130,7 @@ func GatherTo(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DTy
 	return Gather(l, byDevice)
 }
 
-// without is the processes that own no rank of a group.
+// without returns the processes that own no rank of a group.
 func without(w comm.World, processes, group []int) []int {
 	list := []int{}
 	for _, p := range processes {
@@ -160,7 +160,7 @@ type level struct {
 	axes mesh.Axes
 }
 
-// levelsOf is what is pending in a Spec, what is combined first in front.
+// levelsOf returns what is pending in a Spec, what is combined first in front.
 func levelsOf(s mesh.Spec) []level {
 	var levels []level
 	for _, p := range s.Partial {
@@ -182,8 +182,8 @@ func levelsOf(s mesh.Spec) []level {
 	return levels
 }
 
-// combine is what the device and those along the axes of all levels hold, combined: the last level is the
-// outermost.
+// combine returns what the device and those along the axes of all levels hold, combined: the last level is
+// the outermost.
 func combine(m *mesh.Mesh, levels []level, device int, parts map[int]array.Array) (array.Array, error) {
 	if len(levels) == 0 {
 		return parts[device], nil

@@ -15,8 +15,8 @@ import (
 )
 
 // Session is the scope of eager tensors on the devices of a world. A tensor is plain data, which counts as
-// whole on every device, or is on a mesh; an op on tensors of a mesh infers how it is split, moves what
-// lies elsewhere, and runs on every device at once. Partial sums stay so until an op needs the sum.
+// whole on every device, or is on a mesh; an op on tensors of a mesh infers how it is split, moves what is
+// laid out elsewhere, and runs on every device at once. Partial sums stay so until an op needs the sum.
 type Session struct {
 	cpu.Modes
 	world   comm.World
@@ -45,10 +45,10 @@ func (s *Session) Close() {
 	s.world.Close()
 }
 
-// World is the devices' world, for its statistics.
+// World returns the devices' world, for its statistics.
 func (s *Session) World() comm.World { return s.world }
 
-// local is those of a mesh's devices that live in this process.
+// local returns those of a mesh's devices that live in this process.
 func (s *Session) local(devices []int) []int {
 	var list []int
 	for _, id := range devices {
@@ -59,16 +59,16 @@ func (s *Session) local(devices []int) []int {
 	return list
 }
 
-// Device is the host's, which computes what is on no mesh.
+// Device returns the host's, which computes what is on no mesh.
 func (s *Session) Device() *cpu.Device { return s.host }
 
-// Laid is a's data laid on a mesh, as the store of a tensor.
+// Laid returns a's data laid on a mesh, as the store of a tensor.
 func (s *Session) Laid(a array.Array, at op.Layout) (*Shards, error) { return s.scatter(a, at) }
 
-// Tensor is a's data as an eager tensor, shared: a must not be changed afterwards.
+// Tensor returns a's data as an eager tensor, shared: a must not be changed afterwards.
 func (s *Session) Tensor(a array.Array) *op.Tensor { return ir.Leaf(s, ir.TypeOf(a), a) }
 
-// Sharded is a tensor of a type from what each device of a mesh holds, those of this process.
+// Sharded returns a tensor of a type from what each device of a mesh holds, those of this process.
 func (s *Session) Sharded(t ir.Type, layout op.Layout, parts map[int]array.Array) (*op.Tensor, error) {
 	l, err := layout.Spec.Layout(layout.Mesh, t.Shape)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Session) Sharded(t ir.Type, layout op.Layout, parts map[int]array.Array
 	return ir.Leaf(s, t, &Shards{Layout: layout, Parts: parts}), nil
 }
 
-// Read is the whole of an eager tensor, wherever it lies. Of one that is on a mesh it is a collective of
+// Read returns the whole of an eager tensor, wherever it is. Of one that is on a mesh it is a collective of
 // processes.
 func Read(x *op.Tensor) (array.Array, error) {
 	if s, ok := ShardsOf(x); ok && x.Err() == nil {
@@ -107,7 +107,7 @@ func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value { return s.Modes.Ap
 // from, each where the tensor is.
 func (s *Session) Backward(y *ir.Value) error { return s.BackwardOf(y) }
 
-// GradAt is the gradient g of x in the layout of x; that of plain data is plain.
+// GradAt returns the gradient g of x in the layout of x; that of plain data is plain.
 func (s *Session) GradAt(x, g *ir.Value) *ir.Value {
 	at, ok := ShardsOf(g)
 	if !ok || g.Err() != nil {
@@ -119,7 +119,7 @@ func (s *Session) GradAt(x, g *ir.Value) *ir.Value {
 	return s.Gathered(g)
 }
 
-// Gathered is a tensor as plain data, whole on every device.
+// Gathered returns a tensor as plain data, whole on every device.
 func (s *Session) Gathered(x *ir.Value) *ir.Value {
 	if _, ok := ShardsOf(x); !ok || x.Err() != nil {
 		return x
@@ -217,7 +217,7 @@ func (s *Session) compute(o op.Op, in []*ir.Value, types, out []ir.Type) ([]any,
 	return s.run(p, in)
 }
 
-// commonMesh is the mesh of the operands that are on one; two are a mistake.
+// commonMesh returns the mesh of the operands that are on one; two are a mistake.
 func commonMesh(in []*ir.Value) (*mesh.Mesh, error) {
 	var m *mesh.Mesh
 	for i, v := range in {
@@ -284,7 +284,7 @@ func (s *Session) run(p *placedOp, in []*ir.Value) ([]any, error) {
 	return stores, nil
 }
 
-// partOf is what a device holds of a tensor; plain data is whole everywhere.
+// partOf returns what a device holds of a tensor; plain data is whole everywhere.
 func partOf(v *ir.Value, device int) array.Array {
 	if sh, ok := ShardsOf(v); ok {
 		return sh.Parts[device]

@@ -18,14 +18,14 @@ type Shards struct {
 // String says the layout of the tensor.
 func (s *Shards) String() string { return fmt.Sprintf("%v on %v", s.Spec, s.Mesh) }
 
-// TensorLayout is the tensor's layout, for op.LayoutOf.
+// TensorLayout returns the tensor's layout, for op.LayoutOf.
 func (s *Shards) TensorLayout() op.Layout { return s.Layout }
 
-// ShardsOf is the layout of an eager tensor, and whether it is on a mesh at all.
+// ShardsOf returns the layout of an eager tensor, and whether it is on a mesh at all.
 func ShardsOf(x *op.Tensor) (*Shards, bool) {
 	s, ok := x.Store().(*Shards)
 	return s, ok
 }
 
-// layout is the tensor's layout; the Spec was checked when the shards were made.
+// layout returns the tensor's layout; the Spec was checked when the shards were made.
 func (s *Shards) layout(shape array.Shape) (*mesh.Layout, error) { return s.Spec.Layout(s.Mesh, shape) }

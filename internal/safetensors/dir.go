@@ -142,7 +142,7 @@ func (d *Dir) addShard(shard string, tensors map[string]bool) error {
 // Names lists the tensors, shard by shard, in the order of their bytes.
 func (d *Dir) Names() []string { return slices.Clone(d.names) }
 
-// Type is a tensor's dtype and shape; see Source.
+// Type returns a tensor's dtype and shape; see Source.
 func (d *Dir) Type(name string) (array.DType, array.Shape, bool) {
 	f, ok := d.where[name]
 	if !ok {
@@ -151,7 +151,7 @@ func (d *Dir) Type(name string) (array.DType, array.Shape, bool) {
 	return f.Type(name)
 }
 
-// Metadata is the first shard's: writers give every shard the same.
+// Metadata returns the first shard's: writers give every shard the same.
 func (d *Dir) Metadata() map[string]string { return d.shards[0].Metadata() }
 
 // Read reads a whole tensor.

@@ -43,7 +43,7 @@ func formatNamed(name string) (format, bool) {
 	return format{}, false
 }
 
-// rank is the place in formats of the type that stores d, or -1.
+// rank returns the place in formats of the type that stores d, or -1.
 func rank(d array.DType) int {
 	for i, f := range formats {
 		if f.dtype == d && d != array.Invalid {

@@ -14,10 +14,10 @@ import (
 type Source interface {
 	// Names lists the tensors in the order of their bytes.
 	Names() []string
-	// Type is a tensor's dtype and shape, and whether there is such a tensor. The dtype is array.Invalid where
-	// the tensor's type is one that no array holds, such as F8_E4M3; reading that tensor is an error.
+	// Type returns a tensor's dtype and shape, and whether there is such a tensor. The dtype is array.Invalid
+	// where the tensor's type is one that no array holds, such as F8_E4M3; reading that tensor is an error.
 	Type(name string) (array.DType, array.Shape, bool)
-	// Metadata is a copy of the free text that came with the tensors.
+	// Metadata returns a copy of the free text that came with the tensors.
 	Metadata() map[string]string
 	// Read reads a whole tensor.
 	Read(name string) (array.Array, error)
@@ -85,7 +85,7 @@ func (f *File) Names() []string {
 	return names
 }
 
-// Type is a tensor's dtype and shape; see Source.
+// Type returns a tensor's dtype and shape; see Source.
 func (f *File) Type(name string) (array.DType, array.Shape, bool) {
 	i, ok := f.index[name]
 	if !ok {
@@ -95,7 +95,7 @@ func (f *File) Type(name string) (array.DType, array.Shape, bool) {
 	return e.format.dtype, e.shape.Clone(), true
 }
 
-// Metadata is a copy of the header's __metadata__; nil if it has none.
+// Metadata returns a copy of the header's __metadata__; nil if it has none.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.header.meta) }
 
 // Read reads a whole tensor.

@@ -13,7 +13,7 @@ import (
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// fileOf is a file with this header and n bytes of data.
+// fileOf returns a file with this header and n bytes of data.
 func fileOf(header string, n int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), make([]byte, n)...)

@@ -19,7 +19,8 @@ func Encode(w io.Writer, tensors []Named, metadata map[string]string) error {
 	return writeTensors(w, text, tensors)
 }
 
-// Section is the bytes of a tensor where they lie in the file, for readers that want parts other than rows.
+// Section returns the bytes of a tensor where they are in the file, for readers that want parts other than
+// rows.
 func (f *File) Section(name string) (*io.SectionReader, error) {
 	e, err := f.entry(name)
 	if err != nil {

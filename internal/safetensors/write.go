@@ -28,10 +28,10 @@ type Typed struct {
 
 func (t Named) typed() Typed { return Typed{t.Name, t.Array.DType(), t.Array.Shape()} }
 
-// size is how many bytes a tensor takes.
+// size returns how many bytes a tensor takes.
 func (t Typed) size() int { return t.Shape.Len() * t.DType.Size() }
 
-// typesOf is the types of tensors.
+// typesOf returns the types of tensors.
 func typesOf(tensors []Named) []Typed {
 	types := make([]Typed, len(tensors))
 	for i, t := range tensors {
@@ -84,7 +84,7 @@ func checkTypes(tensors []Typed) error {
 	return nil
 }
 
-// laidOut is tensors in the reference writer's order: wide elements first, then by name.
+// laidOut returns tensors in the reference writer's order: wide elements first, then by name.
 func laidOut[T any](tensors []T, typed func(T) Typed) []T {
 	tensors = slices.Clone(tensors)
 	slices.SortFunc(tensors, func(x, y T) int {
@@ -94,7 +94,7 @@ func laidOut[T any](tensors []T, typed func(T) Typed) []T {
 	return tensors
 }
 
-// encodeHeader is the length and the JSON text for tensors that follow in this order.
+// encodeHeader returns the length and the JSON text for tensors that follow in this order.
 func encodeHeader(tensors []Typed, metadata map[string]string) ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, lengthBytes))

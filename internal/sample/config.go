@@ -28,7 +28,7 @@ type Config struct {
 	Top int
 }
 
-// Validate says what is impossible.
+// Validate reports what is impossible.
 func (c Config) Validate(vocab int) error {
 	switch {
 	case !(c.Temperature >= 0) || math.IsInf(c.Temperature, 0):

@@ -54,7 +54,7 @@ func (s *Sampler) draw(logits []float32, top float32) int {
 	return list[0].id
 }
 
-// all is every token that is not below floor.
+// all returns every token that is not below floor.
 func all(buf *buffer, logits []float32, floor float32) []candidate {
 	list := buf.heap[:0]
 	for i, x := range logits {
@@ -66,7 +66,7 @@ func all(buf *buffer, logits []float32, floor float32) []candidate {
 	return list
 }
 
-// selected is the likeliest k tokens in order, found by a heap of k with the least likely on top.
+// selected returns the likeliest k tokens in order, found by a heap of k with the least likely on top.
 func selected(buf *buffer, logits []float32, k int, floor float32) []candidate {
 	heap := buf.heap[:0]
 	less := func(a, b candidate) bool { return b.before(a) }
@@ -92,14 +92,14 @@ func selected(buf *buffer, logits []float32, k int, floor float32) []candidate {
 	return heap
 }
 
-// likeliest is the tokens whose log-probabilities are asked for.
+// likeliest returns the tokens whose log-probabilities are asked for.
 func (s *Sampler) likeliest(logits []float32) []candidate {
 	return append([]candidate(nil),
 		selected(new(buffer), logits, min(s.config.Top, len(logits)), float32(math.Inf(-1)))...)
 }
 
-// nucleus is the likeliest tokens that reach enough together, and their sum. A list that is not sorted is
-// made a heap, of which only those tokens are taken.
+// nucleus returns the likeliest tokens that reach enough together, and their sum. A list that is not sorted
+// is made a heap, of which only those tokens are taken.
 func nucleus(list []candidate, enough float64, sorted bool) ([]candidate, float64) {
 	sum := 0.0
 	if sorted {

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/sample"
 )
 
-// reference is the distribution that a configuration means, by sorting everything.
+// reference returns the distribution that a configuration means, by sorting everything.
 func reference(logits []float32, c sample.Config) map[int32]float64 {
 	type token struct {
 		id int32

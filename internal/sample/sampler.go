@@ -86,6 +86,21 @@ func (s *Sampler) Choose(logits []float32, allowed []uint64) (Choice, error) {
 	return out, nil
 }
 
+// Config returns how the sampler chooses.
+func (s *Sampler) Config() Config { return s.config }
+
+// Plain reports whether a token's logits and Uniform are all that the next choice depends on, and all that is
+// asked of it: whoever has the logits may then choose.
+func (s *Sampler) Plain() bool { return !s.changes() && s.config.Top == 0 }
+
+// Uniform returns the number from 0 to less than 1 that decides the next draw, where a token is drawn.
+func (s *Sampler) Uniform() float64 {
+	if s.config.Temperature == 0 {
+		return 0
+	}
+	return s.draws.Float64()
+}
+
 // buffer is memory that samplers share.
 type buffer struct {
 	raw  []float32
@@ -94,7 +109,7 @@ type buffer struct {
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// argmax is the first of the largest, -1 where there is none that is a number.
+// argmax returns the first of the largest, -1 where there is none that is a number.
 func argmax(x []float32) int {
 	best := -1
 	for i, v := range x {

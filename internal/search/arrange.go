@@ -19,9 +19,9 @@ type arrangement struct {
 // or last.
 const mostClasses = 3
 
-// arrangements is the orders in which types of hosts may follow each other along a pipeline, as given first:
-// of all types, and of some, since slow hosts may hold up more than they do. A cluster with wires stays as it
-// is: they name hosts by number.
+// arrangements returns the orders in which types of hosts may follow each other along a pipeline, as given
+// first: of all types, and of some, since slow hosts may hold up more than they do. A cluster with wires
+// stays as it is: they name hosts by number.
 func arrangements(c *cluster.Cluster) []arrangement {
 	list := []arrangement{{cluster: c}}
 	if len(c.Groups) < 2 || len(c.Wires) > 0 {
@@ -48,7 +48,7 @@ func arrangements(c *cluster.Cluster) []arrangement {
 	return list
 }
 
-// classesOf is the groups of a cluster that are equal but for their number of hosts, together.
+// classesOf returns the groups of a cluster that are equal but for their number of hosts, together.
 func classesOf(c *cluster.Cluster) [][]int {
 	var classes [][]int
 	for i, g := range c.Groups {
@@ -67,7 +67,7 @@ func classesOf(c *cluster.Cluster) [][]int {
 	return classes
 }
 
-// orders is the orders of some classes that are tried.
+// orders returns the orders of some classes that are tried.
 func orders(c *cluster.Cluster, classes [][]int, of []int) [][]int {
 	first := slices.Clone(of)
 	if len(of) > mostClasses {

@@ -37,7 +37,7 @@ func brute(c Config) (best Plan, found bool, tried int) {
 	return best, found, tried
 }
 
-// randomCase is a small model on a small cluster whose memory may or may not be enough.
+// randomCase returns a small model on a small cluster whose memory may or may not be enough.
 func randomCase(t testing.TB, seed uint64) Config {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 5))

@@ -52,7 +52,7 @@ func Map(c *cluster.Cluster, t *Traffic, starts ...[]int) Mapping {
 	return m
 }
 
-// withIdle is a list of devices with those that it lacks at its end.
+// withIdle returns a list of devices with those that it lacks at its end.
 func withIdle(devices []int, n int) []int {
 	used := make([]bool, n)
 	for _, d := range devices {
@@ -143,8 +143,8 @@ func (r *roads) join(blocks [][]int, n int) [][]int {
 	return joined
 }
 
-// nearness is how well a block goes with others: alike in speed first, then by the narrowest way to what it
-// would follow.
+// nearness returns how well a block goes with others: alike in speed first, then by the narrowest way to what
+// it would follow.
 func (r *roads) nearness(first, last, b []int) float64 {
 	way := math.Min(r.way(first[0], b[0]), r.way(last[len(last)-1], b[0]))
 	unlike := math.Abs(r.speed[first[0]] - r.speed[b[0]])

@@ -20,7 +20,7 @@ type Misfit struct {
 	Changes []string
 }
 
-// Error is the misfit in one line.
+// Error returns the misfit in one line.
 func (m *Misfit) Error() string {
 	parts := m.Plan.Estimate.Memory
 	text := fmt.Sprintf("plan: nothing fits: the least that a device needs is %s (%s), it has %s: %s are missing",
@@ -31,7 +31,7 @@ func (m *Misfit) Error() string {
 	return text
 }
 
-// memoryText is the largest parts of memory.
+// memoryText returns the largest parts of memory.
 func memoryText(m plan.Memory) string {
 	var words []string
 	for _, p := range []struct {

@@ -39,7 +39,7 @@ func ParsePin(text string) (Pin, error) {
 	return p, nil
 }
 
-// String is the pin as ParsePin reads it.
+// String returns the pin as ParsePin reads it.
 func (p Pin) String() string { return p.text }
 
 // has reports whether the pin says something of a word.

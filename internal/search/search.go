@@ -15,9 +15,9 @@ import (
 // Pricer says what a strategy costs, to many goroutines at once. *plan.Estimator is one.
 type Pricer interface {
 	Exact(s strategy.Strategy) (plan.Estimate, error)
-	// Least is the same with a Step that may be lower; it takes a tenth of the time.
+	// Least returns the same with a Step that may be lower; it takes a tenth of the time.
 	Least(s strategy.Strategy) (plan.Estimate, error)
-	// Floor is seconds that no strategy with the same division of the devices and micro-batch is below.
+	// Floor returns seconds that no strategy with the same division of the devices and micro-batch is below.
 	Floor(s strategy.Strategy) (float64, error)
 }
 
@@ -59,7 +59,7 @@ type Result struct {
 	Cells, Visited, Priced int
 }
 
-// Gap is how far the first plan may be from the best, as a part of it.
+// Gap returns how far the first plan may be from the best, as a part of it.
 func (r *Result) Gap() float64 {
 	if len(r.Plans) == 0 {
 		return 0
@@ -174,7 +174,7 @@ func (s *search) warm(cells []cell) error {
 	})
 }
 
-// take is the number of the next piece of work.
+// take returns the number of the next piece of work.
 func (s *search) take() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +231,7 @@ const (
 	stop
 )
 
-// worth says whether a cell, by its number, can still matter: to the list of plans, and within its own
+// worth reports whether a cell, by its number, can still matter: to the list of plans, and within its own
 // family.
 func (s *search) worth(i int, c cell) verdict {
 	limit := s.limit(familyOf(c.strategy))
@@ -250,7 +250,7 @@ func (s *search) worth(i int, c cell) verdict {
 	return look
 }
 
-// limit is what a plan of a family must be no slower than to be kept.
+// limit returns what a plan of a family must be no slower than to be kept.
 func (s *search) limit(f family) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ type space struct {
 	// hosts is how many devices a host has, where all have the same number.
 	host int
 	pin  Pin
-	// offloads is what may lie in the hosts' memory.
+	// offloads is what may be in the hosts' memory.
 	offloads []strategy.Offload
 	// lines is the reliefs by the layers of the longest chunk.
 	lines sync.Map
@@ -34,7 +34,7 @@ func newSpace(w plan.Workload, c *cluster.Cluster, pin Pin) *space {
 	return s
 }
 
-// cells is the divisions of the devices, with the micro-batch: what decides how long computing takes.
+// cells returns the divisions of the devices, with the micro-batch: what decides how long computing takes.
 func (s *space) cells() []strategy.Strategy {
 	var list []strategy.Strategy
 	for _, tp := range divisors(s.world) {
@@ -74,7 +74,7 @@ func (s *space) tensor(tp int) bool {
 	return even && m.FFN%tp == 0 && m.Experts.Shared%tp == 0
 }
 
-// batches is a division with every micro-batch, kind of exchange and spread of experts.
+// batches returns a division with every micro-batch, kind of exchange and spread of experts.
 func (s *space) batches(c strategy.Strategy) []strategy.Strategy {
 	if s.w.Batch%c.DP != 0 {
 		return nil
@@ -145,7 +145,7 @@ type order struct {
 	schedule string
 }
 
-// orders is the schedules of a cell: classic ones, those that split the backward pass, and chunks.
+// orders returns the schedules of a cell: classic ones, those that split the backward pass, and chunks.
 func (s *space) orders(c strategy.Strategy) []order {
 	if c.PP == 1 {
 		return s.allowedOrders(c, []order{{1, ""}})
@@ -165,8 +165,8 @@ func (s *space) orders(c strategy.Strategy) []order {
 	return s.allowedOrders(c, append(list, open...))
 }
 
-// chunks is how many chunks a rank may have where the schedule leaves it open. Where chunks differ in layers,
-// the longest counts: only numbers that make it shorter are of interest.
+// chunks returns how many chunks a rank may have where the schedule leaves it open. Where chunks differ in
+// layers, the longest counts: only numbers that make it shorter are of interest.
 func (s *space) chunks(c strategy.Strategy) (list []int) {
 	for v := 2; v*c.PP <= s.w.Model.Layers; v++ {
 		if v == 2 || ceil(s.w.Model.Layers, v*c.PP) < ceil(s.w.Model.Layers, (v-1)*c.PP) {
@@ -186,7 +186,7 @@ func (s *space) allowedOrders(c strategy.Strategy, list []order) []order {
 // share is how state is sharded over data parallelism.
 type share struct{ zero, shard int }
 
-// shares is ZeRO's stages, over all replicas or over those of a host.
+// shares returns ZeRO's stages, over all replicas or over those of a host.
 func (s *space) shares(c strategy.Strategy) []share {
 	list := []share{{0, 0}}
 	if c.DP*c.CP > 1 {
@@ -204,7 +204,7 @@ func (s *space) shares(c strategy.Strategy) []share {
 	})
 }
 
-// reliefs is what may be given up for memory, the least first along each line: layers computed again, or
+// reliefs returns what may be given up for memory, the least first along each line: layers computed again, or
 // activations in the host's memory, and the optimizer's state there. Along a line time grows, and memory
 // falls from its second entry on.
 func (s *space) reliefs(c strategy.Strategy) [][]relief {

@@ -9,7 +9,7 @@ import (
 
 // Loader says what layers take on the ranks of a pipeline. *plan.Estimator is one.
 type Loader interface {
-	// Kind is the type of device of a rank: ranks of one kind have the same loads.
+	// Kind returns the type of device of a rank: ranks of one kind have the same loads.
 	Kind(s strategy.Strategy, rank int) int
 	Loads(s strategy.Strategy, rank int) (layers []float64, embedding, head float64, err error)
 }
@@ -17,8 +17,8 @@ type Loader interface {
 // mostEven is up to how many chunks a rank an even cut is tried beside the balanced one.
 const mostEven = 4
 
-// cuts is the ways in which a strategy's layers are cut into stages: balanced, and with few chunks a rank
-// also as even as it goes, which is nil.
+// cuts returns the ways in which a strategy's layers are cut into stages: balanced, and with few chunks a
+// rank also as even as it goes, which is nil.
 func (w *worker) cuts(s strategy.Strategy) [][]int {
 	even := [][]int{nil}
 	if pin := w.s.c.Pin; pin.has("layers") {
@@ -198,7 +198,7 @@ func (l rankLoad) fill(sizes []int, t float64) bool {
 	return at == 0
 }
 
-// places is how many layers all chunks hold if none takes longer than t; none where an end alone takes
+// places returns how many layers all chunks hold if none takes longer than t; none where an end alone takes
 // longer.
 func places(chunks int, one, t float64, extra func(c int) float64) int {
 	first, last := most(t, extra(0), one), most(t, extra(chunks-1), one)
@@ -208,10 +208,10 @@ func places(chunks int, one, t float64, extra func(c int) float64) int {
 	return first + last + (chunks-2)*most(t, 0, one)
 }
 
-// most is how many layers fit beside an end into a time.
+// most returns how many layers fit beside an end into a time.
 func most(t, end, one float64) int { return int((t-end)/one + 1e-9) }
 
-// evenly is layers cut as even as it goes, the longer chunks first.
+// evenly returns layers cut as even as it goes, the longer chunks first.
 func evenly(layers, chunks int) []int {
 	sizes := make([]int, chunks)
 	for i := range sizes {

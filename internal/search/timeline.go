@@ -16,7 +16,7 @@ type Simulated struct {
 	Held []float64
 }
 
-// Step is the seconds of all of it.
+// Step returns the seconds of all of it.
 func (s *Simulated) Step() float64 {
 	t := s.Timeline.Makespan
 	for _, p := range s.Tail {

@@ -66,7 +66,7 @@ func newRoads(c *cluster.Cluster) *roads {
 	return r
 }
 
-// way is the bytes a second from one device to another.
+// way returns the bytes a second from one device to another.
 func (r *roads) way(a, b int) float64 {
 	key := [2]int{r.host[a], r.host[b]}
 	if r.wired {
@@ -86,15 +86,15 @@ func (r *roads) way(a, b int) float64 {
 	return w
 }
 
-// price is the seconds of a step's communication, and of computing where devices differ, if ranks run on
+// price returns the seconds of a step's communication, and of computing where devices differ, if ranks run on
 // these devices. load is scratch space, by host.
 func (r *roads) price(t *Traffic, devices []int, load []float64) float64 {
 	worst, _ := r.weigh(t, devices, load)
 	return worst
 }
 
-// weigh is the price, and what all ranks together take: of two maps with one price, the one with less of that
-// is nearer to a better one.
+// weigh returns the price, and what all ranks together take: of two maps with one price, the one with less of
+// that is nearer to a better one.
 func (r *roads) weigh(t *Traffic, devices []int, load []float64) (worst, all float64) {
 	for i := range t.Phases {
 		w, a := r.phase(&t.Phases[i], devices, load)
@@ -108,7 +108,7 @@ func (r *roads) weigh(t *Traffic, devices []int, load []float64) (worst, all flo
 	return worst + slowest, all
 }
 
-// phase is the time of the slowest link or of the busiest host's cards, and that of all links together.
+// phase returns the time of the slowest link or of the busiest host's cards, and that of all links together.
 func (r *roads) phase(p *Phase, devices []int, load []float64) (worst, all float64) {
 	clear(load)
 	for _, ring := range p.Rings {
@@ -136,8 +136,8 @@ func (r *roads) phase(p *Phase, devices []int, load []float64) (worst, all float
 	return worst, all
 }
 
-// TrafficOf is what the ranks of a plan exchange and compute in a step, as bytes on the wire: what a ring of
-// each dimension passes on, whatever algorithm a library takes for it.
+// TrafficOf returns what the ranks of a plan exchange and compute in a step, as bytes on the wire: what a
+// ring of each dimension passes on, whatever algorithm a library takes for it.
 func TrafficOf(w plan.Workload, p Plan, on *cluster.Cluster) *Traffic {
 	s := p.Strategy
 	tp, cp, dp, pp := max(1, s.TP), max(1, s.CP), max(1, s.DP), max(1, s.PP)
@@ -179,7 +179,7 @@ func TrafficOf(w plan.Workload, p Plan, on *cluster.Cluster) *Traffic {
 	return t
 }
 
-// kvShare is how wide keys and values are, as a part of the hidden width.
+// kvShare returns how wide keys and values are, as a part of the hidden width.
 func kvShare(m *plan.Model) float64 {
 	if m.KVHeads == 0 {
 		return 2
@@ -187,7 +187,7 @@ func kvShare(m *plan.Model) float64 {
 	return 2 * float64(m.KVHeads) / float64(m.Heads)
 }
 
-// rings is the groups of n ranks that are stride apart.
+// rings returns the groups of n ranks that are stride apart.
 func rings(ranks, n, stride int) [][]int {
 	var list [][]int
 	for first := range ranks {

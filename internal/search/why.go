@@ -16,7 +16,7 @@ type Part struct {
 	Value float64
 }
 
-// TimeParts is where the time of a step goes, in the order of a table.
+// TimeParts returns where the time of a step goes, in the order of a table.
 func TimeParts(p plan.Parts) []Part {
 	return []Part{
 		{"compute", p.Compute}, {"recompute", p.Recompute}, {"tensor", p.TP}, {"context", p.CP}, {"experts",
@@ -26,7 +26,7 @@ func TimeParts(p plan.Parts) []Part {
 	}
 }
 
-// MemoryParts is what the memory of a device holds.
+// MemoryParts returns what the memory of a device holds.
 func MemoryParts(m plan.Memory) []Part {
 	return []Part{
 		{"weights", m.Weights}, {"gradients", m.Gradients}, {"optimizer", m.Optimizer}, {"activations",
@@ -42,7 +42,7 @@ var whatParts = map[string]string{
 	"optimizer": "optimizer", "offload": "offloading", "fixed": "fixed costs",
 }
 
-// Why says what a plan loses to a better one: the parts of the time that differ most, and memory.
+// Why returns what a plan loses to a better one: the parts of the time that differ most, and memory.
 func Why(best, other Plan) string {
 	a, b := TimeParts(best.Estimate.Parts), TimeParts(other.Estimate.Parts)
 	lost := other.Estimate.Step - best.Estimate.Step
@@ -72,7 +72,7 @@ func Why(best, other Plan) string {
 	return text
 }
 
-// signed is a difference of times.
+// signed returns a difference of times.
 func signed(s float64) string {
 	sign := "+"
 	if s < 0 {
@@ -81,7 +81,7 @@ func signed(s float64) string {
 	return sign + Seconds(math.Abs(s))
 }
 
-// Seconds is a time with a unit that suits it.
+// Seconds returns a time with a unit that suits it.
 func Seconds(s float64) string {
 	switch {
 	case s >= 10:

@@ -17,8 +17,8 @@ type worker struct {
 	open   []Plan // of the cell that is looked into
 }
 
-// least is a lower bound of what a strategy costs, with its memory; ok is false where the cost model says
-// that it cannot be.
+// least returns a lower bound of what a strategy costs, with its memory; ok is false where the cost model
+// says that it cannot be.
 func (w *worker) least(x strategy.Strategy, r relief) (Plan, bool) {
 	x.Recompute, x.Offload = r.recompute, r.offload
 	if allow := w.s.c.Allow; allow != nil && !allow(x) {
@@ -178,7 +178,7 @@ func (w *worker) descend(x strategy.Strategy, p Plan, line []relief, at int, f f
 	}
 }
 
-// room reports whether a strategy that was priced without relief has room with something offloaded: what lies
+// room reports whether a strategy that was priced without relief has room with something offloaded: what is
 // in the host's memory is gone from the device's, with its share of slack. Where it was priced otherwise, it
 // may.
 func room(e plan.Estimate, x strategy.Strategy, r relief) bool {
@@ -195,8 +195,8 @@ func room(e plan.Estimate, x strategy.Strategy, r relief) bool {
 	return true
 }
 
-// enough is 1 if a strategy fits with everything computed again and as much offloaded as goes together with
-// that, else 0.
+// enough returns 1 if a strategy fits with everything computed again and as much offloaded as goes together
+// with that, else 0.
 func (w *worker) enough(x strategy.Strategy, lines [][]relief) int {
 	for i := len(lines) - 1; i >= 0; i-- {
 		line := lines[i]

@@ -39,7 +39,7 @@ func newLabeler(f *ir.Func, c Config) (*labeler, error) {
 	return l, nil
 }
 
-// partsOf is an axis, cut at places; where they do not go together it is whole.
+// partsOf returns an axis, cut at places; where they do not go together it is whole.
 func partsOf(a mesh.Axis, at []int) mesh.Axes {
 	if a.Size == 1 {
 		return nil

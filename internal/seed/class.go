@@ -94,7 +94,7 @@ func (c *classes) usedBy(list []user) string {
 	return b.String()
 }
 
-// withoutNumbers is a name with every number in it taken out.
+// withoutNumbers returns a name with every number in it taken out.
 func withoutNumbers(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// constraintOn is what a node asks of its result, and whether it asks for anything. Only one mesh is
+// constraintOn returns what a node asks of its result, and whether it asks for anything. Only one mesh is
 // searched.
 func constraintOn(m *mesh.Mesh, n *ir.Node) (mesh.Sharding, bool, error) {
 	c, ok := n.Op().(op.Constrainer)
@@ -34,8 +34,8 @@ func constrained(v *ir.Value) bool {
 	return ok
 }
 
-// asked is the ways to run a node that asks the layout of its result: as the operand then lies, too. Terms of
-// a sum are made of the whole, so that nothing is pending that nobody asked for.
+// asked returns the ways to run a node that asks the layout of its result: as the operand then is laid out,
+// too. Terms of a sum are made of the whole, so that nothing is pending that nobody asked for.
 func (l *labeler) asked(n *ir.Node, s mesh.Sharding) []label {
 	var labels []label
 	for _, spec := range l.param(n.Out()[0].Type(), s) {

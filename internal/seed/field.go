@@ -44,7 +44,7 @@ func (f *field) add(a, b int, at func(x, y int) float64) {
 	}
 }
 
-// edge is the number of the edge between two variables, made where there is none.
+// edge returns the number of the edge between two variables, made where there is none.
 func (f *field) edge(a, b int) int {
 	for _, e := range f.near[a] {
 		if f.edges[e].b == b && f.edges[e].a == a {
@@ -57,7 +57,7 @@ func (f *field) edge(a, b int) int {
 	return e
 }
 
-// energy is what a labelling costs.
+// energy returns what a labelling costs.
 func (f *field) energy(x []int) float64 {
 	total := 0.0
 	for v, l := range x {
@@ -69,7 +69,7 @@ func (f *field) energy(x []int) float64 {
 	return total
 }
 
-// solve is the best labelling found, and a bound that no labelling is below.
+// solve returns the best labelling found, and a bound that no labelling is below.
 func (f *field) solve(rounds int) (x []int, cost, bound float64) {
 	s := newMessages(f)
 	bound, cost = math.Inf(-1), math.Inf(1)
@@ -102,7 +102,7 @@ func (f *field) descend(x []int) {
 	}
 }
 
-// around is the cost of each label of a variable if all others stay.
+// around returns the cost of each label of a variable if all others stay.
 func (f *field) around(v int, x []int) []float64 {
 	own := slices.Clone(f.unary[v])
 	for _, e := range f.near[v] {

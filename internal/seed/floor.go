@@ -7,8 +7,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Floor is seconds that no labelling of a program is below on a mesh: each op in the way that computes least,
-// and nothing moved. Ops that loops may take in, which then cost less than they do alone, count for nothing.
+// Floor returns seconds that no labelling of a program is below on a mesh: each op in the way that computes
+// least, and nothing moved. Ops that loops may take in, which then cost less than they do alone, count for
+// nothing.
 func Floor(f *ir.Func, m *mesh.Mesh, prices spmd.Prices) (float64, error) {
 	l, err := newLabeler(f, Config{Mesh: m, Prices: prices})
 	if err != nil {
@@ -34,7 +35,7 @@ func Floor(f *ir.Func, m *mesh.Mesh, prices spmd.Prices) (float64, error) {
 	return total, nil
 }
 
-// least is the time of the way to run a node that computes least.
+// least returns the time of the way to run a node that computes least.
 func (l *labeler) least(n *ir.Node) (float64, error) {
 	labels, err := l.op(n)
 	if err != nil || len(labels) == 0 {

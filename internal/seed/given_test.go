@@ -26,7 +26,7 @@ func parse(t *testing.T, meshText, sharding string) (*mesh.Mesh, mesh.Sharding) 
 	return m, s
 }
 
-// chain is two parameters of one kind through a product, with a constraint between.
+// chain returns two parameters of one kind through a product, with a constraint between.
 func chain(t *testing.T, constrain func(x *op.Tensor) *op.Tensor) *ir.Func {
 	t.Helper()
 	b := ir.NewBuilder("main")

@@ -31,7 +31,7 @@ type place struct {
 	group  []int
 }
 
-// op is the ways to run a node: each axis splits one factor, carries sums through, or does nothing.
+// op returns the ways to run a node: each axis splits one factor, carries sums through, or does nothing.
 func (l *labeler) op(n *ir.Node) ([]label, error) {
 	o := n.Op().(op.Op)
 	in, out := types(n.In()), types(n.Out())
@@ -61,7 +61,7 @@ func (l *labeler) op(n *ir.Node) ([]label, error) {
 	return labels, nil
 }
 
-// places is what an axis of a size may do to an op.
+// places returns what an axis of a size may do to an op.
 func (l *labeler) places(size int, o op.Op, rule *mesh.Parsed, in, out []ir.Type) []place {
 	list := []place{{factor: -1}}
 	for f, x := range rule.Factors {
@@ -75,7 +75,7 @@ func (l *labeler) places(size int, o op.Op, rule *mesh.Parsed, in, out []ir.Type
 	return list
 }
 
-// linear is the groups of operands that may be partial together.
+// linear returns the groups of operands that may be partial together.
 func linear(o op.Op, in, out []ir.Type) [][]int {
 	m, ok := o.(op.Multilinear)
 	if !ok || slices.ContainsFunc(out, notFloat) {
@@ -98,7 +98,7 @@ func linear(o op.Op, in, out []ir.Type) [][]int {
 
 func notFloat(t ir.Type) bool { return !t.DType.IsFloat() }
 
-// run is the op under one choice for every axis, and whether that is legal.
+// run returns the op under one choice for every axis, and whether that is legal.
 func (l *labeler) run(o op.Op, rule *mesh.Parsed, choice []place, in, out []ir.Type) (label, bool) {
 	assign := make(mesh.Assignment, len(rule.Factors))
 	for i, c := range choice {
@@ -128,7 +128,7 @@ func (l *labeler) run(o op.Op, rule *mesh.Parsed, choice []place, in, out []ir.T
 	return label{need, give, time}, ok
 }
 
-// computing is the time of the op on the first device, which has the largest parts.
+// computing returns the time of the op on the first device, which has the largest parts.
 func (l *labeler) computing(o op.Op, rule *mesh.Parsed, assign mesh.Assignment, in, out []ir.Type) (float64,
 	bool) {
 	at, err := op.NewPlace(rule, l.mesh, assign, l.mesh.Devices()[0], in, out)
@@ -142,8 +142,8 @@ func (l *labeler) computing(o op.Op, rule *mesh.Parsed, assign mesh.Assignment, 
 	return l.prices.Seconds(local, at.LocalIn, at.LocalOut), true
 }
 
-// param is the ways in which a value that nothing computes may lie: those that an annotation allows, which is
-// taken as it is and extended only where it leaves dims open.
+// param returns the ways in which a value that nothing computes may be: those that an annotation allows,
+// which is taken as it is and extended only where it leaves dims open.
 func (l *labeler) param(t ir.Type, given mesh.Sharding) []mesh.Spec {
 	axes := l.mesh.Free(append(given.Spec.Used(), given.Replicated...))
 	if len(given.Spec.Used()) == 0 && len(given.Replicated) == 0 {

@@ -31,7 +31,7 @@ func newMessages(f *field) *messages {
 	return s
 }
 
-// heard is a variable's own cost with all that it hears.
+// heard returns a variable's own cost with all that it hears.
 func (s *messages) heard(v int) []float64 {
 	sum := slices.Clone(s.f.unary[v])
 	for _, e := range s.f.near[v] {

@@ -118,7 +118,7 @@ func none(n int) []int {
 	return list
 }
 
-// kept is the classes of values that have a place of their own.
+// kept returns the classes of values that have a place of their own.
 func (p *problem) kept() []bool {
 	returned := make([]int, p.f.NumValues())
 	for _, v := range p.f.Results() {
@@ -188,7 +188,7 @@ type end struct{ variable, slot int }
 
 const ownSlot = -1
 
-// spec is the layout of the value at an end of which the variable has a label.
+// spec returns the layout of the value at an end of which the variable has a label.
 func (p *problem) spec(e end, needs bool, l int) mesh.Spec {
 	switch {
 	case e.slot == ownSlot:

@@ -17,7 +17,7 @@ type Config struct {
 	Prices spmd.Prices
 	// Next is, for each result that becomes a parameter of the next run, that parameter's number.
 	Next map[int]int
-	// Given is annotations of parameters by value ID: closed dims lie so, open ones may be split further.
+	// Given is annotations of parameters by value ID: closed dims are so, open ones may be split further.
 	Given map[int]mesh.Sharding
 	// Memory is the bytes that parameters and optimizer states may take on a device; 0 is no limit.
 	Memory float64
@@ -42,13 +42,13 @@ type Result struct {
 	Variables, Labels int
 }
 
-// Gap is how far the labelling may be from the best, as a part of it.
+// Gap returns how far the labelling may be from the best, as a part of it.
 func (r *Result) Gap() float64 { return (r.Time - r.Bound) / r.Time }
 
 // Price is what a run of a partitioned program costs on the first device, in seconds.
 type Price struct{ Compute, Communication float64 }
 
-// Total is all of it: nothing overlaps.
+// Total returns all of it: nothing overlaps.
 func (p Price) Total() float64 { return p.Compute + p.Communication }
 
 // Find finds the layout the values of a program should have, forward and backward together.
@@ -155,7 +155,7 @@ func (p *problem) leastHeld() float64 {
 	return total
 }
 
-// place is the layout of every value under a labelling.
+// place returns the layout of every value under a labelling.
 func (p *problem) place(x []int) []mesh.Spec {
 	specs := make([]mesh.Spec, p.f.NumValues())
 	for id, class := range p.classes.value {
@@ -186,7 +186,7 @@ func (p *problem) moves(v *ir.Value, from, to mesh.Spec) bool {
 	return err == nil && slices.ContainsFunc(moves, func(m spmd.Move) bool { return !m.Kind.Local() })
 }
 
-// PriceOf is what a program costs whose values have the layout that Specs say, by ID.
+// PriceOf returns what a program costs whose values have the layout that Specs say, by ID.
 func PriceOf(f *ir.Func, specs []mesh.Spec, c Config) (Price, error) {
 	results := make([]mesh.Spec, len(f.Results()))
 	for i, v := range f.Results() {

@@ -17,7 +17,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// step is a traced training step of a llama, optimised as Distribute does.
+// step returns a traced training step of a llama, optimised as Distribute does.
 func step(t testing.TB, c models.Config, batch, seq int) *galley.Program {
 	t.Helper()
 	model, err := models.New(c, nn.Config{})
@@ -43,7 +43,7 @@ func llama(layers, hidden int) models.Config {
 		Heads: 8, KVHeads: 8, Positions: 4096}
 }
 
-// byHand is the price of the best built-in annotations.
+// byHand returns the price of the best built-in annotations.
 func byHand(t testing.TB, p *galley.Program, c seed.Config) (string, float64) {
 	t.Helper()
 	name, best := "", 0.0

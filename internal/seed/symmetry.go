@@ -27,7 +27,8 @@ func newSymmetry(m *mesh.Mesh, prices spmd.Prices) symmetry {
 	return s
 }
 
-// canonical is two Specs of a tensor as one pair that stands for all between which the way costs as much.
+// canonical returns two Specs of a tensor as one pair that stands for all between which the way costs as
+// much.
 func (s symmetry) canonical(shape []int, from, to mesh.Spec) (mesh.Spec, mesh.Spec) {
 	from, to = s.sortDims(shape, from.Clone(), to.Clone())
 	names, taken := map[string]string{}, map[string]bool{}

@@ -19,7 +19,7 @@ type Annotations struct {
 	Uses             []mesh.Spec
 }
 
-// Values is the annotations by value. What a mark asks for comes before what sequence parallelism does.
+// Values returns the annotations by value. What a mark asks for comes before what sequence parallelism does.
 func (a Annotations) Values(f *ir.Func) map[int]mesh.Sharding {
 	asked := map[int]mesh.Sharding{}
 	a.SequenceParallel.Ask(f, a.Uses, asked)

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// cheapest is the assignment that moves the fewest bytes among a few: what the tensors want, the larger
+// cheapest returns the assignment that moves the fewest bytes among a few: what the tensors want, the larger
 // first; and, where that leaves something ungranted, what each tensor wants with the others giving way to it,
 // and what is left ungranted moved to the major factor of its dim.
 func (c *chooser) cheapest() (mesh.Assignment, []mesh.Conflict) {
@@ -43,7 +43,7 @@ func (c *chooser) cheapest() (mesh.Assignment, []mesh.Conflict) {
 // ways is into how many parts an assignment cuts the work.
 func (c *chooser) ways(a mesh.Assignment) int { return c.m.Count(slices.Concat(a...)) }
 
-// ungranted is what tensors ask for beside an assignment.
+// ungranted returns what tensors ask for beside an assignment.
 func (c *chooser) ungranted(asked []mesh.Projection, a mesh.Assignment) []mesh.Conflict {
 	given := mesh.Projection{Axes: a, Rest: make([]mesh.Axes, len(a))}
 	_, left := c.p.Resolve(c.m, append([]mesh.Projection{given}, asked...))
@@ -58,8 +58,8 @@ func cloneWants(list []mesh.Projection) []mesh.Projection {
 	return out
 }
 
-// follow is what the tensors want if they give way to one of them: of a factor that it splits they want the
-// same, and then whatever axes of theirs it does not use.
+// follow returns what the tensors want if they give way to one of them: of a factor that it splits they want
+// the same, and then whatever axes of theirs it does not use.
 func (c *chooser) follow(asked []mesh.Projection, leader int) []mesh.Projection {
 	list := cloneWants(asked)
 	var used mesh.Axes
@@ -112,8 +112,8 @@ func (c *chooser) majors(a mesh.Assignment, left []mesh.Conflict) (mesh.Assignme
 	return a, left
 }
 
-// price is the bytes that a device receives to bring what was given where the assignment needs it, and to
-// reduce results.
+// price returns the bytes that a device receives to bring what was given where the assignment needs it, and
+// to reduce results.
 func (c *chooser) price(a mesh.Assignment) float64 {
 	total := 0.0
 	for t, have := range c.given {
@@ -131,7 +131,7 @@ func (c *chooser) price(a mesh.Assignment) float64 {
 	return total
 }
 
-// local is the bytes of a device's part, as if sizes divided.
+// local returns the bytes of a device's part, as if sizes divided.
 func (c *chooser) local(t ir.Type, s mesh.Spec) float64 {
 	n := float64(t.Bytes())
 	for _, axes := range s.Dims {
@@ -140,7 +140,7 @@ func (c *chooser) local(t ir.Type, s mesh.Spec) float64 {
 	return n
 }
 
-// received is what of its new part a device does not hold.
+// received returns what of its new part a device does not hold.
 func (c *chooser) received(t ir.Type, have, want mesh.Spec) float64 {
 	share := 1.0
 	for d, axes := range want.Dims {

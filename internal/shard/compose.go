@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Compose is how shardings spread from the parameters of a program to its results, as if it were one op:
+// Compose returns how shardings spread from the parameters of a program to its results, as if it were one op:
 // factors that meet in a value between two ops are one, and what it costs to split them is the most that it
 // costs anywhere. It is an error if a dim in between is made of factors in different ways.
 func Compose(f *ir.Func, r Reach) (*Spread, error) {
@@ -64,7 +64,7 @@ func (c *composer) add(n *ir.Node, r Reach) error {
 	return nil
 }
 
-// flat is a dim's factors, each by its root and in its parts.
+// flat returns a dim's factors, each by its root and in its parts.
 func (c *composer) flat(factors []int) []int {
 	var list []int
 	for _, f := range factors {

@@ -32,7 +32,7 @@ type value struct {
 	dims  []dim
 	// asked is the annotation, while dims of a later priority are held back; nil where there are none.
 	asked []dim
-	// barred is axes that must not split any dim: copies or partial sums lie along them.
+	// barred is axes that must not split any dim: copies or partial sums are along them.
 	barred, held refs
 	partial      []mesh.Pending
 	copies       mesh.Axes
@@ -91,7 +91,7 @@ func (c Choice) String() string {
 // known reports whether a place is one: programs that were parsed may have none.
 func known(p ir.Pos) bool { return p != "" && p != "-" }
 
-// NewGraph is an empty graph.
+// NewGraph returns an empty graph.
 func NewGraph(r Reach) *Graph { return &Graph{reach: r, rules: map[string]*Spread{}, work: &work{}} }
 
 // Value adds a tensor of which nothing is known and returns its number.
@@ -137,7 +137,7 @@ func (g *Graph) Annotate(v int, m *mesh.Mesh, s mesh.Sharding) error {
 	return nil
 }
 
-// grid is the number of a mesh.
+// grid returns the number of a mesh.
 func (g *Graph) grid(m *mesh.Mesh) int {
 	for i, x := range g.grids {
 		if x.mesh == m || x.mesh.Equal(m) {
@@ -148,7 +148,7 @@ func (g *Graph) grid(m *mesh.Mesh) int {
 	return len(g.grids)
 }
 
-// gridOf is a mesh by number; an empty one where it is not known.
+// gridOf returns a mesh by number; an empty one where it is not known.
 func (g *Graph) gridOf(i int) *grid {
 	if i == 0 {
 		return &grid{}
@@ -238,7 +238,7 @@ func (x *value) free() bool {
 	return len(x.barred) == 0
 }
 
-// same is the rule of an identity.
+// same returns the rule of an identity.
 func (g *Graph) same(v int) *Spread {
 	s := &Spread{Operands: 1, Dims: make([][][]int, 2), elementwise: true, pass: BothWays}
 	for d, n := range g.values[v].shape {
@@ -249,7 +249,7 @@ func (g *Graph) same(v int) *Spread {
 	return s
 }
 
-// Sharding is the layout of a value, with what is left open.
+// Sharding returns the layout of a value, with what is left open.
 func (g *Graph) Sharding(v int) mesh.Sharding {
 	x := &g.values[v]
 	s := mesh.Closed(mesh.Whole(len(x.shape)))
@@ -262,8 +262,8 @@ func (g *Graph) Sharding(v int) mesh.Sharding {
 	return s
 }
 
-// Mesh is the mesh of a value; nil where none is known.
+// Mesh returns the mesh of a value; nil where none is known.
 func (g *Graph) Mesh(v int) *mesh.Mesh { return g.gridOf(g.values[v].grid).mesh }
 
-// Choices is every decision in the order in which it was made.
+// Choices returns every decision in the order in which it was made.
 func (g *Graph) Choices() []Choice { return g.trace }

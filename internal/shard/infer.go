@@ -13,11 +13,11 @@ import (
 
 // Config is what is asked of a program.
 type Config struct {
-	// Mesh is where values lie of which nothing else is said.
+	// Mesh is where values are of which nothing else is said.
 	Mesh *mesh.Mesh
 	// Values is annotations by value ID: of parameters, mostly. Those inside a program may also be op.Constrain.
 	Values map[int]mesh.Sharding
-	// Meshes is where annotated values lie, by ID; those that it lacks are on Mesh.
+	// Meshes is where annotated values are, by ID; those that it lacks are on Mesh.
 	Meshes map[int]*mesh.Mesh
 	// Results is how results should be returned, by their number; the zero Sharding says nothing.
 	Results []mesh.Sharding
@@ -31,14 +31,15 @@ type Result struct {
 	// Specs and Meshes are by value ID.
 	Specs  []mesh.Spec
 	Meshes []*mesh.Mesh
-	// Results is how the program's results are returned: as their values lie, unless asked otherwise.
+	// Results is how the program's results are returned: as their values are laid out, unless asked
+	// otherwise.
 	Results []mesh.Spec
-	// Reasons is, by value ID, why each lies so: annotations, then what was inferred, in order.
+	// Reasons is, by value ID, why each is laid out so: annotations, then what was inferred, in order.
 	Reasons [][]string
 	// Shardings is, by value ID, what was inferred and what is left open, before partial sums are placed.
 	Shardings []mesh.Sharding
-	// Steps is, by node, how each op runs. What its operands and results lie otherwise is resharded. It is nil
-	// where values of several meshes meet: there tensors only move.
+	// Steps is, by node, how each op runs. What its operands and results are laid out otherwise is resharded.
+	// It is nil where values of several meshes meet: there tensors only move.
 	Steps []*Step
 }
 
@@ -178,7 +179,7 @@ func (p *program) result() *Result {
 	return r
 }
 
-// text is a choice with the program's own names: what a program returns is no value of it.
+// text returns a choice with the program's own names: what a program returns is no value of it.
 func (p *program) text(c Choice) string {
 	if i := c.From - p.f.NumValues(); i >= 0 {
 		return fmt.Sprintf("dim %d by %s from result %d (%s)", c.Dim, c.Axes, i, c.Round)

@@ -77,7 +77,7 @@ func show(f *ir.Func, r *shard.Result) string {
 	return b.String()
 }
 
-// randomProgram is a few layers of ops of many kinds on [8,8] tensors.
+// randomProgram returns a few layers of ops of many kinds on [8,8] tensors.
 func randomProgram(t *rapid.T) *ir.Func {
 	b := ir.NewBuilder("random")
 	square := ir.Type{DType: array.F32, Shape: array.Shape{8, 8}}

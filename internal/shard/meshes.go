@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// meshes is where every value lies. A value that nothing splits may be whole on any mesh: it lies where the
+// meshes returns where every value is. A value that nothing splits may be whole on any mesh: it is where the
 // other results of its op do, else where the op's operands are; what nothing computes, where it is first
 // used; and what is then left over on the mesh of values of which nothing is said.
 func (p *program) meshes() []*mesh.Mesh {

@@ -35,7 +35,7 @@ func (c *chooser) passPartial(in, out []mesh.Spec) {
 	}
 }
 
-// pendings is the partial axes that operands have, or that are wanted of results, each once.
+// pendings returns the partial axes that operands have, or that are wanted of results, each once.
 func (c *chooser) pendings(operands int) []mesh.Pending {
 	var list []mesh.Pending
 	for t, w := range c.wants {
@@ -75,9 +75,9 @@ func (c *chooser) splits(axis mesh.Sub, in, out []mesh.Spec) (string, bool) {
 	return "", false
 }
 
-// linearIn is the operands that may stay partial over p together: one group in which the op is linear. nil
-// means none. Along one axis a product may have one partial operand only; the others count as reduced, the
-// smaller ones first.
+// linearIn returns the operands that may stay partial over p together: one group in which the op is linear.
+// nil means none. Along one axis a product may have one partial operand only; the others count as reduced,
+// the smaller ones first.
 func (c *chooser) linearIn(p mesh.Pending, in []mesh.Spec) []int {
 	if p.Reduce != mesh.Sum && p.Reduce != mesh.Mean || !c.floatResults(len(in)) {
 		return nil
@@ -92,9 +92,9 @@ func (c *chooser) linearIn(p mesh.Pending, in []mesh.Spec) []int {
 	return best
 }
 
-// holds is the operands of a group that have the partial axis, and whether the others allow it. Sums need
-// all: what is added on every device must be a part on every device. A mean of a value that all devices hold
-// is that value.
+// holds returns the operands of a group that have the partial axis, and whether the others allow it. Sums
+// need all: what is added on every device must be a part on every device. A mean of a value that all devices
+// hold is that value.
 func (c *chooser) holds(group []int, p mesh.Pending, operands int) (held []int, ok bool) {
 	backward := c.wanted(p, operands)
 	ok = true
@@ -160,7 +160,7 @@ func (c *chooser) names(operands []int) string {
 	return text
 }
 
-// groupsOf is the groups of operands in which an op is linear.
+// groupsOf returns the groups of operands in which an op is linear.
 func groupsOf(o op.Op, operands int) [][]int {
 	l, ok := o.(op.Multilinear)
 	if !ok {

@@ -13,7 +13,7 @@ type ref struct {
 	pre, size int32
 }
 
-// end is where the part ends, seen as pre × size × rest.
+// end returns where the part ends, seen as pre × size × rest.
 func (r ref) end() int32 { return r.pre * r.size }
 
 // contains reports whether all of o is in r.
@@ -22,7 +22,7 @@ func (r ref) contains(o ref) bool { return r.axis == o.axis && r.pre <= o.pre &&
 // begins reports whether r is o or a major part of it.
 func (r ref) begins(o ref) bool { return r.axis == o.axis && r.pre == o.pre && o.size%r.size == 0 }
 
-// without is the major part of r that o leaves free, if any.
+// without returns the major part of r that o leaves free, if any.
 func (r ref) without(o ref) (ref, bool) {
 	if r.axis != o.axis {
 		return r, true
@@ -36,7 +36,7 @@ func (r ref) without(o ref) (ref, bool) {
 	return ref{r.axis, r.pre, o.pre / r.pre}, true
 }
 
-// clear is the major part of r that a list leaves free, if any.
+// clear returns the major part of r that a list leaves free, if any.
 func (r ref) clear(list refs) (ref, bool) {
 	for _, o := range list {
 		var ok bool
@@ -50,7 +50,7 @@ func (r ref) clear(list refs) (ref, bool) {
 // refs is an ordered list of axes, major first.
 type refs []ref
 
-// count is the number of pieces that the list makes.
+// count returns the number of pieces that the list makes.
 func (a refs) count() int {
 	n := 1
 	for _, r := range a {
@@ -59,7 +59,8 @@ func (a refs) count() int {
 	return n
 }
 
-// common is the longest list that both begin with; an axis and a major part of it have that part in common.
+// common returns the longest list that both begin with; an axis and a major part of it have that part in
+// common.
 func common(a, b refs) refs {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {
@@ -81,10 +82,10 @@ func common(a, b refs) refs {
 	return a[:i:i]
 }
 
-// rest is what is left of y below its major part x.
+// rest returns what is left of y below its major part x.
 func rest(y, x ref) ref { return ref{y.axis, x.end(), y.size / x.size} }
 
-// common2 goes on where one list has an axis, x, and the other goes on with more of it, left.
+// common2 continues where one list has an axis, x, and the other continues with more of it, left.
 func common2(a refs, i int, x ref, tail refs, left ref, other refs) refs {
 	more := common(tail, append(refs{left}, other...))
 	if len(more) == 0 {
@@ -105,8 +106,8 @@ func hasPrefix(a, p refs) bool {
 	return c.count() == p.count() && len(c) >= len(p)
 }
 
-// joined is the list with parts of an axis that follow each other made one, for a dim of n elements. Where
-// the axes do not divide it, splitting by the parts one after the other is not splitting by the whole.
+// joined returns the list with parts of an axis that follow each other made one, for a dim of n elements.
+// Where the axes do not divide it, splitting by the parts one after the other is not splitting by the whole.
 func (a refs) joined(n int) refs {
 	if n%a.count() != 0 {
 		return a
@@ -130,7 +131,7 @@ type grid struct {
 
 func newGrid(m *mesh.Mesh) *grid { return &grid{mesh: m, axes: m.Axes()} }
 
-// refs is axes by number; they are known to be of the mesh.
+// refs returns axes by number; they are known to be of the mesh.
 func (g *grid) refs(a mesh.Axes) refs {
 	var list refs
 	for _, s := range a {
@@ -144,7 +145,7 @@ func (g *grid) refs(a mesh.Axes) refs {
 	return list
 }
 
-// names is the list as others read it.
+// names returns the list as others read it.
 func (g *grid) names(a refs) mesh.Axes {
 	var list mesh.Axes
 	for _, r := range a {

@@ -55,7 +55,7 @@ func (l level) String() string {
 	return [...]string{"passing ops of one user", "passing ops", "free factors", "all but broadcasts", "all"}[l]
 }
 
-// along is where a factor of an edge may go at a level.
+// along returns where a factor of an edge may go at a level.
 func (l level) along(e *edge, f int) Direction {
 	kind := e.rule.Factors[f].Kind
 	d := BothWays
@@ -89,7 +89,7 @@ func (g *Graph) Run(s Strategy) {
 	}
 }
 
-// priorities is every priority that an annotation has, and 0.
+// priorities returns every priority that an annotation has, and 0.
 func (g *Graph) priorities() []int {
 	list := []int{0}
 	for v := range g.values {
@@ -223,7 +223,7 @@ func (g *Graph) sameDirections(e *edge, a, b round) bool {
 	return true
 }
 
-// closeConstrained makes a value that is constrained once, to something that leaves nothing open, lie so
+// closeConstrained makes a value that is constrained once, to something that leaves nothing open, are so
 // itself: there is no point in making it otherwise first.
 func (g *Graph) closeConstrained() {
 	by := make([]int, len(g.values)) // the one constraint, plus one; -1 for several

@@ -71,7 +71,7 @@ const (
 	Narrow
 )
 
-// SpreadOf is how shardings spread through an op on these global types.
+// SpreadOf returns how shardings spread through an op on these global types.
 func SpreadOf(o op.Op, in, out []ir.Type, r Reach) (*Spread, error) {
 	p, err := Bind(o, in, out)
 	if err != nil {
@@ -93,7 +93,7 @@ func SpreadOf(o op.Op, in, out []ir.Type, r Reach) (*Spread, error) {
 	return s, nil
 }
 
-// spreadRule is a bound rule as it is.
+// spreadRule returns a bound rule as it is.
 func spreadRule(p *mesh.Parsed) *Spread {
 	s := &Spread{Operands: len(p.In)}
 	for f, x := range p.Factors {
@@ -112,8 +112,8 @@ func spreadRule(p *mesh.Parsed) *Spread {
 	return s
 }
 
-// cooperativeSpread is the rule of an op that devices can compute together: what the op alone can split costs
-// nothing to split here either, what it cannot is exchanged.
+// cooperativeSpread returns the rule of an op that devices can compute together: what the op alone can split
+// costs nothing to split here either, what it cannot is exchanged.
 func cooperativeSpread(rule mesh.Rule, alone *mesh.Parsed, in, out []ir.Type) (*Spread, error) {
 	p, err := rule.Bind(shapes(in), shapes(out))
 	if err != nil {
@@ -239,8 +239,8 @@ func (s *Spread) sameDims(types []ir.Type) bool {
 	return true
 }
 
-// passes is the direction in which an op that hands its largest operand's dims on does so. Where dims are cut
-// or filled in it is towards the smaller tensor.
+// passes returns the direction in which an op that hands its largest operand's dims on does so. Where dims
+// are cut or filled in it is towards the smaller tensor.
 func (s *Spread) passes(types []ir.Type) Direction {
 	if s.Operands == 0 || len(s.Dims) == s.Operands {
 		return Nowhere
@@ -265,7 +265,7 @@ func (s *Spread) passes(types []ir.Type) Direction {
 	return ToOperands
 }
 
-// largest is the operand of the most elements, the first of equals.
+// largest returns the operand of the most elements, the first of equals.
 func (s *Spread) largest(types []ir.Type) int {
 	best := 0
 	for t := range s.Operands {

@@ -14,7 +14,7 @@ import (
 type SequenceParallel struct {
 	// Axis is what splits weights; empty asks for nothing.
 	Axis string
-	// Split is how a sequence [batch, tokens, width] lies whose last dim goes along with a weight's split one.
+	// Split is how a sequence [batch, tokens, width] is whose last dim goes along with a weight's split one.
 	Split mesh.Sharding
 }
 
@@ -43,8 +43,8 @@ func (c SequenceParallel) Ask(f *ir.Func, use []mesh.Spec, asked map[int]mesh.Sh
 	}
 }
 
-// alongside is the sequences of a node whose last dim goes along with the dim of its operand k that the axis
-// splits.
+// alongside returns the sequences of a node whose last dim goes along with the dim of its operand k that the
+// axis splits.
 func (c SequenceParallel) alongside(n *ir.Node, k int, use mesh.Spec) []*ir.Value {
 	split := slices.IndexFunc(use.Dims, func(a mesh.Axes) bool {
 		return slices.ContainsFunc(a, func(x mesh.Sub) bool { return x.Axis == c.Axis })

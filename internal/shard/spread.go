@@ -56,7 +56,7 @@ func (g *Graph) spreadBasic(e *edge, along func(f int) Direction) {
 	}
 }
 
-// fold is the longest list that the tensors agree on: one that only goes on where another ends is no
+// fold returns the longest list that the tensors agree on: one that only continues where another ends is no
 // conflict; where lists part, the common beginning is kept and nothing is added any more. Only tensors on the
 // side that the direction comes from may add.
 func (g *Graph) fold(e *edge, f int, d Direction) refs {
@@ -107,7 +107,7 @@ func (g *Graph) cut(e *edge, t, f int, axes refs) refs {
 	return axes
 }
 
-// allow is the major part of an axis that may split factor f in tensor t after n pieces, if any.
+// allow returns the major part of an axis that may split factor f in tensor t after n pieces, if any.
 func (g *Graph) allow(e *edge, t, f int, r ref, n int) (ref, bool) {
 	ok := true
 	if s := g.work.at(t, f); s.has {
@@ -130,7 +130,7 @@ func (g *Graph) allow(e *edge, t, f int, r ref, n int) (ref, bool) {
 	return g.clearBare(e, t, r)
 }
 
-// clearBare is the major part of an axis that does not split a dim without factors: of size one, and yet
+// clearBare returns the major part of an axis that does not split a dim without factors: of size one, and yet
 // split.
 func (g *Graph) clearBare(e *edge, t int, r ref) (ref, bool) {
 	ok := true
@@ -181,7 +181,7 @@ func (g *Graph) allowWithin(e *edge, t, f int, r ref, n int) (ref, bool) {
 	return ref{r.axis, r.pre, int32(k)}, k > 1 || r.size == 1
 }
 
-// grow gives tensor t the list for factor f if it goes on where its own ends.
+// grow gives tensor t the list for factor f if it continues where its own ends.
 func (g *Graph) grow(e *edge, t, f int, axes refs) {
 	s := g.work.at(t, f)
 	if !s.has || len(axes) == 0 || hasPrefix(s.axes, axes) || !hasPrefix(axes, s.axes) {
@@ -242,7 +242,7 @@ func (g *Graph) spreadAggressive(e *edge, along func(f int) Direction) {
 	}
 }
 
-// sourceOf is the largest tensor that has the list, the first of equals.
+// sourceOf returns the largest tensor that has the list, the first of equals.
 func (g *Graph) sourceOf(e *edge, f int, axes refs) source {
 	best := source{factor: f, tensor: -1, pieces: axes.count()}
 	for t, v := range e.tensors {

@@ -21,7 +21,7 @@ type Step struct {
 	Reasons []string
 }
 
-// Bind is an op's rule for global types.
+// Bind returns an op's rule for global types.
 func Bind(o op.Op, in, out []ir.Type) (*mesh.Parsed, error) {
 	p, err := o.Rule(in).Bind(shapes(in), shapes(out))
 	if err != nil {
@@ -38,7 +38,7 @@ func shapes(ts []ir.Type) [][]int {
 	return list
 }
 
-// Forward is how an op runs on operands in their layouts: have has one Spec for each.
+// Forward returns how an op runs on operands in their layouts: have has one Spec for each.
 func Forward(o op.Op, m *mesh.Mesh, in, out []ir.Type, have []mesh.Spec) (*Step, error) {
 	if len(have) != len(in) {
 		return nil, fmt.Errorf("%s: %d specs: want one for each of %d operands", o.Name(), len(have), len(in))
@@ -46,9 +46,9 @@ func Forward(o op.Op, m *mesh.Mesh, in, out []ir.Type, have []mesh.Spec) (*Step,
 	return Choose(o, m, in, out, have, nil)
 }
 
-// Backward is how an op runs if its results are to have the wanted layout. Partial sums that are wanted of a
-// result are passed to the operands if the op is linear in all of those that are floats; else Out says that
-// there are none.
+// Backward returns how an op runs if its results are to have the wanted layout. Partial sums that are wanted
+// of a result are passed to the operands if the op is linear in all of those that are floats; else Out says
+// that there are none.
 func Backward(o op.Op, m *mesh.Mesh, in, out []ir.Type, want []mesh.Spec) (*Step, error) {
 	if len(want) != len(out) {
 		return nil, fmt.Errorf("%s: %d specs: want one for each of %d results", o.Name(), len(want), len(out))
@@ -56,7 +56,7 @@ func Backward(o op.Op, m *mesh.Mesh, in, out []ir.Type, want []mesh.Spec) (*Step
 	return Choose(o, m, in, out, nil, want)
 }
 
-// Choose is how an op runs on operands in their layouts, with results that are wanted somehow; nil for
+// Choose returns how an op runs on operands in their layouts, with results that are wanted somehow; nil for
 // either means that nothing is known of them.
 func Choose(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step, error) {
 	p, err := Bind(o, in, out)
@@ -69,7 +69,8 @@ func Choose(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*
 	return chooseUnder(p, o, m, in, out, have, want)
 }
 
-// cooperative is how devices compute an op together; nil where nothing that is asked for would make them.
+// cooperative returns how devices compute an op together; nil where nothing that is asked for would make
+// them.
 func cooperative(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step, error) {
 	how := op.CooperativeRuleOf(o, in)
 	if how.Rule == "" {
@@ -140,7 +141,7 @@ func (c *chooser) step() (*Step, error) {
 	return &Step{Rule: c.p, Assign: a, In: in, Out: out, Reasons: c.reasons}, nil
 }
 
-// bySize is the tensors' numbers, the largest first.
+// bySize returns the tensors' numbers, the largest first.
 func (c *chooser) bySize() []int {
 	order := make([]int, len(c.wants))
 	for t := range order {

@@ -29,7 +29,7 @@ func (p *training) param(name, sharding string, shape ...int) *op.Tensor {
 	return v
 }
 
-// block is one layer, split as usual: heads and inner dims by tp, weights also by dp.
+// block returns one layer, split as usual: heads and inner dims by tp, weights also by dp.
 func (p *training) block(x *op.Tensor, i int) *op.Tensor {
 	s := p.size
 	name := func(n string) string { return fmt.Sprintf("layer%d.%s", i, n) }
@@ -48,7 +48,7 @@ func (p *training) block(x *op.Tensor, i int) *op.Tensor {
 	return op.Add(x, op.Linear(op.SwiGLU(gate, up), p.param(name("down"), "@[dp!1,tp]", s.hidden, s.inner), nil))
 }
 
-// step is a training step: forward, backward and an update of every parameter.
+// step returns a training step: forward, backward and an update of every parameter.
 func step(t testing.TB, s size) (*ir.Func, map[int]mesh.Sharding) {
 	t.Helper()
 	p := &training{size: s, b: ir.NewBuilder("step"), asked: map[*op.Tensor]string{}}

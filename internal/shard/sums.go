@@ -84,7 +84,7 @@ func (s *sums) unchanged(n *ir.Node, before [][]mesh.Pending) bool {
 	})
 }
 
-// free is the sums along axes that do not split the value: the others are reduced into its parts.
+// free returns the sums along axes that do not split the value: the others are reduced into its parts.
 func (s *sums) free(v int, sums []mesh.Pending) []mesh.Pending {
 	var list []mesh.Pending
 	for _, p := range sums {
@@ -95,7 +95,8 @@ func (s *sums) free(v int, sums []mesh.Pending) []mesh.Pending {
 	return list
 }
 
-// step is how one op runs; nil where its tensors are on several meshes. Layers repeat, so answers are kept.
+// step returns how one op runs; nil where its tensors are on several meshes. Layers repeat, so answers are
+// kept.
 func (s *sums) step(n *ir.Node) (*Step, error) {
 	o := n.Op().(op.Op)
 	m := s.r.Meshes[n.Out()[0].ID()]
@@ -127,7 +128,7 @@ func (s *sums) step(n *ir.Node) (*Step, error) {
 		func() (*Step, error) { return Choose(o, m, in, out, have, want) })
 }
 
-// choose is an answer that is kept under key, or a new one.
+// choose returns an answer that is kept under key, or a new one.
 func (s *sums) choose(key []byte, ask func() (*Step, error)) (*Step, error) {
 	if step, ok := s.memo[string(key)]; ok {
 		return step, nil
@@ -199,8 +200,8 @@ func (s *sums) backward() []bool {
 	return keep
 }
 
-// passedOn is what it costs to reduce the results of the node that uses a value, and what it would cost to
-// reduce the operands that it takes partial; ok is whether it takes all of the value's sums.
+// passedOn returns what it costs to reduce the results of the node that uses a value, and what it would cost
+// to reduce the operands that it takes partial; ok is whether it takes all of the value's sums.
 func (s *sums) passedOn(node, v int) (later, all float64, ok bool) {
 	n, step := s.f.Nodes()[node], s.r.Steps[node]
 	if step == nil {
@@ -224,7 +225,7 @@ func (s *sums) passedOn(node, v int) (later, all float64, ok bool) {
 	return later, all, true
 }
 
-// bytes is the size of a device's part of a value.
+// bytes returns the size of a device's part of a value.
 func (s *sums) bytes(v *ir.Value) float64 {
 	n := float64(v.Type().Bytes())
 	if m := s.r.Meshes[v.ID()]; m != nil {

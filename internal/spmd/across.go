@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// route is the legs from one place to another. Between meshes, what is pending is combined and spread on the
-// first one, then every device of the second gets what it lacks from one that has it, each byte once.
+// route returns the legs from one place to another. Between meshes, what is pending is combined and spread on
+// the first one, then every device of the second gets what it lacks from one that has it, each byte once.
 func (p *planner) route(t ir.Type, from, to op.Layout) ([]leg, Cost, error) {
 	if from.Mesh == to.Mesh {
 		moves, cost, err := p.router(from.Mesh).Reshard(t, from.Spec, to.Spec)
@@ -18,7 +18,7 @@ func (p *planner) route(t ir.Type, from, to op.Layout) ([]leg, Cost, error) {
 	return across(p.router(from.Mesh), p.router(to.Mesh), t, from, to)
 }
 
-// Across is the way of a tensor from one mesh to another, and its cost.
+// Across returns the way of a tensor from one mesh to another, and its cost.
 func Across(t ir.Type, from, to op.Layout, prices Prices) (*Crossing, Cost, error) {
 	legs, cost, err := across(NewRouter(from.Mesh, prices), NewRouter(to.Mesh, prices), t, from, to)
 	return &Crossing{legs: legs, shape: t.Shape}, cost, err
@@ -30,7 +30,7 @@ type Crossing struct {
 	shape []int
 }
 
-// Moves is all moves, in order.
+// Moves returns all moves, in order.
 func (c *Crossing) Moves() []Move {
 	var all []Move
 	for _, l := range c.legs {
@@ -67,8 +67,8 @@ func across(a, b *Router, t ir.Type, from, to op.Layout) ([]leg, Cost, error) {
 		func(l leg) bool { return len(l.moves) == 0 }), cost.Plus(hop.Cost).Plus(end), err
 }
 
-// scattered is a Spec with nothing pending: the axes along which something was split the dim instead that has
-// most to split, so that nothing is sent twice.
+// scattered returns a Spec with nothing pending: the axes along which something was split the dim instead
+// that has most to split, so that nothing is sent twice.
 func (r *Router) scattered(t ir.Type, s mesh.Spec) mesh.Spec {
 	out := s.With()
 	if len(t.Shape) == 0 {
@@ -86,7 +86,7 @@ func (r *Router) scattered(t ir.Type, s mesh.Spec) mesh.Spec {
 	return out
 }
 
-// hop is the move between two meshes. Its cost is what the busiest device sends or gets.
+// hop returns the move between two meshes. Its cost is what the busiest device sends or gets.
 func (r *Router) hop(to *Router, t ir.Type, before, after mesh.Spec) (Move, error) {
 	from, err := before.Layout(r.m, t.Shape)
 	if err != nil {

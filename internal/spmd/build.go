@@ -92,7 +92,7 @@ func (b *builder) apply(d *decision, v view, in []*ir.Value) ([]*ir.Value, error
 	return b.b.Apply(local, in), nil
 }
 
-// convert is a version of a value, made if it is not there yet.
+// convert returns a version of a value, made if it is not there yet.
 func (b *builder) convert(v *ir.Value, c convert) *ir.Value {
 	find := func(at op.Layout) int {
 		return slices.IndexFunc(b.versions[v.ID()], func(x version) bool { return sameLayout(x.at, at) })

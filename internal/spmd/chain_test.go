@@ -26,7 +26,7 @@ func randomLayout(rng *rand.Rand, m *mesh.Mesh, rank int, kinds []mesh.Reduce) m
 	return s.With(s.Partial...)
 }
 
-// randomCuts is an axis cut into parts, or left whole.
+// randomCuts returns an axis cut into parts, or left whole.
 func randomCuts(rng *rand.Rand, m *mesh.Mesh, a mesh.Axis) mesh.Axes {
 	list := mesh.Axes{{Axis: a.Name}}
 	for rng.IntN(2) == 0 {

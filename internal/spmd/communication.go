@@ -29,7 +29,7 @@ type Communication struct {
 	Count int `json:"count"`
 }
 
-// String is the communication in one line.
+// String returns the communication in one line.
 func (c Communication) String() string {
 	return fmt.Sprintf("%s: %s: %s of %s over %s: %s", c.Line, c.Op, c.Kind, c.Tensor, c.Axes, c.Reason)
 }
@@ -67,5 +67,5 @@ func communication(x Inserted, t ir.Type, name string) Communication {
 	return c
 }
 
-// Value is the layout of a value of the program, by its ID.
+// Value returns the layout of a value of the program, by its ID.
 func (p *Program) Value(id int) op.Layout { return p.layouts[id] }

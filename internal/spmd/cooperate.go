@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// orCooperative is the way in which devices compute the op together, where there is one and it is better than
-// a way in which each computes alone what was brought to it.
+// orCooperative returns the way in which devices compute the op together, where there is one and it is better
+// than a way in which each computes alone what was brought to it.
 func (c *choice) orCooperative(alone *decision) (*decision, error) {
 	o, ok := c.base.op.(op.Cooperator)
 	if !ok {
@@ -38,7 +38,7 @@ func (c *choice) orCooperative(alone *decision) (*decision, error) {
 // gathered.
 const fewTimes = 4
 
-// program is what a device runs in the stead of an op that is computed together.
+// program returns what a device runs in the stead of an op that is computed together.
 func (d *decision) program(device int) (*ir.Func, error) {
 	at, err := d.place(device)
 	if err != nil {
@@ -47,7 +47,8 @@ func (d *decision) program(device int) (*ir.Func, error) {
 	return op.Cooperation(d.cooperative, at)
 }
 
-// exchanging is the time of an op that is computed together, with what is sent inside, on the first device.
+// exchanging returns the time of an op that is computed together, with what is sent inside, on the first
+// device.
 func (c *choice) exchanging(d *decision) (float64, error) {
 	f, err := d.program(c.m.Devices()[0])
 	if err != nil {
@@ -83,7 +84,7 @@ func (p *planner) exchanges(f *ir.Func, times int, see func(n *ir.Node, x Move, 
 	}
 }
 
-// exchange is a collective of a local program as a move.
+// exchange returns a collective of a local program as a move.
 func (p *planner) exchange(n *ir.Node) (Move, bool) {
 	o, ok := n.Op().(op.Collective)
 	if !ok {
@@ -102,7 +103,7 @@ func (p *planner) exchange(n *ir.Node) (Move, bool) {
 	}, true
 }
 
-// kindOf is what an op that exchanges does, by what its name begins with.
+// kindOf returns what an op that exchanges does, by what its name begins with.
 func kindOf(name string) Kind {
 	if i := slices.IndexFunc(kindNames[:], func(kind string) bool {
 		return strings.HasPrefix(name,

@@ -54,7 +54,7 @@ func (p *planner) decide(n *ir.Node) (*decision, error) {
 	return best, nil
 }
 
-// seenFrom is the layout of values, those on another mesh taken for whole.
+// seenFrom returns the layout of values, those on another mesh taken for whole.
 func (p *planner) seenFrom(m *mesh.Mesh, vs []*ir.Value) []mesh.Spec {
 	list := make([]mesh.Spec, len(vs))
 	for i, v := range vs {
@@ -107,7 +107,7 @@ type choice struct {
 	seen       []mesh.Assignment
 }
 
-// decide is the cheapest way, alone or together.
+// decide returns the cheapest way, alone or together.
 func (c *choice) decide() (*decision, error) {
 	best, err := c.under(c.base.op.Rule(c.base.in))
 	if err != nil || best.moved == 0 {
@@ -116,7 +116,7 @@ func (c *choice) decide() (*decision, error) {
 	return c.orCooperative(best)
 }
 
-// under is the cheapest way under a rule, nil if there is none.
+// under returns the cheapest way under a rule, nil if there is none.
 func (c *choice) under(r mesh.Rule) (*decision, error) {
 	var err error
 	if c.base.rule, err = r.Bind(shapesOf(c.base.in), shapesOf(c.base.out)); err != nil {
@@ -174,8 +174,9 @@ func (c *choice) tryBoth(a mesh.Assignment) error {
 	return nil
 }
 
-// orders is whom to listen to first: operands, results, the largest; or to one side alone, so that the other
-// is resharded as a whole: sums that operands hold then pass and are combined once, on the way to the result.
+// orders returns whom to listen to first: operands, results, the largest; or to one side alone, so that the
+// other is resharded as a whole: sums that operands hold then pass and are combined once, on the way to the
+// result.
 func (c *choice) orders() [][]int {
 	n := c.base.rule.NumTensors()
 	var operands, results []int
@@ -193,8 +194,9 @@ func (c *choice) orders() [][]int {
 		results}
 }
 
-// resolve is the assignment if tensors are listened to in an order: what a later one wants of an axis that an
-// earlier one wants for another factor, or of a factor that an earlier one splits otherwise, does not count.
+// resolve returns the assignment if tensors are listened to in an order: what a later one wants of an axis
+// that an earlier one wants for another factor, or of a factor that an earlier one splits otherwise, does not
+// count.
 func (c *choice) resolve(wants []mesh.Projection, order []int) mesh.Assignment {
 	m := c.m
 	kept := make([]mesh.Projection, 0, len(order))
@@ -298,7 +300,7 @@ func (c *choice) try(a mesh.Assignment, pass passing) error {
 	return nil
 }
 
-// computing is the time of the op itself on the first device, which has the largest parts.
+// computing returns the time of the op itself on the first device, which has the largest parts.
 func (c *choice) computing(d *decision) (float64, error) {
 	if d.cooperative != nil {
 		return c.exchanging(d)
@@ -342,8 +344,8 @@ func (c *choice) pass(d *decision) bool {
 	return any
 }
 
-// group is the operands in which the op is linear together with operand i, nil if there are none or their
-// elements do not add up.
+// group returns the operands in which the op is linear together with operand i, nil if there are none or
+// their elements do not add up.
 func (c *choice) group(d *decision, i int, q mesh.Pending) []int {
 	l, ok := d.op.(op.Multilinear)
 	if !ok || q.Reduce != mesh.Sum && q.Reduce != mesh.Mean {

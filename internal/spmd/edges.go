@@ -17,8 +17,8 @@ type edge struct {
 	cost   Cost
 }
 
-// edges is the moves from a state. Axes that neither Spec names stay out of it, and what already lies as it
-// should stays where it is.
+// edges returns the moves from a state. Axes that neither Spec names stay out of it, and what already is as
+// it should stays where it is.
 func (p *problem) edges(s state) []edge {
 	var list []edge
 	add := func(e edge) {
@@ -40,7 +40,7 @@ func (p *problem) edges(s state) []edge {
 	return list
 }
 
-// prefix is how many tokens of a dim are as they should be.
+// prefix returns how many tokens of a dim are as they should be.
 func (p *problem) prefix(s state, d int) int {
 	n := 0
 	for n < len(s.dims[d]) && n < len(p.to.dims[d]) && s.dims[d][n] == p.to.dims[d][n] {
@@ -85,7 +85,7 @@ func (p *problem) slices(s state, add func(edge)) {
 	}
 }
 
-// wanted is the atoms that split dims in the target.
+// wanted returns the atoms that split dims in the target.
 func (p *problem) wanted() uint64 {
 	var mask uint64
 	for _, list := range p.to.dims {
@@ -156,10 +156,10 @@ func (p *problem) reductions(s state, add func(edge)) {
 	}
 }
 
-// reduceOf is the reduction of a mark.
+// reduceOf returns the reduction of a mark.
 func reduceOf(mark uint8) mesh.Reduce { return mesh.Reduce(mark - 1) }
 
-// pendingKinds is the reductions, each once, that have to be combined on the way to the target.
+// pendingKinds returns the reductions, each once, that have to be combined on the way to the target.
 func (p *problem) pendingKinds(s state) []uint8 {
 	var kinds []uint8
 	for a, mark := range s.partial {
@@ -170,8 +170,8 @@ func (p *problem) pendingKinds(s state) []uint8 {
 	return kinds
 }
 
-// hides reports whether something has to be combined that a reduction which is pending lies within: the sum
-// of maxima is had only from the maxima.
+// hides reports whether something has to be combined that a reduction which is pending is within: the sum of
+// maxima is had only from the maxima.
 func (p *problem) hides(s state, inner uint8) bool {
 	for a, mark := range s.partial {
 		if mark != 0 && mark != p.to.partial[a] && reduceOf(inner).Before(reduceOf(mark)) {
@@ -181,8 +181,8 @@ func (p *problem) hides(s state, inner uint8) bool {
 	return false
 }
 
-// atomsOf is the atoms that tokens are made of: where a dim is split unevenly its tokens may be products of
-// several.
+// atomsOf returns the atoms that tokens are made of: where a dim is split unevenly its tokens may be products
+// of several.
 func (p *problem) atomsOf(tokens []uint8) []uint8 {
 	var list []uint8
 	for _, t := range tokens {
@@ -191,7 +191,7 @@ func (p *problem) atomsOf(tokens []uint8) []uint8 {
 	return list
 }
 
-// runs is the longest lists of neighbours in the target's dims that are made of the given atoms.
+// runs returns the longest lists of neighbours in the target's dims that are made of the given atoms.
 func (p *problem) runs(atoms []uint8) [][]uint8 {
 	var runs [][]uint8
 	for _, list := range p.to.dims {
@@ -259,7 +259,7 @@ func (p *problem) permutes(s state, add func(edge)) {
 	}
 }
 
-// changed is the tokens of dims that are not the same in two states.
+// changed returns the tokens of dims that are not the same in two states.
 func (p *problem) changed(a, b state) []uint8 {
 	var list []uint8
 	for d := range a.dims {

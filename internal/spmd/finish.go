@@ -14,7 +14,7 @@ type finish struct {
 	ok   bool
 }
 
-// stay is how many tokens of a state are where they were at the start.
+// stay returns how many tokens of a state are where they were at the start.
 func (p *problem) stay(s state) int {
 	n := 0
 	for d, list := range s.dims {
@@ -33,7 +33,7 @@ const (
 	maxAllPermutes = 60000
 )
 
-// finish is the cheapest state to which a permute can lead from s: one that cuts every dim into the same
+// finish returns the cheapest state to which a permute can lead from s: one that cuts every dim into the same
 // pieces.
 func (p *problem) finish(s state) finish {
 	key := p.cutKey(s)
@@ -152,7 +152,8 @@ func (a *arranger) uneven(d int, list []uint8) {
 	}
 }
 
-// finishCost is what it costs to bring a state to the target by all-to-alls to the right places and gathers.
+// finishCost returns what it costs to bring a state to the target by all-to-alls to the right places and
+// gathers.
 func (p *problem) finishCost(s state) (Cost, bool) {
 	var cost Cost
 	step := func(k Kind, tokens []uint8, next state) {

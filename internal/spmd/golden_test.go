@@ -53,7 +53,7 @@ func specsFrom(t *testing.T, f *ir.Func, text string) []mesh.Spec {
 	return specs
 }
 
-// printProgram is the communications, then each local program with the devices that run it.
+// printProgram returns the communications, then each local program with the devices that run it.
 func printProgram(p *spmd.Program) string {
 	var b strings.Builder
 	for _, x := range p.Inserted() {

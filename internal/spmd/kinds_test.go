@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// kindSpecs is every Spec of a vector in which each axis holds copies, splits it, or is pending in one of the
-// ways.
+// kindSpecs returns every Spec of a vector in which each axis holds copies, splits it, or is pending in one
+// of the ways.
 func kindSpecs(m *mesh.Mesh, kinds []mesh.Reduce) []mesh.Spec {
 	list := []mesh.Spec{mesh.Whole(1)}
 	for _, a := range m.Axes() {

@@ -31,10 +31,10 @@ func usesOf(f *ir.Func) (uses [][]use, returned []bool) {
 // unused reports whether nothing reads a value.
 func (p *planner) unused(v *ir.Value) bool { return len(p.uses[v.ID()]) == 0 && !p.returned[v.ID()] }
 
-// later reports whether a value that an op gives as sums that are pending may stay so, although it is to lie
+// later reports whether a value that an op gives as sums that are pending may stay so, although it is to be
 // without them: its one use is in an op that is linear in it, so that sums of sums are combined once, further
-// on. With several uses each might combine its own. Where a user wrote down the layout of the value, it lies
-// so.
+// on. With several uses each might combine its own. Where a user wrote down the layout of the value, it is
+// laid out so.
 func (p *planner) later(n *ir.Node, v *ir.Value, give mesh.Spec) bool {
 	id := v.ID()
 	want := p.layouts[id].Spec
@@ -53,7 +53,7 @@ func (p *planner) later(n *ir.Node, v *ir.Value, give mesh.Spec) bool {
 	return p.takesSums(p.uses[id][0])
 }
 
-// takesSums reports whether a node is linear in an operand on the mesh on which it lies.
+// takesSums reports whether a node is linear in an operand on the mesh on which it is.
 func (p *planner) takesSums(u use) bool {
 	for _, v := range append(slices.Clone(u.node.In()), u.node.Out()...) {
 		if p.layouts[v.ID()].Mesh != p.layouts[u.node.In()[u.operand].ID()].Mesh {

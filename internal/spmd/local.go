@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Local is the program of one device. Devices whose programs are equal share it.
+// Local returns the program of one device. Devices whose programs are equal share it.
 func (p *Program) Local(device int) (*ir.Func, error) {
 	defer fault.Pass("partition", p.f)
 	if !slices.ContainsFunc(p.meshes, func(m *mesh.Mesh) bool { return m.Contains(device) }) {
@@ -31,8 +31,8 @@ func (p *Program) Local(device int) (*ir.Func, error) {
 	return f, err
 }
 
-// Classes is the devices grouped by equal programs, each group in order, the groups in that of their first
-// devices.
+// Classes returns the devices grouped by equal programs, each group in order, the groups in that of their
+// first devices.
 func (p *Program) Classes() ([][]int, error) {
 	var classes [][]int
 	index := map[string]int{}
@@ -53,7 +53,7 @@ func (p *Program) Classes() ([][]int, error) {
 
 // feature is something in which the programs of devices may differ.
 type feature interface {
-	// on is the mesh that it is about, at what it is for one of its devices, short.
+	// on returns the mesh that it is about, at what it is for one of its devices, short.
 	on() *mesh.Mesh
 	at(v view) (string, error)
 }
@@ -101,7 +101,7 @@ func (a attributes) at(v view) (string, error) {
 	return text, nil
 }
 
-// text is what a device runs in the op's stead.
+// text returns what a device runs in the op's stead.
 func (d *decision) text(v view) (string, error) {
 	if d.cooperative != nil {
 		f, err := d.program(v.device)
@@ -117,12 +117,12 @@ func (d *decision) text(v view) (string, error) {
 	return ir.FormatOp(local), nil
 }
 
-// place is a device's share.
+// place returns a device's share.
 func (d *decision) place(device int) (*op.Place, error) {
 	return op.NewPlace(d.rule, d.mesh, d.assign, device, d.in, d.out)
 }
 
-// local is the op that a device runs alone.
+// local returns the op that a device runs alone.
 func (d *decision) local(v view) (op.Op, error) {
 	at, err := d.place(v.device)
 	if err != nil {

@@ -22,7 +22,7 @@ func newView(m *mesh.Mesh, device int) (view, bool) {
 	return view{m, m.Axes(), device, coord}, ok
 }
 
-// position is where the device stands along an axis or a part of one.
+// position returns where the device stands along an axis or a part of one.
 func (v view) position(s mesh.Sub) int {
 	a := slices.IndexFunc(v.axes, func(a mesh.Axis) bool { return a.Name == s.Axis })
 	if s.Size == 0 {
@@ -31,7 +31,7 @@ func (v view) position(s mesh.Sub) int {
 	return v.coord[a] / (v.axes[a].Size / (s.Pre * s.Size)) % s.Size
 }
 
-// part is the size of the device's part of n elements that axes split.
+// part returns the size of the device's part of n elements that axes split.
 func (v view) part(n int, axes mesh.Axes) int {
 	for _, s := range axes {
 		n = mesh.Chunk(n, v.m.Extent(s), v.position(s)).Size
@@ -39,7 +39,7 @@ func (v view) part(n int, axes mesh.Axes) int {
 	return n
 }
 
-// shape is the shape of the device's part of a tensor.
+// shape returns the shape of the device's part of a tensor.
 func (v view) shape(shape []int, s mesh.Spec) []int {
 	local := make([]int, len(shape))
 	for d, n := range shape {
@@ -48,7 +48,7 @@ func (v view) shape(shape []int, s mesh.Spec) []int {
 	return local
 }
 
-// sizes is the sizes of the parts of n elements along axes, nil where they are equal, and that of the
+// sizes returns the sizes of the parts of n elements along axes, nil where they are equal, and that of the
 // device's own.
 func (v view) sizes(n int, axes mesh.Axes) (sizes []int, own int) {
 	sizes = []int{n}

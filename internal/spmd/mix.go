@@ -8,7 +8,7 @@ import (
 
 // tryMixes tries every assignment that gives each factor one of its options.
 func (c *choice) tryMixes(wants []mesh.Projection) error {
-	for a := range c.base.rule.Mixes(c.m, wants, c.base.rule.Homeless(c.m, wants)) {
+	for a := range c.base.rule.Mixes(c.m, wants, c.base.rule.Unplaceable(c.m, wants)) {
 		if err := c.tryBoth(a); err != nil {
 			return err
 		}
@@ -16,8 +16,8 @@ func (c *choice) tryMixes(wants []mesh.Projection) error {
 	return nil
 }
 
-// refilled is what tensors might want if the axes of their compound dims stood in another order: each factor
-// takes whatever divides it, so that a permute before the op spares a gather.
+// refilled returns what tensors might want if the axes of their compound dims stood in another order: each
+// factor takes whatever divides it, so that a permute before the op spares a gather.
 func (c *choice) refilled() []mesh.Projection {
 	var list []mesh.Projection
 	for t, s := range slices.Concat(c.have, c.want) {

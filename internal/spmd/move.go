@@ -30,7 +30,7 @@ const (
 var kindNames = [...]string{"slice", "mask", "pad", "all_gather", "all_to_all", "reduce_scatter",
 	"all_reduce", "permute", "exchange"}
 
-// String is the move's name.
+// String returns the move's name.
 func (k Kind) String() string { return kindNames[k] }
 
 // Local reports whether the move needs no communication.
@@ -51,7 +51,7 @@ type Move struct {
 	Cost          Cost
 }
 
-// String is the move and where it leads: all_gather tp dim 0 → @[dp,_].
+// String returns the move and where it leads: all_gather tp dim 0 → @[dp,_].
 func (m Move) String() string {
 	text := m.Kind.String()
 	switch m.Kind {
@@ -66,7 +66,7 @@ func (m Move) String() string {
 	return text + " → " + m.After.String()
 }
 
-// total is the cost of all moves.
+// total returns the cost of all moves.
 func total(moves []Move) Cost {
 	var c Cost
 	for _, m := range moves {

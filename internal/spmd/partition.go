@@ -18,7 +18,7 @@ type Config struct {
 	// Asked is, by value ID, the values whose Spec the user wrote: bringing a value there is asked for, as it is
 	// where an op.Constrainer says so. Nil is none.
 	Asked []bool
-	// Meshes is, by value ID, where values lie; nil, and a nil entry, is the one mesh of all.
+	// Meshes is, by value ID, where values are; nil, and a nil entry, is the one mesh of all.
 	Meshes []*mesh.Mesh
 	// Results is how results are to be returned, by their number; nil is in their layouts.
 	Results []mesh.Spec
@@ -45,7 +45,7 @@ type Inserted struct {
 	Asked  bool
 }
 
-// String is the record in one line.
+// String returns the record in one line.
 func (x Inserted) String() string {
 	return fmt.Sprintf("%s: %s: %s %s: %.0f bytes, %.1f µs: %s", x.Pos, x.Op, x.Move.Kind, x.Move.Axes,
 		x.Move.Cost.Bytes, x.Move.Cost.Time*1e6, x.Reason)
@@ -90,7 +90,7 @@ type planner struct {
 	order     []*decision
 	// now is the layout of each value for those who use it: as it is to, or with sums still pending.
 	now []mesh.Spec
-	// versions is all the ways in which each value lies so far.
+	// versions is all the ways in which each value is laid out so far.
 	versions [][]op.Layout
 	uses     [][]use
 	returned []bool
@@ -113,7 +113,7 @@ func newPlanner(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) *planner 
 	return p
 }
 
-// canonicalMesh is the one of equal meshes that stands for all, so that they compare as pointers.
+// canonicalMesh returns the one of equal meshes that stands for all, so that they compare as pointers.
 func (p *planner) canonicalMesh(m *mesh.Mesh) *mesh.Mesh {
 	if i := slices.IndexFunc(p.meshes, m.Equal); i >= 0 {
 		return p.meshes[i]
@@ -207,7 +207,7 @@ func (w why) name() string {
 	return w.op.Name()
 }
 
-// convert brings a value to lie elsewhere, from the version of it that costs least.
+// convert moves a value elsewhere, from the version of it that costs least.
 func (p *planner) convert(w why, v *ir.Value, to op.Layout) (convert, error) {
 	id := v.ID()
 	var best convert

@@ -97,7 +97,7 @@ func randomSpec(t *rapid.T, m *mesh.Mesh, v *ir.Value) mesh.Spec {
 	return rapid.SampledFrom(allSpecs(m, len(v.Shape()), kinds...)).Draw(t, "spec")
 }
 
-// ramp is an array of moderate numbers that do not repeat soon.
+// ramp returns an array of moderate numbers that do not repeat soon.
 func ramp(t ir.Type, seed int) array.Array {
 	a := array.New(t.DType, t.Shape...)
 	for i := range a.Len() {
@@ -106,7 +106,7 @@ func ramp(t ir.Type, seed int) array.Array {
 	return a
 }
 
-// randomProgram is a few ops on matrices.
+// randomProgram returns a few ops on matrices.
 func randomProgram(t *rapid.T) *ir.Func {
 	b := ir.NewBuilder("main")
 	size := func(name string) int { return rapid.SampledFrom([]int{1, 2, 3, 4, 5, 6}).Draw(t, name) }

@@ -24,7 +24,7 @@ type Prices struct {
 	// Memory is the seconds for each byte that an op moves between memory and processor, Flop those for each
 	// operation.
 	Memory, Flop float64
-	// Op, where set, is the seconds of an op on a device, in place of those by Memory and Flop.
+	// Op, if set, is the seconds of an op on a device, in place of those by Memory and Flop.
 	Op func(o op.Op, in, out []ir.Type) float64
 }
 
@@ -50,7 +50,7 @@ func (p Prices) link(axes mesh.Axes) Link {
 	return worst
 }
 
-// Message is the seconds that a message of so many bytes between two meshes takes.
+// Message returns the seconds that a message of so many bytes between two meshes takes.
 func (p Prices) Message(bytes float64) float64 {
 	l := p.Default
 	if l == (Link{}) {
@@ -59,7 +59,7 @@ func (p Prices) Message(bytes float64) float64 {
 	return l.Alpha + l.Beta*bytes
 }
 
-// cheapest is no dearer than the link of any of the axes.
+// cheapest returns no dearer than the link of any of the axes.
 func (p Prices) cheapest(axes mesh.Axes) Link {
 	var best Link
 	for i := range axes {
@@ -91,7 +91,7 @@ type Cost struct {
 	Time        float64
 }
 
-// Plus is both costs together.
+// Plus returns both costs together.
 func (c Cost) Plus(o Cost) Cost {
 	return Cost{c.Bytes + o.Bytes, c.Collectives + o.Collectives, c.Time + o.Time}
 }
@@ -99,7 +99,7 @@ func (c Cost) Plus(o Cost) Cost {
 // localStep is the seconds that a move without communication counts for: enough to prefer fewer of them.
 const localStep = 1e-9
 
-// Price is what a move costs that brings a tensor of a type from its Before to its After.
+// Price returns what a move costs that brings a tensor of a type from its Before to its After.
 func (p Prices) Price(m *mesh.Mesh, t ir.Type, x Move) Cost {
 	size := func(s mesh.Spec) float64 {
 		b := float64(t.DType.Size())
@@ -114,7 +114,7 @@ func (p Prices) Price(m *mesh.Mesh, t ir.Type, x Move) Cost {
 	return p.price(x.Kind, m.Count(x.Axes), x.Axes, size(x.Before), size(x.After))
 }
 
-// price is the cost of a move, given the bytes that a device holds before and after it.
+// price returns the cost of a move, given the bytes that a device holds before and after it.
 func (p Prices) price(k Kind, n int, axes mesh.Axes, before, after float64) Cost {
 	share := float64(n-1) / float64(max(n, 1))
 	var bytes float64

@@ -31,7 +31,7 @@ type step struct {
 	after  []convert // one for each result
 }
 
-// convert brings a version of a value to lie elsewhere.
+// convert moves a version of a value elsewhere.
 type convert struct {
 	from, to op.Layout
 	legs     []leg
@@ -43,17 +43,17 @@ type leg struct {
 	moves    []Move
 }
 
-// Global is the program that was partitioned.
+// Global returns the program that was partitioned.
 func (p *Program) Global() *ir.Func { return p.f }
 
-// Mesh is the mesh of values of which nothing else is said.
+// Mesh returns the mesh of values of which nothing else is said.
 func (p *Program) Mesh() *mesh.Mesh { return p.main }
 
-// Crosses reports whether the program's values lie on several meshes, so that its devices do not all run the
+// Crosses reports whether the program's values are on several meshes, so that its devices do not all run the
 // same nodes.
 func (p *Program) Crosses() bool { return len(p.meshes) > 1 }
 
-// Devices is the devices of all meshes, in order.
+// Devices returns the devices of all meshes, in order.
 func (p *Program) Devices() []int {
 	var all []int
 	for _, m := range p.meshes {
@@ -63,13 +63,13 @@ func (p *Program) Devices() []int {
 	return slices.Compact(all)
 }
 
-// Param is the layout of a parameter.
+// Param returns the layout of a parameter.
 func (p *Program) Param(i int) op.Layout { return p.layouts[p.f.Params()[i].ID()] }
 
-// Result is the layout of a result.
+// Result returns the layout of a result.
 func (p *Program) Result(i int) op.Layout { return p.results[i].to }
 
-// ParamsOf is the numbers of the parameters that a device's program has: those whose mesh it is in.
+// ParamsOf returns the numbers of the parameters that a device's program has: those whose mesh it is in.
 func (p *Program) ParamsOf(device int) []int {
 	var list []int
 	for i := range p.f.Params() {
@@ -80,7 +80,7 @@ func (p *Program) ParamsOf(device int) []int {
 	return list
 }
 
-// ResultsOf is the numbers of the results that a device's program returns.
+// ResultsOf returns the numbers of the results that a device's program returns.
 func (p *Program) ResultsOf(device int) []int {
 	var list []int
 	for i := range p.results {
@@ -91,16 +91,16 @@ func (p *Program) ResultsOf(device int) []int {
 	return list
 }
 
-// Inserted is the communication, in program order.
+// Inserted returns the communication, in program order.
 func (p *Program) Inserted() []Inserted { return p.inserted }
 
-// ParamSpec is the Spec of a parameter, on whatever mesh.
+// ParamSpec returns the Spec of a parameter, on whatever mesh.
 func (p *Program) ParamSpec(i int) mesh.Spec { return p.Param(i).Spec }
 
-// ResultSpec is the Spec of a result, on whatever mesh.
+// ResultSpec returns the Spec of a result, on whatever mesh.
 func (p *Program) ResultSpec(i int) mesh.Spec { return p.Result(i).Spec }
 
-// How is how a node of the program, by its number, runs: the layout its operands must have and how its
+// How returns how a node of the program, by its number, runs: the layout its operands must have and how its
 // results then do.
 func (p *Program) How(node int) (need, give []mesh.Spec) {
 	d := p.steps[node].how

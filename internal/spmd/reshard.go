@@ -27,13 +27,13 @@ func NewRouter(m *mesh.Mesh, prices Prices) *Router {
 	return &Router{m: m, prices: prices, memo: map[string]route{}}
 }
 
-// Reshard is the cheapest way to bring a tensor of a type from one Spec into another, at the prices of the
-// zero Prices.
+// Reshard returns the cheapest way to bring a tensor of a type from one Spec into another, at the prices of
+// the zero Prices.
 func Reshard(m *mesh.Mesh, t ir.Type, from, to mesh.Spec) ([]Move, Cost, error) {
 	return NewRouter(m, Prices{}).Reshard(t, from, to)
 }
 
-// Reshard is the cheapest way to bring a tensor of a type from one Spec into another.
+// Reshard returns the cheapest way to bring a tensor of a type from one Spec into another.
 func (r *Router) Reshard(t ir.Type, from, to mesh.Spec) ([]Move, Cost, error) {
 	if from.Equal(to) {
 		return nil, Cost{}, nil
@@ -73,8 +73,8 @@ func (r *Router) find(t ir.Type, from, to mesh.Spec) ([]Move, error) {
 	return r.orExchange(best, t, from, to)
 }
 
-// between is a Spec on the way where the two cut an axis in ways that do not go together, as thirds and as
-// halves: from without such axes; apart is whether there are any.
+// between returns a Spec on the way where the two cut an axis in ways that do not go together, as thirds and
+// as halves: from without such axes; apart is whether there are any.
 func (r *Router) between(from, to mesh.Spec) (mid mesh.Spec, apart bool) {
 	mid = from.Clone()
 	for _, a := range r.m.Axes() {
@@ -90,7 +90,7 @@ func (r *Router) between(from, to mesh.Spec) (mid mesh.Spec, apart bool) {
 	return mid, apart
 }
 
-// through is the moves to a Spec and from there on, or single messages.
+// through returns the moves to a Spec and from there on, or single messages.
 func (r *Router) through(t ir.Type, from, mid, to mesh.Spec) ([]Move, error) {
 	first, _, err := r.Reshard(t, from, mid)
 	if err != nil {
@@ -103,8 +103,8 @@ func (r *Router) through(t ir.Type, from, mid, to mesh.Spec) ([]Move, error) {
 	return r.orExchange(slices.Concat(first, second), t, from, to)
 }
 
-// orExchange is the moves, or single messages as the two layouts overlap, where the moves send something more
-// than once and that costs more.
+// orExchange returns the moves, or single messages as the two layouts overlap, where the moves send something
+// more than once and that costs more.
 func (r *Router) orExchange(moves []Move, t ir.Type, from, to mesh.Spec) ([]Move, error) {
 	cost := total(moves)
 	if r.prices.Plain || cost.Collectives < 2 || len(from.Partial) > 0 || len(to.Partial) > 0 {
@@ -148,7 +148,7 @@ const (
 	maxFine   = 8
 )
 
-// search is the A* algorithm over states.
+// search returns the A* algorithm over states.
 func (r *Router) search(p *problem) []Move {
 	start := &visit{at: p.from}
 	open := queue{start}
@@ -174,8 +174,8 @@ func (r *Router) search(p *problem) []Move {
 	return p.path(limit)
 }
 
-// least is a bound on the time from a state to the target: what is not there must be sent, and what is in a
-// wrong place takes a collective.
+// least returns a bound on the time from a state to the target: what is not there must be sent, and what is
+// in a wrong place takes a collective.
 func (p *problem) least(s state) float64 {
 	busy := len(p.pendingKinds(s)) > 0
 	for d := range s.dims {
@@ -194,7 +194,7 @@ func (p *problem) least(s state) float64 {
 	return t
 }
 
-// plain is the simple way: combine all that is pending and should not be, gather whatever is not in its
+// plain returns the simple way: combine all that is pending and should not be, gather whatever is not in its
 // place, and cut.
 func (p *problem) plain(v *visit) *visit {
 	step := func(match func(e edge) bool) bool {
@@ -220,7 +220,7 @@ func (p *problem) plain(v *visit) *visit {
 	return v
 }
 
-// path is the moves that led to a visit.
+// path returns the moves that led to a visit.
 func (p *problem) path(v *visit) []Move {
 	var moves []Move
 	for ; v.before != nil; v = v.before {
@@ -233,7 +233,7 @@ func (p *problem) path(v *visit) []Move {
 	return p.merge(moves)
 }
 
-// moveAxes is the axes of an edge: joined where the dims that they split are split evenly.
+// moveAxes returns the axes of an edge: joined where the dims that they split are split evenly.
 func (p *problem) moveAxes(e edge, before state) mesh.Axes {
 	for _, s := range []state{before, e.next} {
 		for _, d := range []int{e.dim, e.from} {

@@ -37,8 +37,8 @@ func parseSpec(t testing.TB, text string) mesh.Spec {
 	return s
 }
 
-// allSpecs is every Spec for tensors of a rank: each axis copies, splits a dim, at any place among those that
-// split it too, or is partial.
+// allSpecs returns every Spec for tensors of a rank: each axis copies, splits a dim, at any place among those
+// that split it too, or is partial.
 func allSpecs(m *mesh.Mesh, rank int, kinds ...mesh.Reduce) []mesh.Spec {
 	list := []mesh.Spec{mesh.Whole(rank)}
 	for _, a := range m.Axes() {
@@ -65,8 +65,8 @@ func allSpecs(m *mesh.Mesh, rank int, kinds ...mesh.Reduce) []mesh.Spec {
 	return list
 }
 
-// randomParts is what the devices of a layout hold: copies equal, terms of reductions each with numbers of
-// their own.
+// randomParts returns what the devices of a layout hold: copies equal, terms of reductions each with numbers
+// of their own.
 func randomParts(t testing.TB, l *mesh.Layout, rng *rand.Rand) map[int]array.Array {
 	t.Helper()
 	var axes mesh.Axes
@@ -135,7 +135,8 @@ func reshardRun(t testing.TB, m *mesh.Mesh, shape []int, from, to mesh.Spec) err
 	return nil
 }
 
-// farthest is the largest difference of two arrays relative to the larger element; NaN counts as infinite.
+// farthest returns the largest difference of two arrays relative to the larger element; NaN counts as
+// infinite.
 func farthest(got, want array.Array) float64 {
 	worst := 0.0
 	for i := range want.Len() {
@@ -204,7 +205,7 @@ func TestAnyToAny(t *testing.T) {
 	}
 }
 
-// shapesFor is the shapes that are tried on a mesh.
+// shapesFor returns the shapes that are tried on a mesh.
 func shapesFor(m *mesh.Mesh, sizes []int) [][]int {
 	var list [][]int
 	for i, n := range sizes {

@@ -36,14 +36,14 @@ func (s state) equal(o state) bool {
 	return slices.Equal(s.partial, o.partial) && slices.EqualFunc(s.dims, o.dims, slices.Equal[[]uint8])
 }
 
-// with is the state with another list for one dim.
+// with returns the state with another list for one dim.
 func (s state) with(dim int, list []uint8) state {
 	dims := slices.Clone(s.dims)
 	dims[dim] = list
 	return state{dims, s.partial}
 }
 
-// pending is the state with another reduction pending along atoms; 0 is none.
+// pending returns the state with another reduction pending along atoms; 0 is none.
 func (s state) pending(atoms []uint8, mark uint8) state {
 	partial := slices.Clone(s.partial)
 	for _, a := range atoms {
@@ -85,7 +85,7 @@ func newProblem(m *mesh.Mesh, shape []int, elem int, prices Prices, from, to mes
 	return p
 }
 
-// all is the atoms.
+// all returns the atoms.
 func (p *problem) all() []uint8 {
 	var list []uint8
 	for a := range p.atoms {
@@ -137,7 +137,7 @@ func chained(a mesh.Axis, specs ...mesh.Spec) bool {
 	return true
 }
 
-// boundaries is the cuts of all axes that the Specs use.
+// boundaries returns the cuts of all axes that the Specs use.
 func boundaries(m *mesh.Mesh, specs ...mesh.Spec) []bounds {
 	var list []bounds
 	for _, a := range m.Axes() {
@@ -201,7 +201,7 @@ func (p *problem) atomize(cuts []bounds) {
 	}
 }
 
-// token is the number of an axis or a part of one.
+// token returns the number of an axis or a part of one.
 func (p *problem) token(s mesh.Sub) uint8 {
 	for i, t := range p.tokens {
 		if t.sub == s {
@@ -259,7 +259,7 @@ func (p *problem) canonical(list []uint8, n int) []uint8 {
 	return out
 }
 
-// spec is a state as a Spec.
+// spec returns a state as a Spec.
 func (p *problem) spec(s state) mesh.Spec {
 	spec := mesh.Whole(len(s.dims))
 	for d, list := range s.dims {
@@ -282,7 +282,7 @@ func (p *problem) spec(s state) mesh.Spec {
 	return spec.With(partial...).Simplify(p.m, p.shape)
 }
 
-// axes is a list of tokens as axes, each by itself.
+// axes returns a list of tokens as axes, each by itself.
 func (p *problem) axes(list []uint8) mesh.Axes {
 	var axes mesh.Axes
 	for _, t := range list {
@@ -291,8 +291,8 @@ func (p *problem) axes(list []uint8) mesh.Axes {
 	return axes
 }
 
-// joinedAxes is a list of atoms as axes with neighbouring parts of one axis joined: for those that combine,
-// or that divide a dim evenly.
+// joinedAxes returns a list of atoms as axes with neighbouring parts of one axis joined: for those that
+// combine, or that divide a dim evenly.
 func (p *problem) joinedAxes(list []uint8) mesh.Axes {
 	var axes mesh.Axes
 	for _, t := range list {
@@ -308,7 +308,7 @@ func (p *problem) joinedAxes(list []uint8) mesh.Axes {
 	return axes
 }
 
-// count is the number of positions along a list.
+// count returns the number of positions along a list.
 func (p *problem) count(list []uint8) int {
 	n := 1
 	for _, t := range list {
@@ -317,7 +317,7 @@ func (p *problem) count(list []uint8) int {
 	return n
 }
 
-// bytes is what a device holds, the largest part.
+// bytes returns what a device holds, the largest part.
 func (p *problem) bytes(s state) float64 {
 	b := p.elem
 	for d, list := range s.dims {
@@ -333,7 +333,7 @@ func (p *problem) bytes(s state) float64 {
 // even reports whether a list divides a dim of size n.
 func (p *problem) even(list []uint8, n int) bool { return n%p.count(list) == 0 }
 
-// used is the atoms that a state uses.
+// used returns the atoms that a state uses.
 func (p *problem) used(s state) uint64 {
 	var mask uint64
 	for _, list := range s.dims {

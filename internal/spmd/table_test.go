@@ -95,7 +95,7 @@ func rows(t *testing.T, b *strings.Builder, m *mesh.Mesh, pairs [][2]string) {
 	}
 }
 
-// leastBytes is a bound that no way can beat, where one is known.
+// leastBytes returns a bound that no way can beat, where one is known.
 func leastBytes(t *testing.T, m *mesh.Mesh, typ ir.Type, from, to mesh.Spec) (float64, bool) {
 	if len(to.Partial) > 0 && len(from.Partial) == 0 {
 		return 0, to.With().Equal(from.With()) || from.IsWhole() || m.NumAxes() == 1
@@ -123,7 +123,7 @@ func leastBytes(t *testing.T, m *mesh.Mesh, typ ir.Type, from, to mesh.Spec) (fl
 	return float64(most * typ.DType.Size()), true
 }
 
-// leastReduce is the bound for sums that are combined where the tensor lies, into a cut or into copies.
+// leastReduce returns the bound for sums that are combined where the tensor is, into a cut or into copies.
 func leastReduce(m *mesh.Mesh, typ ir.Type, from, to mesh.Spec) (float64, bool) {
 	held := float64(typ.Bytes())
 	for _, axes := range from.Dims {

@@ -83,7 +83,7 @@ func (s sizes) loss(ids, labels *op.Tensor, ws []*op.Tensor) *op.Tensor {
 		op.CrossEntropyConfig{}))
 }
 
-// inferred is the layout of the step on a mesh, with data split along dp and weights as they say.
+// inferred returns the layout of the step on a mesh, with data split along dp and weights as they say.
 func (s sizes) inferred(t testing.TB, f *ir.Func, m *mesh.Mesh, data string) *shard.Result {
 	asked := map[int]mesh.Sharding{}
 	ask := func(id int, text string) {

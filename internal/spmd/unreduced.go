@@ -8,10 +8,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Unreduced is how values that are to be summed up can lie before devices combine anything: each as its spec
-// says, with the sums besides that are pending where it is made, along axes that spec does not split by. Such
-// values may be made of others in linear ops, as a product's gradient is that is cast or cut up; inner is how
-// those have to lie, by ID, for sums to stay pending on the way.
+// Unreduced returns how values that are to be summed up can be laid out before devices combine anything: each as its
+// spec says, with the sums besides that are pending where it is made, along axes that spec does not split by.
+// Such values may be made of others in linear ops, as a product's gradient is that is cast or cut up; inner
+// is how those have to be laid out, by ID, for sums to stay pending on the way.
 func (p *Program) Unreduced(values []*ir.Value, specs []mesh.Spec) (layout []mesh.Spec,
 	inner map[int]mesh.Spec) {
 	u := &uncombiner{p: p, how: map[*ir.Node]*decision{}, base: make([]mesh.Spec, p.f.NumValues()),
@@ -77,7 +77,7 @@ func linearIn(n *ir.Node) bool {
 			func(v *ir.Value) bool { return !v.DType().IsFloat() })
 }
 
-// pending is the sums that can be pending in v before anything is exchanged.
+// pending returns the sums that can be pending in v before anything is exchanged.
 func (u *uncombiner) pending(v *ir.Value) []mesh.Pending {
 	how := u.how[v.Node()]
 	if how == nil || how.mesh != u.p.layouts[v.ID()].Mesh { // what moves is combined first
@@ -97,8 +97,8 @@ func (u *uncombiner) pending(v *ir.Value) []mesh.Pending {
 		func(q mesh.Pending) bool { return q.Reduce != mesh.Sum || how.mesh.Overlap(q.Sub, used) })
 }
 
-// passing is the sums that can be pending in all operands of a node that is linear in them and alone has a
-// use for them.
+// passing returns the sums that can be pending in all operands of a node that is linear in them and alone has
+// a use for them.
 func (u *uncombiner) passing(n *ir.Node) []mesh.Pending {
 	at := u.p.layouts[n.Out()[0].ID()].Mesh
 	if !linearIn(n) || slices.ContainsFunc(n.In(), func(v *ir.Value) bool {

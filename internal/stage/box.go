@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Box is the program of a box of f's one result. Every op computes what the box needs and no more, as its
-// sharding rule tells. It is an error where a rule does not tell, or where f has parameters.
+// Box returns the program of a box of f's one result. Every op computes what the box needs and no more, as
+// its sharding rule tells. It is an error where a rule does not tell, or where f has parameters.
 func Box(f *ir.Func, box mesh.Box) (*ir.Func, error) {
 	if len(f.Params()) > 0 || len(f.Results()) != 1 {
 		return nil, fmt.Errorf("%s: want a program of no operands and one result", f.Name())
@@ -36,7 +36,7 @@ type cutter struct {
 	local map[*ir.Node]op.Op
 }
 
-// node says what computes the part of a node's results that is needed, and what that needs.
+// node reports what computes the part of a node's results that is needed, and what that needs.
 func (c *cutter) node(n *ir.Node) error {
 	at, err := c.place(n)
 	if at == nil || err != nil {
@@ -51,7 +51,7 @@ func (c *cutter) node(n *ir.Node) error {
 	return err
 }
 
-// place is the part of each factor of a node that its results need; nil where they need nothing.
+// place returns the part of each factor of a node that its results need; nil where they need nothing.
 func (c *cutter) place(n *ir.Node) (*op.Place, error) {
 	in, out := typesOf(n.In()), typesOf(n.Out())
 	rule, err := n.Op().(op.Op).Rule(in).Bind(shapes(in), shapes(out))
@@ -79,7 +79,7 @@ func (c *cutter) place(n *ir.Node) (*op.Place, error) {
 	return at, c.check(n, rule, at)
 }
 
-// check is an error if a place is not of the boxes that are needed, or cuts what has to be whole.
+// check returns an error if a place is not of the boxes that are needed, or cuts what has to be whole.
 func (c *cutter) check(n *ir.Node, rule *mesh.Parsed, at *op.Place) error {
 	for i, f := range rule.Factors {
 		if (f.Whole || f.Joint) && at.Ranges[i].Size != f.Size {
@@ -104,7 +104,7 @@ func (c *cutter) need(v *ir.Value, box mesh.Box) error {
 	return nil
 }
 
-// boxIn is the part of an operand that a place has.
+// boxIn returns the part of an operand that a place has.
 func boxIn(at *op.Place, i int) mesh.Box {
 	box := mesh.Box{Start: make([]int, len(at.In[i].Shape)), Size: make([]int, len(at.In[i].Shape))}
 	for d := range box.Size {
@@ -114,7 +114,7 @@ func boxIn(at *op.Place, i int) mesh.Box {
 	return box
 }
 
-// typesOf is the types of values.
+// typesOf returns the types of values.
 func typesOf(values []*ir.Value) []ir.Type {
 	types := make([]ir.Type, len(values))
 	for i, v := range values {

@@ -53,7 +53,7 @@ func Cut(f *ir.Func, names [2]string, first []int, keep Keep) (a, b *Part, err e
 	return a, b, err
 }
 
-// valuesOf is a program's values by ID.
+// valuesOf returns a program's values by ID.
 func valuesOf(f *ir.Func) []*ir.Value {
 	all := append([]*ir.Value(nil), f.Params()...)
 	for _, n := range f.Nodes() {
@@ -62,8 +62,8 @@ func valuesOf(f *ir.Func) []*ir.Value {
 	return all
 }
 
-// reach is the values that some are computed from, themselves included; it does not look behind those where
-// it stops.
+// reach returns the values that some are computed from, themselves included; it does not look behind those
+// where it stops.
 func reach(f *ir.Func, from []*ir.Value, stop func(*ir.Value) bool) []bool {
 	seen := make([]bool, f.NumValues())
 	for todo := append([]*ir.Value(nil), from...); len(todo) > 0; {
@@ -122,7 +122,7 @@ type partBuilder struct {
 	params []int
 }
 
-// value is v in the part, computed now if need be.
+// value returns v in the part, computed now if need be.
 func (p *partBuilder) value(v *ir.Value) *ir.Value {
 	if p.env[v.ID()] == nil {
 		if v.Node() != nil && !p.handed(v) {

@@ -13,7 +13,7 @@ type Recompute uint8
 const (
 	// RecomputeNone keeps all that gradients need.
 	RecomputeNone Recompute = iota
-	// RecomputeSelective keeps the results of contractions: products, attention. What lies between them is
+	// RecomputeSelective keeps the results of contractions: products, attention. What is between them is
 	// computed again.
 	RecomputeSelective
 	// RecomputeFull keeps what passes between layers only.
@@ -29,8 +29,8 @@ type keeper struct {
 	between  func(mark string) bool
 }
 
-// NewKeep is a policy for the nodes of a joint program. weights is its first parameters; between says which
-// marks stand between layers; policy is asked with the mark of the layer that a node is in.
+// NewKeep returns a policy for the nodes of a joint program. weights is its first parameters; between says
+// which marks stand between layers; policy is asked with the mark of the layer that a node is in.
 func NewKeep(f *ir.Func, weights int, between func(mark string) bool,
 	policy func(layer string) Recompute) Keep {
 	k := &keeper{policy: policy, between: between, constant: make([]bool, f.NumValues()),

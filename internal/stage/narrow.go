@@ -17,7 +17,7 @@ type NarrowConfig struct {
 	Weights, Stages, Micros int
 	// State is the bytes that are kept for each byte of a weight: itself, its gradient, the optimizer's slots.
 	State float64
-	// Only, where set, is the nodes that are cut, by number; others are left alone.
+	// Only, if set, is the nodes that are cut, by number; others are left alone.
 	Only   []bool
 	Prices spmd.Prices
 }
@@ -187,7 +187,7 @@ func (n *narrower) measure() {
 	}
 }
 
-// seconds is how long a stage between two places takes for a batch, with its messages both ways.
+// seconds returns how long a stage between two places takes for a batch, with its messages both ways.
 func (n *narrower) seconds(i, j int) float64 {
 	s := n.work[n.places[j]] - n.work[n.places[i]]
 	for _, at := range []int{n.places[i], n.places[j]} {
@@ -200,25 +200,25 @@ func (n *narrower) seconds(i, j int) float64 {
 
 func (n *narrower) secondsAt(i, j, _ int) float64 { return n.seconds(i, j) }
 
-// bytes is what a device of stage k between two places holds: state, and results of the micro-batches that are
-// under way there.
+// bytes returns what a device of stage k between two places holds: state, and results of the micro-batches
+// that are under way there.
 func (n *narrower) bytes(i, j, k int) float64 {
 	under := float64(min(n.c.Micros, n.c.Stages-k)) / float64(max(1, n.c.Micros))
 	return n.c.State*n.state[i][j] + under*(n.kept[n.places[j]]-n.kept[n.places[i]])
 }
 
-// best is the places of stages whose largest cost is smallest, among those within both limits.
+// best returns the places of stages whose largest cost is smallest, among those within both limits.
 func (n *narrower) best(cost func(i, j, k int) float64, seconds, bytes float64) []int {
 	return n.search(cost, math.Max, seconds, bytes)
 }
 
-// least is the same for the sum of costs.
+// least returns the same for the sum of costs.
 func (n *narrower) least(cost func(i, j, k int) float64, seconds, bytes float64) []int {
 	return n.search(cost, func(a, b float64) float64 { return a + b }, seconds, bytes)
 }
 
-// search is the places with which stages begin and the end behind them: dynamic programming over the places,
-// stage by stage.
+// search returns the places with which stages begin and the end behind them: dynamic programming over the
+// places, stage by stage.
 func (n *narrower) search(cost func(i, j, k int) float64, join func(a, b float64) float64, seconds,
 	bytes float64) []int {
 	ends := len(n.places)
@@ -247,7 +247,7 @@ func (n *narrower) search(cost func(i, j, k int) float64, join func(a, b float64
 	return cuts
 }
 
-// worst is the largest cost of the stages between places.
+// worst returns the largest cost of the stages between places.
 func (n *narrower) worst(cuts []int, cost func(i, j, k int) float64) float64 {
 	worst := 0.0
 	for k := range n.c.Stages {
@@ -256,7 +256,7 @@ func (n *narrower) worst(cuts []int, cost func(i, j, k int) float64) float64 {
 	return worst
 }
 
-// deal is the stage of every node.
+// deal returns the stage of every node.
 func (n *narrower) deal(cuts []int) []int {
 	at := map[*ir.Node]int{}
 	for k := range n.c.Stages {

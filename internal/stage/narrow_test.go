@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// randomChain is products of random widths, some with a detour, of which some share their weights.
+// randomChain returns products of random widths, some with a detour, of which some share their weights.
 func randomChain(t *rapid.T) (*ir.Func, int) {
 	n := rapid.IntRange(3, 7).Draw(t, "products")
 	widths := rapid.SliceOfN(rapid.SampledFrom([]int{8, 32, 128, 512}), n+1, n+1).Draw(t, "widths")
@@ -66,7 +66,7 @@ func TestNarrowIsBest(t *testing.T) {
 	})
 }
 
-// cutsOf is a deal of nodes as numbers of places.
+// cutsOf returns a deal of nodes as numbers of places.
 func (n *narrower) cutsOf(stages []int) []int {
 	at := map[*ir.Node]int{}
 	for i, x := range n.f.Nodes() {
@@ -81,7 +81,7 @@ func (n *narrower) cutsOf(stages []int) []int {
 	return append(cuts, len(n.places)-1)
 }
 
-// handed is what passes between the stages of a cut.
+// handed returns what passes between the stages of a cut.
 func (n *narrower) handed(cuts []int) (sum float64) {
 	for k := range n.c.Stages {
 		sum += n.crossing[n.places[cuts[k]]]

@@ -17,7 +17,7 @@ type RowsConfig struct {
 	Rows int
 }
 
-// Rows is a program of a whole batch, seen as a sum over its rows. Every op's sharding rule tells what
+// Rows is a program of a whole batch, seen as a sum over its rows. Every op's sharding rule reports what
 // becomes of rows: a value has a part for each of them, is the same for all, or is a sum over them. What is
 // none of these, but of the batch alone, is computed before, from all of it: what a mean is divided by.
 type Rows struct {
@@ -82,8 +82,8 @@ func NewRows(f *ir.Func, c RowsConfig) *Rows {
 	return r
 }
 
-// Check is an error, with the line, if rows cannot be told in a result: it has no part for each row, is not
-// the same for all and not a sum over them.
+// Check returns an error, with the line, if rows cannot be told in a result: it has no part for each row, is
+// not the same for all and not a sum over them.
 func (r *Rows) Check() error {
 	for _, v := range r.f.Results() {
 		if layout := r.layouts[v.ID()]; layout.kind == unclear {
@@ -93,8 +93,8 @@ func (r *Rows) Check() error {
 	return nil
 }
 
-// node is what rows are in a node's results. Where they cannot be told, operands that depend on no weight are
-// computed before.
+// node returns what rows are in a node's results. Where they cannot be told, operands that depend on no
+// weight are computed before.
 func (r *Rows) node(n *ir.Node) []rowLayout {
 	layouts, ok := r.apply(n)
 	for _, also := range []rowKind{unclear, perRow} {
@@ -122,7 +122,7 @@ func (r *Rows) before(n *ir.Node, also rowKind) (any bool) {
 	return any
 }
 
-// layout is what rows are in an operand of a node.
+// layout returns what rows are in an operand of a node.
 func (r *Rows) layout(n *ir.Node, i int) rowLayout {
 	if _, ok := r.given[operand{n, i}]; ok {
 		return rowLayout{}
@@ -130,7 +130,7 @@ func (r *Rows) layout(n *ir.Node, i int) rowLayout {
 	return r.layouts[n.In()[i].ID()]
 }
 
-// apply is what rows are in a node's results, by its rule.
+// apply returns what rows are in a node's results, by its rule.
 func (r *Rows) apply(n *ir.Node) ([]rowLayout, bool) {
 	if layouts, ok := r.indexed(n); ok {
 		return layouts, true
@@ -162,14 +162,15 @@ func (r *Rows) apply(n *ir.Node) ([]rowLayout, bool) {
 	return make([]rowLayout, len(n.Out())), true
 }
 
-// unclear is the results of a node whose rows cannot be told.
+// unclear returns the results of a node whose rows cannot be told.
 func (r *Rows) unclear(n *ir.Node, why string) ([]rowLayout, bool) {
 	err := &ir.Error{Pos: n.Pos(), Op: n.Op().Name(),
 		Err: fmt.Errorf("%s, so it would change with the size of micro-batches", why)}
 	return slices.Repeat([]rowLayout{{kind: unclear, err: err}}, len(n.Out())), false
 }
 
-// linear is the group of operands in which a node is linear and that has all its sums, nil if there is none.
+// linear returns the group of operands in which a node is linear and that has all its sums, nil if there is
+// none.
 func (r *Rows) linear(n *ir.Node) []int {
 	l, ok := n.Op().(op.Multilinear)
 	if !ok {
@@ -203,7 +204,7 @@ func (r *Rows) inside(n *ir.Node, group []int) bool {
 	return true
 }
 
-// applyRows is apply where rows go in.
+// applyRows is like apply where rows go in.
 func (r *Rows) applyRows(n *ir.Node) ([]rowLayout, bool) {
 	b, err := r.bind(n)
 	if err != nil {

@@ -37,7 +37,7 @@ func (r *Rows) bind(n *ir.Node) (*rowFactor, error) {
 	return found, nil
 }
 
-// factorOf is the factor that rows are in which lie so in a tensor of a node, operands first.
+// factorOf returns the factor that rows are in which are so in a tensor of a node, operands first.
 func (r *Rows) factorOf(n *ir.Node, tensor int, layout rowLayout) (*rowFactor, error) {
 	b := &rowFactor{factor: -1, in: typesOf(n.In()), out: typesOf(n.Out())}
 	var err error
@@ -63,7 +63,7 @@ func (r *Rows) factorOf(n *ir.Node, tensor int, layout rowLayout) (*rowFactor, e
 	return b, nil
 }
 
-// size is how many positions factors have together.
+// size returns how many positions factors have together.
 func (b *rowFactor) size(names []byte) int {
 	n := 1
 	for _, name := range names {
@@ -72,7 +72,7 @@ func (b *rowFactor) size(names []byte) int {
 	return n
 }
 
-// layout is where a tensor of the node has the rows, if it does.
+// layout returns where a tensor of the node has the rows, if it does.
 func (b *rowFactor) layout(tensor int) (rowLayout, bool) {
 	for d, names := range b.rule.Tensor(tensor) {
 		for k, name := range names {
@@ -88,7 +88,7 @@ func (b *rowFactor) layout(tensor int) (rowLayout, bool) {
 // sums reports whether results without the rows are sums over them.
 func (b *rowFactor) sums() bool { return b.rule.Factors[b.factor].Reduce == mesh.Sum }
 
-// local is the op that some rows need, and whether it depends on which ones.
+// local returns the op that some rows need, and whether it depends on which ones.
 func (b *rowFactor) local(o op.Op, start, n int) (op.Op, bool, error) {
 	local, err := b.at(o, start, n)
 	if err != nil {

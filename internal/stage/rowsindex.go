@@ -5,7 +5,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// indexed is what rows are in the results of a node that puts them in order, or takes them in one, and
+// indexed returns what rows are in the results of a node that puts them in order, or takes them in one, and
 // whether it is one.
 func (r *Rows) indexed(n *ir.Node) ([]rowLayout, bool) {
 	o, ok := n.Op().(op.RowIndexer)
@@ -36,13 +36,13 @@ func (r *Rows) indexed(n *ir.Node) ([]rowLayout, bool) {
 	return layouts, true
 }
 
-// each is where a value has its rows.
+// each returns where a value has its rows.
 func (r *Rows) each(v *ir.Value, x op.Rows) rowLayout {
 	return rowLayout{kind: perRow, dim: x.Dim, before: 1, after: v.Dim(x.Dim) / r.c.Rows,
 		index: x.Kind == op.RowsAt}
 }
 
-// rowsOp is a row layout as ops speak of it.
+// rowsOp returns a row layout as ops speak of it.
 func rowsOp(layout rowLayout) op.Rows {
 	switch {
 	case layout.kind == sumOfRows:

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Given is the program of what is computed before, from the whole batch, or nil if nothing is: it takes all
-// parameters but the weights.
+// Given returns the program of what is computed before, from the whole batch, or nil if nothing is: it takes
+// all parameters but the weights.
 func (r *Rows) Given() (*ir.Func, error) {
 	if len(r.order) == 0 {
 		return nil, nil
@@ -74,9 +74,9 @@ func (r *Rows) emitGiven(b *ir.Builder, n *ir.Node, env []*ir.Value) error {
 	return b.Err()
 }
 
-// Part is the program of n rows from start on. It takes the weights, the other parameters, of those that are
-// cut the rows, and what is given; of its results those without rows add up over all parts. moves is whether
-// another start is another program.
+// Part returns the program of n rows from start on. It takes the weights, the other parameters, of those that
+// are cut the rows, and what is given; of its results those without rows add up over all parts. moves is
+// whether another start is another program.
 func (r *Rows) Part(start, n int) (f *ir.Func, moves bool, err error) {
 	p := &rowsPart{r: r, b: ir.NewBuilder(r.f.Name()), start: start, n: n,
 		env: make([]*ir.Value, r.f.NumValues()), cut: map[rowKey]*ir.Value{}}
@@ -123,7 +123,7 @@ type rowKey struct {
 	dim, before, after int
 }
 
-// operand is an operand of a node in the part.
+// operand returns an operand of a node in the part.
 func (p *rowsPart) operand(n *ir.Node, i int) *ir.Value {
 	if at, ok := p.r.given[operand{n, i}]; ok {
 		return p.given[at]
@@ -186,7 +186,8 @@ func (p *rowsPart) indexed(n *ir.Node, in []*ir.Value) (err error) {
 	return nil
 }
 
-// share is the part's share of a value that parts add up to: what is the same for all is divided by rows.
+// share returns the part's share of a value that parts add up to: what is the same for all is divided by
+// rows.
 func (p *rowsPart) share(x *ir.Value, layout rowLayout) *ir.Value {
 	if layout.kind != sameForAll {
 		return x
@@ -194,7 +195,7 @@ func (p *rowsPart) share(x *ir.Value, layout rowLayout) *ir.Value {
 	return op.MulScalar(x, float64(p.n)/float64(p.r.c.Rows))
 }
 
-// local is a node's op and operands for the part.
+// local returns a node's op and operands for the part.
 func (p *rowsPart) local(n *ir.Node, b *rowFactor) (ir.Op, []*ir.Value, error) {
 	o, moves, err := b.local(n.Op().(op.Op), p.start, p.n)
 	if err != nil {
@@ -213,7 +214,8 @@ func (p *rowsPart) local(n *ir.Node, b *rowFactor) (ir.Op, []*ir.Value, error) {
 	return o, in, nil
 }
 
-// rowsOf is the part's rows of an operand that is the same for all: made as such where its op can, else cut.
+// rowsOf returns the part's rows of an operand that is the same for all: made as such where its op can, else
+// cut.
 func (p *rowsPart) rowsOf(user *ir.Node, operand int, layout rowLayout) (*ir.Value, error) {
 	v, whole := user.In()[operand], p.operand(user, operand)
 	key := rowKey{whole, layout.dim, layout.before, layout.after}

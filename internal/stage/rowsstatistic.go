@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// statistic is what rows are in the result of a node that makes a statistic of a sum over rows, which every
-// micro-batch has of its own rows, or that adds to a buffer, and whether it is one.
+// statistic returns what rows are in the result of a node that makes a statistic of a sum over rows, which
+// every micro-batch has of its own rows, or that adds to a buffer, and whether it is one.
 func (r *Rows) statistic(n *ir.Node) ([]rowLayout, bool) {
 	switch n.Op().(type) {
 	case op.RowStatistic:

@@ -24,7 +24,7 @@ type Stage struct {
 	Forward bool
 }
 
-// NumGrads is how many of the joint program's parameters are gradients of what it hands on.
+// NumGrads returns how many of the joint program's parameters are gradients of what it hands on.
 func (s *Stage) NumGrads() int {
 	if s.Forward {
 		return 0
@@ -32,7 +32,7 @@ func (s *Stage) NumGrads() int {
 	return len(s.Joint.Params()) - 2*len(s.Weights) - len(s.Batch) - len(s.In)
 }
 
-// NumInGrads is how many of its results are gradients of what it was handed.
+// NumInGrads returns how many of its results are gradients of what it was handed.
 func (s *Stage) NumInGrads() int {
 	if s.Forward {
 		return 0
@@ -47,19 +47,19 @@ type Config struct {
 	Weights int
 	// Cuts is, for every stage but the first, the node with which it begins.
 	Cuts []int
-	// Use, where set, is what stands for a weight in a stage's computation: a layout to gather it in, another
+	// Use, if set, is what stands for a weight in a stage's computation: a layout to gather it in, another
 	// dtype.
 	Use func(stage, weight int, x *ir.Value) *ir.Value
-	// Skip, where set, is whether a stage leaves out a node that no weight decides: its operand stands for it.
+	// Skip, if set, is whether a stage leaves out a node that no weight decides: its operand stands for it.
 	Skip func(stage int, n *ir.Node) bool
 	// Sum is the type of a weight's running sum of gradients; nil is the weight's own.
 	Sum func(weight int) ir.Type
-	// Optimize, where set, is run on a stage's program in place of all passes; what nobody needs goes in any
+	// Optimize, if set, is run on a stage's program in place of all passes; what nobody needs goes in any
 	// case.
 	Optimize func(*ir.Func) (*ir.Func, error)
 }
 
-// optimized is a stage's program after the passes.
+// optimized returns a stage's program after the passes.
 func (c Config) optimized(f *ir.Func) (*ir.Func, error) {
 	if c.Optimize == nil {
 		return pass.Optimize(f)
@@ -144,7 +144,7 @@ func (s *splitter) place() {
 	}
 }
 
-// crossing is the values that pass from stage k to the next, those for later ones included.
+// crossing returns the values that pass from stage k to the next, those for later ones included.
 func (s *splitter) crossing(k int) []*ir.Value {
 	var list []*ir.Value
 	if k < 0 {
@@ -323,9 +323,9 @@ func (b *stageBuilder) backward(in, out []*ir.Value) []*ir.Value {
 	return results
 }
 
-// distinct is gradients as values of their own: one that is a parameter, or that of two values, may have to
-// lie otherwise as each. Two that are computed alike, as zeros are, would be merged, so every one has its
-// name.
+// distinct returns gradients as values of their own: one that is a parameter, or that of two values, may have
+// to be laid out otherwise as each. Two that are computed alike, as zeros are, would be merged, so every one
+// has its name.
 func (b *stageBuilder) distinct(grads []*ir.Value) []*ir.Value {
 	list := slices.Clone(grads)
 	for i, g := range grads {

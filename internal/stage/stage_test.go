@@ -17,8 +17,8 @@ import (
 
 var square = ir.Type{DType: array.F64, Shape: array.Shape{3, 3}}
 
-// layered is the loss of layers, each with a weight of its own and the first one's again: it is tied. The
-// batch goes into the first layer and, past all others, into the last.
+// layered returns the loss of layers, each with a weight of its own and the first one's again: it is tied.
+// The batch goes into the first layer and, past all others, into the last.
 func layered(t testing.TB, layers int) *ir.Func {
 	t.Helper()
 	b := ir.NewBuilder("layered")
@@ -41,7 +41,7 @@ func layered(t testing.TB, layers int) *ir.Func {
 	return f
 }
 
-// cuts is the nodes that are marked.
+// cuts returns the nodes that are marked.
 func cuts(f *ir.Func) (list []int) {
 	for i, n := range f.Nodes() {
 		if _, ok := op.Marked(n); ok {
@@ -155,7 +155,7 @@ func newChain(t *testing.T, stages []*stage.Stage, args []array.Array) *chain {
 	return c
 }
 
-// turn is one micro-batch; a first pass finds what stages hand on, with gradients of zero, a second goes
+// turn returns one micro-batch; a first pass finds what stages hand on, with gradients of zero, a second goes
 // back.
 func (c *chain) turn() (loss float64) {
 	in := make([][]array.Array, len(c.stages)+1)

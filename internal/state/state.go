@@ -17,7 +17,7 @@ import (
 
 // Config says how the parameters of a model are found in safetensors.
 type Config struct {
-	// Rename, where set, is the name of a parameter in the file.
+	// Rename, if set, is the name of a parameter in the file.
 	Rename func(param string) string
 	// Partly lets parameters be missing there, which keep their values, and tensors that no parameter has.
 	Partly bool
@@ -66,10 +66,9 @@ func (c Config) name(p *nn.Param) string {
 	return p.Name
 }
 
-// Load gives the parameters of any model the values of a safetensors file, or of a directory of such,
-// cast to their dtype. A trainer of them goes on from these values, whatever devices it trains on. Every
-// shape is checked before any parameter changes. What the file lacks, or has besides, is an error unless c is
-// Partly.
+// Load gives the parameters of any model the values of a safetensors file, or of a directory of such, cast to
+// their dtype. A trainer of them continues from these values, whatever devices it trains on. Every shape is
+// checked before any parameter changes. What the file lacks, or has besides, is an error unless c is Partly.
 func Load(s models.Host, path string, params []*nn.Param, c Config) (Report, error) {
 	src, err := openState(path)
 	if err != nil {
@@ -109,7 +108,7 @@ func openState(path string) (safetensors.Source, error) {
 	return safetensors.OpenDir(path)
 }
 
-// tensorOf is an array as a parameter's value.
+// tensorOf returns an array as a parameter's value.
 func tensorOf(s models.Host, a array.Array, p *nn.Param) *op.Tensor {
 	x := s.Tensor(a)
 	if a.DType() != p.Type.DType {
@@ -155,7 +154,7 @@ func (c Config) match(src safetensors.Source, params []*nn.Param) (Report, error
 	return r, nil
 }
 
-// tensorsOf is names in a sentence, the first few of them.
+// tensorsOf returns names in a sentence, the first few of them.
 func tensorsOf(names []string) string {
 	if n := len(names); n > 1 {
 		return fmt.Sprintf("tensor %q and %d more are", names[0], n-1)

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// arriving is where and how the stage takes what the stage before hands on: as it is first asked for here, or
-// else as it lay there, as far as the mesh has the same axes.
+// arriving returns where and how the stage takes what the stage before hands on: as it is first asked for
+// here, or else as it lay there, as far as the mesh has the same axes.
 func (x *section) arriving(c *Config, j int, from op.Layout) op.Layout {
 	if x.number > 0 && c.Schedule.Place[x.number-1] == x.rank {
 		return from // it stays where it is
@@ -33,7 +33,8 @@ func sameAxis(a, b *mesh.Mesh, name string) bool {
 	return ok && has && x.Size == y.Size
 }
 
-// constrained is the layout that the first constraint of a parameter asks for, where nothing is left open.
+// constrained returns the layout that the first constraint of a parameter asks for, where nothing is left
+// open.
 func (x *section) constrained(param int) (op.Layout, bool) {
 	for _, n := range x.Joint.Nodes() {
 		c, ok := n.Op().(op.Constrainer)

@@ -11,10 +11,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Away is the parts of a step's tensors, from 0 to 1, that lie outside of the devices' memory: of the
-// weights, of the optimizer's slots, and of what forward passes leave for backward ones. Programs bring them
-// in when they are used, one ahead of its turn. Experts is of the weights that ops read by pieces, those of
-// experts, and of their slots: of these weights only the pieces that are used come in.
+// Away says which fraction of a step's tensors, from 0 to 1, is kept outside of device memory: of the
+// weights, of the optimizer's slots, and of the activations kept for the backward pass. Programs prefetch
+// each one ahead of its use. Experts applies to the weights that ops read in pieces, those of experts, and to
+// their slots: only the pieces in use are brought in.
 type Away struct{ Weights, Slots, Activations, Experts float64 }
 
 // share chooses tensors whose bytes are at most a part of all, spread evenly over their order.
@@ -63,7 +63,7 @@ func (b *builder) chooseAway() error {
 	return nil
 }
 
-// expertWeights is which of the first parameters of a program are read by pieces.
+// expertWeights returns which of the first parameters of a program are read by pieces.
 func expertWeights(f *ir.Func, weights int) []bool {
 	list, of := make([]bool, weights), map[*ir.Value]int{}
 	for i, v := range f.Params()[:weights] {
@@ -116,8 +116,8 @@ func (w *taper) isAway(k bufferKey) bool {
 	return w.b.away[k]
 }
 
-// awayOf is what of a program is away, by the keys of its parameters and results. A result of the same key as
-// a parameter replaces it.
+// awayOf returns what of a program is away, by the keys of its parameters and results. A result of the same
+// key as a parameter replaces it.
 func (w *taper) awayOf(params, results []bufferKey) (a cpu.Away) {
 	for i, k := range params {
 		if w.isAway(k) {
@@ -172,7 +172,7 @@ func (e elsewhere) Put(result int, a array.Array) error {
 	return e.p.m.store.Put(e.p.t.buffers[e.in.out[result]].offset, a)
 }
 
-// awayBytes is the bytes that a call brings in and out.
+// awayBytes returns the bytes that a call brings in and out.
 func (t *tape) awayBytes(in *instruction) (n float64) {
 	for _, list := range [][]int{in.args, in.out} {
 		for _, i := range list {
@@ -184,7 +184,7 @@ func (t *tape) awayBytes(in *instruction) (n float64) {
 	return n
 }
 
-// Elsewhere is the bytes that a device's store keeps: host memory or disk.
+// Elsewhere returns the bytes that a device keeps outside of its memory, on the host or on disk.
 func (p *Plan) Elsewhere(device int) (n int) {
 	for _, t := range p.tapes[device].store {
 		n += t.Bytes()
@@ -192,8 +192,8 @@ func (p *Plan) Elsewhere(device int) (n int) {
 	return n
 }
 
-// awayText is a program's parameters and results that are away, as plans print them; what results replace is
-// counted from 1 on, and 0 is nothing.
+// awayText returns a program's parameters and results that are away, as plans print them; what results
+// replace is counted from 1 on, and 0 is nothing.
 func awayText(a cpu.Away) string {
 	var replaced []int
 	if slices.ContainsFunc(a.After, func(i int) bool { return i >= 0 }) {

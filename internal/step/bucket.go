@@ -81,7 +81,7 @@ func (x *bucketer) joins(n *ir.Node) (key string, most int, ok bool) {
 	return n.In()[0].DType().String() + key, most, size(n) <= most
 }
 
-// size is the bytes of the larger side of a collective.
+// size returns the bytes of the larger side of a collective.
 func size(n *ir.Node) int { return max(n.In()[0].Type().Bytes(), n.Out()[0].Type().Bytes()) }
 
 // put adds a collective to the bag of its key; one that is full goes first.
@@ -143,7 +143,7 @@ func (x *bucketer) fill(g *bag) {
 	}
 }
 
-// value is v in the new program; its bag goes first where it has not.
+// value returns v in the new program; its bag goes first where it has not.
 func (x *bucketer) value(v *ir.Value) *ir.Value {
 	id := v.ID()
 	if g := x.in[id]; g != nil {

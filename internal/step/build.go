@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// builder makes a plan of a config.
+// builder makes a plan from a config.
 type builder struct {
 	c    Config
 	plan *Plan
@@ -36,7 +36,7 @@ type programKey struct {
 	donated, away string
 }
 
-// New plans a training step. Nothing of it runs yet, and no memory for tensors is taken.
+// New plans a training step. Nothing runs and no tensor memory is allocated.
 func New(c Config) (*Plan, error) {
 	defer fault.Pass("plan of the step", c)
 	if err := c.check(); err != nil {
@@ -62,8 +62,8 @@ func New(c Config) (*Plan, error) {
 	return b.finish()
 }
 
-// NewForward plans a forward pass: the tapes of a step without their backward half. The programs may return
-// anything; of the config it reads neither what is said of gradients nor the update. A batch may have fewer
+// NewForward plans a forward pass: the tapes of a step without the backward pass. The programs may return
+// anything; of the config it reads neither the settings of gradients nor the update. A batch may have fewer
 // micro-batches than the schedule.
 func NewForward(c Config) (*Plan, error) {
 	defer fault.Pass("plan of the forward pass", c)
@@ -156,8 +156,8 @@ func (b *builder) use(stageNumber, weight int, x *ir.Value) *ir.Value {
 	return op.Constrain(x, l.Mesh, mesh.Closed(l.Use))
 }
 
-// skip is whether a stage takes no notice of a constraint: what no weight decides is made by every stage that
-// needs it, on its own devices, whatever was asked for another's.
+// skip reports whether a stage takes no notice of a constraint: what no weight decides is made by every stage
+// that needs it, on its own devices, whatever was asked for another's.
 func (b *builder) skip(stageNumber int, n *ir.Node) bool {
 	c, ok := n.Op().(op.Constrainer)
 	if !ok {
@@ -167,7 +167,7 @@ func (b *builder) skip(stageNumber int, n *ir.Node) bool {
 	return err == nil && !b.c.Meshes[b.c.Schedule.Place[stageNumber]].Covers(m)
 }
 
-// finish writes the tapes and holds them against each other.
+// finish writes the tapes and checks them against each other.
 func (b *builder) finish() (*Plan, error) {
 	p := b.plan
 	for i, w := range b.c.Weights {
@@ -201,8 +201,8 @@ func (p *Plan) add(t *tape) {
 	p.tapes[t.device] = t
 }
 
-// compiled is a device's program with its memory planned, by its number; devices with equal programs share
-// it.
+// compiled returns a device's program with its memory planned, by its number; devices with equal programs
+// share it.
 func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.Away) (int, error) {
 	f, err := p.Local(device)
 	if err != nil {
@@ -224,7 +224,7 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.
 	return b.numbers[k], b.plan.compile(f, donated, away)
 }
 
-// communicating is a device's program with its collectives in buckets, by hosts, late and started ahead.
+// communicating returns a device's program with its collectives in buckets, by hosts, late and started ahead.
 // Where values cross from one mesh to another no gather is late: a device of both meshes has other nodes than
 // one of one alone, and would wait for it at another collective.
 func (b *builder) communicating(f *ir.Func, crosses bool) (*ir.Func, error) {

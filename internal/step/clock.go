@@ -10,39 +10,38 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Pricer says what it takes, in seconds: a device of so many threads for a node, of a collective for one
-// member's part in it, and one core for a message of so many bytes and for bytes that are copied.
+// Pricer returns costs in seconds: of a node on a device with a number of threads, of one member's part in a
+// collective, of a message, and of copying bytes.
 type Pricer interface {
 	Node(n *ir.Node, threads int) float64
 	Deliver(bytes float64) float64
 	Copy(bytes float64) float64
 }
 
-// Machine is the cores that in-process devices share.
+// Machine describes the cores that in-process devices share.
 type Machine struct {
-	// Cores is how many devices compute at once at most, Crowd how much longer each takes where all cores are
-	// busy.
+	// Cores is the number of devices that can compute at the same time, Crowd the slowdown of each when all
+	// cores are busy.
 	Cores int
 	Crowd float64
-	// Threads is how many threads all devices share; each has at least one.
+	// Threads is the number of threads that all devices share; each has at least one.
 	Threads int
-	// Latency is the seconds after which a core that has had nothing to do begins with what comes.
+	// Latency is the time in seconds that an idle core takes to start on new work.
 	Latency float64
-	// Spread is how much the time of an op differs from one time to the next, as a part of it: devices with the
-	// same work do not come to a collective at the same time.
+	// Spread is the relative variation of an op's time: devices with equal work do not reach a collective at
+	// the same time.
 	Spread float64
-	// Slice is the seconds after which another device that is ready has its turn; 0 is what Go's scheduler
-	// gives, 10 ms.
+	// Slice is the scheduler's time slice in seconds; 0 means that of Go, 10 ms.
 	Slice  float64
 	Prices Pricer
-	// Watch, where set, is told what devices do, at times from the zero time on.
+	// Watch, if set, receives the simulated timeline of the devices.
 	Watch func(Span)
 }
 
-// Forecast is a step's time.
+// Forecast is the predicted time of a step.
 type Forecast struct {
-	// Seconds is from the start of the step to its end, Work the cores' seconds that devices compute and
-	// communicate, Waiting those in which a core has nothing to do.
+	// Seconds is the wall time, Work the core-seconds spent computing and communicating, Waiting the idle
+	// core-seconds.
 	Seconds, Work, Waiting float64
 }
 
@@ -50,8 +49,8 @@ type Forecast struct {
 // the mean, since one run's luck is as large as what plans differ by.
 const draws = 8
 
-// Forecast is how long the step should take where devices share cores: the tapes are run against each other
-// as match runs them, with a clock.
+// Forecast predicts the time of the step on devices that share cores: it runs the tapes against each other,
+// as match does, with a simulated clock.
 func (p *Plan) Forecast(m Machine) (Forecast, error) {
 	if m.Cores < 1 || m.Crowd < 1 {
 		return Forecast{}, fmt.Errorf(
@@ -81,7 +80,7 @@ func (p *Plan) Forecast(m Machine) (Forecast, error) {
 	return mean, nil
 }
 
-// drawn is one run of the tapes by the clock.
+// drawn returns one run of the tapes by the clock.
 func (p *Plan) drawn(m Machine, draw uint64, prices map[*ir.Func][]priced) (Forecast, error) {
 	threads := max(1, min(m.Threads/len(p.tapes), m.Cores))
 	c := &clock{m: m, watch: m.Watch, threads: float64(threads),
@@ -119,8 +118,9 @@ type priced struct {
 	kind    uint64
 }
 
-// around is seconds, or somewhat less or more: on average it is the same. The n-th node of a kind on a device
-// has the same luck in every plan, so that a plan that does another's work and more is never priced below it.
+// around returns seconds, or somewhat less or more: on average it is the same. The n-th node of a kind on a
+// device has the same luck in every plan, so that a plan that does another's work and more is never priced
+// below it.
 func (p *pricing) around(x priced) float64 {
 	if p.spread == 0 || x.seconds == 0 {
 		return x.seconds
@@ -137,7 +137,7 @@ func (p *pricing) around(x priced) float64 {
 	return x.seconds * math.Max(0.1, 1+p.spread*(sum-2)*math.Sqrt(3))
 }
 
-// timed is the device's events with what lies between them in seconds; prices keeps those of programs that
+// timed returns the device's events with what is between them in seconds; prices keeps those of programs that
 // were priced.
 func (t *tape) timed(p *pricing, prices map[*ir.Func][]priced) ([]event, error) {
 	list, err := t.events()
@@ -209,7 +209,7 @@ func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]pric
 	return at, work
 }
 
-// pricesOf is the price of each node. A move between meshes is priced as a message for each end.
+// pricesOf returns the price of each node. A move between meshes is priced as a message for each end.
 func pricesOf(f *ir.Func, p *pricing) []priced {
 	list := make([]priced, len(f.Nodes()))
 	for i, n := range f.Nodes() {
@@ -224,7 +224,8 @@ func pricesOf(f *ir.Func, p *pricing) []priced {
 	return list
 }
 
-// kindOf is a hash of a node's op and of what it gives, whatever the axes are called that it is split by.
+// kindOf returns a hash of a node's op and of what it gives, whatever the axes are called that it is split
+// by.
 func kindOf(n *ir.Node) uint64 {
 	h := fnv.New64a()
 	io.WriteString(h, n.Op().Name())
@@ -242,7 +243,7 @@ func typesOfValues(vs []*ir.Value) []ir.Type {
 	return list
 }
 
-// eventsOf is how many events a node is: those that collectives lists for it.
+// eventsOf returns how many events a node is: those that collectives lists for it.
 func (t *tape) eventsOf(n *ir.Node) int {
 	c, ok := n.Op().(op.Collective)
 	if !ok {
@@ -444,7 +445,7 @@ func (c *clock) happens(p *racer, e *event) bool {
 	return true
 }
 
-// meet is the last one to come to a collective; the others go on with it.
+// meet reports whether the device is the last to arrive at a collective; the others then continue.
 func (c *clock) meet(p *racer, e *event) bool {
 	came := append(c.meetings[e.group], p.device)
 	if len(came) < e.size {

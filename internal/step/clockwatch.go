@@ -31,7 +31,7 @@ func withBegins(list []event, begins []beginning) []event {
 	return out
 }
 
-// span is what a device does in an instruction, without its times.
+// span returns what a device does in an instruction, without its times.
 func (t *tape) span(i int) Span {
 	s := Span{Device: t.device, Kind: Message, Name: t.code[i].name()}
 	if t.code[i].kind == call {
@@ -72,7 +72,7 @@ func (c *clock) report(s Span, since float64) {
 // Nominal prices devices of which nothing was measured, each with a processor of its own.
 type Nominal struct{ spmd.Prices }
 
-// Node is the seconds of a node; of a collective, those of what a device sends in it.
+// Node returns the seconds of a node; of a collective, those of what a device sends in it.
 func (n Nominal) Node(x *ir.Node, _ int) float64 {
 	o, ok := x.Op().(op.Op)
 	if !ok {
@@ -85,8 +85,8 @@ func (n Nominal) Node(x *ir.Node, _ int) float64 {
 	return n.Compute(w)
 }
 
-// Deliver is the seconds of a message.
+// Deliver returns the seconds of a message.
 func (n Nominal) Deliver(bytes float64) float64 { return n.Message(bytes) }
 
-// Copy is the seconds in which bytes are read and written.
+// Copy returns the seconds in which bytes are read and written.
 func (n Nominal) Copy(bytes float64) float64 { return n.Compute(op.Work{Bytes: 2 * bytes}) }

@@ -17,37 +17,37 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Lay is how a weight lies on the devices of a rank. ZeRO is nothing but this: stage 1 splits Slot over the
-// data axis, stage 2 Sum, too, and stage 3 Rest.
+// Lay has the Specs of a weight on the devices of a rank. They are all that ZeRO is: stage 1 splits Slot over
+// the data axis, stage 2 also Sum, stage 3 also Rest.
 type Lay struct {
-	// Mesh is of the rank's devices; nil is the rank's own mesh.
+	// Mesh consists of the rank's devices; nil means the rank's own mesh.
 	Mesh *mesh.Mesh
-	// Use is its layout in computation, Rest between steps, Slot how the optimizer's memory of it lies and Sum
-	// how its gradients are summed over micro-batches; axes that leave sums pending are found and need not be
-	// said.
+	// Use is the weight's sharding in computation, Rest between steps, Slot that of its optimizer state, and
+	// Sum that of its gradients, summed over micro-batches; axes along which sums stay unreduced are found
+	// automatically.
 	Use, Rest, Sum, Slot mesh.Spec
 }
 
-// Weight is a trained tensor and its layout.
+// Weight is a trained tensor and its shardings.
 type Weight struct {
 	Name string
 	Type ir.Type
-	// Lay is how it lies on every rank, but for those in On.
+	// Lay applies to every rank except those in On.
 	Lay
 	On map[int]Lay
-	// Held is the ranks that hold it whether they compute with it or not, its home first; the others that do
-	// hold copies.
+	// Held lists the ranks that hold the weight whether or not they compute with it, its home first; other
+	// ranks that use it hold copies.
 	Held []int
-	// Buffer is one whose gradient is what is added to it: it has no part in the gradients' norm.
+	// Buffer marks a buffer: its gradient is the change to add, and is not part of the gradient norm.
 	Buffer bool
-	// Fixed is one that no step changes: it has no gradient.
+	// Fixed marks a weight that no step changes: it has no gradient.
 	Fixed bool
 }
 
-// learns reports whether the weight has a part in the gradients' norm.
+// learns reports whether the weight's gradient is part of the gradient norm.
 func (w *Weight) learns() bool { return !w.Buffer && !w.Fixed }
 
-// LayOn is how the weight lies on a rank, of which meshes has the mesh.
+// LayOn returns how the weight is laid out on a rank, of which meshes has the mesh.
 func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {
 	l, ok := w.On[rank]
 	if !ok {
@@ -59,7 +59,8 @@ func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {
 	return l
 }
 
-// slot is how a slot of a type lies: one that is not as large as the weight is small, and whole everywhere.
+// slot returns how a slot of a type is laid out: one that is not as large as the weight is small, and whole
+// everywhere.
 func (w *Weight) slot(l Lay, t ir.Type) mesh.Spec {
 	if t.Shape.Equal(w.Type.Shape) {
 		return l.Slot
@@ -67,91 +68,90 @@ func (w *Weight) slot(l Lay, t ir.Type) mesh.Spec {
 	return mesh.Whole(len(t.Shape))
 }
 
-// lay is how a weight lies on a rank.
+// lay returns how a weight is laid out on a rank.
 func (c *Config) lay(weight, rank int) Lay { return c.Weights[weight].LayOn(c.Meshes, rank) }
 
-// Config is what a step is made of.
+// Config is the input of New.
 type Config struct {
-	// Forwards take the weights and then one micro-batch. They return two numbers; the loss is the quotient of
-	// their sums over all micro-batches. They differ in the size of the micro-batch only, and Variant is which
-	// of them each micro-batch takes.
+	// Forwards take the weights and one micro-batch and return two numbers; the loss is the quotient of their
+	// sums over all micro-batches. They differ only in the size of the micro-batch, and Variant selects one
+	// for each micro-batch.
 	Forwards []*ir.Func
 	Variant  []int
 	Weights  []Weight
-	// Batch is the layout of the other parameters; the zero value leaves it to inference. BatchMeshes, where it
-	// is set, is where one lies on the ranks that have the devices of its mesh; others have it as they like.
+	// Batch has the shardings of the other parameters; the zero value leaves them to inference. BatchMeshes,
+	// if set, has their meshes on the ranks that own those devices.
 	Batch       []mesh.Sharding
 	BatchMeshes []*mesh.Mesh
-	// Marks is the layout marked values should have; nil asks for nothing.
+	// Marks returns the requested sharding of marked values; nil requests nothing.
 	Marks func(label string) (mesh.Sharding, bool)
-	// SequenceParallel is the layout of sequences within a layer where that must be said.
+	// SequenceParallel returns the sharding of sequences within a layer where it must be explicit.
 	SequenceParallel shard.SequenceParallel
-	// Meshes is the devices of each rank of the pipeline: no two ranks share one.
+	// Meshes has the devices of each pipeline rank; ranks share no device.
 	Meshes []*mesh.Mesh
-	// Schedule is the order of the pipeline, and Cuts the mark with which every stage but the first begins.
+	// Schedule is the pipeline schedule, Cuts the mark with which every stage but the first begins.
 	Schedule *pipeline.Schedule
 	Cuts     []string
-	// Between says which marks stand between layers; Recompute is asked with the last of them before a node.
+	// Between says which marks are between layers; Recompute is called with the last of them before a node.
 	Between   func(mark string) bool
 	Recompute func(layer string) stage.Recompute
-	// SumType is the type in which a weight's gradients are summed; nil is its own.
+	// SumType returns the type in which a weight's gradients are summed; nil means its own.
 	SumType func(weight int) ir.Type
-	// Update makes the next weights.
+	// Update computes the next weights.
 	Update Update
-	// Away is what lies outside of the devices' memory.
+	// Away says what is kept outside of device memory.
 	Away   Away
 	Prices spmd.Prices
-	// Overlap is whether devices compute while they exchange.
+	// Overlap says whether devices compute while they communicate.
 	Overlap Overlap
-	// Bucket is up to how many bytes collectives of one kind and group travel together; 0 is as many as the
-	// latency that is saved pays for. Host is how many neighbouring devices share a host, so that collectives go
-	// within hosts and then between them; 0 is all.
+	// Bucket is the maximum number of bytes up to which collectives of one kind and group are merged; 0
+	// merges as long as the saved latency pays. Host is the number of neighbouring devices per host, so that
+	// collectives go within hosts first; 0 means one host.
 	Bucket, Host int
-	// Program, where set, is the passes of a stage's program before it is split over devices; nil is all. Local,
-	// where set, rewrites what a device runs before its memory is planned. AsIs is that nothing is joined
-	// to loops then.
+	// Program, if set, lists the passes of a stage's program before it is partitioned; nil means all. Local,
+	// if set, rewrites a device's program before its memory is planned. AsIs turns the fusion of loops off.
 	Program, Local func(*ir.Func) (*ir.Func, error)
 	AsIs           bool
 }
 
-// RunConfig is what a plan is run with. The zero value takes one thread a device.
+// RunConfig says what a plan runs with. The zero value uses one thread per device.
 type RunConfig struct {
-	// Offload makes the store that keeps what is away of a device; it must be set where something is.
+	// Offload creates a device's store for what is kept outside of its memory; it is required if anything is.
 	Offload func(device int, types []ir.Type) (offload.Store, error)
-	// Threads is how many threads the devices of a process share; each has at least one.
+	// Threads is the number of threads that the devices of a process share; each has at least one.
 	Threads int
-	// Backends compute in place of the devices of a rank of the pipeline; nil, or none for a rank, is the host.
+	// Backends replace the devices of a pipeline rank; nil, or none for a rank, means the host.
 	Backends []backend.Backend
-	// DetectNaN ends a step at the first op that makes a NaN.
+	// DetectNaN makes a step fail at the first op that produces a NaN.
 	DetectNaN bool
-	// Observe, where set, is told by all devices how long each node took.
+	// Observe, if set, receives the time of each node from all devices.
 	Observe func(n *ir.Node, took time.Duration)
 }
 
-// Overlap is how collectives and computing go together.
+// Overlap says how communication and computation overlap.
 type Overlap uint8
 
-// Each collective ends before the next op begins, or when its result is used; or the latter where the cost
-// model says that it pays.
+// InTurn finishes each collective before the next op, Overlapped waits when its result is used, and
+// WhereItPays does that for collectives where the cost model says that it pays.
 const (
 	InTurn Overlap = iota
 	Overlapped
 	WhereItPays
 )
 
-// Update is the end of a step, traced on the whole tensors.
+// Update is the end of a step, traced on whole tensors.
 type Update struct {
 	// Slots is the types of what the optimizer keeps for a weight.
 	Slots func(weight int) []ir.Type
 	// Scalars is the types of the numbers that a step is given.
 	Scalars []ir.Type
-	// Trace makes the next weights and slots of those that are at home on one rank of the pipeline.
+	// Trace computes the next weights and slots of those whose home is one pipeline rank.
 	Trace func(in UpdateIn) UpdateOut
 }
 
-// UpdateIn is what an update of some weights is made of.
+// UpdateIn is the input of an update of some weights.
 type UpdateIn struct {
-	// Index is the numbers of the weights; the other lists go along with it.
+	// Index has the indices of the weights; the other lists are parallel to it.
 	Index          []int
 	Weights, Grads []*op.Tensor
 	Slots          [][]*op.Tensor
@@ -190,7 +190,7 @@ func (c Config) check() error {
 	return err
 }
 
-// String is the programs that are planned, for whoever looks for a fault.
+// String prints the programs that are planned, for debugging.
 func (c Config) String() string {
 	var b strings.Builder
 	for _, f := range c.Forwards {
@@ -210,7 +210,7 @@ func (c Config) checkParams() error {
 	return nil
 }
 
-// cuts is the nodes of a program at which stages begin.
+// cuts returns the nodes of a program at which stages begin.
 func (c Config) cuts(f *ir.Func) ([]int, error) {
 	var list []int
 	for _, want := range c.Cuts {
@@ -226,7 +226,7 @@ func (c Config) cuts(f *ir.Func) ([]int, error) {
 	return list, nil
 }
 
-// Uses is the layout of weights in computation: those of some numbers.
+// Uses returns the layout of weights in computation: those of some numbers.
 func Uses(weights []Weight, which []int) []mesh.Spec {
 	list := make([]mesh.Spec, len(which))
 	for i, w := range which {

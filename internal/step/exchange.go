@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/spmd"
 )
 
-// Exchanges is what one device of a rank exchanges for a stage in a step, in the order in which it first
+// Exchanges returns what one device of a rank exchanges for a stage in a step, in the order in which it first
 // does: what its parts communicate, and its messages to and from other stages. Stage -1 is the update. Each
 // has in Count how often it happens.
 func (p *Plan) Exchanges(stage int) []spmd.Communication {
@@ -41,7 +41,7 @@ func (p *Plan) Exchanges(stage int) []spmd.Communication {
 	return list
 }
 
-// calls is what a part communicates, with how often it is called.
+// calls returns what a part communicates, with how often it is called.
 func (p *Plan) calls(x *Part, times int) []spmd.Communication {
 	var list []spmd.Communication
 	for _, c := range x.Communications {
@@ -51,7 +51,7 @@ func (p *Plan) calls(x *Part, times int) []spmd.Communication {
 	return list
 }
 
-// messages is the messages of a stage by kind, of the first device of its rank.
+// messages returns the messages of a stage by kind, of the first device of its rank.
 func (p *Plan) messages(stage int) map[pipeline.Kind][]spmd.Communication {
 	first := p.Meshes[p.Stages[stage].Rank].Devices()[0]
 	byKind, at := map[pipeline.Kind][]spmd.Communication{}, map[spmd.Communication]int{}
@@ -71,7 +71,7 @@ func (p *Plan) messages(stage int) map[pipeline.Kind][]spmd.Communication {
 	return byKind
 }
 
-// message is one end of a message as people read it.
+// message returns one end of a message as people read it.
 func (p *Plan) message(device int, in *instruction) spmd.Communication {
 	what := "activations"
 	if k := in.action.Kind; k == pipeline.SendBackward || k == pipeline.RecvBackward {

@@ -30,7 +30,7 @@ func TestFaultKeepsTheProgram(t *testing.T) {
 	}
 }
 
-// keptProgram is the fault of f, and the program in its file where it has one.
+// keptProgram returns the fault of f, and the program in its file where it has one.
 func keptProgram(t *testing.T, f func() error) (*fault.Error, string) {
 	t.Helper()
 	err := func() (err error) {

@@ -15,8 +15,8 @@ import (
 // Weights is a device's part of a weight, as it rests.
 type Weights func(device, weight int) (array.Array, error)
 
-// Weights is the weights where a step keeps them, shared with it: they must not be read while it runs. Those
-// that are away are copied.
+// Weights returns the weights where a step keeps them, shared with it: they must not be read while it runs.
+// Those that are away are copied.
 func (r *Runner) Weights() Weights {
 	return func(device, weight int) (array.Array, error) { return r.fetch(device, Tensor{weight, -1}) }
 }
@@ -50,7 +50,8 @@ func (r *ForwardRunner) Close() {
 	r.world.Close()
 }
 
-// Run is the results of a forward pass for each micro-batch, put together from all devices in every process.
+// Run returns the results of a forward pass for each micro-batch, put together from all devices in every
+// process.
 func (r *ForwardRunner) Run(ctx context.Context, p *Plan, weights Weights,
 	batch [][]array.Array) ([][]array.Array, error) {
 	if p.Kind != ForwardPass || p.Whole || p.Devices() != r.world.Size() {

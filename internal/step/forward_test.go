@@ -31,7 +31,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// forward is the first result of a pass for each micro-batch.
+// forward returns the first result of a pass for each micro-batch.
 func forward(t *testing.T, c Config) []float64 {
 	t.Helper()
 	p, err := NewForward(c)

@@ -73,7 +73,7 @@ func moves(n *ir.Node) bool {
 	return ok && o.Work(filled(n.In()), filled(n.Out())).Flops == 0
 }
 
-// filled is the types of values, with an element where there is none.
+// filled returns the types of values, with an element where there is none.
 func filled(list []*ir.Value) []ir.Type {
 	types := typesOfValues(list)
 	for i, t := range types {

@@ -44,7 +44,7 @@ func (c Config) pays(n *ir.Node, meanwhile float64) bool {
 	return min(farLatency+w.Wire/farRate, meanwhile) > nearLatency
 }
 
-// secondsOf is what computing a node takes a core.
+// secondsOf returns what computing a node takes a core.
 func secondsOf(n *ir.Node) float64 {
 	o, ok := n.Op().(op.Op)
 	if _, exchange := n.Op().(op.Collective); !ok || exchange {
@@ -54,7 +54,7 @@ func secondsOf(n *ir.Node) float64 {
 	return spmd.Prices{Memory: 1 / copyRate, Flop: 1 / flopRate}.Compute(w)
 }
 
-// worthwhile is the collectives of a program, by the IDs of their results, that pay to start ahead.
+// worthwhile returns the collectives of a program, by the IDs of their results, that pay to start ahead.
 func (c Config) worthwhile(f *ir.Func) []bool {
 	list := make([]bool, f.NumValues())
 	use := make([]int, f.NumValues()) // the first node that reads a value

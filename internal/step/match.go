@@ -52,7 +52,7 @@ func (w where) String() string {
 	return w.instruction + ": " + w.text
 }
 
-// events is what a device may wait for, in order.
+// events returns what a device may wait for, in order.
 func (t *tape) events() ([]event, error) {
 	var list []event
 	counts := map[message]int{}
@@ -82,7 +82,7 @@ func (t *tape) events() ([]event, error) {
 	return list, nil
 }
 
-// collectives is those of a program.
+// collectives returns those of a program.
 func (t *tape) collectives(in instruction, counts map[message]int) ([]event, error) {
 	var list []event
 	for _, n := range in.exe.Func().Nodes() {
@@ -113,7 +113,7 @@ func (t *tape) collectives(in instruction, counts map[message]int) ([]event, err
 	return list, nil
 }
 
-// messages is those of a move between meshes: what is sent first, then what is received.
+// messages returns those of a move between meshes: what is sent first, then what is received.
 func (t *tape) messages(m op.Messenger, at where, counts map[message]int) ([]event, error) {
 	to, from, err := m.Messages(t.device)
 	if err != nil {
@@ -191,7 +191,7 @@ type gathering struct {
 	first   event
 }
 
-// run lets a device go on until it has to wait.
+// run lets a device continue until it has to wait.
 func (m *matcher) run(d int) error {
 	for m.at[d] < len(m.events[d]) {
 		e := m.events[d][m.at[d]]
@@ -251,7 +251,7 @@ func (m *matcher) meet(d int, e event) error {
 	return nil
 }
 
-// stuck is an error if somebody waits for ever.
+// stuck returns an error if somebody waits for ever.
 func (m *matcher) stuck() error {
 	var left []string
 	for d, list := range m.events {

@@ -30,8 +30,8 @@ func (w *taper) receive(a pipeline.Action) error {
 	return nil
 }
 
-// handed is the joint program's values that a send carries, taken those that a receive brings, in the same
-// order.
+// handed returns the joint program's values that a send carries, taken those that a receive brings, in the
+// same order.
 func (x *section) handed(k pipeline.Kind) []int {
 	var list []int
 	if k == pipeline.SendForward {
@@ -66,7 +66,8 @@ func (x *section) taken(k pipeline.Kind) []int {
 	return list
 }
 
-// end is where and how the i-th value of a send lies that a stage hands on, or of a receive that it takes.
+// end returns where and how the i-th value of a send is laid out that a stage hands on, or of a receive that
+// it takes.
 func (x *section) end(k pipeline.Kind, i int) op.Layout {
 	id := 0
 	switch k {
@@ -115,8 +116,8 @@ func (w *taper) message(kind instructionKind, a pipeline.Action, i int, x *secti
 	return w.pieces(kind, a, i, x, value, here, there)
 }
 
-// alike reports whether a tensor lies on two meshes of one shape in one way: devices at the same place hold
-// the same.
+// alike reports whether a tensor is on two meshes of one shape in one way: devices at the same place hold the
+// same.
 func alike(a, b op.Layout) bool {
 	return a.Spec.Equal(b.Spec) && slices.Equal(a.Mesh.Axes(), b.Mesh.Axes())
 }
@@ -174,7 +175,7 @@ func (w *taper) end(in instruction, buffer int) {
 	w.t.code = append(w.t.code, in)
 }
 
-// tag is a message's number: both ends find the same.
+// tag returns a message's number: both ends find the same.
 func (w *taper) tag(a pipeline.Action, i int) int {
 	from, direction := a.Stage, 0
 	if a.Kind.Receives() {
@@ -225,8 +226,8 @@ func (t *tape) awaitSends() {
 	}
 }
 
-// answered is the instruction after that which receives the gradient of what instruction i sends forward, or
-// the end of the tape if none does.
+// answered returns the instruction after that which receives the gradient of what instruction i sends
+// forward, or the end of the tape if none does.
 func (t *tape) answered(i int) (int, bool) {
 	a := t.code[i].action
 	if a.Kind != pipeline.SendForward {

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// metered is a rank whose collectives are told to whoever watches: what each moved, among whom, and how long
-// the device did nothing else.
+// metered is a rank whose collectives are told to the observer: what each moved, among whom, and how long the
+// device did nothing else.
 type metered struct {
 	comm.Comm
 	device int
@@ -21,7 +21,7 @@ type metered struct {
 // Group is as the rank's own, with calls that are told.
 func (m *metered) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(m, ranks) }
 
-// Start brings the call to its meeting; what it took is told when somebody has waited for it.
+// Start brings the call to its meeting; what it took receives when somebody has waited for it.
 func (m *metered) Start(c *comm.Call) *comm.Pending {
 	started := time.Now()
 	inner := m.Comm.Start(c)
@@ -39,7 +39,7 @@ func (m *metered) Start(c *comm.Call) *comm.Pending {
 	})
 }
 
-// axesOf is the axes of the mesh along which the members of a group differ; pp where they are of several
+// axesOf returns the axes of the mesh along which the members of a group differ; pp where they are of several
 // stages.
 func (m *metered) axesOf(g *comm.Group) string {
 	key := g.String()

@@ -13,11 +13,11 @@ import (
 const inFlight = 2
 
 // overlap makes a device's program start its collectives as soon as their sources are there and wait for them
-// when their results are first used; what lies between is computed meanwhile. Collectives on parameters,
-// which are there from the beginning, are started some ahead of their turn: weights that ZeRO splits come
-// before they are needed.
+// when their results are first used; what is between is computed meanwhile. Collectives on parameters, which
+// are there from the beginning, are started some ahead of their turn: weights that ZeRO splits come before
+// they are needed.
 //
-// which, where set, is the collectives that are started, by the IDs of their results. All devices of a group
+// which, if set, is the collectives that are started, by the IDs of their results. All devices of a group
 // start in the same order, since they run the same program but for sizes.
 func overlap(f *ir.Func, which []bool) (*ir.Func, error) {
 	defer fault.Pass("overlap", f)
@@ -53,7 +53,7 @@ type overlapper struct {
 	early []*ir.Node
 	// unused is the values of the old program that nothing reads.
 	unused []bool
-	// which, where set, is those that are started.
+	// which, if set, is those that are started.
 	which []bool
 }
 
@@ -111,7 +111,7 @@ func (o *overlapper) startNext() {
 	}
 }
 
-// value is v in the new program, waited for if need be.
+// value returns v in the new program, waited for if need be.
 func (o *overlapper) value(v *ir.Value) *ir.Value {
 	id := v.ID()
 	if o.env[id] != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// bytesType is memory without a meaning.
+// bytesType returns memory without a meaning.
 func bytesType(n int) ir.Type { return ir.Type{DType: array.U8, Shape: array.Shape{n}} }
 
 // pack gives every buffer that lives within a step its offset in the slab: the largest first, each at the
-// lowest offset at which nothing lies that is alive at the same time.
+// lowest offset at which nothing is that is alive at the same time.
 func (t *tape) pack() {
 	t.awaitSends()
 	var todo []int
@@ -50,7 +50,7 @@ func (t *tape) gap(laid []int, b *buffer) int {
 	return offset
 }
 
-// bytes is a buffer's size in memory.
+// bytes returns a buffer's size in memory.
 func (b *buffer) bytes() int {
 	return (b.t.Bytes() + array.Alignment - 1) &^ (array.Alignment - 1)
 }
@@ -64,7 +64,7 @@ type Memory struct {
 	Step int
 }
 
-// Peak is the sum of all parts.
+// Peak returns the sum of all parts.
 func (m Memory) Peak() int { return m.Weights + m.Slots + m.Sums + m.Step }
 
 func (t *tape) memory() Memory {
@@ -88,7 +88,7 @@ func (t *tape) memory() Memory {
 	return m
 }
 
-// live is the bytes of the buffers that live within a step only and are alive at an instruction.
+// live returns the bytes of the buffers that live within a step only and are alive at an instruction.
 func (t *tape) live(i int) int {
 	n := 0
 	for k := range t.buffers {

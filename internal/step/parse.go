@@ -43,7 +43,7 @@ func (r *reader) errorf(format string, args ...any) error {
 	return &SyntaxError{max(1, min(r.at, len(r.lines))), 1, fmt.Errorf(format, args...)}
 }
 
-// next is the words of the next line.
+// next returns the words of the next line.
 func (r *reader) next() *scanner {
 	r.at++
 	return &scanner{text: strings.TrimRight(r.lines[r.at-1], " \t\r"), line: r.at}
@@ -247,7 +247,7 @@ func (r *reader) stage(s *scanner) {
 	r.p.Stages = append(r.p.Stages, x)
 }
 
-// function is the lines of a program, up to the brace that closes it, and where it begins.
+// function returns the lines of a program, up to the brace that closes it, and where it begins.
 func (r *reader) function() (text string, first int) {
 	first = r.at
 	for r.at < len(r.lines) {

@@ -41,7 +41,8 @@ func (x *tapeReader) run(s *scanner, in *instruction) {
 	}
 }
 
-// fitsAway is an error where a buffer is away that a program does not bring in or out, or the other way round.
+// fitsAway returns an error where a buffer is away that a program does not bring in or out, or the other way
+// round.
 func (x *tapeReader) fitsAway(in *instruction) error {
 	away := x.r.p.programs[in.program].away
 	for _, side := range []struct {
@@ -96,7 +97,7 @@ func inside(b mesh.Box, shape []int) bool {
 	return true
 }
 
-// fits is an error where buffers are not what a program takes and makes.
+// fits returns an error where buffers are not what a program takes and makes.
 func (x *tapeReader) fits(in *instruction) error {
 	f := in.exe.Func()
 	for _, side := range []struct {

@@ -18,7 +18,7 @@ func (b *builder) list(x *section, variant int, k partKey) {
 	b.plan.Parts = append(b.plan.Parts, out)
 }
 
-// updatePart is the update.
+// updatePart returns the update.
 func (b *builder) updatePart() *Part {
 	out := partOf(b.updateProgram)
 	out.Stage, out.Kind = -1, pipeline.Forward
@@ -39,7 +39,7 @@ func partOf(p *spmd.Program) *Part {
 	return out
 }
 
-// order is where a part stands in a plan: by stage, then by kind, then by size of micro-batch.
+// order returns where a part stands in a plan: by stage, then by kind, then by size of micro-batch.
 func (x *Part) order() int {
 	n := ((x.Stage*int(pipeline.Weight+1)+int(x.Kind))*2 + 1) << 20
 	if x.First {

@@ -8,56 +8,56 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Plan is a training step, or a forward pass, on many devices: all that is decided before it runs, and all
-// that running it needs. It is data: String prints it, Parse reads it back, and what was read runs to the
-// same bits.
+// Plan is a training step or forward pass on many devices: everything that is decided before it runs and
+// everything needed to run it. It is data: String prints it, Parse reads it back, and a parsed plan runs to
+// the same bits.
 type Plan struct {
 	Kind Kind
-	// Whole is whether devices run the step as whole programs, in place of the parts of stages: one device, and
-	// those of a backend. Such a plan says what they run; NewWhole makes it.
+	// Whole reports whether devices run whole programs instead of the parts of stages, as one device and a
+	// backend do. NewWhole makes such plans.
 	Whole bool
-	// Backend is whether a backend's compiler gets the programs as they are: nothing is joined to loops.
+	// Backend reports whether a backend's compiler gets the programs, so that no loops are fused here.
 	Backend bool
-	// AsIs is whether the host runs programs as they are, too.
+	// AsIs reports whether the host runs programs without fusing loops, too.
 	AsIs bool
-	// Meshes is the devices of each rank of the pipeline.
+	// Meshes has the devices of each pipeline rank.
 	Meshes []*mesh.Mesh
-	// Schedule is what the ranks do in turn, with their sends and receives.
+	// Schedule is the order of the ranks' work, with sends and receives.
 	Schedule *pipeline.Schedule
-	// Inputs is what a micro-batch brings, for each kind of micro-batch; Variant is which kind each is.
+	// Inputs has the tensors of a micro-batch for each kind of micro-batch; Variant is the kind of each.
 	Inputs  [][]ir.Type
 	Variant []int
-	// Scalars is the types of the numbers that a step is given.
+	// Scalars has the types of the numbers that a step takes.
 	Scalars []ir.Type
 	Weights []State
-	// Results is what a forward pass returns of each kind of micro-batch, and its layout on the last stage.
+	// Results has what a forward pass returns for each kind of micro-batch, with its sharding on the last
+	// stage.
 	Results [][]Result
 	Stages  []Stage
-	// Parts is the programs of the stages on whole tensors, in the order in which they are first called, and
-	// the update behind them.
+	// Parts has the global programs of the stages in the order of their first call, then the update.
 	Parts []*Part
 
 	programs []*program
 	tapes    []*tape // by device; nil where a number is no device
 }
 
-// Kind is what a plan is of.
+// Kind says what a plan is for.
 type Kind uint8
 
-// A training step goes forward and backward and ends with an update; a forward pass is its forward half.
+// A training step has forward, backward and an update; a forward pass only forward.
 const (
 	Train Kind = iota
 	ForwardPass
 )
 
-// String is the kind as plans write it.
+// String returns the kind as plans write it.
 func (k Kind) String() string { return [...]string{"train", "forward"}[k] }
 
-// State is a weight of a plan with what the optimizer keeps for it.
+// State is a weight of a plan and its optimizer state.
 type State struct {
 	Weight
-	// Slots is the types of the optimizer's slots, Home the rank on which the weight is updated, and Copies
-	// the other ranks that use it.
+	// Slots has the types of the optimizer's slots, Home the rank that updates the weight, Copies the other
+	// ranks that use it.
 	Slots  []ir.Type
 	Home   int
 	Copies []int
@@ -69,43 +69,43 @@ type Result struct {
 	Spec mesh.Spec
 }
 
-// Stage is a run of layers on a rank of the pipeline.
+// Stage is a group of consecutive layers on a pipeline rank.
 type Stage struct {
 	Rank int
-	// Begin is the mark with which it begins; the first stage's is empty.
+	// Begin is the mark with which it begins; empty for the first stage.
 	Begin string
 }
 
-// Part is a program that a stage calls, on whole tensors, and the layout of each of its values.
+// Part is a global program that a stage calls, with the sharding of each value.
 type Part struct {
 	// Stage is -1 for the update; of whole programs it may be another When.
 	Stage, Variant int
 	Kind           pipeline.Kind
-	// First is whether it is the backward pass that comes first: it adds its gradients to nothing.
+	// First marks the first backward pass of a step, which stores its gradients instead of adding them.
 	First bool
 	Func  *ir.Func
 	// Meshes and Specs are the layouts of values, by ID, ResultSpecs those of what is returned.
 	Meshes      []*mesh.Mesh
 	Specs       []mesh.Spec
 	ResultSpecs []mesh.Spec
-	// Communications is what devices exchange in it.
+	// Communications lists what devices exchange in it.
 	Communications []spmd.Communication
 }
 
-// program is what a device runs at once: a program of its own parts, with its memory planned.
+// program is a local program of a device with planned memory.
 type program struct {
 	exe     *cpu.Executable
 	donated []int // parameters that results overwrite
 	away    cpu.Away
 }
 
-// Devices is how many devices the plan needs.
+// Devices returns the number of devices that the plan needs.
 func (p *Plan) Devices() int { return len(p.tapes) }
 
-// Has reports whether a device has a part in the plan: meshes may leave numbers out.
+// Has reports whether the plan uses a device: meshes may skip numbers.
 func (p *Plan) Has(device int) bool { return p.tapes[device] != nil }
 
-// Memory is what a device needs: what Start then takes.
+// Memory returns the memory of a device, exactly what Start allocates.
 func (p *Plan) Memory(device int) Memory {
 	if p.Whole {
 		return p.tapes[device].wholeMemory()
@@ -113,7 +113,7 @@ func (p *Plan) Memory(device int) Memory {
 	return p.tapes[device].memory()
 }
 
-// Programs is the programs that devices run, each once, in the order in which they come.
+// Programs returns the distinct local programs in the order of first use.
 func (p *Plan) Programs() []*ir.Func {
 	var list []*ir.Func
 	for _, x := range p.programs {
@@ -122,7 +122,7 @@ func (p *Plan) Programs() []*ir.Func {
 	return list
 }
 
-// PartOf is the part that an action of the schedule calls; nil if it calls none.
+// PartOf returns the part that an action of the schedule runs, or nil.
 func (p *Plan) PartOf(a pipeline.Action) *Part {
 	if !a.Kind.Computes() {
 		return nil

@@ -14,18 +14,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Span is something that a device has done.
+// Span is an interval of a device's timeline.
 type Span struct {
 	Device int
-	// Kind is what it was: work of the schedule, an op within it that exchanges, one collective of that, or the
-	// wait for a message.
+	// Kind says what it was: scheduled work, an op within it that communicates, one collective of that, or
+	// the wait for a message.
 	Kind       SpanKind
 	Name       string
 	Start, End time.Time
-	// Live is the bytes that the step's values take on the device at that time; it is told with work.
+	// Live is the memory of the step's values on the device at that time; it is set for work.
 	Live int
-	// Of a collective: Since is when it was begun, before Start where the device computed meanwhile; Axes and
-	// Group say among whom, and Bytes is what the device sent and received. From Start to End it waited.
+	// Since is when a collective was started, before Start if the device computed meanwhile. Axes and Group
+	// identify it, Bytes is the data sent and received. From Start to End the device waited.
 	Since       time.Time
 	Axes, Group string
 	Bytes       int
@@ -42,13 +42,13 @@ const (
 	Collective
 )
 
-// player runs a tape.
+// player interprets a tape.
 type player struct {
 	t     *tape
 	m     *memory
 	batch [][]array.Array // by micro-batch
-	// watch and observe, where set, are told of instructions and of nodes; at is the instruction at hand, and
-	// updating is set when an update begins.
+	// watch and observe, if set, are notified of instructions and of nodes; at is the instruction at hand,
+	// and updating is set when an update begins.
 	watch    func(Span)
 	observe  func(n *ir.Node, took time.Duration)
 	meshes   []*mesh.Mesh
@@ -60,7 +60,7 @@ type player struct {
 	sends    []pendingSend
 }
 
-// run plays the tape from its begin to its end. A fault of ours is caught here: no façade is on this
+// run interprets the tape from start to end. It catches internal errors, since no API boundary is on this
 // goroutine's stack.
 func (p *player) run(rank comm.Comm, d *cpu.Device) (err error) {
 	defer fault.Recover(fmt.Sprintf("device %d", p.t.device), &err)
@@ -124,7 +124,7 @@ func (p *player) play(i int) error {
 	return err
 }
 
-// tell reports an instruction to whoever watches.
+// tell reports an instruction to the observer.
 func (p *player) tell(in *instruction, i int, start time.Time) {
 	if p.watch == nil {
 		return
@@ -136,8 +136,8 @@ func (p *player) tell(in *instruction, i int, start time.Time) {
 	p.watch(s)
 }
 
-// watched is the device that reports its nodes to the step's observer, and its collectives to whoever
-// watches.
+// watched returns the device that reports its nodes to the step's observer, and its collectives to the
+// observer.
 func (p *player) watched(d *cpu.Device) *cpu.Device {
 	if p.watch == nil && p.observe == nil {
 		return d

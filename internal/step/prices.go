@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// PricesOf is a machine's seconds for devices of so many threads, as searches in programs ask for them: of
-// every op, and of messages between devices, which wake the one that waits for them.
+// PricesOf returns a machine's seconds for devices of so many threads, as searches in programs ask for them:
+// of every op, and of messages between devices, which wake the one that waits for them.
 func PricesOf(m Machine, threads int) spmd.Prices {
 	known, p := map[string]float64{}, m.Prices
 	const many = 1 << 20
@@ -28,7 +28,7 @@ func PricesOf(m Machine, threads int) spmd.Prices {
 	}
 }
 
-// nodeOf is an op applied to operands of some types.
+// nodeOf returns an op applied to operands of some types.
 func nodeOf(o op.Op, in []ir.Type) *ir.Node {
 	b := ir.NewBuilder("node")
 	args := make([]*ir.Value, len(in))

@@ -29,7 +29,7 @@ func (p *Plan) String() string {
 	return w.Builder.String()
 }
 
-// TapeText is the tape of one device, and the programs that it runs.
+// TapeText prints the tape of one device and the programs that it runs.
 func (p *Plan) TapeText(device int) string {
 	w := &printer{p: p}
 	for i := range p.programs {
@@ -42,14 +42,14 @@ func (p *Plan) TapeText(device int) string {
 	return w.Builder.String()
 }
 
-// Outline is the plan without its tapes and the programs of single devices: what its stages are.
+// Outline prints the stages without tapes and local programs.
 func (p *Plan) Outline() *Plan {
 	out := *p
 	out.programs, out.tapes = nil, nil
 	return &out
 }
 
-// allMeshes is the ranks' meshes, then those of further values.
+// allMeshes returns the ranks' meshes, then those of further values.
 func (p *Plan) allMeshes() []*mesh.Mesh {
 	list := slices.Clone(p.Meshes)
 	add := func(m *mesh.Mesh) {
@@ -126,12 +126,12 @@ func (w *printer) head() {
 	}
 }
 
-// layText is the layouts of a weight.
+// layText returns the layouts of a weight.
 func layText(l Lay) string {
 	return fmt.Sprintf("use %s rest %s sum %s slot %s", l.Use, l.Rest, l.Sum, l.Slot)
 }
 
-// lays is how a weight lies on the ranks on which it does otherwise.
+// lays returns how a weight is laid out on the ranks on which it does otherwise.
 func (w *printer) lays(on map[int]Lay) (text string) {
 	for _, rank := range slices.Sorted(maps.Keys(on)) {
 		l := on[rank]
@@ -144,7 +144,7 @@ func (w *printer) lays(on map[int]Lay) (text string) {
 	return text
 }
 
-// numbers is a word and numbers behind it; nothing where there are none and the word is optional.
+// numbers returns a word and numbers behind it; nothing where there are none and the word is optional.
 func numbers(word string, list []int) string {
 	if len(list) == 0 && strings.HasPrefix(word, " ") {
 		return ""
@@ -212,7 +212,7 @@ func (w *printer) part(x *Part) {
 	}
 }
 
-// home is the mesh of a part's values of which nothing else is said.
+// home returns the mesh of a part's values of which nothing else is said.
 func (w *printer) home(x *Part) int {
 	if x.Stage < 0 {
 		return 0

@@ -50,7 +50,7 @@ func (w *printer) key(k bufferKey) string {
 	return fmt.Sprintf("%s %d", word, k.value)
 }
 
-// text is an instruction in one line.
+// text returns an instruction in one line.
 func (in *instruction) text(t *tape) string {
 	switch in.kind {
 	case send:
@@ -75,7 +75,7 @@ func (in *instruction) text(t *tape) string {
 	return b.String()
 }
 
-// text is where a piece belongs; nothing for a message of a whole buffer.
+// text returns where a piece belongs; nothing for a message of a whole buffer.
 func (p *piece) text() string {
 	if p == nil {
 		return ""
@@ -83,7 +83,7 @@ func (p *piece) text() string {
 	return fmt.Sprintf(" of %%%d at %s", p.buffer, ints(p.start))
 }
 
-// buffersText is a word and buffers behind it; nothing where there are none.
+// buffersText returns a word and buffers behind it; nothing where there are none.
 func buffersText(word string, list []int) string {
 	if len(list) == 0 {
 		return ""
@@ -94,7 +94,7 @@ func buffersText(word string, list []int) string {
 	return word
 }
 
-// ints is numbers as one word: [2,9].
+// ints returns numbers as one word: [2,9].
 func ints(list []int) string {
 	words := make([]string, len(list))
 	for i, n := range list {

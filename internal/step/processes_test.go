@@ -11,8 +11,9 @@ import (
 	"github.com/galley-ml/galley/internal/comm/inproc"
 )
 
-// TestProcesses: devices that are dealt to two processes, each with a plan and a world of its own, train to
-// the same bits as those of one, every process has all numbers, and takes memory for its own devices alone.
+// TestProcesses: devices that are assigned to two processes, each with a plan and a world of its own, train
+// to the same bits as those of one, every process has all numbers, and takes memory for its own devices
+// alone.
 func TestProcesses(t *testing.T) {
 	for _, x := range samples {
 		n := x.ranks * x.dp
@@ -46,7 +47,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// dealt is ways to give n devices to two processes.
+// dealt returns ways to give n devices to two processes.
 func dealt(n int) map[string][]int {
 	halves, turns := make([]int, n), make([]int, n)
 	for i := range n {

@@ -11,14 +11,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// remote is a device of a backend that computes what a device of the step has to. The step's memory stays the
-// host's: what a program takes is brought to the backend, and what it makes back.
+// remote runs the programs of a step's device on a backend. The step's memory stays on the host: operands are
+// copied to the backend and results back.
 type remote struct {
 	b    backend.Backend
 	exes map[*cpu.Executable]backend.Executable
 }
 
-// remotes is the backend of each device that has one, by the ranks of the pipeline.
+// remotes returns the backend of each device that has one, by the ranks of the pipeline.
 func (p *Plan) remotes(ranks []backend.Backend) (map[int]*remote, error) {
 	list := map[int]*remote{}
 	if len(ranks) > len(p.Meshes) {
@@ -82,7 +82,7 @@ func (r *remote) run(e *cpu.Executable, args, results []array.Array) error {
 	return nil
 }
 
-// close gives the programs back; the backend is whoever's it was.
+// close releases the programs; the backend belongs to the caller.
 func (r *remote) close() {
 	for _, e := range r.exes {
 		e.Close()

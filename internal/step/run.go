@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Runner is a step with memory and devices.
+// Runner is a plan with memory and devices, ready to run.
 type Runner struct {
 	*Plan
 	c       RunConfig
@@ -29,16 +29,15 @@ type Runner struct {
 	at []atomic.Pointer[instruction]
 }
 
-// Doing is what a device is at in a step.
+// Doing describes what a device is doing in a step.
 type Doing struct {
 	Device int
-	// Name is what of the schedule it is; Node, where set, the op of it that is being computed, a collective
-	// perhaps.
+	// Name is the scheduled action; Node, if set, is the op in progress, possibly a collective.
 	Name string
 	Node *ir.Node
 }
 
-// String is the device, what of the schedule it is at, and the op with its line.
+// String returns the device, the scheduled action, and the op with its line.
 func (d Doing) String() string {
 	text := fmt.Sprintf("device %d", d.Device)
 	if d.Name != "" {
@@ -54,8 +53,8 @@ func (d Doing) String() string {
 	return text
 }
 
-// Doing is what the devices are at that have not ended their step: what a run that does not move hangs at. It
-// may be called while a step runs.
+// Doing returns what the devices that have not finished the current step are doing, to find out where a step
+// hangs. It may be called while a step runs.
 func (r *Runner) Doing() []Doing {
 	var list []Doing
 	for i := range r.at {
@@ -66,8 +65,8 @@ func (r *Runner) Doing() []Doing {
 	return list
 }
 
-// Start takes the memory of a step for the devices that live in this process, which is what Memory says, and
-// starts their threads. The world, one rank a device, is the runner's from then on: Close closes it.
+// Start allocates the memory of the devices in this process, exactly what Memory returns, and starts their
+// threads. The runner owns the world, with one rank per device: Close closes it.
 func (p *Plan) Start(w comm.World, c RunConfig) (*Runner, error) {
 	n := len(p.tapes)
 	r := &Runner{Plan: p, c: c, world: w, devices: make([]*cpu.Device, n), memory: make([]*memory, n)}
@@ -107,7 +106,7 @@ func (p *Plan) Start(w comm.World, c RunConfig) (*Runner, error) {
 	return r, nil
 }
 
-// Close ends the devices and the world, and gives back what is kept outside of them.
+// Close stops the devices, closes the world and releases offloaded state.
 func (r *Runner) Close() {
 	for _, b := range r.remotes {
 		b.close()
@@ -124,13 +123,13 @@ func (r *Runner) Close() {
 	r.world.Close()
 }
 
-// Watch tells f of every instruction that is run, from many goroutines.
+// Watch calls f for every instruction that runs, from many goroutines.
 func (r *Runner) Watch(f func(Span)) { r.watch = f }
 
-// World is the devices' world, for its statistics.
+// World returns the devices' world, for its statistics.
 func (r *Runner) World() comm.World { return r.world }
 
-// Taken is the bytes that a device has taken in this process.
+// Taken returns the bytes that a device has allocated in this process.
 func (r *Runner) Taken(device int) int {
 	if r.memory[device] == nil {
 		return 0
@@ -138,15 +137,15 @@ func (r *Runner) Taken(device int) int {
 	return r.memory[device].taken
 }
 
-// Input is what a step is given: the parameters of the forward programs that are not weights, for every
-// micro-batch, the update's numbers, and what the loss is multiplied with before gradients are taken.
+// Input is the input of a step: the forward parameters that are not weights, for every micro-batch, the
+// update's numbers, and the loss scale.
 type Input struct {
 	Batch   [][]array.Array
 	Scalars []float64
 	Weight  float64
 }
 
-// Report is what a step tells.
+// Report is the result of a step.
 type Report struct{ Loss, Norm float64 }
 
 // Run takes one step.
@@ -168,7 +167,7 @@ func (r *Runner) Run(ctx context.Context, in Input) (Report, error) {
 	return told.Report, nil
 }
 
-// Torn reports whether a step ended with an error after a device had begun its update: weights may be of two
+// Torn reports whether a step failed after a device had begun its update, so that weights may be a mix of two
 // steps.
 func (r *Runner) Torn() bool { return r.updating.Load() }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// SyntaxError is a mistake in a plan's text.
+// SyntaxError is an error in a plan's text.
 type SyntaxError struct {
 	// Line and Column count from one; columns are bytes.
 	Line, Column int
@@ -19,7 +19,7 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("plan: %d:%d: %v", e.Line, e.Column, e.Err) }
 
-// Unwrap is what is wrong there.
+// Unwrap returns the cause.
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
 // scanner reads the words of one line. The first mistake stays, with its place; what is read after it is
@@ -37,7 +37,7 @@ func (s *scanner) errorf(column int, format string, args ...any) {
 	}
 }
 
-// fail notes an error of whoever read the word that began at a column.
+// fail records an error at the word that began at a column.
 func (s *scanner) fail(column int, err error) {
 	if err != nil && s.err == nil {
 		s.err = &SyntaxError{s.line, column, err}
@@ -50,7 +50,7 @@ func (s *scanner) blanks() {
 	}
 }
 
-// column is where the next word begins.
+// column returns where the next word begins.
 func (s *scanner) column() int {
 	s.blanks()
 	return s.i + 1
@@ -62,7 +62,7 @@ func (s *scanner) more() bool {
 	return s.err == nil && s.i < len(s.text)
 }
 
-// word is the next word, up to a blank.
+// word returns the next word, up to a blank.
 func (s *scanner) word() string {
 	if s.err != nil || !s.more() {
 		s.errorf(s.i+1, "the line ends: want another word")
@@ -210,7 +210,7 @@ func (s *scanner) ints() []int {
 	return list
 }
 
-// end is the mistake of the line; one is that it goes on.
+// end returns the mistake of the line; one is that it continues.
 func (s *scanner) end() error {
 	if s.more() {
 		s.errorf(s.i+1, "unexpected %q", s.text[s.i:])

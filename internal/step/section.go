@@ -54,7 +54,7 @@ type part struct {
 }
 
 // newSection infers the layout of a stage's values and partitions its parts. in is how what comes from the
-// stage before lies, sums how the sums of gradients do where that is decided already.
+// stage before is laid out, sums how the sums of gradients do where that is decided already.
 func newSection(c *Config, s *stage.Stage, number int, in []op.Layout, sums []mesh.Spec) (*section, error) {
 	rank := c.Schedule.Place[number]
 	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[partKey]*part{},
@@ -81,8 +81,8 @@ func newSection(c *Config, s *stage.Stage, number int, in []op.Layout, sums []me
 	return x, x.cut(c)
 }
 
-// handsOnSums is an error where somebody asks for sums to stay pending in what the stage hands on: messages
-// carry values.
+// handsOnSums returns an error where somebody asks for sums to stay pending in what the stage hands on:
+// messages carry values.
 func (x *section) handsOnSums() error {
 	for _, v := range x.Joint.Results()[:len(x.Out)] {
 		s, m := x.specs[v.ID()], x.meshes[v.ID()]
@@ -155,7 +155,7 @@ func (x *section) forward(c *Config, asked *wishes) error {
 	return err
 }
 
-// returned is what the last stage of a forward pass returns.
+// returned returns what the last stage of a forward pass returns.
 func (x *section) returned() []Result {
 	var list []Result
 	for i, s := range x.outSpecs() {
@@ -164,7 +164,7 @@ func (x *section) returned() []Result {
 	return list
 }
 
-// asked is the annotations of the joint program's values.
+// asked returns the annotations of the joint program's values.
 func (x *section) asked(c *Config, in []op.Layout) *wishes {
 	a := shard.Annotations{
 		SequenceParallel: c.SequenceParallel,
@@ -204,18 +204,18 @@ func (x *section) askBatch(c *Config, asked *wishes, param, batch int) {
 	}
 }
 
-// inParam is the joint program's parameter for what comes in, sumParam that of a sum of gradients.
+// inParam returns the joint program's parameter for what comes in, sumParam that of a sum of gradients.
 func (x *section) inParam(j int) int { return len(x.Weights) + len(x.Batch) + j }
 func (x *section) sumParam(j int) int {
 	return len(x.Weights) + len(x.Batch) + len(x.In) + x.NumGrads() + j
 }
 
-// sumResult is the result that is the next value of a sum, inGradResult that which is a gradient of what came
-// in.
+// sumResult returns the result that is the next value of a sum, inGradResult that which is a gradient of what
+// came in.
 func (x *section) sumResult(j int) int { return len(x.Out) + x.NumInGrads() + j }
 
-// outGrads is the parameters that are gradients of results, by the results' numbers; the weight of a loss is
-// none.
+// outGrads returns the parameters that are gradients of results, by the results' numbers; the weight of a
+// loss is none.
 func (x *section) outGrads() map[int]int {
 	grads := map[int]int{}
 	if x.Forward {
@@ -337,7 +337,7 @@ func (x *section) cutTurn(c *Config, joint *ir.Func, t turn, specs []mesh.Spec) 
 	return add(pipeline.Input, in, b.Values)
 }
 
-// partition lays a part on the devices. via, where set, translates its values to those of the joint program.
+// partition lays a part on the devices. via, if set, translates its values to those of the joint program.
 func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []int, all []mesh.Spec) (*part,
 	error) {
 	joint := func(id int) int {
@@ -373,7 +373,7 @@ func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []
 	return out, err
 }
 
-// outSpecs is how what the stage hands on lies.
+// outSpecs returns how what the stage hands on is laid out.
 func (x *section) outSpecs() []mesh.Spec {
 	list := make([]mesh.Spec, len(x.Out))
 	for i, l := range x.outLayouts() {
@@ -382,7 +382,7 @@ func (x *section) outSpecs() []mesh.Spec {
 	return slices.Clip(list)
 }
 
-// outLayouts is where and how what the stage hands on lies.
+// outLayouts returns where and how what the stage hands on is laid out.
 func (x *section) outLayouts() []op.Layout {
 	list := make([]op.Layout, len(x.Out))
 	for i := range x.Out {
@@ -392,7 +392,7 @@ func (x *section) outLayouts() []op.Layout {
 	return list
 }
 
-// typesOf is the types of a program's values.
+// typesOf returns the types of a program's values.
 func typesOf(f *ir.Func) []ir.Type {
 	types := make([]ir.Type, 0, f.NumValues())
 	for _, v := range f.Params() {

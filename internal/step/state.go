@@ -20,7 +20,7 @@ type Tensor struct {
 	Slot int
 }
 
-// Tensors is all of the state: the weights, then their slots.
+// Tensors returns all of the state: the weights, then their slots.
 func (p *Plan) Tensors() []Tensor {
 	var list []Tensor
 	for i := range p.Weights {
@@ -34,7 +34,7 @@ func (p *Plan) Tensors() []Tensor {
 	return list
 }
 
-// Name is what a tensor of the state is called: its weight's name, or that and the number of the slot.
+// Name returns what a tensor of the state is called: its weight's name, or that and the number of the slot.
 func (p *Plan) Name(t Tensor) string {
 	if t.Slot < 0 {
 		return p.Weights[t.Weight].Name
@@ -42,7 +42,7 @@ func (p *Plan) Name(t Tensor) string {
 	return fmt.Sprintf("%s.slot%d", p.Weights[t.Weight].Name, t.Slot)
 }
 
-// Type is the whole tensor's type.
+// Type returns the whole tensor's type.
 func (p *Plan) Type(t Tensor) ir.Type {
 	if t.Slot < 0 {
 		return p.Weights[t.Weight].Type
@@ -57,7 +57,7 @@ func (t Tensor) key() bufferKey {
 	return bufferKey{kind: slotBuffer, stage: t.Weight, value: t.Slot}
 }
 
-// Layouts is where a tensor lies: on the mesh of its home, and of a weight's copies.
+// Layouts returns where a tensor is: on the mesh of its home, and of a weight's copies.
 func (p *Plan) Layouts(t Tensor) ([]*mesh.Layout, error) {
 	w := p.Weights[t.Weight]
 	ranks := []int{w.Home}
@@ -80,18 +80,19 @@ func (p *Plan) Layouts(t Tensor) ([]*mesh.Layout, error) {
 	return list, nil
 }
 
-// part is the number of a device's part of a tensor among its buffers.
+// part returns the number of a device's part of a tensor among its buffers.
 func (r *Runner) part(device int, t Tensor) (int, bool) {
 	return r.tapes[device].find(t.key())
 }
 
-// find is the number of the buffer of a key.
+// find returns the number of the buffer of a key.
 func (t *tape) find(k bufferKey) (int, bool) {
 	i := slices.IndexFunc(t.buffers, func(b buffer) bool { return b.key == k })
 	return i, i >= 0
 }
 
-// fetch is a device's part of a tensor: shared where the device has it, a copy where it is kept elsewhere.
+// fetch returns a device's part of a tensor: shared where the device has it, a copy where it is kept
+// elsewhere.
 func (r *Runner) fetch(device int, t Tensor) (array.Array, error) {
 	i, ok := r.part(device, t)
 	if !ok {
@@ -105,8 +106,8 @@ func (r *Runner) fetch(device int, t Tensor) (array.Array, error) {
 	return m.arrays[i], nil
 }
 
-// Parts is what the devices of this process hold of a tensor at its home, by device, shared with them: it
-// must not be read while a step runs.
+// Parts returns what the devices of this process hold of a tensor at its home, by device, shared with them:
+// it must not be read while a step runs.
 func (r *Runner) Parts(t Tensor) (*mesh.Layout, map[int]array.Array, error) {
 	layouts, err := r.Layouts(t)
 	if err != nil {
@@ -124,7 +125,7 @@ func (r *Runner) Parts(t Tensor) (*mesh.Layout, map[int]array.Array, error) {
 	return layouts[0], parts, nil
 }
 
-// Read is a whole tensor, put together in every process: a collective of processes.
+// Read returns a whole tensor, put together in every process: a collective of processes.
 func (r *Runner) Read(t Tensor) (array.Array, error) {
 	l, parts, err := r.Parts(t)
 	if err != nil {
@@ -133,7 +134,7 @@ func (r *Runner) Read(t Tensor) (array.Array, error) {
 	return runtime.AllGather(context.Background(), r.world, l, r.Type(t).DType, parts)
 }
 
-// ReadTo is Read in one process: the others take part and get no array.
+// ReadTo is like Read in one process: the others take part and get no array.
 func (r *Runner) ReadTo(t Tensor, process int) (array.Array, error) {
 	l, parts, err := r.Parts(t)
 	if err != nil {
@@ -163,7 +164,7 @@ func (r *Runner) Near(t Tensor, p *Plan) (bool, error) {
 	return true, nil
 }
 
-// holder is a device of a process that has all of a box, and the box that it has.
+// holder returns a device of a process that has all of a box, and the box that it has.
 func (r *Runner) holder(layouts []*mesh.Layout, box mesh.Box, process int) (device int, own mesh.Box, ok bool) {
 	for _, l := range layouts {
 		for id, own := range l.Boxes() {
@@ -175,7 +176,7 @@ func (r *Runner) holder(layouts []*mesh.Layout, box mesh.Box, process int) (devi
 	return 0, own, false
 }
 
-// contains reports whether a box lies within another.
+// contains reports whether a box is within another.
 func contains(outer, box mesh.Box) bool {
 	for d := range box.Size {
 		if box.Start[d] < outer.Start[d] || box.Start[d]+box.Size[d] > outer.Start[d]+outer.Size[d] {

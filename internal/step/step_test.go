@@ -121,7 +121,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// deep is the step on one device of the program that is for some ranks.
+// deep returns the step on one device of the program that is for some ranks.
 func (x sample) deep(t testing.TB, ranks int) *Plan {
 	t.Helper()
 	c, long := x.config(t), sample{ranks: ranks, dp: 1, micros: x.micros, schedule: "1f1b"}.config(t)
@@ -246,7 +246,7 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// overlap is an error if two buffers share memory while both are needed.
+// overlap returns an error if two buffers share memory while both are needed.
 func (t *tape) overlap() error {
 	for i := range t.buffers {
 		for j := range t.buffers[:i] {

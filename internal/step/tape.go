@@ -33,7 +33,7 @@ type instruction struct {
 	// peer and tag are those of a message, whose buffer is args[0] or out[0]; a send is over before instruction
 	// until.
 	peer, tag, until int
-	// piece, where set, is of what larger buffer a message carries a part.
+	// piece, if set, is of what larger buffer a message carries a part.
 	piece *piece
 	// loads bring parts of the batch in before a run.
 	loads []load

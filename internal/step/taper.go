@@ -52,7 +52,7 @@ func firstMicros(s *pipeline.Schedule, rank int) []int {
 	return list
 }
 
-// buffer is the buffer of a key, made where it is new.
+// buffer returns the buffer of a key, made where it is new.
 func (w *taper) buffer(k bufferKey, t ir.Type) int {
 	if i, ok := w.at[k]; ok {
 		return i
@@ -70,7 +70,7 @@ func (w *taper) use(i int) int {
 	return i
 }
 
-// local is the type of the device's part of a tensor; it reports false where the device has none.
+// local returns the type of the device's part of a tensor; it reports false where the device has none.
 func (w *taper) local(t ir.Type, m *mesh.Mesh, s mesh.Spec) (ir.Type, bool, error) {
 	l, err := s.Layout(m, t.Shape)
 	if err != nil {
@@ -134,7 +134,7 @@ func (w *taper) persistent(k bufferKey, t ir.Type, m *mesh.Mesh, s mesh.Spec) er
 	return err
 }
 
-// section is the stage of an action, for its micro-batch's size.
+// section returns the stage of an action, for its micro-batch's size.
 func (w *taper) section(stage, micro int) *section {
 	return w.b.sections[w.b.c.Variant[micro]][stage]
 }
@@ -149,8 +149,8 @@ func (w *taper) action(a pipeline.Action) error {
 	return w.receive(a)
 }
 
-// key is the buffer of a value of a stage's joint program. What a stage of the same rank handed on is taken
-// from it.
+// key returns the buffer of a value of a stage's joint program. What a stage of the same rank handed on is
+// taken from it.
 func (w *taper) key(x *section, micro, value int) bufferKey {
 	weights, batch := len(x.Weights), len(x.Batch)
 	switch {
@@ -179,7 +179,7 @@ func (w *taper) key(x *section, micro, value int) bufferKey {
 	return bufferKey{kind: dynamic, stage: x.number, micro: micro, value: value}
 }
 
-// neighbour is the stage before or after, if it is on the same rank.
+// neighbour returns the stage before or after, if it is on the same rank.
 func (w *taper) neighbour(x *section, micro, step int) (*section, bool) {
 	n := x.number + step
 	if n < 0 || n >= w.b.c.Schedule.Stages || w.b.c.Schedule.Place[n] != x.rank {
@@ -226,7 +226,7 @@ func (w *taper) compute(a pipeline.Action) error {
 	return nil
 }
 
-// keys is the buffers of the device's parameters and results of a part for a micro-batch.
+// keys returns the buffers of the device's parameters and results of a part for a micro-batch.
 func (w *taper) keys(x *section, p *part, of partKey, micro int) (params, results []bufferKey) {
 	for _, k := range p.program.ParamsOf(w.t.device) {
 		params = append(params, w.key(x, micro, p.params[k]))
@@ -245,7 +245,7 @@ func (w *taper) keys(x *section, p *part, of partKey, micro int) (params, result
 	return params, results
 }
 
-// newCall is a call of the device's program of a part.
+// newCall returns a call of the device's program of a part.
 func (w *taper) newCall(a pipeline.Action, p *spmd.Program, donated []int, away cpu.Away) (instruction, error) {
 	i, err := w.b.compiled(p, w.t.device, donated, away)
 	if err != nil {
@@ -254,7 +254,7 @@ func (w *taper) newCall(a pipeline.Action, p *spmd.Program, donated []int, away 
 	return instruction{action: a, kind: call, program: i, exe: w.b.plan.programs[i].exe, arena: -1}, nil
 }
 
-// load is the device's part of what a stage needs of the batch.
+// load returns the device's part of what a stage needs of the batch.
 func (w *taper) load(x *section, value, buffer int) (load, error) {
 	l, err := x.specs[value].Layout(x.meshes[value], x.types[value].Shape)
 	if err != nil {
@@ -290,7 +290,8 @@ func (w *taper) call(in instruction) {
 	w.t.code = append(w.t.code, in)
 }
 
-// donated is the parameters of a device's program of a part that its results overwrite: the sums of gradients.
+// donated returns the parameters of a device's program of a part that its results overwrite: the sums of
+// gradients.
 func (p *part) donated(x *section, params []int) []int {
 	var list []int
 	for k, number := range params {
@@ -333,7 +334,7 @@ func (w *taper) update() error {
 	return nil
 }
 
-// role is the buffer of a parameter or result of the update.
+// role returns the buffer of a parameter or result of the update.
 func (w *taper) role(r role) bufferKey {
 	switch r.kind {
 	case roleWeight:

@@ -53,7 +53,7 @@ func reread(t *testing.T, p *Plan) *Plan {
 	return back
 }
 
-// difference is the first lines that differ.
+// difference returns the first lines that differ.
 func difference(a, b string) string {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(as), len(bs)) {

@@ -20,7 +20,7 @@ type home struct {
 	used bool
 }
 
-// homes is every weight's home. One that no stage uses stays on the first rank.
+// homes returns every weight's home. One that no stage uses stays on the first rank.
 func homes(c *Config, sections []*section) []home {
 	list := make([]home, len(c.Weights))
 	for i, w := range c.Weights {
@@ -105,9 +105,9 @@ func newUpdate(b *builder, sections []*section) (*updater, *spmd.Program, error)
 	return u, p, nil
 }
 
-// places is the mesh of every value. Inference knows it only where something is split. Operands of one op are
-// on one mesh here, but for constraints, which say where they move to; what has no operands is where it is
-// used.
+// places returns the mesh of every value. Inference knows it only where something is split. Operands of one
+// op are on one mesh here, but for constraints, which say where they move to; what has no operands is where
+// it is used.
 func (u *updater) places(f *ir.Func) []*mesh.Mesh {
 	at := make([]*mesh.Mesh, f.NumValues())
 	for i := range f.Params() {
@@ -139,12 +139,12 @@ func (u *updater) param(name string, t ir.Type, m *mesh.Mesh, s mesh.Spec, r rol
 	return u.b.Param(name, t)
 }
 
-// scalar is a parameter without dims, on a rank's mesh.
+// scalar returns a parameter without dims, on a rank's mesh.
 func (u *updater) scalar(name string, t ir.Type, r role) *ir.Value {
 	return u.param(name, t, u.c.Meshes[r.rank], mesh.Whole(0), r)
 }
 
-// home is how a weight lies where it is updated.
+// home returns how a weight is laid out where it is updated.
 func (u *updater) home(weight int) Lay { return u.c.lay(weight, u.homes[weight].rank) }
 
 func (u *updater) trace() (*ir.Func, error) {
@@ -196,7 +196,8 @@ func (u *updater) trace() (*ir.Func, error) {
 	return u.b.Build(out...)
 }
 
-// gradients is the sums of each weight's gradients over all stages that use it, where and as its slots lie.
+// gradients returns the sums of each weight's gradients over all stages that use it, where and as its slots
+// are laid out.
 func (u *updater) gradients() []*ir.Value {
 	grads := make([]*ir.Value, len(u.c.Weights))
 	for s, x := range u.sections {
@@ -218,8 +219,8 @@ func (u *updater) gradients() []*ir.Value {
 	return grads
 }
 
-// loss is the quotient of the sums over micro-batches, and what gradients are to be multiplied by: they are
-// those of the sum, times the weight that it was given.
+// loss returns the quotient of the sums over micro-batches, and what gradients are to be multiplied by: they
+// are those of the sum, times the weight that it was given.
 func (u *updater) loss(rank int) (loss, scale *ir.Value) {
 	f := u.c.Forwards[0]
 	var sum, count *ir.Value
@@ -241,7 +242,7 @@ func (u *updater) loss(rank int) (loss, scale *ir.Value) {
 	return op.Div(sum, count), op.Reciprocal(op.Mul(count, weight))
 }
 
-// at is x, laid on a mesh.
+// at returns x, laid on a mesh.
 func (u *updater) at(x *ir.Value, m *mesh.Mesh, s mesh.Spec) *ir.Value {
 	return op.Constrain(x, m, mesh.Closed(s.With()))
 }
@@ -254,7 +255,7 @@ type group struct {
 	weights []int
 }
 
-// groups is the weights that are at home on a rank, by their meshes.
+// groups returns the weights that are at home on a rank, by their meshes.
 func (u *updater) groups(rank int) (list []group) {
 	for i, h := range u.homes {
 		if h.rank != rank {
@@ -270,7 +271,7 @@ func (u *updater) groups(rank int) (list []group) {
 	return list
 }
 
-// norm is that of all gradients together, on the first rank: each mesh's own squares are summed there.
+// norm returns the global gradient norm, on the first rank: each mesh's own squares are summed there.
 func (u *updater) norm(grads []*ir.Value, loss *ir.Value) *ir.Value {
 	var total *ir.Value
 	first := u.c.Meshes[0]

@@ -39,11 +39,12 @@ type Call struct {
 	// Donated is the parameters that results overwrite, Params and Results what passes in and out.
 	Donated         []int
 	Params, Results []Piece
-	// Of, where set, is which of all those a device's program has.
+	// Of, if set, is which of all those a device's program has.
 	Of func(device int) (params, results []int)
 }
 
-// on is the call as a device makes it, with the numbers of its parameters in the program on whole tensors.
+// on returns the call as a device makes it, with the numbers of its parameters in the program on whole
+// tensors.
 func (x Call) on(device int) (Call, []int) {
 	if x.Of == nil {
 		all := make([]int, len(x.Params))
@@ -85,22 +86,22 @@ var whenWords = map[int]string{int(AtUpdate): "update", int(AsWhole): "step", in
 // Piece is something that passes between the calls of a step.
 type Piece struct{ key bufferKey }
 
-// WeightPiece is a weight, SlotPiece what the optimizer keeps for it, SumPiece the sum of its gradients.
+// WeightPiece returns a weight, SlotPiece what the optimizer keeps for it, SumPiece the sum of its gradients.
 func WeightPiece(weight int) Piece     { return Piece{bufferKey{kind: weightBuffer, stage: weight}} }
 func SlotPiece(weight, slot int) Piece { return Piece{bufferKey{slotBuffer, weight, 0, slot}} }
 func SumPiece(weight int) Piece        { return Piece{bufferKey{kind: sumBuffer, value: weight}} }
 
-// ScalarPiece is a number that the step is given, ReportPiece one that it tells, TotalPiece one that is summed
-// over micro-batches.
+// ScalarPiece returns a number that the step is given, ReportPiece one that it tells, TotalPiece one that is
+// summed over micro-batches.
 func ScalarPiece(i int) Piece { return Piece{bufferKey{kind: scalarBuffer, value: i}} }
 func ReportPiece(i int) Piece { return Piece{bufferKey{kind: reportBuffer, value: i}} }
 func TotalPiece(i int) Piece  { return Piece{bufferKey{kind: dynamic, value: i}} }
 
-// InputPiece is a tensor of a micro-batch, ResultPiece one that a forward pass returns for it.
+// InputPiece returns a tensor of a micro-batch, ResultPiece one that a forward pass returns for it.
 func InputPiece(micro, i int) Piece  { return Piece{bufferKey{inputBuffer, 0, micro, i}} }
 func ResultPiece(micro, i int) Piece { return Piece{bufferKey{resultBuffer, 0, micro, i}} }
 
-// PartOn is a program that one device runs as it is.
+// PartOn returns a program that one device runs as it is.
 func PartOn(f *ir.Func, m *mesh.Mesh) *Part {
 	x := &Part{Func: f, Meshes: slices.Repeat([]*mesh.Mesh{m}, f.NumValues())}
 	for _, t := range typesOf(f) {
@@ -112,11 +113,11 @@ func PartOn(f *ir.Func, m *mesh.Mesh) *Part {
 	return x
 }
 
-// PartOf is a program that the devices of a mesh run, each on its part.
+// PartOf returns a program that the devices of a mesh run, each on its part.
 func PartOf(p *spmd.Program) *Part { return partOf(p) }
 
-// NewWhole is the plan of a step that devices run as whole programs. Each has a tape, whose memory is that of
-// devices which take and return whole arrays; what a backend's compiler needs, it alone knows.
+// NewWhole returns the plan of a step that devices run as whole programs. Each has a tape, whose memory is
+// that of devices which take and return whole arrays; what a backend's compiler needs, it alone knows.
 func NewWhole(c WholeConfig) (*Plan, error) {
 	if len(c.Calls) == 0 || len(c.Variant) == 0 {
 		return nil, fmt.Errorf("step: no programs, or no micro-batches: want some")
@@ -242,8 +243,8 @@ func (w *taper) give(in *instruction, i int, piece Piece) {
 	in.out = append(in.out, to)
 }
 
-// wholeMemory is what a device needs that takes and returns whole arrays: what a run holds beside the largest
-// of its programs counts once.
+// wholeMemory returns what a device needs that takes and returns whole arrays: what a run holds beside the
+// largest of its programs counts once.
 func (t *tape) wholeMemory() Memory {
 	var m Memory
 	within := make([]int, len(t.code))
@@ -270,7 +271,7 @@ func (t *tape) wholeMemory() Memory {
 	return m
 }
 
-// wholeExchanges is what one device exchanges in a stage of a plan of whole programs, or in its update.
+// wholeExchanges returns what one device exchanges in a stage of a plan of whole programs, or in its update.
 func (p *Plan) wholeExchanges(stage int) (list []spmd.Communication) {
 	counts, order := map[*Part]int{}, []*Part{}
 	for _, in := range p.tapes[p.Meshes[0].Devices()[0]].code {
@@ -288,7 +289,7 @@ func (p *Plan) wholeExchanges(stage int) (list []spmd.Communication) {
 	return list
 }
 
-// wholePart is the part that a call is of.
+// wholePart returns the part that a call is of.
 func (p *Plan) wholePart(a pipeline.Action) *Part {
 	i := slices.IndexFunc(p.Parts, func(x *Part) bool {
 		return x.Stage == a.Stage && (a.Stage < 0 || x.Variant == p.Variant[a.Micro])

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// wholePlan is a step of one weight on one device, in two micro-batches.
+// wholePlan returns a step of one weight on one device, in two micro-batches.
 func wholePlan(t testing.TB) *Plan {
 	t.Helper()
 	m, err := mesh.Parse("dp=1")

@@ -15,7 +15,7 @@ type Load struct {
 	Collectives, Messages int
 }
 
-// Load is what a device does in a step, summed over its tape by the ops' own formulas.
+// Load returns what a device does in a step, summed over its tape by the ops' own formulas.
 func (p *Plan) Load(device int) Load {
 	var l Load
 	for _, in := range p.tapes[device].code {
@@ -30,7 +30,7 @@ func (p *Plan) Load(device int) Load {
 	return l
 }
 
-// LoadOf is what one run of a program is.
+// LoadOf returns what one run of a program is.
 func LoadOf(f *ir.Func) Load {
 	var l Load
 	l.add(f)

@@ -70,7 +70,7 @@ func (b *bounds) next(t *token.Token) (mistake string) {
 	return ""
 }
 
-// block opens the collection at a token's column, unless it is, closes what lies right of it and counts its
+// block opens the collection at a token's column, unless it is, closes what is right of it and counts its
 // keys.
 func (b *bounds) block(t *token.Token, keys int) int {
 	if len(b.flows) > 0 || t.Position == nil {

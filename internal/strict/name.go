@@ -21,7 +21,7 @@ func CheckName(what, name string) error {
 	return nil
 }
 
-// Name is a name as it can be shown: quoted where a terminal would obey it.
+// Name returns a name as it can be shown: quoted where a terminal would obey it.
 func Name(name string) string {
 	if strings.ContainsFunc(name, unprintable) {
 		return strconv.Quote(name)
@@ -29,7 +29,8 @@ func Name(name string) string {
 	return name
 }
 
-// Line is a text as it can be shown, with escapes in place of what a terminal would obey. Line ends stay.
+// Line returns a text as it can be shown, with escapes in place of what a terminal would obey. Line ends
+// stay.
 func Line(text string) string {
 	if !strings.ContainsFunc(text, unprintable) {
 		return text

@@ -2,7 +2,7 @@ package strict
 
 import "strings"
 
-// Nearest is the choice with the fewest edits from s: what a mistyped word was likely meant to be.
+// Nearest returns the choice with the fewest edits from s: what a mistyped word was likely meant to be.
 func Nearest(s string, choices []string) string {
 	best, fewest := "", 1<<30
 	for _, c := range choices {
@@ -13,7 +13,7 @@ func Nearest(s string, choices []string) string {
 	return best
 }
 
-// edits is the Levenshtein distance.
+// edits returns the Levenshtein distance.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

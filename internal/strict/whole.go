@@ -85,7 +85,7 @@ func (w *whole) number(n *ast.FloatNode, t reflect.Type) {
 	}
 }
 
-// custom is whether a type reads itself.
+// custom reports whether a type reads itself.
 func custom(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	for _, i := range []reflect.Type{

@@ -63,7 +63,7 @@ func YAML(text []byte, into any) (err error) {
 	return nil
 }
 
-// placed is an error of the library in one line.
+// placed returns an error of the library in one line.
 func placed(err error) error {
 	type told interface {
 		error

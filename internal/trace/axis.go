@@ -17,7 +17,7 @@ var (
 	byteUnits   = []unit{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}}
 )
 
-// fit is the unit in which the number has the fewest digits before the point, but some.
+// fit returns the unit in which the number has the fewest digits before the point, but some.
 func fit(units []unit, x float64) unit {
 	for _, u := range units {
 		if x >= u.size {
@@ -27,13 +27,13 @@ func fit(units []unit, x float64) unit {
 	return units[len(units)-1]
 }
 
-// Seconds is a duration for people: 25.5 ms.
+// Seconds returns a duration for people: 25.5 ms.
 func Seconds(x float64) string {
 	u := fit(secondUnits, x)
 	return number(x/u.size) + " " + u.name
 }
 
-// step is a round number of which at most n fit into length.
+// step returns a round number of which at most n fit into length.
 func step(length float64, n int) float64 {
 	rough := length / float64(n)
 	ten := math.Pow(10, math.Floor(math.Log10(rough)))

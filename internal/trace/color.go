@@ -34,7 +34,7 @@ func hex(c [3]float64) string {
 		uint8(math.Round(c[2])))
 }
 
-// Mix is a colour between two: all of the first at 0, all of the second at 1.
+// Mix returns a colour between two: all of the first at 0, all of the second at 1.
 func Mix(a, b string, t float64) string {
 	x, y := rgb(a), rgb(b)
 	for i := range x {
@@ -43,10 +43,10 @@ func Mix(a, b string, t float64) string {
 	return hex(x)
 }
 
-// darker is the colour of a box's edge.
+// darker returns the colour of a box's edge.
 func darker(fill string) string { return Mix(fill, "#000000", 0.28) }
 
-// ramp is the i-th of n colours that go from dark blue to orange by way of teal: ranks have an order.
+// ramp returns the i-th of n colours that go from dark blue to orange by way of teal: ranks have an order.
 func ramp(i, n int) string {
 	stops := []string{"#1d3f8f", "#16808c", "#6a9a2d", "#d9820f"}
 	if n < 2 {

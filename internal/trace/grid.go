@@ -39,7 +39,7 @@ type Box struct {
 // Lane is the part of its row's height that a box takes.
 type Lane uint8
 
-// Two boxes at one time lie in the upper and the lower half.
+// Two boxes at one time are in the upper and the lower half.
 const (
 	Whole Lane = iota
 	Upper
@@ -170,7 +170,7 @@ func (p *painter) paint() {
 
 func (p *painter) f(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
 
-// x is where a time lies, to a hundredth of a pixel.
+// x returns where a time is, to a hundredth of a pixel.
 func (p *painter) x(t float64) float64 { return math.Round((left+t*p.scale)*100) / 100 }
 
 // legend gives each class its place, line by line, and says how many lines there are.
@@ -207,7 +207,7 @@ func (p *painter) box(b Box, y int) {
 	}
 	x := p.x(b.Start)
 	width := math.Round((p.x(b.End)-x)*100) / 100
-	// The stroke lies inside the box, so that neighbours do not cover each other's.
+	// The stroke is inside the box, so that neighbours do not cover each other's.
 	p.f(`<rect class="k%d" x="%v" y="%v" width="%v" height="%v">`, b.Class, x+.5, top+.5,
 		max(math.Round((width-1)*100)/100, .2), height-1)
 	if b.Tip != "" {

@@ -122,7 +122,7 @@ func (w *Writer) Flow(name string, from Track, start float64, to Track, end floa
 	w.event("f", name, "flow", to, end, func() { w.raw(`,"bp":"e"` + string(id)) })
 }
 
-// Close ends the array and says what went wrong, if anything did. It does not close what lies below.
+// Close ends the array and says what went wrong, if anything did. It does not close what is below.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

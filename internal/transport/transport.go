@@ -7,5 +7,5 @@ import (
 	"github.com/galley-ml/galley/internal/comm/inproc"
 )
 
-// New is a world of n devices.
+// New returns a world of n devices.
 func New(n int) (comm.World, error) { return inproc.New(n) }

@@ -10,7 +10,7 @@ import (
 var negativeInfinity = math.Inf(-1)
 
 // Block is numbers that a program holds at once: those of a row, or a part of it. Its size is a power of two;
-// what lies behind the row's end is not read or written.
+// what is behind the row's end is not read or written.
 type Block struct {
 	k     *Kernel
 	size  int
@@ -20,7 +20,7 @@ type Block struct {
 	evict string
 }
 
-// Row is a block for all numbers of a row.
+// Row returns a block for all numbers of a row.
 func (k *Kernel) Row(width int) *Block {
 	b := k.block(1<<bits.Len(uint(width-1)), width)
 	if b.size != width {
@@ -36,10 +36,10 @@ func (k *Kernel) block(size, width int) *Block {
 	return b
 }
 
-// Part is a block for some of a row's numbers: as many as size says, a power of two, from any place on.
+// Part returns a block for some of a row's numbers: as many as size says, a power of two, from any place on.
 func (k *Kernel) Part(size, width int) *Block { return k.block(size, width) }
 
-// From is the block's numbers from place i of a row on.
+// From returns the block's numbers from place i of a row on.
 func (b *Block) From(i Value) *Block {
 	moved := *b
 	moved.index = b.k.Calc("addi", b.Spread(i), b.index)
@@ -47,10 +47,10 @@ func (b *Block) From(i Value) *Block {
 	return &moved
 }
 
-// Keep is the block as one whose numbers the cache shall hold until they are read again.
+// Keep returns the block as one whose numbers the cache shall hold until they are read again.
 func (b *Block) Keep() *Block { return b.evicted("last") }
 
-// Drop is the block as one whose numbers the cache need not hold.
+// Drop returns the block as one whose numbers the cache need not hold.
 func (b *Block) Drop() *Block { return b.evicted("first") }
 
 func (b *Block) evicted(when string) *Block {
@@ -59,42 +59,42 @@ func (b *Block) evicted(when string) *Block {
 	return &other
 }
 
-// Equal is which of the block's places in the row are those of i.
+// Equal returns which of the block's places in the row are those of i.
 func (b *Block) Equal(i Value) Value {
 	return b.k.emit(b.of("i1"), "arith.cmpi eq, %s, %s : "+b.index.typ, b.index, i)
 }
 
-// Select is x where which is true, else y.
+// Select returns x where which is true, else y.
 func (b *Block) Select(which, x, y Value) Value {
 	return b.k.emit(x.typ, "arith.select %s, %s, %s : "+which.typ+", "+x.typ, which, x, y)
 }
 
 func (b *Block) of(element string) string { return fmt.Sprintf("tensor<%dx%s>", b.size, element) }
 
-// within is which places lie in the row.
+// within returns which places are in the row.
 func (b *Block) within(index Value) Value {
 	end := b.k.emit(index.typ, fmt.Sprintf("arith.constant dense<%d> : %s", b.width, index.typ))
 	return b.k.emit(b.of("i1"), "arith.cmpi slt, %s, %s : "+index.typ, index, end)
 }
 
-// Spread is a number in every place.
+// Spread returns a number in every place.
 func (b *Block) Spread(x Value) Value {
 	return b.k.emit(b.of(x.typ), "tt.splat %s : "+x.typ+" -> "+b.of(x.typ), x)
 }
 
-// Fill is a float in every place.
+// Fill returns a float in every place.
 func (b *Block) Fill(x float64) Value {
 	return b.k.emit(b.of("f32"), "arith.constant dense<"+float(x)+"> : "+b.of("f32"))
 }
 
-// pointers is where the block's numbers lie in a row that begins at p, and the type of one.
+// pointers returns where the block's numbers are in a row that begins at p, and the type of one.
 func (b *Block) pointers(p Value) (at Value, element string) {
 	s := b.Spread(p)
 	return b.k.emit(s.typ, "tt.addptr %s, %s : "+s.typ+", "+b.index.typ, s,
 		b.index), strings.TrimSuffix(strings.TrimPrefix(p.typ, "!tt.ptr<"), ">")
 }
 
-// Load is the block's numbers of the row at p, as f32; other is what stands behind the row's end.
+// Load returns the block's numbers of the row at p, as f32; other is what stands behind the row's end.
 func (b *Block) Load(p Value, other float64) Value {
 	at, element := b.pointers(p)
 	var x Value

@@ -119,7 +119,7 @@ func readConstant(p *parser, o *operation) []typ {
 	return []typ{t}
 }
 
-// constant is the value of words: one for each lane, or one for all.
+// constant returns the value of words: one for each lane, or one for all.
 func (p *parser) constant(o *operation, t typ, words []string) *value {
 	v := p.newValue(o.at, t)
 	for l, word := range words {

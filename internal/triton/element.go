@@ -52,7 +52,7 @@ var floatBinary = map[string]func(a, b float64) float64{
 	"arith.minnumf":  func(a, b float64) float64 { return number(a, b, min(a, b)) },
 }
 
-// number is the one of two that is a number, or c if both are.
+// number returns the one of two that is a number, or c if both are.
 func number(a, b, c float64) float64 {
 	switch {
 	case math.IsNaN(a):

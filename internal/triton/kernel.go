@@ -25,10 +25,10 @@ type Value struct{ id, typ string }
 // New starts a kernel.
 func New(name string) *Kernel { return &Kernel{name: name, Programs: 1, Warps: 4} }
 
-// Name is what the kernel is called.
+// Name returns what the kernel is called.
 func (k *Kernel) Name() string { return k.name }
 
-// Text is the kernel in Triton's IR, in one line.
+// Text returns the kernel in Triton's IR, in one line.
 func (k *Kernel) Text() string {
 	return fmt.Sprintf("module { tt.func public @%s(%s) attributes {noinline = false} { %s tt.return } }",
 		k.name, strings.Join(k.params, ", "), strings.TrimSpace(k.body.String()))
@@ -64,13 +64,13 @@ func fill(format string, args []Value) string {
 	return fmt.Sprintf(format, names...)
 }
 
-// Program is the number of the program that runs.
+// Program returns the number of the program that runs.
 func (k *Kernel) Program() Value { return k.emit("i32", "tt.get_program_id x : i32") }
 
-// Int is a number of type i32.
+// Int returns a number of type i32.
 func (k *Kernel) Int(n int) Value { return k.emit("i32", fmt.Sprintf("arith.constant %d : i32", n)) }
 
-// Float is a number of type f32.
+// Float returns a number of type f32.
 func (k *Kernel) Float(x float64) Value { return k.emit("f32", "arith.constant "+float(x)+" : f32") }
 
 // float prints a number with all digits that f32 has.
@@ -82,28 +82,28 @@ func float(x float64) string {
 	return text
 }
 
-// Calc is an op on equal types that gives the same type: addf, subf, mulf, divf, maxnumf of numbers, addi,
-// muli, divsi, remsi of integers.
+// Calc returns an op on equal types that gives the same type: addf, subf, mulf, divf, maxnumf of numbers,
+// addi, muli, divsi, remsi of integers.
 func (k *Kernel) Calc(op string, x, y Value) Value {
 	return k.emit(x.typ, "arith."+op+" %s, %s : "+x.typ, x, y)
 }
 
-// Math is a function of each number: exp, log, rsqrt.
+// Math returns a function of each number: exp, log, rsqrt.
 func (k *Kernel) Math(op string, x Value) Value { return k.emit(x.typ, "math."+op+" %s : "+x.typ, x) }
 
-// Offset is where element i·width of an array lies, i of type i32.
+// Offset returns where element i·width of an array is, i of type i32.
 func (k *Kernel) Offset(i Value, width int) Value {
 	long := k.emit("i64", "arith.extsi %s : i32 to i64", i)
 	return k.emit("i64", "arith.muli %s, %s : i64", long,
 		k.emit("i64", fmt.Sprintf("arith.constant %d : i64", width)))
 }
 
-// At is a pointer some elements further on.
+// At returns a pointer some elements further on.
 func (k *Kernel) At(p, offset Value) Value {
 	return k.emit(p.typ, "tt.addptr %s, %s : "+p.typ+", "+offset.typ, p, offset)
 }
 
-// LoadOne is the number at a pointer.
+// LoadOne returns the number at a pointer.
 func (k *Kernel) LoadOne(p Value) Value {
 	return k.emit(strings.TrimSuffix(strings.TrimPrefix(p.typ, "!tt.ptr<"), ">"), "tt.load %s : "+p.typ, p)
 }
@@ -116,7 +116,7 @@ func (k *Kernel) StoreOne(p, x Value) {
 // Sum and Max are one number of a block's.
 func (k *Kernel) Sum(x Value) Value { return k.reduce("addf", x) }
 
-// Max is the largest.
+// Max returns the largest.
 func (k *Kernel) Max(x Value) Value { return k.reduce("maxnumf", x) }
 
 func (k *Kernel) reduce(op string, x Value) Value {

@@ -29,12 +29,12 @@ func AddRMSNorm(d, g array.DType, rows, width int, eps float64) *Kernel {
 // of what they hold.
 const gradWarps = 132 * 32
 
-// GradSums is how many sums for gamma RMSNormGrad writes.
+// GradSums returns how many sums for gamma RMSNormGrad writes.
 func GradSums(rows, width int) int { return min(rows, gradWarps/gradEach(width)) }
 
 func gradEach(width int) int { return warps(width, 256, 4) }
 
-// RMSNormGrad is the gradient of rows divided by their root mean square, added to another gradient. Its
+// RMSNormGrad returns the gradient of rows divided by their root mean square, added to another gradient. Its
 // arrays: x of type d, gamma of type g, the result's gradient of type d, 1 / root mean square of each row as
 // f32, what to add, of type d; then x's gradient, of type d, and f32 sums for gamma's, GradSums rows of them.
 func RMSNormGrad(d, g array.DType, rows, width int) *Kernel {
@@ -58,7 +58,7 @@ func RMSNormGrad(d, g array.DType, rows, width int) *Kernel {
 	return k
 }
 
-// warps is how many groups of threads a program of a width has, if each is to have so many numbers.
+// warps returns how many groups of threads a program of a width has, if each is to have so many numbers.
 func warps(width, each, least int) int {
 	n := least
 	for n < 16 && n*each < width {

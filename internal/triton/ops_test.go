@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// snippet is a kernel of these lines with pointers to f32, i32, i64, bf16, f16 and f64, and the first lanes
-// %r of 4.
+// snippet returns a kernel of these lines with pointers to f32, i32, i64, bf16, f16 and f64, and the first
+// lanes %r of 4.
 func snippet(lines string) string {
 	return `module { tt.func public @k(%f: !tt.ptr<f32>, %i: !tt.ptr<i32>, %l: !tt.ptr<i64>, %b: !tt.ptr<bf16>, %h: !tt.ptr<f16>, %d: !tt.ptr<f64>) attributes {noinline = false} {
   %pid = tt.get_program_id x : i32
@@ -72,7 +72,7 @@ var snippets = []struct {
 		"%u = tt.load %d : !tt.ptr<f64> %n = arith.truncf %u : f64 to f32 tt.store %f, %n : !tt.ptr<f32>", []float64{1.5, -1, -1, -1}, nil},
 }
 
-// snippetArgs is arrays of four for a snippet's parameters, all -1.
+// snippetArgs returns arrays of four for a snippet's parameters, all -1.
 func snippetArgs() []array.Array {
 	var args []array.Array
 	for _, d := range []array.DType{array.F32, array.I32, array.I64, array.BF16, array.F16, array.F64} {

@@ -99,7 +99,7 @@ func (p *parser) param(n int) *value {
 	return v
 }
 
-// maxDepth is how deep blocks may lie in each other, maxLanes how many numbers all values together may have.
+// maxDepth is how deep blocks may be in each other, maxLanes how many numbers all values together may have.
 const (
 	maxDepth = 16
 	maxLanes = 1 << 24

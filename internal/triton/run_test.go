@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// random is an array of normal numbers.
+// random returns an array of normal numbers.
 func random(r *rand.Rand, d array.DType, shape ...int) array.Array {
 	a := array.New(d, shape...)
 	for i := range a.Len() {
@@ -17,7 +17,7 @@ func random(r *rand.Rand, d array.DType, shape ...int) array.Array {
 	return a
 }
 
-// blank is an array of which every element is still to be written.
+// blank returns an array of which every element is still to be written.
 func blank(d array.DType, shape ...int) array.Array {
 	a := array.New(d, shape...)
 	for i := range a.Len() {

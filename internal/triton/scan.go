@@ -14,7 +14,7 @@ type scanner struct {
 
 type syntaxError struct{ error }
 
-// fail says what was wanted and what is there.
+// fail reports what was wanted and what is there.
 func (s *scanner) fail(want string) {
 	s.space()
 	rest, _, _ := strings.Cut(s.text[s.at:], "\n")
@@ -28,7 +28,7 @@ func (s *scanner) failAt(at int, format string, args ...any) {
 	panic(syntaxError{fmt.Errorf("triton: %s: %s", place(s.text, at), fmt.Sprintf(format, args...))})
 }
 
-// place is where a byte of a text stands, for people.
+// place returns where a byte of a text stands, for people.
 func place(text string, at int) string {
 	before := text[:at]
 	return fmt.Sprintf("line %d, column %d", 1+strings.Count(before, "\n"),

@@ -5,8 +5,8 @@ import "github.com/galley-ml/galley/array"
 // lsePart is how many numbers of a row a program holds.
 const lsePart = 4096
 
-// LogSumExp is the logarithm of the sum of exponentials of each row, in one pass. Its arrays: one of type d;
-// then an f32 for each row.
+// LogSumExp returns the logarithm of the sum of exponentials of each row, in one pass. Its arrays: one of
+// type d; then an f32 for each row.
 func LogSumExp(d array.DType, rows, width int) *Kernel {
 	k := New("log_sum_exp")
 	k.Programs = rows
@@ -33,8 +33,8 @@ func (k *Kernel) logSumExp(part *Block, row Value) Value {
 // Target is what a softmax should be: hot at a row's label and even elsewhere.
 type Target struct{ Hot, Even float64 }
 
-// SoftmaxGrad is the gradient of logits in one pass: the softmax, made anew from its logarithm's sums, less
-// what it should be, times the gradient of the row's loss. Its arrays: logits of type d, labels as i32,
+// SoftmaxGrad returns the gradient of logits in one pass: the softmax, made anew from its logarithm's sums,
+// less what it should be, times the gradient of the row's loss. Its arrays: logits of type d, labels as i32,
 // log-sum-exp and the losses' gradient as f32; then the logits' gradient, of type d.
 func SoftmaxGrad(d array.DType, rows, width int, target Target) *Kernel {
 	k := New("softmax_grad")
@@ -71,7 +71,7 @@ func (g softmaxGrad) write(label, lse, dloss Value) {
 // under way at a time, and the second reading finds them in the cache.
 const lossPart = 8192
 
-// CrossEntropy is LogSumExp and SoftmaxGrad in one, which reads the logits from memory once. Its arrays:
+// CrossEntropy returns LogSumExp and SoftmaxGrad in one, which reads the logits from memory once. Its arrays:
 // logits of type d, labels as i32 and the losses' gradient as f32; then an f32 for each row, and the logits'
 // gradient, of type d.
 func CrossEntropy(d array.DType, rows, width int, target Target) *Kernel {

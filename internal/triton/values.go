@@ -42,7 +42,7 @@ func (t typ) String() string {
 func (t typ) isFloat() bool { return !t.pointer && strings.Contains(t.elem, "f") }
 func (t typ) isInt() bool   { return !t.pointer && !t.isFloat() }
 
-// of is the type of numbers of another kind in the same shape.
+// of returns the type of numbers of another kind in the same shape.
 func (t typ) of(elem string) typ { return typ{elem: elem, lanes: t.lanes} }
 
 // value is what a name of the kernel stands for, while a program runs: floats, or integers. Truth is -1, the

@@ -3,7 +3,7 @@ package units
 
 import "fmt"
 
-// Bytes is a size as people read it.
+// Bytes returns a size as people read it.
 func Bytes(x float64) string {
 	for _, u := range []struct {
 		size float64
@@ -16,7 +16,7 @@ func Bytes(x float64) string {
 	return fmt.Sprintf("%.0f B", x)
 }
 
-// Seconds is a time as people read it.
+// Seconds returns a time as people read it.
 func Seconds(s float64) string {
 	switch {
 	case s >= 1:

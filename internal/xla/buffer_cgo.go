@@ -20,17 +20,17 @@ type Buffer struct {
 	b    handle // valid after done, unless err is set
 	err  error
 	gone atomic.Bool // donated or freed
-	// by is the program that makes it, where one does: what goes wrong while it runs is told when the array is
-	// read.
+	// by is the program that makes it, where one does: what goes wrong while it runs receives when the array
+	// is read.
 	by string
 }
 
 var errGone = errors.New("it was donated or freed")
 
-// pending is a buffer that a run will fill.
+// pending returns a buffer that a run will fill.
 func pending(d *Device, t ir.Type) *Buffer { return &Buffer{d: d, t: t, done: make(chan struct{})} }
 
-// ready is a buffer that is there.
+// ready returns a buffer that is there.
 func ready(d *Device, t ir.Type, b handle) *Buffer {
 	out := pending(d, t)
 	out.set(b, nil)
@@ -42,7 +42,7 @@ func (b *Buffer) set(p handle, err error) {
 	close(b.done)
 }
 
-// Type is the array's dtype and shape.
+// Type returns the array's dtype and shape.
 func (b *Buffer) Type() ir.Type { return b.t }
 
 // Read waits for the run that makes the array and copies it to the host.
@@ -70,7 +70,7 @@ func (b *Buffer) Read() (array.Array, error) {
 	return a, nil
 }
 
-// Free gives the memory back once the run that makes the array, and those that were given it, are done.
+// Free releases the memory once the run that makes the array, and those that were given it, are done.
 func (b *Buffer) Free() {
 	if b.gone.Swap(true) {
 		return

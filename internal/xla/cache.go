@@ -31,13 +31,13 @@ func newCache(dir, maker string) (*cache, error) {
 	return &cache{dir, maker}, nil
 }
 
-// path is where the program of a key is kept.
+// path returns where the program of a key is kept.
 func (c *cache) path(key [sha256.Size]byte) string {
 	whole := sha256.Sum256(append(key[:], c.maker...))
 	return filepath.Join(c.dir, hex.EncodeToString(whole[:16]))
 }
 
-// get is what was kept under a key, whole; nil is nothing.
+// get returns what was kept under a key, whole; nil is nothing.
 func (c *cache) get(key [sha256.Size]byte) []byte {
 	if c == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzCache: whatever a file of the cache holds, it gives back what was put there, whole, or nothing.
+// FuzzCache: whatever a file of the cache holds, it returns what was put there, whole, or nothing.
 func FuzzCache(f *testing.F) {
 	f.Add([]byte("program"), uint16(0), byte(0))
 	f.Add([]byte("program"), uint16(3), byte(1))

@@ -120,7 +120,7 @@ func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
 	return c.all[0], nil
 }
 
-// opened is an error if the client is closed.
+// opened returns an error if the client is closed.
 func (c *client) opened() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +130,7 @@ func (c *client) opened() error {
 	return nil
 }
 
-// compile is a program for devices, compiled unless the same text was before.
+// compile returns a program for devices, compiled unless the same text was before.
 func (c *client) compile(name, text string, on []*Device) (*program, error) {
 	o := options{overrides: c.overrides}
 	for _, d := range on {
@@ -164,7 +164,7 @@ func (c *client) compile(name, text string, on []*Device) (*program, error) {
 	return p, p.err
 }
 
-// build is a program from the cache, or compiled and then kept there.
+// build returns a program from the cache, or compiled and then kept there.
 func (c *client) build(key [sha256.Size]byte, text string, opts []byte) (handle, error) {
 	if data := c.cache.get(key); data != nil {
 		if exe := c.deserialize(data); exe != nil {

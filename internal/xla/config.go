@@ -22,13 +22,13 @@ type Config struct {
 	// programs for all of them compile, and run on the first alone, whose collectives bring nothing. It is for
 	// looking at programs and their speed.
 	Mock int
-	// Cache, where set, is a directory in which compiled programs are kept for the next process. What is there
+	// Cache, if set, is a directory in which compiled programs are kept for the next process. What is there
 	// is trusted: it runs.
 	Cache string
-	// Values, where set, is what the plugins of several processes find each other by, as NCCL does across hosts.
+	// Values, if set, is what the plugins of several processes find each other by, as NCCL does across hosts.
 	// Options say how many nodes there are (num_nodes) and which this one is (node_id).
 	Values KeyValues
-	// Dump, where set, is told the StableHLO of every program before it is compiled.
+	// Dump, if set, receives the StableHLO of every program before it is compiled.
 	Dump func(name, text string)
 }
 
@@ -40,7 +40,7 @@ type KeyValues interface {
 	TryGet(key string) ([]byte, bool)
 }
 
-// options is what the plugin's client is made with.
+// options returns what the plugin's client is made with.
 func (c Config) options() map[string]any {
 	all := maps.Clone(c.Options)
 	if c.Mock > 1 {
@@ -60,8 +60,8 @@ func (c Config) options() map[string]any {
 // sharedSearch is XLA's flag by which hosts share the search for the fastest kernels.
 const sharedSearch = "xla_gpu_shard_autotuning"
 
-// overrides is XLA's flags that every program is compiled with, unless the caller has set them. Hosts that
-// are mocked would never answer what they are asked to search.
+// overrides returns XLA's flags that every program is compiled with, unless the caller has set them. Hosts
+// that are mocked would never answer what they are asked to search.
 func (c Config) overrides() map[string]bool {
 	if c.Mock > 1 && !strings.Contains(strings.Join(c.Flags, " "), sharedSearch) {
 		return map[string]bool{sharedSearch: false}
@@ -69,8 +69,8 @@ func (c Config) overrides() map[string]bool {
 	return nil
 }
 
-// maker is all that decides what a program's text is compiled to: the plugin's file, what it says of itself,
-// its options and flags.
+// maker returns all that decides what a program's text is compiled to: the plugin's file, what it says of
+// itself, its options and flags.
 func (c Config) maker(plugin, says string) string {
 	file := ""
 	if info, err := os.Stat(plugin); err == nil {
@@ -82,8 +82,8 @@ func (c Config) maker(plugin, says string) string {
 // pluginEnv names the environment variable that holds a plugin's path.
 const pluginEnv = "GALLEY_PLUGIN"
 
-// Find is the plugins in the usual places, the one that Open would take first. An environment variable counts
-// even if nothing is there: whoever opens it says so.
+// Find returns the plugins in the usual places, the one that Open would take first. An environment variable
+// counts even if nothing is there: whoever opens it says so.
 func Find() []string {
 	var found []string
 	if p := os.Getenv(pluginEnv); p != "" {
@@ -96,7 +96,7 @@ func Find() []string {
 	return found
 }
 
-// places is where installers put plugins: JAX's and libtpu's wheels in any Python of the machine, and
+// places returns where installers put plugins: JAX's and libtpu's wheels in any Python of the machine, and
 // go-xla's own.
 func places() []string {
 	roots, own := []string{"/usr/local/lib", "/usr/lib", "/opt/*/.venv/lib", "/opt/*/lib"},
@@ -123,7 +123,7 @@ func places() []string {
 	return list
 }
 
-// plugin is the path that c asks for, in full.
+// plugin returns the path that c asks for, in full.
 func (c Config) plugin() (string, error) {
 	path := c.Plugin
 	if path == "" {
@@ -146,8 +146,8 @@ func (c Config) plugin() (string, error) {
 	return filepath.Abs(path)
 }
 
-// libraries is the vendor's libraries that come in wheels beside a plugin, in an order in which each finds
-// what it needs. The dynamic linker does not look there by itself.
+// libraries returns the vendor's libraries that come in wheels beside a plugin, in an order in which each
+// finds what it needs. The dynamic linker does not look there by itself.
 func libraries(plugin string) []string {
 	packages := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
 	var list []string
@@ -161,7 +161,7 @@ func libraries(plugin string) []string {
 	return list
 }
 
-// toolkit is the directory with CUDA's own tools beside a plugin, or nothing.
+// toolkit returns the directory with CUDA's own tools beside a plugin, or nothing.
 func toolkit(plugin string) string {
 	packages := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
 	matches, _ := filepath.Glob(filepath.Join(packages, "nvidia/*/bin/ptxas"))
@@ -176,7 +176,7 @@ func toolkit(plugin string) string {
 // it: cuBLAS alone is faster, and compiles in half the time.
 var cudaFlags = []string{"--xla_gpu_enable_triton_gemm=false"}
 
-// environment is the variables that a plugin reads once, when it is first used.
+// environment returns the variables that a plugin reads once, when it is first used.
 func (c Config) environment(plugin string) map[string]string {
 	var flags []string
 	if strings.Contains(filepath.Base(plugin), "cuda") {

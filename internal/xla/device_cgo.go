@@ -17,10 +17,10 @@ type Device struct {
 	place
 }
 
-// Name is the device as its plugin describes it.
+// Name returns the device as its plugin describes it.
 func (d *Device) Name() string { return d.name }
 
-// Devices is all devices of the plugin that can be used.
+// Devices returns all devices of the plugin that can be used.
 func (d *Device) Devices() []backend.Backend {
 	list := make([]backend.Backend, len(d.all))
 	for i, x := range d.all {

@@ -22,7 +22,7 @@ var pjrtCode = regexp.MustCompile(`PJRT error \(code=(\d+)\): `)
 // exhausted is how plugins begin to say that memory is not enough.
 const exhausted = "Out of memory while trying to "
 
-// brief is the plugin's error in one line, without the stacks that plugins add.
+// brief returns the plugin's error in one line, without the stacks that plugins add.
 func brief(err error) error {
 	text := err.Error()
 	code := ""

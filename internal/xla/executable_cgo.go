@@ -198,7 +198,7 @@ func (e *Executable) execute(in []*Buffer) ([]handle, error) {
 	return l.results, nil
 }
 
-// Memory is what the plugin planned for each device.
+// Memory returns what the plugin planned for each device.
 func (e *Executable) Memory() backend.Memory { return e.p.memory }
 
 // Close gives the captured tensors back; the program stays for the next that is equal.

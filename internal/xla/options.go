@@ -14,7 +14,7 @@ type options struct {
 	overrides map[string]bool
 }
 
-// bytes is the options as a CompileOptionsProto.
+// bytes returns the options as a CompileOptionsProto.
 func (o options) bytes() []byte {
 	many := len(o.devices) > 1
 	var build, out wire
@@ -38,7 +38,7 @@ func (o options) bytes() []byte {
 	return out
 }
 
-// assignment is the devices as a DeviceAssignmentProto: a list of replicas for the one partition.
+// assignment returns the devices as a DeviceAssignmentProto: a list of replicas for the one partition.
 func (o options) assignment() wire {
 	var ids []byte
 	for _, id := range o.devices {

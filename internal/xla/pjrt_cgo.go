@@ -245,7 +245,7 @@ func field(object any, path ...string) handle {
 	return v.UnsafePointer()
 }
 
-// failure is a C string as an error, freed; nil for none.
+// failure returns a C string as an error, freed; nil for none.
 func failure(text *C.char) error {
 	if text == nil {
 		return nil
@@ -286,7 +286,7 @@ type place struct {
 	name   string
 }
 
-// places is all devices of the client.
+// places returns all devices of the client.
 func (e engine) places() ([]place, error) {
 	var list *handle
 	var n C.size_t
@@ -307,7 +307,7 @@ func (e engine) places() ([]place, error) {
 	return all, nil
 }
 
-// attribute is a text or a number that the plugin has for a device, empty and 0 where it has none.
+// attribute returns a text or a number that the plugin has for a device, empty and 0 where it has none.
 func (e engine) attribute(device handle, name string) (text string, number int) {
 	key := C.CString(name)
 	defer C.free(unsafe.Pointer(key))
@@ -323,7 +323,7 @@ func (e engine) attribute(device handle, name string) (text string, number int) 
 	return text, int(n)
 }
 
-// compile is a program from its text; options is a CompileOptionsProto.
+// compile returns a program from its text; options is a CompileOptionsProto.
 func (e engine) compile(text string, options []byte) (handle, error) {
 	code, opts := C.CString(text), C.CBytes(options)
 	defer C.free(unsafe.Pointer(code))
@@ -334,7 +334,7 @@ func (e engine) compile(text string, options []byte) (handle, error) {
 	return exe, err
 }
 
-// serialize is a compiled program as bytes, where the plugin can.
+// serialize returns a compiled program as bytes, where the plugin can.
 func (e engine) serialize(exe handle) []byte {
 	var data handle
 	var n C.size_t
@@ -345,7 +345,7 @@ func (e engine) serialize(exe handle) []byte {
 	return C.GoBytes(data, C.int(n))
 }
 
-// deserialize is a program from its bytes; nil where the plugin does not take them.
+// deserialize returns a program from its bytes; nil where the plugin does not take them.
 func (e engine) deserialize(data []byte) handle {
 	var exe handle
 	if failure(C.galley_deserialize(e.api, e.client, (*C.char)(unsafe.Pointer(unsafe.SliceData(data))),
@@ -355,7 +355,7 @@ func (e engine) deserialize(data []byte) handle {
 	return exe
 }
 
-// memory is what a program needs; a plugin that does not tell is no error.
+// memory returns what a program needs; a plugin that does not tell is no error.
 func (e engine) memory(exe handle) backend.Memory {
 	var bytes [4]C.int64_t
 	if failure(C.galley_memory(e.api, exe, &bytes[0])) != nil {
@@ -402,7 +402,7 @@ func (e engine) execute(l launch) error {
 	))
 }
 
-// typeNumber is the plugin's number of a dtype.
+// typeNumber returns the plugin's number of a dtype.
 func typeNumber(d array.DType) int {
 	switch d {
 	case array.Bool:

@@ -23,7 +23,7 @@ func (c *client) hopper() bool {
 	return capability == "9.0" && (units == 0 || units >= ptx.Units)
 }
 
-// probe is a module that runs ptx.Probe.
+// probe returns a module that runs ptx.Probe.
 func probe() string {
 	k := ptx.Probe()
 	return fmt.Sprintf(`module @probe {

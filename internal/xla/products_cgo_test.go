@@ -75,7 +75,7 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// runOn is a program's results for arguments that are the same everywhere.
+// runOn returns a program's results for arguments that are the same everywhere.
 func runOn(t *testing.T, b backend.Backend, f *ir.Func) []array.Array {
 	t.Helper()
 	exe, err := b.Compile(f, backend.Options{})

@@ -20,7 +20,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// fake is a plugin that returns arguments as results, compiled with the interface's own header.
+// fake returns a plugin that returns arguments as results, compiled with the interface's own header.
 func fake(t *testing.T) string {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/gomlx/go-xla").Output()
@@ -45,7 +45,7 @@ func openFake(t *testing.T, c Config) backend.Backend {
 	return b
 }
 
-// pair is a program of two numbers.
+// pair returns a program of two numbers.
 func pair(t *testing.T, name string) *ir.Func {
 	t.Helper()
 	b := ir.NewBuilder(name)
@@ -234,7 +234,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// written is a file of the cache that holds text.
+// written returns a file of the cache that holds text.
 func (c *cache) written(t *testing.T, text string) []byte {
 	t.Helper()
 	c.put([32]byte{}, []byte(text))

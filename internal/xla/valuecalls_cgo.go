@@ -16,7 +16,7 @@ import (
 	"unsafe"
 )
 
-// galleyValuePut is what plugins call to put a value.
+// galleyValuePut returns what plugins call to put a value.
 //
 //export galleyValuePut
 func galleyValuePut(
@@ -33,7 +33,7 @@ func galleyValuePut(
 	return nil
 }
 
-// galleyValueGet is what plugins call to get a value: at once, or within some time.
+// galleyValueGet returns what plugins call to get a value: at once, or within some time.
 //
 //export galleyValueGet
 func galleyValueGet(store C.uintptr_t, key *C.char, keySize C.size_t, wait C.int, value **C.char,

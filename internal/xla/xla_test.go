@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/internal/xla"
 )
 
-// open is the machine's accelerator; without one the test is skipped by name.
+// open returns the machine's accelerator; without one the test is skipped by name.
 func open(t *testing.T) backend.Backend {
 	t.Helper()
 	b, err := xla.Open(xla.Config{})

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/job"
 )
 
-// content is bytes that tell who sent them to whom, and as which.
+// content returns bytes that tell who sent them to whom, and as which.
 func content(from, to, number, size int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(from)<<32|uint64(to), uint64(number)))
 	b := make([]byte, size)

@@ -109,7 +109,7 @@ func closeAll(t *testing.T, ps []*process.Process) {
 	}
 }
 
-// alike is the error of all processes, or one that says how they differ.
+// alike returns the error of all processes, or one that says how they differ.
 func alike(errs []error) error {
 	for i, err := range errs {
 		if fmt.Sprint(err) != fmt.Sprint(errs[0]) {

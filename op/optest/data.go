@@ -34,7 +34,7 @@ func Operand(a op.Arg, dtype array.DType, rng *rand.Rand) array.Array {
 	return Cast(wide, a.Type.DType)
 }
 
-// Cast is the same numbers in another dtype.
+// Cast returns the same numbers in another dtype.
 func Cast(a array.Array, dtype array.DType) array.Array {
 	d := cpu.NewDevice(cpu.Config{Threads: 1})
 	defer d.Close()
@@ -55,7 +55,7 @@ func Fill(args []op.Arg, dtype array.DType, seed uint64) []array.Array {
 	return out
 }
 
-// Device is a device of the host that lives as long as the test.
+// Device returns a device of the host that lives as long as the test.
 func Device(t *testing.T, threads int) *cpu.Device {
 	t.Helper()
 	d := cpu.NewDevice(cpu.Config{Threads: threads})
@@ -87,7 +87,7 @@ func Evaluate(t *testing.T, d *cpu.Device, o op.Op, in []array.Array) []array.Ar
 	return out
 }
 
-// Tensors is arrays as tracked tensors of a session.
+// Tensors returns arrays as tracked tensors of a session.
 func Tensors(s *cpu.Session, in []array.Array) []*op.Tensor {
 	out := make([]*op.Tensor, len(in))
 	for i, a := range in {
@@ -96,7 +96,7 @@ func Tensors(s *cpu.Session, in []array.Array) []*op.Tensor {
 	return out
 }
 
-// Read is the numbers of a tensor; an error of it ends the test.
+// Read returns the numbers of a tensor; an error of it ends the test.
 func Read(t *testing.T, x *op.Tensor) array.Array {
 	t.Helper()
 	a, err := cpu.Read(x)
@@ -122,7 +122,7 @@ func Near(t *testing.T, got, want, tolerance float64) {
 	}
 }
 
-// Tolerance is the relative error within which two ways to compute in a dtype agree.
+// Tolerance returns the relative error within which two ways to compute in a dtype agree.
 func Tolerance(d array.DType) float64 {
 	switch d {
 	case array.F64:
@@ -133,7 +133,7 @@ func Tolerance(d array.DType) float64 {
 	return 2e-2
 }
 
-// Distance is ‖got − want‖ / ‖want‖.
+// Distance returns ‖got − want‖ / ‖want‖.
 func Distance(got, want array.Array) float64 {
 	if !got.Shape().Equal(want.Shape()) {
 		return math.Inf(1)

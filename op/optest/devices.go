@@ -34,7 +34,7 @@ type ruleCase struct {
 	sharedSequence op.Cooperator
 }
 
-// newCooperativeCase is a case under the rule of devices that compute together, nil where there is none.
+// newCooperativeCase returns a case under the rule of devices that compute together, nil where there is none.
 func newCooperativeCase(d evaluator, o op.Op, operands []array.Array) (*ruleCase, error) {
 	var types []op.Type
 	for _, a := range operands {
@@ -166,7 +166,7 @@ func (c *ruleCase) check(m *mesh.Mesh, a mesh.Assignment) error {
 	return nil
 }
 
-// sharing is assignments in which a shared factor has axes of another one, too.
+// sharing is like assignments in which a shared factor has axes of another one, too.
 func (c *ruleCase) sharing(m *mesh.Mesh, list []mesh.Assignment) []mesh.Assignment {
 	var more []mesh.Assignment
 	for f, factor := range c.rule.Factors {

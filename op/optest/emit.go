@@ -19,7 +19,8 @@ var notLowered = map[string]string{
 	"ring_shift":              "of uneven parts: the dialect's collectives take equal ones",
 }
 
-// Emitted is a module of one op on operands of these types, parsed back; nil where the op has no StableHLO.
+// Emitted returns a module of one op on operands of these types, parsed back; nil where the op has no
+// StableHLO.
 func Emitted(t *testing.T, o op.Op, types []op.Type, c hlo.Config) *hlo.Program {
 	t.Helper()
 	w := hlo.NewWriter(c)

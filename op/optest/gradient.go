@@ -104,7 +104,7 @@ func weighted(o op.Op, in []*op.Tensor) *op.Tensor {
 	return total
 }
 
-// constant is a as a tensor beside x: data in an eager session, captured by a trace.
+// constant returns a as a tensor beside x: data in an eager session, captured by a trace.
 func constant(x *op.Tensor, a array.Array) *op.Tensor {
 	if s, ok := x.Scope().(*cpu.Session); ok {
 		return s.Tensor(a)

@@ -43,7 +43,7 @@ func Linear(t *testing.T, o op.Op, args []op.Arg) {
 	}
 }
 
-// mix is a·x + b·y.
+// mix returns a·x + b·y.
 func mix(a float64, x array.Array, b float64, y array.Array) array.Array {
 	out := make([]float64, x.Len())
 	for i := range out {

@@ -51,7 +51,7 @@ func (c *ruleCase) loose() bool {
 // bits may differ: attention cuts the keys by what its queries see together.
 var blockedSums = map[string]bool{"attention": true, "attention_grad": true}
 
-// relative is the largest difference of two parts in terms of the largest number of the whole.
+// relative returns the largest difference of two parts in terms of the largest number of the whole.
 func relative(got, want, whole array.Array) float64 {
 	diff, top := 0.0, 1e-300
 	for i := range want.Len() {
@@ -72,7 +72,7 @@ func relative(got, want, whole array.Array) float64 {
 	return diff / top
 }
 
-// piece is a device's part of a tensor.
+// piece returns a device's part of a tensor.
 func piece(m *mesh.Mesh, spec mesh.Spec, x array.Array, id int) (array.Array, error) {
 	l, err := spec.Layout(m, x.Shape())
 	if err != nil {

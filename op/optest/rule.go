@@ -40,8 +40,8 @@ func Rule(t *testing.T, o op.Op, args []op.Arg, g Grid) int {
 	return pairs
 }
 
-// Cooperative is the rule law for ops that devices compute together: under every assignment that splits a
-// joint factor they hold what one device computes.
+// Cooperative returns the rule law for ops that devices compute together: under every assignment that splits
+// a joint factor they hold what one device computes.
 func Cooperative(t *testing.T, o op.Op, args []op.Arg, g Grid) int {
 	t.Helper()
 	d, meshes, pairs := Device(t, 1), parseMeshes(t, g.Meshes), 0
@@ -59,7 +59,7 @@ func Cooperative(t *testing.T, o op.Op, args []op.Arg, g Grid) int {
 	return pairs
 }
 
-// WrongRule is what the rule law says of an op under another rule than its own; nil is that it holds.
+// WrongRule returns what the rule law says of an op under another rule than its own; nil is that it holds.
 func WrongRule(t *testing.T, o op.Op, args []op.Arg, wrong mesh.Rule, meshes ...string) error {
 	t.Helper()
 	c, err := newRuleCase(Device(t, 1), o, Fill(args, array.F64, 37), wrong)
@@ -74,8 +74,8 @@ func WrongRule(t *testing.T, o op.Op, args []op.Arg, wrong mesh.Rule, meshes ...
 	return fmt.Errorf("%s: the rule %q does not hold", o.Name(), wrong)
 }
 
-// MissingFactors is the factors of a sample that its rule keeps whole, though the op could be split along
-// them on two or three devices: freedom given away.
+// MissingFactors returns the factors of a sample that its rule keeps whole, though the op could be split
+// along them on two or three devices: freedom given away.
 func MissingFactors(t *testing.T, s op.Sample) string {
 	t.Helper()
 	missing, err := missingFactors(Device(t, 1), s, parseMeshes(t, []string{"x=2", "x=3"}))
@@ -85,8 +85,8 @@ func MissingFactors(t *testing.T, s op.Sample) string {
 	return missing
 }
 
-// missingFactors is the factors of a sample that are whole but need not be: those that may be split as they
-// are, with a reduction if no result has them, or as the same factor as one that only results have.
+// missingFactors returns the factors of a sample that are whole but need not be: those that may be split as
+// they are, with a reduction if no result has them, or as the same factor as one that only results have.
 func missingFactors(d evaluator, s op.Sample, meshes []*mesh.Mesh) (string, error) {
 	types := argTypes(s.In)
 	p, _, err := Bind(s.Op, types, "")
@@ -112,7 +112,7 @@ func missingFactors(d evaluator, s op.Sample, meshes []*mesh.Mesh) (string, erro
 	return missing, nil
 }
 
-// freedRules is the rules that a rule might be without the star of a factor.
+// freedRules returns the rules that a rule might be without the star of a factor.
 func freedRules(p *mesh.Parsed, f int, r mesh.Rule) []mesh.Rule {
 	name := string(p.Factors[f].Name)
 	free := strings.ReplaceAll(string(r), name+"*", name)
@@ -140,7 +140,7 @@ func hasFactor(dims mesh.Dims, name byte) bool {
 	return slices.ContainsFunc(dims, func(factors []byte) bool { return slices.Contains(factors, name) })
 }
 
-// Samples is an op's samples, each with its op.
+// Samples returns an op's samples, each with its op.
 func Samples(o op.Op) []op.Sample {
 	list := slices.Clone(o.Samples())
 	for i := range list {
@@ -164,8 +164,8 @@ func parseMeshes(t *testing.T, texts []string) []*mesh.Mesh {
 	return ms
 }
 
-// variants is a sample's operands and the same with other sizes: all free factors even on all meshes, and
-// each in turn of few elements or none. Sizes that the op does not take are left out.
+// variants returns a sample's operands and the same with other sizes: all free factors even on all meshes,
+// and each in turn of few elements or none. Sizes that the op does not take are left out.
 func variants(o op.Op, args []op.Arg, small []int) [][]op.Arg {
 	list := [][]op.Arg{args}
 	p, _, err := Bind(o, argTypes(args), "")
@@ -197,7 +197,7 @@ func variants(o op.Op, args []op.Arg, small []int) [][]op.Arg {
 	return list
 }
 
-// cooperativeVariants is a sample's operands, and the same with few elements, and with even parts, along
+// cooperativeVariants returns a sample's operands, and the same with few elements, and with even parts, along
 // joint factors.
 func cooperativeVariants(o op.Op, args []op.Arg) [][]op.Arg {
 	how := op.CooperativeRuleOf(o, argTypes(args))
@@ -220,7 +220,7 @@ func cooperativeVariants(o op.Op, args []op.Arg) [][]op.Arg {
 	return list
 }
 
-// resized is operands in which some factors have other sizes.
+// resized returns operands in which some factors have other sizes.
 func resized(p *mesh.Parsed, args []op.Arg, sizes map[byte]int) []op.Arg {
 	out := slices.Clone(args)
 	for i := range out {
@@ -243,7 +243,7 @@ func resized(p *mesh.Parsed, args []op.Arg, sizes map[byte]int) []op.Arg {
 	return out
 }
 
-// axisParts is what is given to factors: the axes of a mesh, and for an axis of four its two halves.
+// axisParts returns what is given to factors: the axes of a mesh, and for an axis of four its two halves.
 func axisParts(m *mesh.Mesh) []mesh.Axes {
 	var whole mesh.Axes
 	for _, axis := range m.Axes() {
@@ -256,8 +256,8 @@ func axisParts(m *mesh.Mesh) []mesh.Axes {
 	return list
 }
 
-// assignments is every way to give each part to a free factor or to none, with those of one factor in every
-// order.
+// assignments returns every way to give each part to a free factor or to none, with those of one factor in
+// every order.
 func assignments(p *mesh.Parsed, m *mesh.Mesh, parts mesh.Axes) []mesh.Assignment {
 	list := []mesh.Assignment{make(mesh.Assignment, len(p.Factors))}
 	for _, part := range parts {
@@ -274,7 +274,8 @@ func assignments(p *mesh.Parsed, m *mesh.Mesh, parts mesh.Axes) []mesh.Assignmen
 	return slices.DeleteFunc(list, func(a mesh.Assignment) bool { return len(p.Check(m, a)) > 0 })
 }
 
-// Bind is a rule for an op on operands of these types, the op's own if none is given, and the results' types.
+// Bind returns a rule for an op on operands of these types, the op's own if none is given, and the results'
+// types.
 func Bind(o op.Op, in []op.Type, r mesh.Rule) (*mesh.Parsed, []op.Type, error) {
 	out, err := o.Infer(in)
 	if err != nil {

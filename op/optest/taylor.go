@@ -46,7 +46,7 @@ func Taylor(t *testing.T, o op.Op, args []op.Arg) {
 	}
 }
 
-// along is the derivative of a scalar y in the direction vs, by its gradient.
+// along returns the derivative of a scalar y in the direction vs, by its gradient.
 func along(y *op.Tensor, xs, vs []*op.Tensor) *op.Tensor {
 	sum := op.Const(y, 0)
 	for i, g := range op.Grad([]*op.Tensor{y}, nil, xs) {

@@ -16,16 +16,19 @@ type adapter struct {
 }
 
 // LoadAdapter reads a PEFT directory; requests may name it from then on. One of that name is replaced: what
-// runs with it goes on with it.
+// runs with it continues with it.
 func (e *Engine) LoadAdapter(name, dir string) error {
 	if name == "" {
 		return fmt.Errorf("engine: adapter %s: want a name", dir)
+	}
+	if e.host == nil {
+		return fmt.Errorf("engine: adapter %s: models on a backend have none yet: want its weights merged", dir)
 	}
 	layers, err := models.ReadAdapter(dir, e.shape)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	packed, err := e.model.Adapter(layers)
+	packed, err := e.host.model.Adapter(layers)
 	if err != nil {
 		return fmt.Errorf("engine: %s: %w", dir, err)
 	}
@@ -36,7 +39,7 @@ func (e *Engine) LoadAdapter(name, dir string) error {
 	return nil
 }
 
-// UnloadAdapter forgets an adapter; what runs with it goes on with it.
+// UnloadAdapter forgets an adapter; what runs with it continues with it.
 func (e *Engine) UnloadAdapter(name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,7 +50,7 @@ func (e *Engine) UnloadAdapter(name string) error {
 	return nil
 }
 
-// Adapters is the directories of all by their names.
+// Adapters returns the directories of all by their names.
 func (e *Engine) Adapters() map[string]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,7 +61,7 @@ func (e *Engine) Adapters() map[string]string {
 	return dirs
 }
 
-// adapterOf is a request's adapter; nil is none.
+// adapterOf returns a request's adapter; nil is none.
 func (e *Engine) adapterOf(name string) (*adapter, error) {
 	if name == "" {
 		return nil, nil
@@ -77,7 +80,7 @@ func (s *sequence) salt() string {
 	return fmt.Sprintf("adapter %d\x00%s", s.adapter.number, s.Salt)
 }
 
-// packed is the adapter as the model takes it.
+// packed returns the adapter as the model takes it.
 func (a *adapter) packed() *paged.Adapter {
 	if a == nil {
 		return nil

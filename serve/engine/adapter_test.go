@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// adapter is the directory of a random adapter for the model of these tests.
+// adapter returns the directory of a random adapter for the model of these tests.
 func adapter(t testing.TB, seed uint64) string {
 	t.Helper()
 	d := cpu.NewDevice(cpu.Config{})

@@ -51,7 +51,7 @@ func (d *draft) paused() bool {
 	return true
 }
 
-// repeated is the first n tokens of a run that goes on as it began: a text that repeats a short run is
+// repeated returns the first n tokens of a run that continues as it began: a text that repeats a short run is
 // guessed as far as one that repeats a long one.
 func repeated(run []int32, n int) []int32 {
 	out := make([]int32, n)

@@ -98,7 +98,7 @@ func (d *drafter) guess(batch []item) {
 	}
 }
 
-// fed is the tokens that the draft model has seen, or is to see: those of the sequence, and the guesses.
+// fed returns the tokens that the draft model has seen, or is to see: those of the sequence, and the guesses.
 func (it *item) fed() []int32 { return append(it.tokens[:len(it.tokens):len(it.tokens)], it.draft...) }
 
 // catchUp reads what the draft model has not seen, but for the last token.
@@ -125,7 +125,7 @@ func (d *drafter) take(logits []float32) {
 	d.items = left
 }
 
-// likeliest is the first of the largest.
+// likeliest returns the first of the largest.
 func likeliest(logits []float32) int32 {
 	best := 0
 	for i, x := range logits {

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/packed"
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/internal/paged"
 	"github.com/galley-ml/galley/internal/quant"
 	"github.com/galley-ml/galley/models"
@@ -15,20 +15,24 @@ import (
 
 // Config says how an engine computes. The zero value of a field means what is said there.
 type Config struct {
-	// Weights is f32, bf16, int8 or int4; empty keeps what the model has. Tables of tokens, heads and routers do
-	// not become integers.
+	// Weights is f32, bf16, int8 or int4; empty keeps what the model has. Tables of tokens, heads and
+	// routers do not become integers.
 	Weights string
 	// Read gives a parameter's values, one at a time; nil takes those of the model.
 	Read func(p *nn.Param) (array.Array, error)
-	// Grouped gives matrices that are stored as integers, and nothing for others; nil is for models without any.
+	// Grouped gives matrices that are stored as integers, and nothing for others; nil is for models without
+	// any.
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
 	// Threads is how many compute; 0 is all cores.
 	Threads int
 	// KV is how keys and values are kept: f32, bf16 or int8; empty means f32.
 	KV string
-	// TP is over how many devices of this process heads, pages and matrices are split; 0 means 1. They share the
-	// threads. No answer depends on it.
+	// TP is over how many devices of this process heads, pages and matrices are split; 0 means 1. They share
+	// the threads. No answer depends on it.
 	TP int
+	// Backend computes in place of the host's processor; nil is the host. It then is the caller's to close,
+	// after the engine.
+	Backend backend.Backend
 	// Decode turns tokens into text; nil gives tokens without text.
 	Decode func(ids []int32) string
 	// Context is the longest sequence, prompt included; 0 is what the model and the pages allow.
@@ -43,7 +47,7 @@ type Config struct {
 	Running int
 	// Waiting is how many more may wait; 0 is no limit.
 	Waiting int
-	// Budget is how many tokens a step takes at most; 0 means 256.
+	// Budget is the maximum number of tokens per step; 0 means 256.
 	Budget int
 	// Speculate is how many tokens are guessed at most and computed together with the next one; 0 is none.
 	// Guesses come from the sequence itself, so texts that repeat themselves gain, and no answer changes.
@@ -51,7 +55,7 @@ type Config struct {
 	// Draft guesses in place of the sequence itself; nil is none. Speculate 0 then means 4. Guessing pauses
 	// where it takes longer than it saves.
 	Draft *Draft
-	// Observe, where it is not nil, is told of every step. It must return at once.
+	// Observe, where it is not nil, is notified of every step. It must return at once.
 	Observe func(StepStats)
 }
 
@@ -59,8 +63,9 @@ type Config struct {
 type Engine struct {
 	config Config
 	shape  models.Model
-	model  *paged.Model
-	step   *paged.Step
+	model  computed
+	host   *host    // nil on a backend
+	device *device  // nil on the host
 	draft  *drafter // nil where sequences guess for themselves
 	pace   pace
 
@@ -74,6 +79,7 @@ type Engine struct {
 	loaded   uint64 // how many adapters there ever were
 	closed   bool
 	draining bool
+	failed   error // of a backend: nothing can be computed any more
 	stats    Stats
 	done     chan struct{}
 
@@ -86,30 +92,33 @@ func New(m models.Model, c Config) (*Engine, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
 	}
-	model, err := paged.New(m, paged.Config{Weights: packed.Format(c.Weights), Read: c.Read,
-		Grouped: c.Grouped, Threads: c.Threads, TP: c.TP, KV: paged.KVFormat(c.KV)})
-	if err != nil {
+	e := &Engine{shape: m, queue: newQueue(), adapters: map[string]*adapter{}, done: make(chan struct{})}
+	if err := e.pack(m, c); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	draft, err := newDrafter(&c, model.Config().Vocab)
+	draft, err := newDrafter(&c, e.model.Config().Vocab)
 	if err != nil {
-		model.Close()
+		e.model.Close()
 		return nil, err
 	}
+	e.draft = draft
 	if c.Pages == 0 {
-		c.Pages = c.pagesFor(model, draft.pageBytes())
+		c.Pages = c.pagesFor(e.model, draft.pageBytes())
 	}
 	if need := (c.Context + pageTokens - 1) / pageTokens; need > c.Pages {
-		model.Close()
+		e.model.Close()
 		draft.close()
 		return nil, fmt.Errorf("engine: a context of %d tokens takes %d pages of %d bytes: %d fit: "+
-			"want a context of at most %d, or more memory for pages", c.Context, need, model.PageBytes(), c.Pages,
+			"want a context of at most %d, or more memory for pages", c.Context, need, e.model.PageBytes(), c.Pages,
 			c.Pages*pageTokens)
 	}
-	e := &Engine{config: c, shape: m, model: model, draft: draft, pages: newPages(c.Pages), queue: newQueue(),
-		adapters: map[string]*adapter{}, done: make(chan struct{})}
+	e.config, e.pages = c, newPages(c.Pages)
 	e.wake.L = &e.mu
-	e.step = paged.NewStep(model, paged.NewCache(model, c.Pages), max(c.Budget, c.Running))
+	if err := e.begin(); err != nil {
+		e.model.Close()
+		draft.close()
+		return nil, fmt.Errorf("engine: %w", err)
+	}
 	draft.begin(c.Pages, max(c.Budget, 2*c.Running))
 	e.stats.Pages = c.Pages
 	go e.loop()
@@ -145,8 +154,8 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// pagesFor is how many pages the memory holds, and no more than can be used.
-func (c *Config) pagesFor(m *paged.Model, draft int) int {
+// pagesFor returns how many pages the memory holds, and no more than can be used.
+func (c *Config) pagesFor(m computed, draft int) int {
 	memory := c.Memory
 	if memory == 0 {
 		memory = 1 << 30
@@ -158,7 +167,7 @@ func (c *Config) pagesFor(m *paged.Model, draft int) int {
 	return n
 }
 
-// lesser is the smaller of two limits, of which 0 is none.
+// lesser returns the smaller of two limits, of which 0 is none.
 func lesser(a, b int) int {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -166,16 +175,16 @@ func lesser(a, b int) int {
 	return a
 }
 
-// Model is the model's shape.
+// Model returns the model's shape.
 func (e *Engine) Model() models.Config { return e.model.Config() }
 
-// Limit is the longest sequence, prompt included.
+// Limit returns the longest sequence, prompt included.
 func (e *Engine) Limit() int {
 	limit := lesser(lesser(e.config.Context, e.config.Longest), e.model.Limit())
 	return lesser(limit, e.config.Pages*pageTokens)
 }
 
-// Bytes is the memory of the packed weights, and of the pages.
+// Bytes returns the memory of the packed weights, and of the pages.
 func (e *Engine) Bytes() (weights, pages int) {
 	return e.model.Bytes(), e.config.Pages * e.model.PageBytes()
 }
@@ -189,6 +198,7 @@ func (e *Engine) Close() {
 	e.mu.Unlock()
 	<-e.done
 	if !already {
+		e.device.close()
 		e.model.Close()
 		e.draft.close()
 	}

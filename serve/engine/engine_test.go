@@ -22,7 +22,7 @@ import (
 
 const vocab = 64
 
-// model is a small one with weights so large that its choices differ from token to token.
+// model returns a small one with weights so large that its choices differ from token to token.
 func model(t testing.TB, family string) models.Model {
 	t.Helper()
 	config, err := models.ParseConfig([]byte(fmt.Sprintf(`{"model_type": %q, "vocab_size": %d, "hidden_size": 16,
@@ -53,7 +53,7 @@ func newEngine(t testing.TB, m models.Model, c engine.Config) *engine.Engine {
 	return e
 }
 
-// letters is a text of one character for each token.
+// letters returns a text of one character for each token.
 func letters(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {
@@ -246,8 +246,8 @@ func follow(t *testing.T, e *engine.Engine, j job, leave int) {
 	}
 }
 
-// TestStops: a continuation ends at a token, before a text that lies across tokens, after it where it is
-// kept, and at the limit.
+// TestStops: a continuation ends at a token, before a text that is across tokens, after it where it is kept,
+// and at the limit.
 func TestStops(t *testing.T) {
 	e := newEngine(t, model(t, "qwen2"), engine.Config{Decode: letters, Pages: 8})
 	prompt := []int32{1, 2, 3}
@@ -324,7 +324,7 @@ func TestErrors(t *testing.T) {
 		"prompt":     {Prompt: make([]int32, 64), Tokens: 1},
 		"max_tokens": {Prompt: []int32{1}},
 		"n":          {Prompt: []int32{1}, Tokens: 1, N: 100},
-		"sampling":   {Prompt: []int32{1}, Tokens: 1, Sampling: engine.Sampling{TopP: 3}},
+		"top_p":      {Prompt: []int32{1}, Tokens: 1, Sampling: engine.Sampling{TopP: 3}},
 	} {
 		_, err := collect(e, r)
 		if got, ok := engine.IsBadRequest(err); !ok || got != param {

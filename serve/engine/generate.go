@@ -55,7 +55,7 @@ func (r *request) end(err error) {
 	r.tell()
 }
 
-// take is what came since the last time.
+// take returns what came since the last time.
 func (r *request) take() (events []Token, over bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +92,7 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Token, error
 	}
 }
 
-// Embed is the stream after the last token of a request's prompt, after the model's last norm.
+// Embed returns the stream after the last token of a request's prompt, after the model's last norm.
 func (e *Engine) Embed(ctx context.Context, r Request) ([]float32, error) {
 	r.Tokens = 1
 	q, err := e.submit(ctx, r, true)
@@ -122,6 +122,8 @@ func (e *Engine) submit(ctx context.Context, r Request, embed bool) (*request, e
 	switch {
 	case e.closed:
 		return nil, ErrClosed
+	case e.failed != nil:
+		return nil, e.failed
 	case e.draining:
 		return nil, ErrDraining
 	case e.config.Waiting > 0 && len(e.queue.list)+q.N > e.config.Waiting+max(0, e.config.Running-len(e.running)):

@@ -17,7 +17,7 @@ func (e *Engine) loop() {
 			e.wake.Wait()
 		}
 		if e.closed {
-			e.abandon()
+			e.abandon(ErrClosed)
 			e.mu.Unlock()
 			return
 		}
@@ -28,9 +28,9 @@ func (e *Engine) loop() {
 }
 
 // abandon ends everything.
-func (e *Engine) abandon() {
+func (e *Engine) abandon(err error) {
 	for _, s := range slices.Concat(e.running, e.queue.list) {
-		s.end(ErrClosed)
+		s.end(err)
 		e.finish(s)
 	}
 	e.running, e.queue.list = nil, nil
@@ -46,23 +46,29 @@ func (e *Engine) compute() {
 	if e.draft != nil {
 		e.draft.guess(e.batch)
 	}
-	results := e.choose(e.step.Run(e.gather()))
+	results, err := e.results()
 	took := time.Since(began)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	tokens, prompts := 0, 0
+	if err != nil {
+		e.failed = err
+		e.abandon(err)
+		return
+	}
+	tokens, prompts, steps := 0, 0, 1
 	for i := range e.batch {
 		it := &e.batch[i]
-		tokens += it.count + len(it.draft)
+		tokens += it.count + len(it.draft) + max(0, it.ahead-1)
+		steps = max(steps, it.ahead)
 		if it.count > 1 || !it.began {
 			prompts += it.count
 		}
 		e.queue.served[it.Tenant] += float64(it.count)
 		e.apply(it, results[i])
 	}
-	e.pace.note(took, tokens-prompts, prompts)
+	e.pace.note(took/time.Duration(steps), tokens-prompts, prompts)
 	e.payoff(took, prompts, results)
-	e.stats.Steps++
+	e.stats.Steps += int64(steps)
 	if e.config.Observe != nil {
 		e.config.Observe(StepStats{Tokens: tokens, Took: took})
 	}
@@ -130,15 +136,15 @@ func (e *Engine) apply(it *item, r result) {
 	}
 }
 
-// choose samples the rows of every item.
-func (e *Engine) choose(logits []float32) []result {
-	results := make([]result, len(e.batch))
+// choose samples the rows of every item of a batch, of whose logits row has the streams.
+func (e *Engine) choose(batch []item, logits []float32, row func(i int) []float32) []result {
+	results := make([]result, len(batch))
 	vocab := e.model.Config().Vocab
-	e.model.Pool().Run(len(e.batch), func(i int) {
-		it := &e.batch[i]
+	e.model.Pool().Run(len(batch), func(i int) {
+		it := &batch[i]
 		n := it.rows()
 		if n > 0 && it.embed {
-			results[i].hidden = slices.Clone(e.step.Row(it.next))
+			results[i].hidden = slices.Clone(row(it.next))
 			return
 		}
 		results[i] = it.choose(logits[it.next*vocab:(it.next+n)*vocab], vocab)

@@ -13,7 +13,7 @@ type pace struct {
 // leastChunk is how many tokens of prompts a step takes at least: fewer would read all weights for little.
 const leastChunk = 16
 
-// chunk is how many tokens of prompts the next step takes, beside so many that are being continued.
+// chunk returns how many tokens of prompts the next step takes, beside so many that are being continued.
 func (p *pace) chunk(room, continued int) int {
 	if continued == 0 || p.step == 0 || p.token == 0 {
 		return max(0, room)

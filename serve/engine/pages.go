@@ -14,7 +14,7 @@ const pageTokens = paged.PageTokens
 // wrong page would be a wrong answer.
 type blockHash [sha256.Size]byte
 
-// rootHash is that of no tokens.
+// rootHash returns the hash of no tokens.
 func rootHash(salt string) blockHash { return sha256.Sum256([]byte(salt)) }
 
 func (h blockHash) next(tokens []int32) blockHash {
@@ -50,13 +50,13 @@ func newPages(n int) *pages {
 	return p
 }
 
-// available is how many pages can be taken.
+// available returns how many pages can be taken.
 func (p *pages) available() int { return len(p.free) + p.unused.Len() }
 
-// used is how many pages sequences hold.
+// used returns how many pages sequences hold.
 func (p *pages) used() int { return len(p.all) - p.available() }
 
-// take is a page that nobody has.
+// take returns a page that nobody has.
 func (p *pages) take() (int32, bool) {
 	if n := len(p.free); n > 0 {
 		i := p.free[n-1]
@@ -75,7 +75,7 @@ func (p *pages) take() (int32, bool) {
 	return i, true
 }
 
-// find is the page of a hash, which is then held once more.
+// find returns the page of a hash, which is then held once more.
 func (p *pages) find(h blockHash) (int32, bool) {
 	i, ok := p.byHash[h]
 	if !ok {

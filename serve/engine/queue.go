@@ -36,8 +36,8 @@ func (q *queue) leave(tenant string) {
 
 func (q *queue) push(s *sequence) { q.list = append(q.list, s) }
 
-// next is the sequence that begins next: by priority, then by what its tenant got, then by age. Sequences
-// that wait for another's prompt are passed over.
+// next returns the sequence that begins next: by priority, then by what its tenant got, then by age.
+// Sequences that wait for another's prompt are passed over.
 func (q *queue) next() *sequence {
 	var best *sequence
 	for _, s := range q.list {

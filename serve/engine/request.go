@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/galley-ml/galley/internal/sample"
@@ -46,9 +47,10 @@ type Request struct {
 
 // Mask restricts the tokens of a continuation.
 type Mask interface {
-	// Allowed is a bit for each token of the vocabulary that may come next. It is not changed until Take.
+	// Allowed returns a bit for each token of the vocabulary that may come next. It is not changed until
+	// Take.
 	Allowed() []uint64
-	// Take is told the token that was chosen.
+	// Take receives the token that was chosen.
 	Take(id int32)
 	// Done reports whether nothing can follow: the continuation then ends as at a stop token.
 	Done() bool
@@ -64,7 +66,7 @@ type Token struct {
 	LogProb float64
 	// Top is the likeliest tokens, where they were asked for.
 	Top []Candidate
-	// Finish is why the continuation ends with this token; empty where it goes on.
+	// Finish is why the continuation ends with this token; empty where it continues.
 	Finish Finish
 	// Cached is how many tokens of the prompt did not have to be computed.
 	Cached int
@@ -103,7 +105,7 @@ func bad(param, format string, args ...any) error {
 	return &BadRequest{Param: param, Err: fmt.Errorf(format, args...)}
 }
 
-// check says what is impossible.
+// check reports what is impossible.
 func (e *Engine) check(r *Request) error {
 	vocab := e.model.Config().Vocab
 	if len(r.Prompt) == 0 {
@@ -121,7 +123,8 @@ func (e *Engine) check(r *Request) error {
 		return bad("n", "n: got %d, want 1 to %d", r.N, e.config.Running)
 	}
 	if err := r.Sampling.Validate(vocab); err != nil {
-		return &BadRequest{Param: "sampling", Err: err}
+		field, _, _ := strings.Cut(err.Error(), ":")
+		return &BadRequest{Param: field, Err: err}
 	}
 	if limit := e.Limit(); len(r.Prompt)+1 > limit {
 		return bad("prompt", "prompt: it has %d tokens: the context is %d, of which at least one is generated",

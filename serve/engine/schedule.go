@@ -16,9 +16,11 @@ type item struct {
 	draft   []int32
 	guesses int
 	next    int
+	// ahead is how many steps a backend takes of the sequence, choosing its tokens; 0 is that the host chooses.
+	ahead int
 }
 
-// rows is how many rows of logits are the item's: none where tokens are left after it.
+// rows returns how many rows of logits are the item's: none where tokens are left after it.
 func (it *item) rows() int {
 	if it.left() != it.count {
 		return 0
@@ -50,6 +52,7 @@ func (e *Engine) schedule() {
 		e.admit(room)
 	}
 	e.running = slices.DeleteFunc(e.running, func(s *sequence) bool { return s.pages == nil })
+	e.goAhead()
 }
 
 // ranks reports whether a keeps its pages longer than b.
@@ -121,7 +124,7 @@ func (e *Engine) admit(room int) {
 	}
 }
 
-// spare is how many pages are left to those that run, so that a newcomer is not sent away at once.
+// spare returns how many pages are left to those that run, so that a newcomer is not sent away at once.
 func (e *Engine) spare() int { return (len(e.running) + 3) / 4 }
 
 // sweep ends what nobody waits for.
@@ -153,7 +156,7 @@ func (e *Engine) speculate() {
 	if e.draft != nil && !e.draft.pays.try() {
 		return
 	}
-	room := e.step.Rows() - len(e.batch)
+	room := e.stepRows() - len(e.batch)
 	for i := range e.batch {
 		it := &e.batch[i]
 		most := min(e.config.Speculate, room, it.Tokens-it.generated()-1, e.Limit()-len(it.tokens)-1)
@@ -174,7 +177,7 @@ func (e *Engine) speculate() {
 	}
 }
 
-// batchTokens is how many tokens the step has so far.
+// batchTokens returns how many tokens the step has so far.
 func (e *Engine) batchTokens() int {
 	n := 0
 	for i := range e.batch {
@@ -183,13 +186,13 @@ func (e *Engine) batchTokens() int {
 	return n
 }
 
-// gather is the batch as the model takes it.
-func (e *Engine) gather() []paged.Sequence {
-	slices.SortStableFunc(e.batch, together)
+// gather returns a batch as the model takes it.
+func (e *Engine) gather(batch []item) []paged.Sequence {
+	slices.SortStableFunc(batch, together)
 	e.seqs = e.seqs[:0]
 	next := 0
-	for i := range e.batch {
-		it := &e.batch[i]
+	for i := range batch {
+		it := &batch[i]
 		it.next = next
 		next += it.rows()
 		tokens := it.tokens[it.computed : it.computed+it.count]

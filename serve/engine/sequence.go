@@ -32,16 +32,16 @@ type sequence struct {
 	draft   draft
 }
 
-// left is how many tokens are to be computed before the next is known.
+// left returns how many tokens are to be computed before the next is known.
 func (s *sequence) left() int { return len(s.tokens) - s.computed }
 
-// generated is how many tokens there are after the prompt.
+// generated returns how many tokens there are after the prompt.
 func (s *sequence) generated() int { return len(s.tokens) - len(s.Prompt) }
 
-// need is how many pages the tokens so far and the next one take.
+// need returns how many pages the tokens so far and the next one take.
 func (s *sequence) need() int { return (len(s.tokens) + pageTokens) / pageTokens }
 
-// hash is that of full page i.
+// hash returns the hash of full page i.
 func (s *sequence) hash(i int) blockHash {
 	for len(s.hashes) <= i {
 		n := len(s.hashes)

@@ -23,7 +23,7 @@ type StepStats struct {
 	Took   time.Duration
 }
 
-// Stats is a snapshot.
+// Stats returns a snapshot.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -26,7 +26,7 @@ func newText(decode func([]int32) string, r *Request) text {
 	return text{decode: decode, stops: r.StopText, keep: r.KeepStop, ids: append([]int32(nil), tail...), read: len(tail)}
 }
 
-// add is what can be shown after one more token, and whether a stop text ends it.
+// add returns what can be shown after one more token, and whether a stop text ends it.
 func (t *text) add(id int32) (shown string, stopped bool) {
 	if t.decode == nil {
 		return "", false
@@ -40,7 +40,7 @@ func (t *text) add(id int32) (shown string, stopped bool) {
 	return t.release()
 }
 
-// common is how many bytes two texts begin with in common, cut to whole characters.
+// common returns how many bytes two texts begin with in common, cut to whole characters.
 func common(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -62,7 +62,7 @@ func incomplete(s string) bool {
 	return false
 }
 
-// release is what of the held text can be shown.
+// release returns what of the held text can be shown.
 func (t *text) release() (shown string, stopped bool) {
 	at, length := -1, 0
 	for _, stop := range t.stops {
@@ -82,7 +82,7 @@ func (t *text) release() (shown string, stopped bool) {
 	return shown, false
 }
 
-// begun is how many bytes at the end of the held text a stop text may begin with.
+// begun returns how many bytes at the end of the held text a stop text may begin with.
 func (t *text) begun() int {
 	most := 0
 	for _, stop := range t.stops {
@@ -96,7 +96,8 @@ func (t *text) begun() int {
 	return most
 }
 
-// rest is what is left when the continuation ends: also half a character, as the sign that stands for one.
+// rest returns what is left when the continuation ends: also half a character, as the sign that stands for
+// one.
 func (t *text) rest() string {
 	if t.decode == nil {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// bytesOf is a text of one byte for each token.
+// bytesOf returns a text of one byte for each token.
 func bytesOf(ids []int32) string {
 	var b []byte
 	for _, id := range ids {
@@ -15,7 +15,7 @@ func bytesOf(ids []int32) string {
 	return string(b)
 }
 
-// spaced is a text with a space before each token but the first, as some tokenizers have it.
+// spaced returns a text with a space before each token but the first, as some tokenizers have it.
 func spaced(ids []int32) string {
 	words := make([]string, len(ids))
 	for i, id := range ids {

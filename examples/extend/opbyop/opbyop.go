@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Open is the backend.
+// Open returns the backend.
 func Open() backend.Backend { return &device{} }
 
 type device struct{}

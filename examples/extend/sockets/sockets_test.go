@@ -37,7 +37,7 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// socketDir is a directory with a short name: those of sockets are limited.
+// socketDir returns a directory with a short name: those of sockets are limited.
 func socketDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "s")
 	if err != nil {

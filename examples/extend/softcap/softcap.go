@@ -37,7 +37,7 @@ func (o softcap) Infer(in []op.Type) ([]op.Type, error) {
 	return in, nil
 }
 
-// VJP is dy·(1 − (y/limit)²), of ops, so that there is a second derivative.
+// VJP returns dy·(1 − (y/limit)²), of ops, so that there is a second derivative.
 func (o softcap) VJP(_, y, dy []*op.Tensor) []*op.Tensor {
 	u := op.Div(y[0], op.Const(y[0], o.Limit))
 	return []*op.Tensor{op.Mul(dy[0], op.Sub(op.Const(u, 1), op.Mul(u, u)))}

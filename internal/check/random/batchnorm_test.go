@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// normalised is two convolutions, each with batch normalisation behind it, and a head.
+// normalised returns two convolutions, each with batch normalisation behind it, and a head.
 func normalised(s op.Scope) (Model, error) {
 	in := nn.NewInit(nn.Config{Scope: s, DType: array.F64, Seed: 1})
 	var convs []*nn.Conv

@@ -47,12 +47,12 @@ type shape struct {
 	Norm, Twins bool
 }
 
-// String is the case in one line.
+// String returns the case in one line.
 func (c Case) String() string {
 	return fmt.Sprintf("seed %d: %s: %+v", c.Seed, c.Strategy, c.Shape)
 }
 
-// Draw is the case of a seed.
+// Draw returns the case of a seed.
 func Draw(seed uint64) Case {
 	r := rand.New(rand.NewPCG(21, seed))
 	c := Case{Seed: seed, Shape: drawShape(r)}
@@ -152,7 +152,7 @@ func (s *shape) drawNorm(r *rand.Rand, x galley.Strategy) {
 	}
 }
 
-// least is the fewest micro-batches that a schedule takes.
+// least returns the fewest micro-batches that a schedule takes.
 func least(x galley.Strategy) int {
 	switch {
 	case x.PP == 1:
@@ -163,7 +163,7 @@ func least(x galley.Strategy) int {
 	return x.PP
 }
 
-// batch is the inputs, the labels and, where asked for, a scalar.
+// batch returns the inputs, the labels and, where asked for, a scalar.
 func (s shape) batch(step int) []array.Array {
 	shapes := map[string][]int{"mlp": {s.Rows, s.Width}, "conv": {s.Rows, s.Width, 4, 5},
 		"attention": {s.Rows, s.Seq, s.Width}}
@@ -221,5 +221,5 @@ func annotations(r *rand.Rand, s shape) []galley.Annotation {
 	return append(list, head)
 }
 
-// firstTrained is the first layer whose parameters are trained: each has a matrix and a bias.
+// firstTrained returns the first layer whose parameters are trained: each has a matrix and a bias.
 func (s shape) firstTrained() int { return (s.Frozen + 1) / 2 }

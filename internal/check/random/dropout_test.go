@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// dropping is two layers with dropout behind the first.
+// dropping returns two layers with dropout behind the first.
 func dropping(s op.Scope) (Model, error) {
 	in := nn.NewInit(nn.Config{Scope: s, DType: array.F64, Seed: 1})
 	one, two, drop := nn.NewLinear(in.At("one"), 5, 7), nn.NewLinear(in.At("two"), 7, 4), nn.NewDropout(in, 0.4)

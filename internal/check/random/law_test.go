@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// wave is an array of numbers between -1 and 1.
+// wave returns an array of numbers between -1 and 1.
 func wave(seed int, shape ...int) array.Array {
 	a := array.New(array.F64, shape...)
 	for i := range a.Len() {
@@ -22,7 +22,7 @@ func wave(seed int, shape ...int) array.Array {
 	return a
 }
 
-// labels is classes below n; some do not count.
+// labels returns classes below n; some do not count.
 func labels(n, ignored int, shape ...int) array.Array {
 	a := array.New(array.I32, shape...)
 	for i := range a.Len() {
@@ -54,7 +54,7 @@ func sameAsOne(t *testing.T, build Build, batches [][]array.Array, strategies ..
 	}
 }
 
-// oneWeight is a model of a square matrix.
+// oneWeight returns a model of a square matrix.
 func oneWeight(n int, loss func(w *nn.Param, batch []*op.Tensor) *op.Tensor) Build {
 	return func(s op.Scope) (Model, error) {
 		in := nn.NewInit(nn.Config{Scope: s, DType: array.F64, Seed: 1})
@@ -72,7 +72,7 @@ func TestStopGradient(t *testing.T) {
 		galley.Strategy{DP: 2}, galley.Strategy{Micro: 3}, galley.Strategy{DP: 2, Zero: 3, Recompute: "full"})
 }
 
-// language is a small language model as a Build; its batch is windows of tokens.
+// language returns a small language model as a Build; its batch is windows of tokens.
 func language(c models.Config) Build {
 	return func(s op.Scope) (Model, error) {
 		m, err := models.New(c, nn.Config{Scope: s, DType: array.F64, Seed: 1})

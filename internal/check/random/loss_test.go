@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// classifier is a model of two layers whose loss is made of its logits.
+// classifier returns a model of two layers whose loss is made of its logits.
 func classifier(loss func(w, logits, labels *op.Tensor) *op.Tensor) Build {
 	return func(s op.Scope) (Model, error) {
 		in := nn.NewInit(nn.Config{Scope: s, DType: array.F64, Seed: 1})
@@ -27,7 +27,7 @@ func meanEntropy(logits, labels *op.Tensor) *op.Tensor {
 	return op.CrossEntropy(logits, labels, op.CrossEntropyConfig{})
 }
 
-// weighted is the losses of rows and what counts of them.
+// weighted returns the losses of rows and what counts of them.
 func weighted(logits, labels *op.Tensor) (losses, mask *op.Tensor) {
 	losses = op.CrossEntropy(logits, labels, op.CrossEntropyConfig{Reduction: "none"})
 	return losses, op.Cast(op.GreaterEqual(labels, op.ZerosLike(labels)), logits.DType())

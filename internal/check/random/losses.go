@@ -8,16 +8,16 @@ import (
 // parts is what losses are made of: logits, labels, the stream before the head and the head's weights.
 type parts struct{ z, y, x, w *op.Tensor }
 
-// entropy is the mean cross-entropy of rows that count.
+// entropy returns the mean cross-entropy of rows that count.
 func (p parts) entropy() *op.Tensor { return op.CrossEntropy(p.z, p.y, op.CrossEntropyConfig{}) }
 
-// each is the losses of rows, and which of them count.
+// each returns the losses of rows, and which of them count.
 func (p parts) each() (losses, mask *op.Tensor) {
 	losses = op.CrossEntropy(p.z, p.y, op.CrossEntropyConfig{Reduction: "none"})
 	return losses, op.Cast(op.GreaterEqual(p.y, op.ZerosLike(p.y)), losses.DType())
 }
 
-// wide is a tensor in the dtype of losses.
+// wide returns a tensor in the dtype of losses.
 func wide(x *op.Tensor) *op.Tensor { return op.Cast(x, x.DType().Compute()) }
 
 // losses are forms that users write. Each is a sum over rows but for what all rows share.

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// build is the model of a shape: layers that look back, and a head.
+// build returns the model of a shape: layers that look back, and a head.
 func (s shape) build(scope op.Scope) (Model, error) {
 	in := nn.NewInit(nn.Config{Scope: scope, DType: s.DType, Seed: 5})
 	var layers []*nn.Linear
@@ -39,7 +39,7 @@ func (s shape) build(scope op.Scope) (Model, error) {
 	return Model{Params: in.Params()[min(s.Frozen, len(in.Params())-2):], Loss: m.loss}, in.Err()
 }
 
-// layer is a matrix and a bias; those of a convolution are its kernel's.
+// layer returns a matrix and a bias; those of a convolution are its kernel's.
 func (s shape) layer(in *nn.Init) *nn.Linear {
 	if s.Kind != "conv" {
 		return nn.NewLinear(in, s.Width, s.Width)
@@ -50,7 +50,7 @@ func (s shape) layer(in *nn.Init) *nn.Linear {
 	}
 }
 
-// channels is the shape of a number for each channel.
+// channels returns the shape of a number for each channel.
 func (s shape) channels() array.Shape {
 	if s.Kind == "conv" {
 		return array.Shape{s.Width, 1, 1}
@@ -58,7 +58,7 @@ func (s shape) channels() array.Shape {
 	return array.Shape{s.Width}
 }
 
-// classes is a weight for each class.
+// classes returns a weight for each class.
 func (s shape) classes() array.Array {
 	a := array.New(s.DType, s.Class)
 	for i := range a.Len() {

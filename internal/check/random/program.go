@@ -23,7 +23,7 @@ type Annotated struct {
 	Inputs  []tensor
 	// Code makes values: the inputs are the first, and the last is the loss.
 	Code []instr
-	// changed, where set, changes what is asked after the program was compiled: tests of the check itself do.
+	// changed, if set, changes what is asked after the program was compiled: tests of the check itself do.
 	changed func(p *Annotated)
 }
 
@@ -54,7 +54,7 @@ type instr struct {
 	At            laid
 }
 
-// String is the program in full.
+// String returns the program in full.
 func (p *Annotated) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "annotated program %d on %d devices\n", p.Seed, p.Devices)
@@ -74,7 +74,7 @@ func (p *Annotated) String() string {
 	return b.String()
 }
 
-// String is where something is asked to be.
+// String returns where something is asked to be.
 func (l laid) String() string {
 	if l.Mesh < 0 {
 		return ""
@@ -93,7 +93,7 @@ var unary = map[string]func(x *op.Tensor) *op.Tensor{
 	"heads":   heads,
 }
 
-// heads is attention of rows [batch, sequence, width] to themselves, with two heads.
+// heads returns attention of rows [batch, sequence, width] to themselves, with two heads.
 func heads(x *op.Tensor) *op.Tensor {
 	h := op.Reshape(x, x.Dim(0), x.Dim(1), 2, x.Dim(2)/2)
 	y := op.Attention(h, op.Sin(h), op.Tanh(h), op.AttentionConfig{Causal: true})
@@ -115,7 +115,7 @@ var binary = map[string]func(x, y *op.Tensor) *op.Tensor{
 	"add": op.Add, "sub": op.Sub, "mul": op.Mul, "maximum": op.Maximum, "swiglu": op.SwiGLU,
 }
 
-// compute is the value of an instruction, before it is laid anywhere.
+// compute returns the value of an instruction, before it is laid anywhere.
 func (c instr) compute(v, w []*op.Tensor) *op.Tensor {
 	x := make([]*op.Tensor, 0, len(c.In)+len(c.Weights))
 	for _, i := range c.In {
@@ -177,7 +177,7 @@ func (p *Annotated) lay(x *op.Tensor, at laid) (*op.Tensor, error) {
 	return y, y.Err()
 }
 
-// layChecked is lay of eager tensors, with a look at whether they are there then.
+// layChecked returns lay of eager tensors, with a look at whether they are there then.
 func (p *Annotated) layChecked(x *op.Tensor, at laid) (*op.Tensor, error) {
 	y, err := p.lay(x, at)
 	if err == nil && at.Mesh >= 0 {
@@ -186,7 +186,7 @@ func (p *Annotated) layChecked(x *op.Tensor, at laid) (*op.Tensor, error) {
 	return y, err
 }
 
-// honoured is an error where an eager tensor is elsewhere than was asked.
+// honoured returns an error where an eager tensor is elsewhere than was asked.
 func (p *Annotated) honoured(x *op.Tensor, at laid) error {
 	if at.Mesh < 0 {
 		return nil
@@ -202,7 +202,7 @@ func (p *Annotated) honoured(x *op.Tensor, at laid) error {
 	return nil
 }
 
-// forward is the program's values; the last is the loss.
+// forward returns the program's values; the last is the loss.
 func (p *Annotated) forward(inputs, weights []*op.Tensor, place placing) ([]*op.Tensor, error) {
 	var v []*op.Tensor
 	for i, x := range inputs {
@@ -238,7 +238,7 @@ func (p *Annotated) params(scope op.Scope) ([]*nn.Param, error) {
 	return in.Params(), in.Err()
 }
 
-// batch is the inputs of a step.
+// batch returns the inputs of a step.
 func (p *Annotated) batch(step int) []array.Array {
 	var list []array.Array
 	for k, x := range p.Inputs {
@@ -257,7 +257,7 @@ func (p *Annotated) batch(step int) []array.Array {
 	return list
 }
 
-// unused is the values that no instruction takes.
+// unused returns the values that no instruction takes.
 func (p *Annotated) unused() []int {
 	var list []int
 	for i := range len(p.Inputs) + len(p.Code) {

@@ -24,7 +24,7 @@ type drawer struct {
 	cur int
 }
 
-// DrawAnnotated is the program of a seed.
+// DrawAnnotated returns the program of a seed.
 func DrawAnnotated(seed uint64) *Annotated {
 	d := &drawer{Annotated: &Annotated{Seed: seed}, r: rand.New(rand.NewPCG(23, seed)), b: ir.NewBuilder("draw")}
 	d.Devices = 1 + d.r.IntN(8)
@@ -74,7 +74,7 @@ func (d *drawer) meshes() {
 	}
 }
 
-// mesh is devices as a grid of one to three axes.
+// mesh returns devices as a grid of one to three axes.
 func (d *drawer) mesh(devices []int) *mesh.Mesh {
 	names := pick(d.r, []string{"dp", "tp", "pp"}, []string{"x", "y", "z"})
 	var axes []mesh.Axis
@@ -120,7 +120,7 @@ func (d *drawer) place(rank int) laid {
 	return at
 }
 
-// maybe is a layout of a value in one of n cases, else none. Values may be sums that are pending.
+// maybe returns a layout of a value in one of n cases, else none. Values may be sums that are pending.
 func (d *drawer) maybe(n, rank int) laid {
 	if d.r.IntN(n) == 0 {
 		at := d.place(rank)
@@ -173,7 +173,7 @@ func (d *drawer) step() {
 	}
 }
 
-// value is a float value that this part of the program can use, mostly a late one; -1 for none.
+// value returns a float value that this part of the program can use, mostly a late one; -1 for none.
 func (d *drawer) value() int {
 	list := d.here()
 	if len(list) == 0 {
@@ -185,7 +185,7 @@ func (d *drawer) value() int {
 	return pick(d.r, list...)
 }
 
-// here is the float values on this part's mesh, or on none.
+// here returns the float values on this part's mesh, or on none.
 func (d *drawer) here() (list []int) {
 	for i, v := range d.values {
 		if v.DType() == array.F64 && (d.on[i] == d.cur || d.on[i] < 0) {
@@ -249,12 +249,12 @@ func (d *drawer) draw(x int) bool {
 
 func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// like is a value of the shape of another; -1 for none.
+// like returns a value of the shape of another; -1 for none.
 func (d *drawer) like(x int) int {
 	return d.among(func(s array.Shape) bool { return s.Equal(d.values[x].Shape()) })
 }
 
-// beside is a value that can be joined to another along a dim; -1 for none.
+// beside returns a value that can be joined to another along a dim; -1 for none.
 func (d *drawer) beside(x, dim int) int {
 	shape := d.values[x].Shape()
 	return d.among(func(s array.Shape) bool {
@@ -275,7 +275,7 @@ func (d *drawer) among(ok func(s array.Shape) bool) int {
 	return pick(d.r, list...)
 }
 
-// shapes is another shape of as many elements: two dims as one, or one as two.
+// shapes returns another shape of as many elements: two dims as one, or one as two.
 func (d *drawer) shapes(s array.Shape) []int {
 	at := d.r.IntN(len(s))
 	out := slices.Clone([]int(s))

@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// inPlan is an error where a plan has something elsewhere than the program asks: a parameter, what the
+// inPlan returns an error where a plan has something elsewhere than the program asks: a parameter, what the
 // optimizer keeps for it, or a value that parameters have a part in. What the batch alone decides is made
 // wherever it is needed.
 func (p *Annotated) inPlan(d *galley.DistModel) error {
@@ -51,7 +51,7 @@ func (p *Annotated) inPlan(d *galley.DistModel) error {
 	return nil
 }
 
-// onOne is an error where a program that asks for several devices has a plan of one.
+// onOne returns an error where a program that asks for several devices has a plan of one.
 func (p *Annotated) onOne() error {
 	for _, m := range p.Meshes {
 		if m.Size() > 1 || !m.Contains(0) {
@@ -61,7 +61,7 @@ func (p *Annotated) onOne() error {
 	return nil
 }
 
-// spec is where something is asked to be, as a layout.
+// spec returns where something is asked to be, as a layout.
 func (p *Annotated) spec(at laid) (l op.Layout, err error) {
 	l.Mesh = p.Meshes[at.Mesh]
 	rank := 0
@@ -74,8 +74,8 @@ func (p *Annotated) spec(at laid) (l op.Layout, err error) {
 	return l, err
 }
 
-// layoutKey is a layout without axes of one device, and without the whole dims at its end, which annotations
-// of several ranks share.
+// layoutKey returns a layout without axes of one device, and without the whole dims at its end, which
+// annotations of several ranks share.
 func layoutKey(m *mesh.Mesh, s mesh.Spec) string {
 	s = real(m, s)
 	for len(s.Dims) > 0 && len(s.Dims[len(s.Dims)-1]) == 0 {
@@ -87,7 +87,7 @@ func layoutKey(m *mesh.Mesh, s mesh.Spec) string {
 	return fmt.Sprintf("%v on %v", s, m)
 }
 
-// real is a spec without axes of one device: they split nothing.
+// real returns a spec without axes of one device: they split nothing.
 func real(m *mesh.Mesh, s mesh.Spec) mesh.Spec {
 	s = s.Clone()
 	for d := range s.Dims {
@@ -118,7 +118,7 @@ func (p *Annotated) weightInPlan(plan *step.Plan, i int) error {
 	return nil
 }
 
-// laidIn is the layouts of values of forward programs that somebody asked for; each must lie so.
+// laidIn returns the layouts of values of forward programs that somebody asked for; each must be laid out so.
 func laidIn(plan *step.Plan) (map[string]bool, error) {
 	found := map[string]bool{}
 	for _, part := range plan.Parts {

@@ -26,7 +26,7 @@ type Trained struct {
 // limitOfPrograms is how far numbers of f64 may be apart, relative to those above 1.
 const limitOfPrograms = 1e-10
 
-// Compare is an error where something differs; what one of them does not tell is not compared.
+// Compare returns an error where something differs; what one of them does not tell is not compared.
 func (t *Trained) Compare(want *Trained) error {
 	for i, l := range want.Losses {
 		if !(off(t.Losses[i], l) <= limitOfPrograms) {
@@ -59,7 +59,7 @@ func near(got, want array.Array) error {
 	return nil
 }
 
-// adamW is the optimizer of all programs.
+// adamW returns the optimizer of all programs.
 func (p *Annotated) adamW() optim.Optimizer { return optim.AdamW{WeightDecay: 0.1, Eps: 1e-3} }
 
 // session is a scope of eager tensors.
@@ -97,7 +97,7 @@ func (p *Annotated) Eager() (*Trained, error) {
 	return p.loop(w, params, p.layChecked, func() error { return p.paramsHonoured(params) })
 }
 
-// laidParams is the parameters where the program asks for them.
+// laidParams returns the parameters where the program asks for them.
 func (p *Annotated) laidParams(w *dtensor.World) ([]*nn.Param, error) {
 	params, err := p.params(w)
 	if err != nil {
@@ -147,7 +147,7 @@ func (p *Annotated) loop(s session, params []*nn.Param, place placing, look func
 	return t, err
 }
 
-// pass goes forward and backward; t is told the loss, and in the first step values and gradients.
+// pass goes forward and backward; t receives the loss, and in the first step values and gradients.
 func (p *Annotated) pass(t *Trained, step int, s session, params []*nn.Param, place placing) error {
 	var in []*op.Tensor
 	for _, a := range p.batch(step) {

@@ -22,7 +22,7 @@ type written struct {
 
 func (m *written) Params() []*nn.Param { return m.list }
 
-// Inputs is all of a batch: the loss is computed in the forward pass.
+// Inputs returns all of a batch: the loss is computed in the forward pass.
 func (m *written) Inputs() int { return len(m.Annotated.Inputs) }
 
 func (m *written) Forward(in ...*op.Tensor) []*op.Tensor {
@@ -55,7 +55,7 @@ func (p *Annotated) Static() (*Trained, error) {
 	return t, err
 }
 
-// taken is what was taken off the first values of parameters.
+// taken returns what was taken off the first values of parameters.
 func (p *Annotated) taken(after []array.Array) ([]array.Array, error) {
 	d := galley.CPU(galley.Config{Threads: 1})
 	defer d.Close()

@@ -55,7 +55,7 @@ func TestAnnotatedFound(t *testing.T) {
 	}
 }
 
-// TestPlanIsLookedAt: a parameter or a value that lies elsewhere than is asked is found in the plan.
+// TestPlanIsLookedAt: a parameter or a value that is elsewhere than is asked is found in the plan.
 func TestPlanIsLookedAt(t *testing.T) {
 	for what, change := range map[string]func(p *Annotated){
 		"w0: ": func(p *Annotated) { p.Weights[0].At.Places[0] = mesh.Shard(0) },

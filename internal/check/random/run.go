@@ -27,7 +27,8 @@ func (c Case) Check() error {
 	return nil
 }
 
-// alone is one device. Halves are compared with halves, and batches that are normalised in parts with such.
+// alone returns one device. Halves are compared with halves, and batches that are normalised in parts with
+// such.
 func (c Case) alone() *galley.Strategy {
 	switch {
 	case c.Shape.Norm && c.Strategy.Micro > 1:
@@ -38,7 +39,7 @@ func (c Case) alone() *galley.Strategy {
 	return &galley.Strategy{AMP: c.Strategy.AMP}
 }
 
-// limit is how far numbers may be apart: sums come in another order.
+// limit returns how far numbers may be apart: sums come in another order.
 func (c Case) limit() float64 {
 	switch {
 	case c.Strategy.AMP != "":

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// skipping is layers that each take what the two before them gave, and the last one what all gave.
+// skipping returns layers that each take what the two before them gave, and the last one what all gave.
 func skipping(layers, width int) Build {
 	return func(s op.Scope) (Model, error) {
 		in := nn.NewInit(nn.Config{Scope: s, DType: array.F64, Seed: 1})

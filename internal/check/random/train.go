@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Model is what a user writes: parameters, and the number to make small.
+// Model is what a user writes: parameters, and the number to minimise.
 type Model struct {
 	// Params is the parameters that are trained; the loss may use others, which are frozen.
 	Params []*nn.Param
@@ -34,7 +34,7 @@ func Train(build Build, s *galley.Strategy, batches [][]array.Array) (r Run, err
 	return train(build, s, batches, nil)
 }
 
-// train is Train with parameters that have the layout that annotations say.
+// train is like Train with parameters that have the layout that annotations say.
 func train(build Build, s *galley.Strategy, batches [][]array.Array, annotations []galley.Annotation) (r Run,
 	err error) {
 	d := galley.CPU(galley.Config{Threads: 1})
@@ -70,7 +70,8 @@ func train(build Build, s *galley.Strategy, batches [][]array.Array, annotations
 	return r, nil
 }
 
-// Compare is an error where a run differs from another by more than a limit, relative to what is compared.
+// Compare returns an error where a run differs from another by more than a limit, relative to what is
+// compared.
 func (r Run) Compare(want Run, limit float64) error {
 	for i := range want.Losses {
 		if e := off(r.Losses[i], want.Losses[i]); !(e <= limit) {
@@ -91,5 +92,5 @@ func (r Run) Compare(want Run, limit float64) error {
 	return nil
 }
 
-// off is how far a number is from another, relative to it where it is large.
+// off returns how far a number is from another, relative to it where it is large.
 func off(got, want float64) float64 { return math.Abs(got-want) / max(1, math.Abs(want)) }

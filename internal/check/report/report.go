@@ -16,7 +16,7 @@ type Report struct {
 // New prints to w: the cases that fail or, verbose, all.
 func New(w io.Writer, verbose bool) *Report { return &Report{w: w, verbose: verbose} }
 
-// Counted is a report of cases that are counted and printed already.
+// Counted returns a report of cases that are counted and printed already.
 func Counted(w io.Writer, passed, failed int) *Report {
 	return &Report{w: w, passed: passed, failed: failed}
 }

@@ -29,13 +29,16 @@ type runCase struct {
 
 // newRunCase reads a row; the error is why it cannot be predicted.
 func newRunCase(r *runRow) (*runCase, error) {
+	if r.wrong != nil {
+		return nil, r.wrong
+	}
 	c := &runCase{row: r, origin: r.origin()}
 	for _, f := range []func() error{c.readModel, c.readStrategy, c.readCluster, c.readMeasured} {
 		if err := f(); err != nil {
 			return nil, err
 		}
 	}
-	c.workload.Precision = runPrecision(r.Precision)
+	c.readPrecision()
 	c.workload.Software = runSoftware(r)
 	if err := c.workload.Check(); err != nil {
 		return nil, err
@@ -70,6 +73,7 @@ func (c *runCase) readModel() error {
 	if m.MoE != nil && m.MoE.Experts > 0 {
 		c.readExperts()
 	}
+	w.Window = value(m.Window)
 	if m.KVRank == nil && m.Attention == "MLA" {
 		return notGiven("ranks of latent attention")
 	}
@@ -78,7 +82,7 @@ func (c *runCase) readModel() error {
 			V: value(m.VDim)}
 		w.KVHeads, w.HeadDim = 0, 0
 	}
-	if !w.Gated { // models of that time
+	if !w.Gated && (w.KVHeads == 0 || w.KVHeads == w.Heads) { // models of that time
 		w.LayerNorm, w.Bias, w.Tied, w.Positions = true, true, true, c.workload.Seq
 	}
 	w.Tied = w.Tied || m.Tied
@@ -134,7 +138,10 @@ func (c *runCase) readStrategy() error {
 	}{{r.DP, &s.DP, "data parallelism"}, {r.TP, &s.TP, "tensor parallelism"}, {r.PP, &s.PP,
 		"pipeline parallelism"}} {
 		if f.from != nil {
-			*f.to = *f.from
+			if *f.from < 0 {
+				return fmt.Errorf("%s %d: want 1 or more", f.name, *f.from)
+			}
+			*f.to = max(1, *f.from) // 0 is a way that is not taken
 		}
 		if missing := f.from == nil; missing && !c.divides(f.to) {
 			return notGiven(f.name)
@@ -143,6 +150,7 @@ func (c *runCase) readStrategy() error {
 	s.CP, s.EP, s.ETP, s.VPP, s.Shard = max(1, value(r.CP)), max(1, value(r.EP)), max(1, value(r.ETP)), max(1,
 		value(r.VPP)), max(int(r.Shard), value(r.FSDP))
 	s.Sequence = r.SP != nil && *r.SP
+	c.readContext()
 	c.usualParallel()
 	if err := c.readBatch(); err != nil {
 		return err
@@ -163,6 +171,9 @@ func (c *runCase) readStrategy() error {
 func (c *runCase) readBatch() error {
 	r, s := &c.row.Strategy, &c.strategy
 	batch := r.Batch
+	if batch == nil {
+		batch = c.summedBatch()
+	}
 	if batch == nil {
 		batch = c.usualBatch()
 	}
@@ -187,34 +198,11 @@ func (c *runCase) readZero() {
 	if r.Zero != nil {
 		s.Zero = *r.Zero
 	} else {
-		// what pipelines under DeepSpeed ran with
-		if strings.Contains(strings.ToLower(c.row.Framework), "deepspeed") {
-			s.Zero = 1
-		}
+		c.usualZero()
 		c.assumed = append(c.assumed, fmt.Sprintf("zero %d", s.Zero))
 	}
 	if s.Shard > 0 && (s.DP*s.CP)%s.Shard != 0 {
 		s.Shard = 0
-	}
-}
-
-// readRecompute knows the names that frameworks use.
-func (c *runCase) readRecompute(name string) {
-	s := &c.strategy
-	switch n := strings.ToLower(name); {
-	case n == "none" || n == "false" || n == "off" || n == "":
-	// Keeping one product of many, on the host or not, saves little of the rest.
-	case n == "full" || n == "true" || n == "uniform" || n == "block" || strings.HasSuffix(n, "_proj_offloaded"):
-		s.Recompute = strategy.Full
-	case n == "selective" || n == "minimal":
-		s.Recompute = strategy.Selective
-	case n == "selective-op": // torchtitan's name
-		s.Recompute = strategy.Products
-	case strings.HasPrefix(n, "selective-"), strings.HasPrefix(n, "partial"): // every other layer
-		s.Recompute = strategy.FullLayers(max(1, c.workload.Model.Layers/s.PP/s.VPP/2))
-	default: // a name that nobody else uses says that something is recomputed
-		c.open.recompute = true
-		c.assume("recomputation %q is what fits", name)
 	}
 }
 
@@ -228,6 +216,8 @@ func (c *runCase) readMeasured() error {
 		c.step = tokens / *m.Tokens
 	case m.PerGPU != nil && *m.PerGPU > 0:
 		c.step = tokens / (*m.PerGPU * float64(c.cluster.Size()))
+	case m.Samples != nil && *m.Samples > 0:
+		c.step = float64(c.workload.Batch) / *m.Samples
 	default:
 		c.step = c.rated()
 	}

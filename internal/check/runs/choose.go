@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// open is what a row leaves to whoever ran it, and what has not been chosen yet: recomputation, chunks of a
-// pipeline rank, and the micro-batch. Who runs a system chooses what is fast there, so it is searched for.
+// open is what a row leaves to anyone who ran it, and what has not been chosen yet: recomputation, chunks of
+// a pipeline rank, and the micro-batch. Who runs a system chooses what is fast there, so it is searched for.
 type open struct {
-	recompute, chunks, micro bool
-	leastChunks              int // two where the schedule is known to be interleaved
+	recompute, chunks, micro, sequence bool
+	leastChunks                        int // two where the schedule is known to be interleaved
 }
 
-func (o *open) any() bool { return o.recompute || o.chunks || o.micro }
+func (o *open) any() bool { return o.recompute || o.chunks || o.micro || o.sequence }
 
 // clearGain is how much faster a choice must be than a simpler one for somebody to make it.
 const clearGain = 0.01
@@ -55,13 +55,16 @@ func (c *runCase) chosen() {
 	if o.chunks {
 		c.assume("vpp %d", s.VPP)
 	}
+	if o.sequence && s.Sequence {
+		c.assume("sp")
+	}
 	if o.recompute {
 		c.assume("recompute %s", s.Recompute)
 	}
 	*o = open{}
 }
 
-// candidates are the strategies that a row may have been run with, the simplest first.
+// candidates returns the strategies that a row may have been run with, the simplest first.
 func (c *runCase) candidates() (list []strategy.Strategy) {
 	for _, micro := range c.micros() {
 		for _, chunks := range c.chunks(micro) {
@@ -69,6 +72,10 @@ func (c *runCase) candidates() (list []strategy.Strategy) {
 			s.MicroBatch, s.VPP = micro, chunks
 			s.Layers = c.partition(&s)
 			list = append(list, s)
+			if c.open.sequence {
+				s.Sequence = true
+				list = append(list, s)
+			}
 		}
 	}
 	return list
@@ -94,8 +101,8 @@ func (c *runCase) micros() []int {
 	return list
 }
 
-// chunks are how many a rank may have: layers come out even, the embedding and the loss counted as one each
-// where they do not otherwise, and the micro-batches are whole rounds of the ranks.
+// chunks returns how many a rank may have: layers come out even, the embedding and the loss counted as one
+// each where they do not otherwise, and the micro-batches are whole rounds of the ranks.
 func (c *runCase) chunks(micro int) []int {
 	s, layers := &c.strategy, c.workload.Model.Layers
 	if !c.open.chunks {
@@ -141,20 +148,23 @@ func (c *runCase) readSchedule() {
 		s.Schedule, s.VPP = "zbv", 2
 	case has("zbh", "zb-h", "zb1p", "zero bubble", "zero-bubble"):
 		s.Schedule = "zbh1"
-	case has("gpipe", "fthenb"):
+	case has("gpipe", "fthenb", "afab", "all-forward"):
 		s.Schedule = "fthenb"
 	case r.VPP != nil:
 	case has("interleav"):
 		c.open.chunks, c.open.leastChunks = true, 2
 	default:
 		c.open.chunks = r.Schedule == "" && interleaves(c.row)
-		if !c.open.chunks {
+		switch {
+		case r.Schedule != "" && !has("1f1b", "pipedream", "flush"):
+			c.assume("schedule %q is 1f1b", r.Schedule)
+		case !c.open.chunks:
 			c.assume("vpp 1")
 		}
 	}
 }
 
-// interleaves says whether a framework can give a rank several chunks, and its users do.
+// interleaves reports whether a framework can give a rank several chunks, and its users do.
 func interleaves(r *runRow) bool {
 	f := strings.ToLower(r.Framework)
 	return !strings.Contains(f, "deepspeed") && (strings.Contains(f, "megatron") || era(r) == "modern")
@@ -177,7 +187,7 @@ func (c *runCase) relieve(e *plan.Estimator) (fits bool, err error) {
 	return false, nil
 }
 
-// reliefs are the ways to recompute, the least first.
+// reliefs returns the ways to recompute, the least first.
 func (c *runCase) reliefs() []strategy.Recompute {
 	s := &c.strategy
 	tries := []strategy.Recompute{strategy.None}

@@ -24,9 +24,11 @@ func (c *runCase) readCluster() error {
 	if n := c.strategy.Devices(); n != *r.GPUs {
 		return fmt.Errorf("dp·tp·pp·cp is %d, devices are %d", n, *r.GPUs)
 	}
-	g, err := device(r.GPU)
+	g, err := cluster.Preset(r.GPU)
 	if err != nil {
-		return err
+		if g, err = described(r); err != nil {
+			return err
+		}
 	}
 	if err := c.overrule(&g); err != nil {
 		return err
@@ -80,6 +82,14 @@ func (c *runCase) network(g *cluster.Group) {
 		g.NIC, g.NICs = cluster.Link{Kind: "opa", Bandwidth: 12.5e9}, g.Devices
 		return
 	}
+	if speed, whole := notedSpeed(c.row.Cluster.Note); speed > 0 {
+		g.NIC, g.NICs = cluster.Link{Kind: networkKind(c.row.Cluster.Note), Bandwidth: speed}, g.Devices
+		if whole {
+			g.NIC.Bandwidth /= float64(g.Devices)
+		}
+		c.assume("a card of %.3g GB/s for each device", g.NIC.Bandwidth/1e9)
+		return
+	}
 	c.assume("network")
 	hosts := g.Hosts
 	g.Hosts = 2
@@ -90,7 +100,26 @@ func (c *runCase) network(g *cluster.Group) {
 	}
 }
 
-// networkKind is the kind of network that a note names; that of machines built for training is InfiniBand,
+// linkSpeed is a speed as networks are sold: 400 Gb/s, 4x100Gb, 100GbE.
+var linkSpeed = regexp.MustCompile(`(?i)(?:(\d+)\s*x\s*)?(\d+)\s*G(?:bps|b/s|be|bit/s|b)\b`)
+
+// notedSpeed returns the bytes a second that a note gives a device's card or, if whole, all cards of a host; 0
+// where it has none. What was measured is no card's.
+func notedSpeed(note string) (speed float64, whole bool) {
+	m := linkSpeed.FindStringSubmatch(note)
+	note = strings.ToLower(note)
+	if m == nil || strings.Contains(note, "measured") {
+		return 0, false
+	}
+	speed = float64(*number(m[2])) / 8 * 1e9
+	if n := number(m[1]); n != nil {
+		speed *= float64(*n)
+		whole = true
+	}
+	return speed, whole || containsAny(note, []string{"per node", "per host", "per server", "a node", "a host"})
+}
+
+// networkKind returns the kind of network that a note names; that of machines built for training is InfiniBand,
 // that of rented ones, unless they have GPUDirect, Ethernet.
 func networkKind(note string) string {
 	note = strings.ToLower(note)
@@ -103,18 +132,19 @@ func networkKind(note string) string {
 	return "ib"
 }
 
-// device is the preset of a name as people write it: A100-SXM4-80GB and A100 80GB are A100-SXM-80GB.
-func device(name string) (cluster.Group, error) {
-	for _, n := range []string{name, strings.ReplaceAll(name, " ", "-"), socket.ReplaceAllString(name, "SXM")} {
-		if g, err := cluster.Preset(n); err == nil {
-			return g, nil
+// described returns a device that no table knows, where a row has its numbers.
+func described(r *runCluster) (cluster.Group, error) {
+	for _, f := range []struct {
+		x    *float64
+		name string
+	}{{r.Peak, "peak rate"}, {r.Memory, "memory"}, {r.HBM, "memory bandwidth"}, {r.Intra,
+		"bandwidth in a host"}} {
+		if f.x == nil {
+			return cluster.Group{}, fmt.Errorf("unknown hardware %q, and its %s is not given", r.GPU, f.name)
 		}
 	}
-	return cluster.Group{}, fmt.Errorf("unknown hardware %q", name)
+	return cluster.Group{Device: cluster.Device{Name: r.GPU}, Fabric: cluster.Link{Kind: "pcie"}}, nil
 }
-
-// socket is a number of NVIDIA's sockets, which names seldom have.
-var socket = regexp.MustCompile(`SXM\d`)
 
 // overrule puts the row's numbers over the preset's.
 func (c *runCase) overrule(g *cluster.Group) error {
@@ -145,9 +175,9 @@ func (c *runCase) readNodes() error {
 	out := &cluster.Cluster{}
 	per := max(1, value(r.PerNode))
 	for _, n := range r.Nodes {
-		g, err := device(n.GPU)
+		g, err := cluster.Preset(n.GPU)
 		if err != nil {
-			return err
+			return fmt.Errorf("unknown hardware %q", n.GPU)
 		}
 		g.Hosts, g.Devices = 1, per
 		if n.GPUs != nil {
@@ -169,8 +199,8 @@ func (c *runCase) readNodes() error {
 	return out.Check()
 }
 
-// slowed is a device whose power is capped below that of the one whose peak it is given: NVIDIA's own figure
-// for such a part is 835 of 989 (H100 NVL), and the best measured rate of the full one is 794.
+// slowed returns a device whose power is capped below that of the one whose peak it is given: NVIDIA's own
+// figure for such a part is 835 of 989 (H100 NVL), and the best measured rate of the full one is 794.
 func slowed(d cluster.Device) cluster.Device {
 	if !strings.HasSuffix(d.Name, "W") {
 		return d

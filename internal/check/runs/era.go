@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// kind is what a row shares with others, as far as its constants go.
+// kind returns what a row shares with others, as far as its constants go.
 func (c *runCase) kind() plan.Kind {
 	k := plan.KindOf(&c.workload, c.slowestDevice())
 	k.Era = era(c.row)
 	return k
 }
 
-// slowestDevice is the name of the device that others wait for.
+// slowestDevice returns the name of the device that others wait for.
 func (c *runCase) slowestDevice() string {
 	name, least := "", 0.0
 	for _, g := range c.cluster.Groups {
@@ -27,8 +27,8 @@ func (c *runCase) slowestDevice() string {
 	return name
 }
 
-// era is how a row's software is built: see plan.Kind. Frameworks of one company that have no public name are
-// as modern as their time.
+// era returns how a row's software is built: see plan.Kind. Frameworks of one company that have no public
+// name are as modern as their time.
 func era(r *runRow) string {
 	f := strings.ToLower(r.Framework)
 	switch {
@@ -60,8 +60,8 @@ func eagerTorch(f string) bool {
 // fusedYear is when fused attention and overlapped collectives had become usual.
 const fusedYear = 2023
 
-// fusedTime says whether a run must be of the time of fused attention: its devices came later, or its model
-// has gated layers or shared keys.
+// fusedTime reports whether a run must be of the time of fused attention: its devices came later, or its
+// model has gated layers or shared keys.
 func fusedTime(r *runRow) bool {
 	gpu := strings.ToUpper(r.Cluster.GPU)
 	for _, name := range []string{"H100", "H200", "H800", "H20", "B100", "B200", "B300", "GB2", "GB3", "MI300", "MI250",
@@ -75,8 +75,8 @@ func fusedTime(r *runRow) bool {
 	return shared || strings.Contains(strings.ToLower(m.MLP), "glu") || m.MoE != nil && m.MoE.Experts > 0
 }
 
-// year is when a row's source was published, by a number of arXiv's, a year in its name, or a conference's; 0
-// where it does not say.
+// year returns when a row's source was published, by a number of arXiv's, a year in its name, or a
+// conference's; 0 where it does not say.
 func (r *runRow) year() int {
 	if m := archived.FindStringSubmatch(r.Source); m != nil {
 		return 2000 + *number(m[1])

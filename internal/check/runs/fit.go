@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// seen is what a source's rows showed by kind, predicted without constants.
+// seen returns what a source's rows showed by kind, predicted without constants.
 func (s *runSource) seen() []plan.Seen {
 	logs := map[plan.Kind][]float64{}
 	var kinds []plan.Kind
@@ -35,8 +35,8 @@ func (s *runSource) seen() []plan.Seen {
 
 func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 
-// spread is the middle of numbers, and the standard deviation of a normal distribution that has nine tenths
-// of them as near to the middle as they are.
+// spread returns the middle of numbers, and the standard deviation of a normal distribution that has nine
+// tenths of them as near to the middle as they are.
 func spread(xs []float64) (middle, deviation float64) {
 	xs = slices.Clone(xs)
 	slices.Sort(xs)
@@ -48,7 +48,7 @@ func spread(xs []float64) (middle, deviation float64) {
 	return middle, xs[(len(xs)-1)*9/10] / 1.645
 }
 
-// others are what all sources but one showed: those of the file, and those stored that the file does not
+// others returns what all sources but one showed: those of the file, and those stored that the file does not
 // have.
 func (t *runTable) others(own *runSource) (seen []plan.Seen) {
 	inFile := func(name string) bool {
@@ -81,7 +81,7 @@ func (t *runTable) hold(s *runSource, seen []plan.Seen) {
 	s.held, s.least, s.most = score(s.cases), least, most
 }
 
-// corrected is the calibration with what is expected of runs.
+// corrected returns the calibration with what is expected of runs.
 func (t *runTable) corrected(e plan.Expected) plan.Calibration {
 	cal := t.cal
 	cal.Level, cal.Constants = 2, plan.Constants{Compute: e.Factor, Communication: e.Factor}

@@ -51,7 +51,7 @@ var (
 	flatFFN     = regexp.MustCompile(`ffn (\d+)h`)
 )
 
-// row is the run in full, with what the file's sentence says of all.
+// row returns the run in full, with what the file's sentence says of all.
 func (f *flatRun) row(said string) runRow {
 	lower := strings.ToLower(said)
 	r := runRow{ID: f.ID, Source: said, Framework: said, Notes: said}

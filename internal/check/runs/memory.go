@@ -15,7 +15,7 @@ const (
 	deviceMemory                      // all that the device reports as taken, by nvidia-smi
 )
 
-// kind is what the unit of a figure tells. Gigabytes without another word are taken for what nvidia-smi
+// kind returns what the unit of a figure tells. Gigabytes without another word are taken for what nvidia-smi
 // showed.
 func (m *runMeasured) kind() memoryKind {
 	switch unit := strings.ToLower(m.Unit); {
@@ -27,8 +27,8 @@ func (m *runMeasured) kind() memoryKind {
 	return reservedMemory
 }
 
-// bytes is the figure, or 0 where there is none. nvidia-smi prints MiB: who reports gigabytes of it left out
-// the last three digits.
+// bytes returns the figure, or 0 where there is none. nvidia-smi prints MiB: who reports gigabytes of it left
+// out the last three digits.
 func (m *runMeasured) bytes() float64 {
 	switch {
 	case m.Memory == nil || *m.Memory <= 0:
@@ -61,7 +61,7 @@ func (c *runCase) predictedMemory() float64 {
 	return most
 }
 
-// stageDevices is how many devices one pipeline stage has.
+// stageDevices returns how many devices one pipeline stage has.
 func (c *runCase) stageDevices() int { return c.strategy.TP * c.strategy.CP * c.strategy.DP }
 
 // fits is the verdict on a run: whether it can begin and every stage's devices have the memory.
@@ -74,7 +74,7 @@ func (c *runCase) fits() bool {
 	return !c.broken
 }
 
-// room is the least memory that a device of a stage reports.
+// room returns the least memory that a device of a stage reports.
 func (c *runCase) room(stage int) float64 {
 	per := c.stageDevices()
 	first, last := c.cluster.At(stage*per).Group, c.cluster.At((stage+1)*per-1).Group
@@ -85,8 +85,8 @@ func (c *runCase) room(stage int) float64 {
 	return least
 }
 
-// reported is the bytes that a device says it has: gigabytes are sold that are GiB, of which the driver keeps
-// a hundredth; devices whose error correction takes its bits from the memory itself lose a sixteenth.
+// reported returns the bytes that a device says it has: gigabytes are sold that are GiB, of which the driver
+// keeps a hundredth; devices whose error correction takes its bits from the memory itself lose a sixteenth.
 func reported(d *cluster.Device) float64 {
 	bytes := d.Memory / 1e9 * (1 << 30) * 0.99
 	for _, name := range []string{"T4", "A10-", "A40", "L4", "L40"} {

@@ -33,7 +33,7 @@ func TestMemoryUnits(t *testing.T) {
 	}
 }
 
-// fourStages is a run on two hosts of two devices, whose stages need 1 to 4 GB and keep 100 GB more.
+// fourStages returns a run on two hosts of two devices, whose stages need 1 to 4 GB and keep 100 GB more.
 func fourStages(t *testing.T, unit string) *runCase {
 	t.Helper()
 	c := &runCase{row: &runRow{Measured: runMeasured{Unit: unit}},
@@ -128,7 +128,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestCompiledLoss says that the date in a source's name tells whether torchtitan compiled the loss.
+// TestCompiledLoss says that the date in a source's name reports whether torchtitan compiled the loss.
 func TestCompiledLoss(t *testing.T) {
 	two := 2
 	for _, c := range []struct {

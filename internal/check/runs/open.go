@@ -54,9 +54,9 @@ func (c *runCase) divides(degree *int) bool {
 	return true
 }
 
-// usualMicro is the micro-batch of a row, of which a replica takes so many sequences in a step. MaxText takes
-// them at once: what its rows say is of a chip. torchtitan cuts into as many parts as the pipeline has stages.
-// Where nothing tells, it is searched for, from one sequence on.
+// usualMicro returns the micro-batch of a row, of which a replica takes so many sequences in a step. MaxText
+// takes them at once: what its rows say is of a chip. torchtitan cuts into as many parts as the pipeline has
+// stages. Where nothing tells, it is searched for, from one sequence on.
 func (c *runCase) usualMicro(perReplica int) float64 {
 	f, micro := strings.ToLower(c.row.Framework), 1
 	switch given := c.row.Strategy.Micro; {
@@ -64,6 +64,9 @@ func (c *runCase) usualMicro(perReplica int) float64 {
 		return float64(perReplica)
 	case given != nil:
 		return *given
+	case c.row.Strategy.Accum != nil && *c.row.Strategy.Accum >= 1:
+		micro = max(1, perReplica/int(*c.row.Strategy.Accum))
+		c.assume("micro-batch %d", micro)
 	case strings.Contains(f, "torchtitan"):
 		micro = max(1, perReplica/max(1, c.strategy.PP))
 		c.assume("micro-batch %d", micro)
@@ -85,11 +88,22 @@ func (c *runCase) roundBatch() bool {
 	return true
 }
 
+// summedBatch returns what steps that sum gradients over so many micro-batches take in.
+func (c *runCase) summedBatch() *float64 {
+	r := &c.row.Strategy
+	if r.Accum == nil || r.Micro == nil || *r.Accum < 1 {
+		return nil
+	}
+	n := *r.Accum * *r.Micro * float64(c.strategy.DP)
+	c.assume("batch %g", n)
+	return &n
+}
+
 // noted is a number that notes name as what the framework does by default.
 var noted = regexp.MustCompile(`default (\d+)`)
 
-// usualBatch is the batch of a row that gives none but a throughput, where its notes name the framework's
-// default.
+// usualBatch returns the batch of a row that gives none but a throughput, where its notes name the
+// framework's default.
 func (c *runCase) usualBatch() *float64 {
 	m := noted.FindStringSubmatch(c.row.Notes)
 	if m == nil || c.row.Measured.Step != nil {
@@ -100,17 +114,21 @@ func (c *runCase) usualBatch() *float64 {
 	return &n
 }
 
-// usualParallel fills in what a framework does where it is not told: modern ones shard the optimizer and, with
-// tensor parallelism, sequences; torchtitan's interleaved schedule has two chunks a rank.
+// sequenceYear is when Megatron had sequence parallelism.
+const sequenceYear = 2022
+
+// usualParallel fills in what a framework does where it is not told: modern ones split sequences with tensor
+// parallelism; torchtitan's interleaved schedule has two chunks a rank.
 func (c *runCase) usualParallel() {
 	r, s := &c.row.Strategy, &c.strategy
 	modern := era(c.row) == "modern"
-	if r.SP == nil && s.TP > 1 && modern {
+	switch {
+	case r.SP != nil || s.TP == 1:
+	case modern:
 		s.Sequence = true
 		c.assume("sp")
-	}
-	if r.Zero == nil && modern {
-		s.Zero = 1
+	case era(c.row) == "classic" && c.row.year() >= sequenceYear:
+		c.open.sequence = true
 	}
 	if r.VPP == nil && s.PP > 1 && strings.Contains(strings.ToLower(c.row.Framework), "torchtitan") {
 		if strings.Contains(strings.ToLower(c.row.Notes+r.Schedule), "interleaved") {
@@ -122,24 +140,64 @@ func (c *runCase) usualParallel() {
 	c.readSchedule()
 }
 
+// usualZero sets the stage of ZeRO that a system's name stands for: PyTorch's sharding is the third, modern
+// frameworks shard the optimizer, and so did pipelines under DeepSpeed.
+func (c *runCase) usualZero() {
+	f := strings.ToLower(c.row.Framework)
+	stage, shard := zeroStage(f)
+	switch {
+	case containsAny(f, []string{"zero", "fsdp", "hsdp"}) && stage >= 0:
+		c.strategy.Zero = stage
+		if shard && c.strategy.Shard == 0 {
+			c.strategy.Shard = value(c.row.Cluster.PerNode)
+		}
+	case containsAny(f, []string{"torchtitan", "composer", "llm-foundry", "maxtext"}):
+		c.strategy.Zero = 3
+	case era(c.row) == "modern", strings.Contains(f, "deepspeed"):
+		c.strategy.Zero = 1
+	}
+}
+
+// readContext sets how sequences that are split exchange what attention needs.
+func (c *runCase) readContext() {
+	said := strings.ToLower(c.row.Strategy.Context)
+	if said == "" && c.strategy.CP > 1 {
+		said = strings.ToLower(c.row.Framework + " " + c.row.Notes)
+	}
+	for word, kind := range map[string]string{"ulysses": "ulysses", "a2a": "ulysses", "gather": "gather"} {
+		if strings.Contains(said, word) && (kind != "gather" || c.row.Strategy.Context != "") {
+			c.strategy.Context = kind
+			return
+		}
+	}
+	if said != "" && c.row.Strategy.Context != "" && !containsAny(said, []string{"ring", "p2p"}) {
+		c.assume("context parallelism %q is a ring", c.row.Strategy.Context)
+	}
+}
+
 // memoryDoubt is how far above a device's memory a prediction may be of a run that went well: about what
 // predictions are off by.
 const memoryDoubt = 1.12
 
-// rated is the step of a row that gives operations a second, or the part of the peak that they are, in place
-// of a time, counted as papers count them: a model's own, or those that the hardware does, which full
+// rated returns the step of a row that gives operations a second, or the part of the peak that they are, in
+// place of a time, counted as papers count them: a model's own, or those that the hardware does, which full
 // recomputation makes a third more.
 func (c *runCase) rated() float64 {
 	m, w := &c.row.Measured, &c.workload
 	flops := w.Model.FlopsPerToken(w.Seq) * w.Tokens()
-	rate := 1e12 * number64(m.TFLOPS)
+	rate, kind := 1e12*number64(m.TFLOPS), strings.ToLower(m.Kind)
 	if rate <= 0 {
-		rate = number64(m.MFU) * c.peak()
-	} else if strings.HasPrefix(strings.ToLower(m.Kind), "hardware") {
+		rate, kind = number64(m.MFU)*c.peak(), "model"
+	}
+	if rate <= 0 {
+		rate, kind = number64(m.HFU)*c.peak(), "hardware"
+	}
+	switch {
+	case strings.HasPrefix(kind, "hardware"), strings.HasPrefix(kind, "hfu"):
 		if c.strategy.Recompute.Mode() == strategy.Full {
 			flops *= 4.0 / 3
 		}
-	} else if m.Kind != "" && !strings.HasPrefix(strings.ToLower(m.Kind), "model") {
+	case kind != "" && !strings.HasPrefix(kind, "model") && !strings.HasPrefix(kind, "mfu"):
 		return 0
 	}
 	if rate <= 0 {
@@ -149,7 +207,7 @@ func (c *runCase) rated() float64 {
 	return flops / (rate * float64(c.cluster.Size()))
 }
 
-// peak is the rate of a device that a source's part of the peak is of: in 16 bits, as most count.
+// peak returns the rate of a device that a source's part of the peak is of: in 16 bits, as most count.
 func (c *runCase) peak() float64 {
 	if p := number64(c.row.Cluster.Peak); p > 0 {
 		return p * 1e12

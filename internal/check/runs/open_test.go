@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// openRow is a run of Megatron-Bridge whose strategy leaves open what a test names.
+// openRow returns a run of Megatron-Bridge whose strategy leaves open what a test names.
 func openRow(t *testing.T, gpu, strategy, framework string) *runCase {
 	t.Helper()
 	text := `{"id": "x-1", "model": {"name": "Llama-3.1-70B", "layers": 80, "hidden": 8192, "heads": 64, "kv_heads": 8, "ffn": 28672, "seq_len": 8192},
@@ -215,7 +215,7 @@ func TestRunsPrecision(t *testing.T) {
 		"fp8-linear (fsdp fp8 all-gather)": "fp8", "MXFP8": "mxfp8", "nvfp4": "nvfp4", "fp16": "fp16", "fp32": "fp32",
 		"bfloat16, fp32 master weights": "bf16", "mixed (bf16 compute, fp32 reduce)": "bf16", "float32": "fp32",
 		"BF16 (FP8 gradients communication)": "bf16", "": "bf16"} {
-		if got := runPrecision(label); got != want {
+		if got, _ := runPrecision(label); got != want {
 			t.Errorf("%q: got %s, want %s", label, got, want)
 		}
 	}

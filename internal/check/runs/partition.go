@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// partition is how many layers each pipeline stage has, as the row says, or as its framework divides what does
-// not come out even; nil where it does.
+// partition returns how many layers each pipeline stage has, as the row says, or as its framework divides
+// what does not come out even; nil where it does.
 func (c *runCase) partition(s *strategy.Strategy) []int {
 	layers, n := c.workload.Model.Layers, s.PP*s.VPP
 	switch p := c.row.Strategy.Partition; {

@@ -26,6 +26,9 @@ func (t *runTable) printSource(s *runSource) {
 	if a := assumptions(s.cases); a != "" {
 		fmt.Fprintf(t.w, "  assumed: %s\n", a)
 	}
+	if u := counted(s.unread); u != "" {
+		fmt.Fprintf(t.w, "  not read: %s\n", u)
+	}
 	if exact, given := parameters(s.cases); given > 0 {
 		fmt.Fprintf(t.w, "  parameters: %d of %d counts exact\n", exact, given)
 	}
@@ -65,10 +68,19 @@ func pc(x float64, p *plan.Parts) float64 { return 100 * x / p.Sum() }
 
 // assumptions counts what rows left open.
 func assumptions(cases []*runCase) string {
+	lists := make([][]string, len(cases))
+	for i, c := range cases {
+		lists[i] = c.assumed
+	}
+	return counted(lists)
+}
+
+// counted returns what rows name, with how many do.
+func counted(lists [][]string) string {
 	var words []string
 	var counts []int
-	for _, c := range cases {
-		for _, a := range c.assumed {
+	for _, list := range lists {
+		for _, a := range list {
 			i := slices.Index(words, a)
 			if i < 0 {
 				i = len(words)
@@ -83,7 +95,7 @@ func assumptions(cases []*runCase) string {
 	return strings.Join(words, ", ")
 }
 
-// summary is the table: each source with what other sources say, beside the prediction without that.
+// summary prints the table: each source with what other sources say, beside the prediction without that.
 func (t *runTable) summary() {
 	w := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w,
@@ -106,7 +118,7 @@ func (t *runTable) summary() {
 	w.Flush()
 }
 
-// megatron says whether a row is of a Megatron-style source on A100 or H100.
+// megatron reports whether a row is of a Megatron-style source on A100 or H100.
 func (c *runCase) megatron() bool {
 	f := strings.ToLower(c.row.Framework)
 	k := c.kind()
@@ -114,7 +126,7 @@ func (c *runCase) megatron() bool {
 		(strings.Contains(f, "megatron") || strings.Contains(f, "nemo"))
 }
 
-// factors are what predictions of a source were multiplied by.
+// factors returns what predictions of a source were multiplied by.
 func (s *runSource) factors() string {
 	if s.most-s.least < 0.005 {
 		return fmt.Sprintf("×%.2f", s.most)
@@ -122,7 +134,7 @@ func (s *runSource) factors() string {
 	return fmt.Sprintf("×%.2f to ×%.2f", s.least, s.most)
 }
 
-// plainScore is the score of the predictions without constants.
+// plainScore returns the score of the predictions without constants.
 func plainScore(cases []*runCase) (s runScore) {
 	for _, c := range cases {
 		if c.step > 0 {

@@ -1,13 +1,8 @@
 package runs
 
 import (
-	"encoding/json"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/galley-ml/galley/internal/strict"
 )
 
 // runRow is one published training run. A number that the source does not give is null, and so nil here.
@@ -21,6 +16,9 @@ type runRow struct {
 	Precision string      `json:"precision"`
 	Framework string      `json:"framework"`
 	Notes     string      `json:"notes"`
+	// wrong is why the row could not be read, unread the fields that nothing here looks at.
+	wrong  error
+	unread []string
 }
 
 type runModel struct {
@@ -43,6 +41,9 @@ type runModel struct {
 	VDim     *int    `json:"v_head_dim"`
 	Tied     bool    `json:"tied"`
 	Position *int    `json:"positions"`
+	// Window is how many keys a query sees; WindowEvery that one layer of so many sees all.
+	Window      *int `json:"sliding_window"`
+	WindowEvery *int `json:"full_attention_every"`
 	// Attention is MLA where it is latent.
 	Attention string `json:"attention"`
 }
@@ -96,6 +97,8 @@ type runStrategy struct {
 	FSDP      *int     `json:"ici_fsdp"`
 	Reduce    string   `json:"fsdp_mixed_precision"`
 	Offload   bool     `json:"activation_cpu_offload"`
+	Accum     *float64 `json:"grad_accum"`
+	Context   string   `json:"cp_kind"`
 }
 
 // anyCount is a number, a number in quotes, or a word such as all, which is 0.
@@ -117,13 +120,15 @@ type runMeasured struct {
 	TFLOPS    *float64 `json:"tflops_per_gpu"`
 	Kind      string   `json:"tflops_kind"`
 	MFU       *float64 `json:"mfu"`
+	HFU       *float64 `json:"hfu"`
+	Samples   *float64 `json:"samples_per_s"`
 	Memory    *float64 `json:"peak_mem_gb"`
 	Unit      string   `json:"peak_mem_unit"`
 	OOM       *bool    `json:"oom"`
 	FailedOOM *bool    `json:"failed_or_oom"`
 }
 
-// failed says whether the run ended for want of memory, and whether the source says anything about that.
+// failed reports whether the run ended for want of memory, and whether the source says anything about that.
 func (m *runMeasured) failed() (oom, said bool) {
 	for _, f := range []*bool{m.OOM, m.FailedOOM} {
 		if f != nil {
@@ -131,56 +136,6 @@ func (m *runMeasured) failed() (oom, said bool) {
 		}
 	}
 	return oom, said
-}
-
-// readRuns reads a list of rows, or an object that holds it under runs or rows.
-func readRuns(path string) ([]runRow, error) {
-	text, err := strict.ReadFile(path, strict.Data)
-	if err != nil {
-		return nil, err
-	}
-	if rows, ok := readFlat(text); ok {
-		return rows, nil
-	}
-	rows, err := parseRuns(text)
-	if err != nil {
-		if same, ok := respelled(text); ok {
-			if rows, again := parseRuns(same); again == nil {
-				return rows, nil
-			}
-		}
-		return nil, runsError(path, text, err)
-	}
-	if same, ok := respelled(text); ok {
-		return parseRuns(same)
-	}
-	return rows, nil
-}
-
-func parseRuns(text []byte) (rows []runRow, err error) {
-	if !strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
-		return rows, json.Unmarshal(text, &rows)
-	}
-	var file struct{ Runs, Rows, Data []runRow }
-	err = json.Unmarshal(text, &file)
-	return slices.Concat(file.Runs, file.Rows, file.Data), err
-}
-
-// runsError names the line of a mistake.
-func runsError(path string, text []byte, err error) error {
-	offset := int64(-1)
-	switch e := err.(type) {
-	case *json.SyntaxError:
-		offset = e.Offset
-	case *json.UnmarshalTypeError:
-		offset = e.Offset
-	}
-	if offset < 0 || offset > int64(len(text)) {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	before := string(text[:offset])
-	line := strings.Count(before, "\n") + 1
-	return fmt.Errorf("%s:%d:%d: %w", path, line, int(offset)-strings.LastIndex(before, "\n")-1, err)
 }
 
 // origin is the source that a row is reported under: what its identity begins with, or its source's first

@@ -57,6 +57,7 @@ type runSource struct {
 	rows   int
 	cases  []*runCase
 	unused []unusedRows
+	unread [][]string // fields that nothing looks at, row by row
 	// level1 and held are the scores with published curves only and with constants of other sources.
 	level1, held runScore
 	// saw is what its rows show by kind; least and most are the factors that the others' give it.
@@ -90,6 +91,7 @@ func (t *runTable) read(rows []runRow) {
 		if err == nil {
 			err = c.estimate(t.cal)
 		}
+		s.unread = append(s.unread, rows[i].unread)
 		if err != nil {
 			s.skip(err.Error())
 			continue

@@ -73,7 +73,7 @@ func index(b bool) int {
 	return 0
 }
 
-// contest is what rows must share for their strategies to compete: all but the strategy.
+// contest returns what rows must share for their strategies to compete: all but the strategy.
 func (c *runCase) contest() string {
 	return fmt.Sprintf("%s|%d|%d|%s|%d|%d|%s|%s", c.workload.Model.Name, c.workload.Seq, c.workload.Batch,
 		c.row.Cluster.GPU, c.cluster.Size(),
@@ -143,7 +143,7 @@ func (s *runScore) pair(a, b *runCase) {
 	}
 }
 
-// regret is how much longer the strategy that is predicted to be the fastest took than the one that was.
+// regret returns how much longer the strategy that is predicted to be the fastest took than the one that was.
 func regret(g []*runCase) float64 {
 	best, chosen := g[0], g[0]
 	for _, c := range g {

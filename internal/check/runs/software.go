@@ -12,45 +12,53 @@ import (
 var besides = []string{"accum", "grad", "master", "optim", "reduc", "comm", "gather", "param", "state", "moment",
 	"loss", "cache", "storage", "adam", "norm", "logit", "router", "embedding"}
 
-// productLabel is the part of a label that speaks of products: all of it where no part does alone.
+// productLabel returns the part of a label that speaks of products.
 func productLabel(s string) string {
 	var kept []string
+	s = strings.NewReplacer(" with ", ";", " and ", ";", " plus ", ";").Replace(s)
 	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("+,;/()&", r) }) {
 		other := strings.ContainsAny(part, "48126") && containsAny(part, besides)
 		if !other && strings.TrimSpace(part) != "" {
 			kept = append(kept, part)
 		}
 	}
-	if joined := strings.Join(kept, " "); strings.ContainsAny(joined, "48126") {
-		return joined
-	}
-	return s
+	return strings.Join(kept, " ")
 }
 
 func containsAny(s string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
-// runPrecision is the format that a row's products run in: the narrowest that the label names for them.
-func runPrecision(s string) string {
-	s = strings.ReplaceAll(productLabel(strings.ToLower(s)), "float", "fp")
+// readPrecision says where a label names no format for products.
+func (c *runCase) readPrecision() {
+	format, said := runPrecision(c.row.Precision)
+	if !said && c.row.Precision != "" {
+		c.assume("precision %q is %s", c.row.Precision, format)
+	}
+	c.workload.Precision = format
+}
+
+// runPrecision returns the format that a row's products run in: the narrowest that the label names for them; bf16
+// where it names none, and then said is false.
+func runPrecision(label string) (format string, said bool) {
+	s := strings.ReplaceAll(productLabel(strings.ToLower(label)), "float", "fp")
 	switch {
 	case strings.Contains(s, "nvfp4"), strings.Contains(s, "fp4"):
-		return "nvfp4"
+		return "nvfp4", true
 	case strings.Contains(s, "mx"):
-		return "mxfp8"
-	case strings.Contains(s, "fp8"):
-		return "fp8"
+		return "mxfp8", true
+	case containsAny(s, []string{"fp8", "e4m3", "e5m2"}):
+		return "fp8", true
 	case strings.Contains(s, "bf16"), strings.Contains(s, "bfp16"):
-		return "bf16"
+		return "bf16", true
 	case strings.Contains(s, "fp16"), strings.Contains(s, "half"):
-		return "fp16"
+		return "fp16", true
 	case strings.Contains(s, "tf32"):
-		return "tf32"
+		return "tf32", true
 	case strings.Contains(s, "fp32"), strings.Contains(s, "single"):
-		return "fp32"
+		return "fp32", true
 	}
-	return "bf16"
+	return "bf16", false
 }
 
 // eagerIssue is a layer's forward pass as PyTorch starts it op by op: about 80 of them at about 10 µs.
@@ -64,7 +72,7 @@ const eagerBytes = 2.5
 // 104.
 const firstBytes = 1.4
 
-// runSoftware is what a framework of its time does, as far as its name and the notes tell.
+// runSoftware returns what a framework of its time does, as far as its name and the notes tell.
 func runSoftware(r *runRow) plan.Software {
 	f, notes := strings.ToLower(r.Framework), strings.ToLower(r.Notes)
 	var s plan.Software
@@ -119,17 +127,17 @@ func runSoftware(r *runRow) plan.Software {
 	return s
 }
 
-// pipelinesExperts says whether a user of Megatron would run the exchange between experts under the passes of
-// other micro-batches: it leaves the host, and the schedule has what it takes, several chunks a rank or no
+// pipelinesExperts reports whether a user of Megatron would run the exchange between experts under the passes
+// of other micro-batches: it leaves the host, and the schedule has what it takes, several chunks a rank or no
 // ranks.
 func (r *runRow) pipelinesExperts() bool {
 	s := &r.Strategy
 	return value(s.EP) > max(1, value(r.Cluster.PerNode)) && (value(s.VPP) > 1 || value(s.PP) <= 1)
 }
 
-// shardedSoftware is PyTorch's own sharding of parameters (FSDP) and what trains by it. Layers are units of
-// their own, embedding and head stay with the root. The loss is torch's cross_entropy on a float32 copy: its
-// logits, their log-softmax and the gradient are float32, and the 16-bit logits' block stays with the
+// shardedSoftware returns PyTorch's own sharding of parameters (FSDP) and what trains by it. Layers are units
+// of their own, embedding and head stay with the root. The loss is torch's cross_entropy on a float32 copy:
+// its logits, their log-softmax and the gradient are float32, and the 16-bit logits' block stays with the
 // allocator; over a vocabulary that is split (loss_parallel) another float32 tensor is alive, for the
 // backward pass adds in a new one (torch/distributed/tensor/parallel/loss.py). DTensor's products keep the
 // inputs that they gathered, those fused with the gather (asynctp) do not. AdamW's foreach form has one
@@ -157,7 +165,7 @@ func shardedSoftware(r *runRow, f, notes string) plan.Software {
 // makes it a fused one.
 const compiledLoss = 202504
 
-// month is the year and month in the name of a row's source, such as 202412; 0 where there is none.
+// month returns the year and month in the name of a row's source, such as 202412; 0 where there is none.
 func (r *runRow) month() int {
 	n := number(monthly.FindString(r.Source))
 	return value(n)
@@ -204,18 +212,19 @@ func deepSpeed(r *runRow, s *plan.Software) {
 	}
 }
 
-// classicMegatron is Megatron before it had fused attention and overlapped communication, and what was built
-// on it: releases without a number, of the years to 2022.
+// classicMegatron reports whether a framework is Megatron before it had fused attention and overlapped
+// communication, or built on it: releases without a number, of the years to 2022.
 func classicMegatron(f string) bool {
 	return !modernMegatron(f) && (strings.Contains(f, "megatron") || strings.Contains(f, "deepspeed"))
 }
 
-// compiledWhole is a framework whose compiler sees the whole step.
+// compiledWhole reports whether a framework's compiler sees the whole step.
 func compiledWhole(f string) bool {
 	return strings.Contains(f, "maxtext") || strings.Contains(f, "pax") || strings.Contains(f, "jax")
 }
 
-// modernMegatron is Megatron since it has a core with fused kernels, and what is built on that.
+// modernMegatron reports whether a framework is Megatron since it has a core with fused kernels, or built on
+// that.
 func modernMegatron(f string) bool {
 	return strings.Contains(f, "bridge") || strings.Contains(f, "nemo") || strings.Contains(f, "core") ||
 		release.MatchString(f)

@@ -1,8 +1,9 @@
 package runs
 
 import (
-	"encoding/json"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,11 +16,23 @@ var spellings = map[string]map[string]string{
 		"num_kv_heads": "kv_heads", "n_kv_heads": "kv_heads", "num_key_value_heads": "kv_heads",
 		"num_query_groups": "kv_heads", "intermediate_size": "ffn", "ffn_hidden_size": "ffn", "d_ff": "ffn",
 		"vocab_size": "vocab", "seq": "seq_len", "seqlen": "seq_len", "sequence_length": "seq_len",
-		"seq_length": "seq_len", "activation": "mlp",
+		"seq_length": "seq_len", "context_length": "seq_len", "activation": "mlp", "hidden_act": "mlp",
+		"window": "sliding_window", "attention_window": "sliding_window", "attention_type": "attention",
+		"tie_word_embeddings": "tied", "tied_embeddings": "tied", "params": "n_params", "experts": "moe",
+		"num_experts": "moe",
+	},
+	"moe": {
+		"num_experts": "experts", "n_experts": "experts", "n_routed_experts": "experts",
+		"num_local_experts": "experts", "top_k": "topk", "num_experts_per_tok": "topk", "experts_per_token": "topk",
+		"active_experts": "topk", "expert_ffn": "moe_ffn", "moe_intermediate_size": "moe_ffn", "ffn": "moe_ffn",
+		"n_shared_experts": "shared_experts", "num_shared_experts": "shared_experts",
+		"first_k_dense_replace": "dense_layers", "first_dense_layers": "dense_layers",
 	},
 	"cluster": {
 		"device": "gpu", "accelerator": "gpu", "gpu_type": "gpu", "num_gpus": "gpus", "n_gpus": "gpus",
-		"devices": "gpus", "chips": "gpus", "gpus_per_host": "gpus_per_node", "devices_per_host": "gpus_per_node",
+		"devices": "gpus", "chips": "gpus", "world_size": "gpus", "gpus_per_host": "gpus_per_node",
+		"devices_per_host": "gpus_per_node", "devices_per_node": "gpus_per_node", "num_nodes": "nodes",
+		"n_nodes": "nodes", "hosts": "nodes", "network": "note", "interconnect": "note",
 	},
 	"strategy": {
 		"data_parallel": "dp", "tensor_parallel": "tp", "pipeline_parallel": "pp", "context_parallel": "cp",
@@ -27,12 +40,19 @@ var spellings = map[string]map[string]string{
 		"zero_stage": "zero", "mbs": "micro_batch", "micro_batch_size": "micro_batch", "gbs": "global_batch",
 		"global_batch_size": "global_batch", "batch": "global_batch", "sequence_parallel": "sp",
 		"activation_checkpointing": "recompute", "checkpointing": "recompute",
+		"activation_recompute": "recompute", "recompute_granularity": "recompute", "remat": "recompute",
+		"num_microbatches_per_step": "grad_accum", "gradient_accumulation": "grad_accum",
+		"gradient_accumulation_steps": "grad_accum", "fsdp": "dp_shard", "data_parallel_shard_degree": "dp_shard",
+		"data_parallel_replicate_degree": "dp_replicate", "batch_tokens": "global_batch_tokens",
+		"tokens_per_batch": "global_batch_tokens", "context_parallel_kind": "cp_kind", "sharding": "zero",
+		"sharding_stage": "zero", "pipeline_schedule": "schedule",
 	},
 	"measured": {
 		"step_time": "step_time_s", "iteration_time_s": "step_time_s", "seconds_per_step": "step_time_s",
 		"tokens_per_second": "tokens_per_s", "tokens_per_sec": "tokens_per_s",
 		"tokens_per_second_per_gpu": "tokens_per_s_per_gpu", "tokens_per_sec_per_gpu": "tokens_per_s_per_gpu",
-		"tflops": "tflops_per_gpu",
+		"tflops": "tflops_per_gpu", "samples_per_second": "samples_per_s", "samples_per_sec": "samples_per_s",
+		"sequences_per_second": "samples_per_s", "sequences_per_s": "samples_per_s",
 	},
 }
 
@@ -41,79 +61,46 @@ var milliseconds = map[string]string{"step_time_ms": "step_time_s", "iteration_t
 
 // words are fields that hold words, which are never read as numbers.
 var words = []string{"id", "name", "gpu", "note", "notes", "source", "framework", "precision", "schedule",
-	"recompute", "mlp", "tflops_kind", "peak_mem_unit", "attention", "zero1_group", "fsdp_mixed_precision"}
+	"recompute", "mlp", "tflops_kind", "peak_mem_unit", "attention", "zero1_group", "fsdp_mixed_precision", "cp_kind",
+	"instance"}
 
-// respelled is a file with its rows' fields as they are called here, numbers in quotes as numbers and whole
-// ones without a fraction; ok is false where nothing had to be changed.
-func respelled(text []byte) (out []byte, ok bool) {
-	var file any
-	if json.Unmarshal(text, &file) != nil {
-		return nil, false
+// respell gives a row's fields the names that they have here, and numbers in quotes as numbers. A name that
+// is used already is not written over.
+func respell(row map[string]any) {
+	respellPart(row, "")
+	for part := range spellings {
+		respellPart(object(row, part), part)
 	}
-	changed := false
-	for _, row := range rowsOf(file) {
-		changed = respell(row, "") || changed
-		for part := range spellings {
-			if fields, isPart := row[part].(map[string]any); isPart {
-				changed = respell(fields, part) || changed
-			}
-		}
-	}
-	if !changed {
-		return nil, false
-	}
-	out, err := json.Marshal(file)
-	return out, err == nil
+	respellPart(object(object(row, "model"), "moe"), "moe")
 }
 
-// rowsOf is the rows of a file: a list, or what an object has under runs, rows or data.
-func rowsOf(file any) (rows []map[string]any) {
-	if m, ok := file.(map[string]any); ok {
-		for _, key := range []string{"runs", "rows", "data"} {
-			rows = append(rows, rowsOf(m[key])...)
-		}
-		return rows
-	}
-	list, _ := file.([]any)
-	for _, r := range list {
-		if m, ok := r.(map[string]any); ok {
-			rows = append(rows, m)
-		}
-	}
-	return rows
+// object returns a field that is an object; nil where it is none.
+func object(fields map[string]any, name string) map[string]any {
+	m, _ := fields[name].(map[string]any)
+	return m
 }
 
-// respell changes one part of a row. A name that is used here already is not written over.
-func respell(fields map[string]any, part string) (changed bool) {
-	for name, x := range fields {
+func respellPart(fields map[string]any, part string) {
+	names := slices.Sorted(maps.Keys(fields)) // of several names for one thing the first counts, in every run
+	for _, name := range names {
+		x := plainNumber(name, fields[name])
 		to, scale := spellings[part][name], 1.0
 		if ms, ok := milliseconds[name]; ok && part == "measured" {
 			to, scale = ms, 1e-3
 		}
-		y := plainNumber(name, x)
-		if n, isNumber := y.(float64); isNumber && scale != 1 {
-			y = n * scale
+		if n, isNumber := x.(float64); isNumber && scale != 1 {
+			x = n * scale
 		}
 		if to == "" || fields[to] != nil {
-			to = name
+			fields[name] = x
+			continue
 		}
-		if to != name || y != nil && !same(x, y) {
-			delete(fields, name)
-			fields[to] = y
-			changed = true
-		}
+		delete(fields, name)
+		fields[to] = x
 	}
-	return changed
 }
 
-// same compares what plainNumber may change.
-func same(x, y any) bool {
-	_, words := x.(string)
-	_, still := y.(string)
-	return words == still
-}
-
-// plainNumber is a number that was written in quotes, or the value as it is.
+// plainNumber returns a number that was written in quotes, or the value as it is.
 func plainNumber(name string, x any) any {
 	s, ok := x.(string)
 	if !ok {

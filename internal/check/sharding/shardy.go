@@ -27,7 +27,7 @@ type shardySection struct {
 	check func(c json.RawMessage) shardyVerdict
 }
 
-// shardySections is every section, in the order of the report.
+// shardySections returns every section, in the order of the report.
 func shardySections() []shardySection {
 	return []shardySection{
 		{"propagation", checkPropagation},

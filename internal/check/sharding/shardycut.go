@@ -39,7 +39,7 @@ func hloPad(o shardyOp, in, _ []ir.Type) (*translation, error) {
 	}), nil
 }
 
-// hloCutDims is the dims of a box that are shorter than those of x.
+// hloCutDims returns the dims of a box that are shorter than those of x.
 func hloCutDims(x, box array.Shape) (dims, sizes []int) {
 	for d := range x {
 		if x[d] != box[d] {
@@ -67,7 +67,7 @@ func hloDynamicUpdateSlice(_ shardyOp, in, _ []ir.Type) (*translation, error) {
 	})}, nil
 }
 
-// hloStarts is n indices.
+// hloStarts returns n indices.
 func hloStarts(x *op.Tensor, n int) *op.Tensor {
 	return op.Full(x.Scope(), array.I32, array.Shape{n}, 0)
 }
@@ -135,7 +135,7 @@ func hloLayout(text, names string) []int {
 	return perm
 }
 
-// hloEvenPadding is a padding of both sides that gives the output size, -1 if there is none.
+// hloEvenPadding returns a padding of both sides that gives the output size, -1 if there is none.
 func hloEvenPadding(in, kernel, stride, dilate, out int) int {
 	for p := range kernel + 1 {
 		if room := in + 2*p - (kernel-1)*dilate - 1; room >= 0 && room/stride+1 == out {

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// expected is how Shardy runs the ops, and the bytes that it sends.
+// expected returns how Shardy runs the ops, and the bytes that it sends.
 func (x *explicit) expected() ([]string, float64, error) {
 	e := &expectation{x: x, at: map[string]op.Layout{}, of: map[string]*ir.Value{}}
 	for _, a := range x.c.Args {
@@ -42,7 +42,7 @@ type expectation struct {
 	bytes float64
 }
 
-// untouched is a case in which nothing is resharded: every op runs on its operands in their layouts.
+// untouched returns a case in which nothing is resharded: every op runs on its operands in their layouts.
 func (e *expectation) untouched() ([]string, float64, error) {
 	for k, results := range e.x.last {
 		var need, give []mesh.Spec
@@ -64,7 +64,7 @@ func (e *expectation) untouched() ([]string, float64, error) {
 	return e.list, 0, nil
 }
 
-// ops is the number of ops in the case, reshards written by users left out.
+// ops returns the number of ops in the case, reshards written by users left out.
 func (e *expectation) ops() int {
 	return len(slices.DeleteFunc(slices.Clone(e.x.c.Ops),
 		func(o shardyFixedOp) bool { return o.Op == "sdy.reshard" }))

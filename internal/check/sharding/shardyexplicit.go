@@ -89,7 +89,7 @@ func (x *explicit) build() error {
 	return x.b.Err()
 }
 
-// firstMesh is the mesh of whatever has no sharding.
+// firstMesh returns the mesh of whatever has no sharding.
 func (x *explicit) firstMesh() error {
 	for _, t := range slices.Concat(x.c.Args, x.c.Returns) {
 		if t.Sharding != nil {
@@ -159,7 +159,7 @@ func (x *explicit) op(o shardyFixedOp) error {
 	return nil
 }
 
-// translate is the counterpart of an operation; a reshard is a value with another Spec.
+// translate returns the counterpart of an operation; a reshard is a value with another Spec.
 func (x *explicit) translate(o shardyFixedOp, in, out []ir.Type) (*translation, error) {
 	switch o.Op {
 	case "sdy.reshard", "stablehlo.optimization_barrier":
@@ -178,7 +178,7 @@ func (x *explicit) translate(o shardyFixedOp, in, out []ir.Type) (*translation, 
 	return t, err
 }
 
-// partition is how our partition runs the ops, and the bytes that it sends.
+// partition returns how our partition runs the ops, and the bytes that it sends.
 func (x *explicit) partition() ([]string, float64, error) {
 	var results []*ir.Value
 	var returned []mesh.Spec
@@ -239,7 +239,7 @@ func (x *explicit) run(f *ir.Func, between func(*ir.Func) ([]mesh.Spec, error),
 	return x.ways(f, p), bytes, nil
 }
 
-// inferred is Specs that follow from all that are fixed.
+// inferred returns Specs that follow from all that are fixed.
 func (x *explicit) inferred(f *ir.Func) ([]mesh.Spec, error) {
 	c := shard.Config{Mesh: x.m, Values: map[int]mesh.Sharding{}}
 	for v, at := range x.fixed {
@@ -254,7 +254,7 @@ func (x *explicit) inferred(f *ir.Func) ([]mesh.Spec, error) {
 	return r.Specs, nil
 }
 
-// backward is Specs that follow from those of results.
+// backward returns Specs that follow from those of results.
 func (x *explicit) backward(f *ir.Func) ([]mesh.Spec, error) {
 	specs := make([]mesh.Spec, f.NumValues())
 	for _, v := range f.Params() {
@@ -323,7 +323,7 @@ func used(specs []mesh.Spec) bool {
 	return !slices.ContainsFunc(specs, func(s mesh.Spec) bool { return s.Dims == nil })
 }
 
-// way is how one op runs, in words.
+// way returns how one op runs, in words.
 func (x *explicit) way(k int, need, give []mesh.Spec) string {
 	words := []string{}
 	for i, s := range need {
@@ -341,7 +341,7 @@ func (x *explicit) way(k int, need, give []mesh.Spec) string {
 	return strings.TrimPrefix(x.c.Ops[k].Op, "stablehlo.") + " " + strings.Join(words, " ")
 }
 
-// on is the mesh on which an op runs.
+// on returns the mesh on which an op runs.
 func (x *explicit) on(k int) *mesh.Mesh { return x.fixed[x.last[k][0]].Mesh }
 
 // runs reports whether an op can run so without communication of its own. Shardy leaves halos and the like

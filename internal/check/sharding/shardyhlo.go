@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// absent is why an operation has no counterpart here.
+// absent returns why an operation has no counterpart here.
 func absent(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 // translation makes an operation out of Galley's. Data is the operands that carry factors; scalars such as
@@ -101,7 +101,7 @@ func hloElementwise() map[string]hloPointwise {
 	}
 }
 
-// otherFloat is a dtype that is a change: only then is there a cast.
+// otherFloat returns a dtype that is a change: only then is there a cast.
 func otherFloat(d array.DType) array.DType {
 	if d == array.F32 {
 		return array.F64

@@ -27,7 +27,7 @@ type shardyMesh struct {
 	Axes [][2]any `json:"axes"`
 }
 
-// build is the mesh; nil where it has no axes.
+// build returns the mesh; nil where it has no axes.
 func (m shardyMesh) build() (*mesh.Mesh, error) {
 	if len(m.Axes) == 0 {
 		return nil, nil
@@ -101,7 +101,8 @@ type shardyRule struct {
 	Blocked     []string       `json:"blocked_propagation"`
 }
 
-// typ is a tensor's type; dtypes that Galley lacks are taken for their nearest: rules do not depend on them.
+// typ returns a tensor's type; dtypes that Galley lacks are taken for their nearest: rules do not depend on
+// them.
 func (t shardyTensor) typ() (ir.Type, error) {
 	if slices.Contains(t.Shape, -1) {
 		return ir.Type{}, fmt.Errorf("dims of unknown size")
@@ -116,7 +117,7 @@ func (t shardyTensor) typ() (ir.Type, error) {
 	return ir.Type{DType: dtype, Shape: t.Shape}, nil
 }
 
-// sharding is what a fact says, for a tensor of a rank.
+// sharding returns what a fact says, for a tensor of a rank.
 func (s *shardySharding) sharding(rank int) (mesh.Sharding, error) {
 	out := mesh.Closed(mesh.Whole(rank))
 	if len(s.Dims) != rank { // one device holds it all

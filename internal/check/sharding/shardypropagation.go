@@ -208,7 +208,7 @@ func (r *shardyRun) constrain(o shardyOp, t ir.Type, operands, results []int) er
 	return r.g.Op(n, "", []ir.Type{t}, []ir.Type{t}, operands, results)
 }
 
-// spread is a rule that a program gives.
+// spread returns a rule that a program gives.
 func (r *shardyRule) spread() *shard.Spread {
 	s := &shard.Spread{Operands: len(r.Operands)}
 	number := map[string]int{}
@@ -267,7 +267,7 @@ func (r *shardyRun) compareOne(name string, id int, t shardyTensor) {
 	}
 }
 
-// constraintOf is the op that asks for a sharding.
+// constraintOf returns the op that asks for a sharding.
 func constraintOf(b *ir.Builder, t ir.Type, m *mesh.Mesh, s mesh.Sharding) op.Op {
 	return op.Constrain(b.Param("", t), m, s).Node().Op().(op.Op)
 }

@@ -30,7 +30,7 @@ type shardyDeviceMesh struct {
 	Devices []int `json:"device_ids"`
 }
 
-// build is the mesh. One without axes is one device.
+// build returns the mesh. One without axes is one device.
 func (m shardyDeviceMesh) build() (*mesh.Mesh, error) {
 	plain, err := m.shardyMesh.build()
 	if err != nil {
@@ -80,12 +80,13 @@ type shardyExpected struct {
 	} `json:"moves"`
 }
 
-// byBytes are prices by which bytes decide, and the number of collectives only where they are equal.
+// byBytes returns prices by which bytes decide, and the number of collectives only where they are equal.
 func byBytes() spmd.Prices {
 	return spmd.Prices{Default: spmd.Link{Alpha: 1e-3, Beta: 1}, Plain: true}
 }
 
-// layout is the layout of a tensor of a rank; without a sharding every device of the first mesh holds it.
+// layout returns the layout of a tensor of a rank; without a sharding every device of the first mesh holds
+// it.
 func (c *shardyReshard) layout(s *shardySharding, rank int, first *mesh.Mesh) (op.Layout, error) {
 	if s == nil {
 		return op.Layout{Mesh: first, Spec: mesh.Whole(rank)}, nil
@@ -169,7 +170,7 @@ func reshardMoves(t ir.Type, from, to op.Layout) ([]string, float64, error) {
 	return moveTexts(moves), cost.Bytes, nil
 }
 
-// moveTexts is moves as they are compared: what lies between two kinds is sorted, since its order does not
+// moveTexts returns moves as they are compared: what is between two kinds is sorted, since its order does not
 // matter.
 func moveTexts(moves []spmd.Move) []string {
 	var list []string
@@ -195,7 +196,7 @@ func moveTexts(moves []spmd.Move) []string {
 	return list
 }
 
-// expectedMoves is the expected ops as moves, and the bytes that they send by the same prices as ours.
+// expectedMoves returns the expected ops as moves, and the bytes that they send by the same prices as ours.
 func (c *shardyReshard) expectedMoves(t ir.Type, at op.Layout) ([]string, float64, error) {
 	var moves []spmd.Move
 	bytes := 0.0
@@ -219,8 +220,8 @@ func (c *shardyReshard) expectedMoves(t ir.Type, at op.Layout) ([]string, float6
 	return moveTexts(moves), bytes, nil
 }
 
-// moves is one expected op as moves, one for each dim that it touches. The Specs between them count for their
-// sizes only.
+// moves returns one expected op as moves, one for each dim that it touches. The Specs between them count for
+// their sizes only.
 func (e shardyExpected) moves(before, after mesh.Spec) ([]spmd.Move, error) {
 	kind, ok := map[string]spmd.Kind{"sdy.all_gather": spmd.AllGather, "sdy.all_slice": spmd.Slice,
 		"sdy.all_to_all":         spmd.AllToAll,

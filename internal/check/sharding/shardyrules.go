@@ -48,7 +48,7 @@ func checkOpRule(text json.RawMessage) shardyVerdict {
 	return v
 }
 
-// ours is the facts of the rule of Galley's counterpart.
+// ours returns the facts of the rule of Galley's counterpart.
 func (c shardyRuleCase) ours() ([]ruleFact, error) {
 	results := c.Results
 	// the type of a condition is listed among the results
@@ -86,7 +86,7 @@ func shardyTypes(ts []shardyTensor) ([]ir.Type, error) {
 	return list, nil
 }
 
-// spread is the rule of the counterpart of an operation.
+// spread returns the rule of the counterpart of an operation.
 func (o shardyOp) spread(in, out []ir.Type, r shard.Reach) (*shard.Spread, *translation, error) {
 	t, err := o.translate(in, out)
 	if err != nil {
@@ -156,7 +156,7 @@ func (r *shardyRule) facts() []ruleFact {
 	return f.list()
 }
 
-// spreadFacts is the same for a rule of ours; data says which of the operation's operands it is about.
+// spreadFacts returns the same for a rule of ours; data says which of the operation's operands it is about.
 func spreadFacts(s *shard.Spread, tr *translation, operands int) []ruleFact {
 	f := newFactFinder()
 	for t, dims := range s.Dims {

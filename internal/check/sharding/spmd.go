@@ -45,7 +45,7 @@ func Spmd(w io.Writer, file string, c SpmdConfig) (*report.Report, error) {
 		t.add("end to end", x.Op, x.ID, x.judge())
 	}
 	for _, x := range f.Pipeline {
-		t.add("pipeline", x.Schedule, x.ID, apart("pipeline schedules are not part of this check"))
+		t.add("pipeline", x.Schedule, x.ID, unsupported("pipeline schedules are not part of this check"))
 	}
 	return t.finish(), nil
 }
@@ -69,27 +69,27 @@ const (
 	agrees outcome = iota
 	differs
 	isBetter
-	isApart
+	isUnsupported
 )
 
 // finding is the outcome of a case and what there is to say of it.
 type finding struct {
 	outcome outcome
-	// reason is why the case is apart, or in what the answer is better.
+	// reason is why the case is unsupported, or in what the answer is better.
 	reason string
 	// faults is what differs.
 	faults []string
 }
 
-func apart(format string, args ...any) finding {
-	return finding{outcome: isApart, reason: fmt.Sprintf(format, args...)}
+func unsupported(format string, args ...any) finding {
+	return finding{outcome: isUnsupported, reason: fmt.Sprintf(format, args...)}
 }
 
 func fault(format string, args ...any) finding {
 	return finding{outcome: differs, faults: []string{fmt.Sprintf(format, args...)}}
 }
 
-// verdictOf is agreement without faults, a difference with some.
+// verdictOf returns agreement without faults, a difference with some.
 func verdictOf(faults []string) finding {
 	if len(faults) == 0 {
 		return finding{}
@@ -108,7 +108,7 @@ type spmdTable struct {
 
 type spmdRow struct {
 	family, op string
-	counts     [isApart + 1]int
+	counts     [isUnsupported + 1]int
 }
 
 // spmdReason is why cases are apart, and which.
@@ -137,7 +137,7 @@ func (t *spmdTable) add(family, op, id string, f finding) {
 		}
 	case isBetter:
 		fmt.Fprintf(t.w, "better  %s: %s\n", id, f.reason)
-	case isApart:
+	case isUnsupported:
 		t.addReason(f.reason, id)
 	}
 }
@@ -158,7 +158,7 @@ func (t *spmdTable) finish() *report.Report {
 		return strings.Compare(a.family+" "+a.op, b.family+" "+b.op)
 	})
 	fmt.Fprintf(t.w, "\n%-22s %-42s %6s %6s %6s %6s\n", "family", "op", "agree", "differ", "better", "apart")
-	var total [isApart + 1]int
+	var total [isUnsupported + 1]int
 	for i, row := range t.order {
 		family := row.family
 		if i > 0 && t.order[i-1].family == family {
@@ -176,12 +176,12 @@ func (t *spmdTable) finish() *report.Report {
 		fmt.Fprintf(t.w, "%4d  %s: %s\n", len(r.ids), r.text, strings.Join(r.ids, " "))
 	}
 	fmt.Fprintf(t.w, "\n%d passed, %d failed, %d better, %d apart\n", total[agrees], total[differs],
-		total[isBetter], total[isApart])
+		total[isBetter], total[isUnsupported])
 	r := report.Counted(t.w, total[agrees], total[differs])
 	r.Last()
 	return r
 }
 
-func printCounts(w io.Writer, family, op string, n [isApart + 1]int) {
-	fmt.Fprintf(w, "%-22s %-42s %6d %6d %6d %6d\n", family, op, n[agrees], n[differs], n[isBetter], n[isApart])
+func printCounts(w io.Writer, family, op string, n [isUnsupported + 1]int) {
+	fmt.Fprintf(w, "%-22s %-42s %6d %6d %6d %6d\n", family, op, n[agrees], n[differs], n[isBetter], n[isUnsupported])
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// attentionOps are attention and what goes with it.
+// attentionOps returns attention and what goes with it.
 func attentionOps() map[string]spmdOp {
 	return opTable{
 		"flash_attention": buildAttention,
@@ -48,7 +48,7 @@ func (b *spmdBuild) attentionGrad(out, lse string) []*op.Tensor {
 }
 
 // rotate turns the three operands from first on by their positions, an operand if there is one. A turn the
-// other way, the gradient, lies the same. The sines and cosines are computed where they are needed.
+// other way, the gradient, is the same. The sines and cosines are computed where they are needed.
 func (b *spmdBuild) rotate(first, positions int) []*op.Tensor {
 	out := make([]*op.Tensor, 3)
 	for i := range out {
@@ -137,7 +137,7 @@ func buildDispatchGrad(b *spmdBuild) []*op.Tensor {
 	return []*op.Tensor{dx, nil}
 }
 
-// fallbackOps are what is recorded for ops of which nothing is known, or only that the first dim of each
+// fallbackOps returns what is recorded for ops of which nothing is known, or only that the first dim of each
 // tensor is a batch.
 func fallbackOps() map[string]spmdOp {
 	return opTable{
@@ -146,7 +146,7 @@ func fallbackOps() map[string]spmdOp {
 	}.ops()
 }
 
-// opaque is an op that has the case's operands and results, and a rule.
+// opaque returns an op that has the case's operands and results, and a rule.
 func (b *spmdBuild) opaque(r mesh.Rule) []*op.Tensor {
 	o := opaqueOp{rule: r}
 	for _, t := range b.Outputs {

@@ -42,7 +42,7 @@ func (t *spmdTensor) absent() bool { return t == nil || t.None }
 
 func (t *spmdTensor) illFormed() bool { return t != nil && t.Valid != nil && !*t.Valid }
 
-// mapping is the mesh dims of each tensor dim, outermost first, and whether any is stated.
+// mapping returns the mesh dims of each tensor dim, outermost first, and whether any is stated.
 func (t *spmdTensor) mapping() ([][]int, bool) {
 	if t == nil || t.Empty || t.MultiDims == nil && t.Dims == nil {
 		return nil, false
@@ -59,7 +59,7 @@ func (t *spmdTensor) mapping() ([][]int, bool) {
 	return list, true
 }
 
-// spec is what is stated as a Spec for tensors of a rank.
+// spec returns what is stated as a Spec for tensors of a rank.
 func (t *spmdTensor) spec(m *mesh.Mesh, rank int) (mesh.Spec, error) {
 	list, ok := t.mapping()
 	if !ok {
@@ -88,10 +88,10 @@ func (t *spmdTensor) spec(m *mesh.Mesh, rank int) (mesh.Spec, error) {
 // errSpec is a recorded spec that is none.
 var errSpec = errors.New("ill-formed spec")
 
-// axisName is the name of a mesh dim by its number.
+// axisName returns the name of a mesh dim by its number.
 func axisName(i int) string { return fmt.Sprintf("d%d", i) }
 
-// spmdMesh is a mesh with axes named by number.
+// spmdMesh returns a mesh with axes named by number.
 func spmdMesh(shape []int, devices ...int) (*mesh.Mesh, error) {
 	axes := make([]mesh.Axis, len(shape))
 	for i, n := range shape {
@@ -135,7 +135,7 @@ func (t *spmdTensor) contradictsPartial(m *mesh.Mesh, got mesh.Spec) string {
 	return ""
 }
 
-// splitting is the names of those axes that have more than one position.
+// splitting returns the names of those axes that have more than one position.
 func splitting(m *mesh.Mesh, axes mesh.Axes) []string {
 	var names []string
 	for _, a := range axes {
@@ -156,7 +156,7 @@ func named(m *mesh.Mesh, dims []int) []string {
 	return names
 }
 
-// text is what is stated, in the form in which Specs are printed.
+// text returns what is stated, in the form in which Specs are printed.
 func (t *spmdTensor) text() string {
 	list, ok := t.mapping()
 	words := make([]string, len(list))
@@ -218,7 +218,7 @@ func (a spmdAttrs) text(name string) string {
 	return x
 }
 
-// ints is a list of numbers; one number is a list of one.
+// ints returns a list of numbers; one number is a list of one.
 func (a spmdAttrs) ints(name string) []int {
 	if x, ok := a[name].(float64); ok {
 		return []int{int(x)}

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// contractionOps are sums of products.
+// contractionOps returns sums of products.
 func contractionOps() map[string]spmdOp {
 	return opTable{
 		"matmul":    buildMatMul,
@@ -66,7 +66,7 @@ func buildEinsum(b *spmdBuild) []*op.Tensor {
 	return only(op.Einsum(b.Attrs.text("equation"), b.floats(0, len(b.Inputs))...))
 }
 
-// repeated is the first word of an equation that has a letter twice.
+// repeated returns the first word of an equation that has a letter twice.
 func repeated(equation string) string {
 	for _, word := range strings.FieldsFunc(equation,
 		func(r rune) bool { return strings.ContainsRune(",-> ", r) }) {
@@ -100,7 +100,7 @@ func buildGemmEpilogue(b *spmdBuild) []*op.Tensor {
 	return only(op.Add(y, b.float(2)))
 }
 
-// buildLinearParamGrad is the gradients of a linear layer's weights and bias, added to what there is.
+// buildLinearParamGrad returns the gradients of a linear layer's weights and bias, added to what there is.
 func buildLinearParamGrad(b *spmdBuild) []*op.Tensor {
 	x, dy := b.float(0), b.float(1)
 	lead := "abcdefgh"[:max(0, len(x.Shape())-1)]
@@ -169,7 +169,7 @@ func (b *spmdBuild) channelsLast() bool {
 	return f != "" && f[len(f)-1] == 'C'
 }
 
-// image is operand i with its channels first.
+// image returns operand i with its channels first.
 func (b *spmdBuild) image(i int) *op.Tensor {
 	x := b.param(i, array.F32)
 	if !b.channelsLast() {

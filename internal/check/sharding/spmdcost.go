@@ -78,8 +78,8 @@ func (c *spmdCase) pendingOf(m *mesh.Mesh, b *spmdBuild, results []*op.Tensor) m
 	return pending
 }
 
-// recordedIn is what is recorded of operands, or, where a case states only results, what our own rule asks
-// for these.
+// recordedIn returns what is recorded of operands, or, where a case states only results, what our own rule
+// asks for these.
 func (c *spmdCase) recordedIn(m *mesh.Mesh, b *spmdBuild, results []*op.Tensor) []*spmdTensor {
 	if c.WantIn != nil || slices.ContainsFunc(c.WantOut,
 		func(t *spmdTensor) bool { return t != nil && len(t.Partial) > 0 }) {
@@ -99,7 +99,7 @@ func (c *spmdCase) recordedIn(m *mesh.Mesh, b *spmdBuild, results []*op.Tensor) 
 	return list
 }
 
-// stated is a Spec as cases state it.
+// stated returns a Spec as cases state it.
 func stated(s mesh.Spec) *spmdTensor {
 	t := &spmdTensor{MultiDims: make([][]int, s.Rank())}
 	for d, axes := range s.Dims {
@@ -122,7 +122,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// recorded is the spec that a case states for tensor i. What it leaves open is as in our answer.
+// recorded returns the spec that a case states for tensor i. What it leaves open is as in our answer.
 func recorded(m *mesh.Mesh, list []*spmdTensor, i int, ours mesh.Spec) mesh.Spec {
 	if i >= len(list) || list[i] == nil || list[i].Empty {
 		return ours
@@ -172,8 +172,8 @@ func (t transition) enter(ours, theirs *bill, isGiven bool) {
 // bill adds up what an answer costs, over all devices.
 type bill struct {
 	m *mesh.Mesh
-	// moved is bytes between devices, due those of reductions that are left to do, there those until all lies as
-	// recorded.
+	// moved is bytes between devices, due those of reductions that are left to do, there those until all is
+	// as recorded.
 	moved, due, there float64
 	// held is the bytes of the largest parts.
 	held float64
@@ -188,7 +188,7 @@ func (b *bill) leave(t ir.Type, s, recorded mesh.Spec) {
 	b.there += b.cost(t, s, recorded.With())
 }
 
-// cost is what a move would add.
+// cost returns what a move would add.
 func (b *bill) cost(t ir.Type, have, want mesh.Spec) float64 {
 	c := &bill{m: b.m}
 	c.move(t, have, want)
@@ -196,7 +196,7 @@ func (b *bill) cost(t ir.Type, have, want mesh.Spec) float64 {
 	return c.moved
 }
 
-// local is the bytes of the largest part.
+// local returns the bytes of the largest part.
 func (b *bill) local(t ir.Type, s mesh.Spec) float64 {
 	l, err := s.Layout(b.m, t.Shape)
 	if err != nil {
@@ -253,7 +253,7 @@ func (b *bill) transfer(t ir.Type, have, want mesh.Spec) {
 	}
 }
 
-// splitBy is the dim that a whole axis splits, -1 if none.
+// splitBy returns the dim that a whole axis splits, -1 if none.
 func splitBy(s mesh.Spec, axis mesh.Sub) int {
 	return slices.IndexFunc(s.Dims, func(a mesh.Axes) bool { return slices.Contains(a, axis) })
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// elementwiseOps are functions of one element or of elements at the same place. Their gradients are by way of
-// the VJPs.
+// elementwiseOps returns functions of one element or of elements at the same place. Their gradients are by
+// way of the VJPs.
 func elementwiseOps() map[string]spmdOp {
 	all := opTable{
 		"add_n": func(b *spmdBuild) []*op.Tensor {
@@ -47,7 +47,7 @@ func elementwiseOps() map[string]spmdOp {
 
 type unaryOp func(b *spmdBuild, x *op.Tensor) *op.Tensor
 
-// plain is a function without attributes.
+// plain returns a function without attributes.
 func plain(f func(x *op.Tensor) *op.Tensor) unaryOp {
 	return func(_ *spmdBuild, x *op.Tensor) *op.Tensor { return f(x) }
 }
@@ -88,7 +88,7 @@ func unaryOps() map[string]unaryOp {
 
 func castUnary(_ *spmdBuild, x *op.Tensor) *op.Tensor { return op.Cast(x, array.F64) }
 
-// exponentialUnit is x above zero and a·(exp(x/a) − 1) below.
+// exponentialUnit returns x above zero and a·(exp(x/a) − 1) below.
 func exponentialUnit(b *spmdBuild, x *op.Tensor) *op.Tensor {
 	a := math.Max(b.Attrs.float("alpha", 1), 1e-3)
 	low := op.MulScalar(op.Expm1(op.MulScalar(x, 1/a)), a)

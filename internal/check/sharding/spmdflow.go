@@ -12,8 +12,8 @@ import (
 )
 
 // flow is inference through the few ops that one recorded op is made of. Parameters take the spec that the
-// first op to disagree with theirs asks for; in between, an op that wants a value to lie otherwise asks the
-// op that makes it.
+// first op to disagree with theirs asks for; in between, an op that wants a value to be laid out otherwise
+// asks the op that makes it.
 type flow struct {
 	m     *mesh.Mesh
 	nodes []*ir.Node // those that results depend on, in order
@@ -62,8 +62,8 @@ func (f *flow) reads(p *op.Tensor) bool {
 	return false
 }
 
-// forward infers from the operands that the case gives. Gradients are then asked to lie as what they are the
-// gradients of.
+// forward infers from the operands that the case gives. Gradients are then asked to be laid out as what they
+// are the gradients of.
 func (f *flow) forward(b *spmdBuild, results []*op.Tensor) error {
 	for i, p := range b.params {
 		if p == nil {
@@ -91,8 +91,8 @@ func (f *flow) forward(b *spmdBuild, results []*op.Tensor) error {
 	return nil
 }
 
-// primal is the spec of what result i, a gradient, is the gradient of: of the operands of its shape, the one
-// that comes as late as the gradient does among the gradients of that shape.
+// primal returns the spec of what result i, a gradient, is the gradient of: of the operands of its shape, the
+// one that comes as late as the gradient does among the gradients of that shape.
 func (b *spmdBuild) primal(m *mesh.Mesh, i int, r *op.Tensor) (mesh.Spec, bool) {
 	for _, t := range b.Inputs[min(i, len(b.Inputs)):] {
 		if t.absent() || !r.Shape().Equal(t.Shape) {
@@ -182,8 +182,8 @@ func (f *flow) passes(n *ir.Node, p mesh.Pending) bool {
 }
 
 // extend has a result have the hinted layout where that asks nothing of operands but to be cut: factors that
-// nothing splits are split by axes that nothing uses. So a gradient comes to lie as what it is the gradient
-// of.
+// nothing splits are split by axes that nothing uses. So a gradient comes to be laid out as what it is the
+// gradient of.
 func (f *flow) extend(r *op.Tensor, hint mesh.Spec) error {
 	n := r.Node()
 	if n == nil || len(n.In()) == 0 {
@@ -250,7 +250,7 @@ func (f *flow) run(n *ir.Node, step *shard.Step, a mesh.Assignment) error {
 	return nil
 }
 
-// handedOn is the partial axes of result i that come from operands.
+// handedOn returns the partial axes of result i that come from operands.
 func handedOn(step *shard.Step, i int) []mesh.Pending {
 	var list []mesh.Pending
 	for _, p := range step.Out[i].Partial {
@@ -261,7 +261,7 @@ func handedOn(step *shard.Step, i int) []mesh.Pending {
 	return list
 }
 
-// of is the specs of values; what is not known is whole.
+// of returns the specs of values; what is not known is whole.
 func (f *flow) of(vs []*op.Tensor) []mesh.Spec {
 	list := make([]mesh.Spec, len(vs))
 	for i, v := range vs {
@@ -316,7 +316,7 @@ func (f *flow) backward(b *spmdBuild, results []*op.Tensor) error {
 	return f.propagate()
 }
 
-// text is what was inferred.
+// text returns what was inferred.
 func (f *flow) text(b *spmdBuild, results []*op.Tensor) string {
 	var in, out []string
 	for _, p := range b.params {

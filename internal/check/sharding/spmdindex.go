@@ -51,7 +51,7 @@ func indexOps() map[string]spmdOp {
 		"nonzero", "unique"))
 }
 
-// dim is an attribute that names a dim of x, counted from zero.
+// dim returns an attribute that names a dim of x, counted from zero.
 func (b *spmdBuild) dim(name string, x *op.Tensor) int {
 	d := b.Attrs.int(name, 0)
 	if d < 0 {
@@ -147,7 +147,7 @@ func buildPutAlongGrad(b *spmdBuild) []*op.Tensor {
 	return gradients(y, b.float(4), x, value)
 }
 
-// indices is one matrix of the lists of indices from operand first up to last.
+// indices returns one matrix of the lists of indices from operand first up to last.
 func (b *spmdBuild) indices(first, last int) *op.Tensor {
 	var list []*op.Tensor
 	for i := first; i < last; i++ {
@@ -199,7 +199,7 @@ func orderOps() map[string]spmdOp {
 
 func pair(x, y *op.Tensor) []*op.Tensor { return []*op.Tensor{x, y} }
 
-// flat is x as one row where the case says so.
+// flat returns x as one row where the case says so.
 func (b *spmdBuild) flat(x *op.Tensor) *op.Tensor {
 	if b.Attrs.bool("flatten") {
 		return op.Reshape(x, x.Shape().Len())

@@ -33,10 +33,10 @@ type spmdBuild struct {
 // given reports whether there is a tensor i.
 func (b *spmdBuild) given(i int) bool { return i < len(b.Inputs) && !b.Inputs[i].absent() }
 
-// shape is the recorded shape of operand i.
+// shape returns the recorded shape of operand i.
 func (b *spmdBuild) shape(i int) array.Shape { return array.Shape(b.Inputs[i].Shape).Clone() }
 
-// param is operand i as a parameter of a dtype, made when first asked for.
+// param returns operand i as a parameter of a dtype, made when first asked for.
 func (b *spmdBuild) param(i int, dtype array.DType) *op.Tensor {
 	if !b.given(i) {
 		return nil
@@ -50,7 +50,7 @@ func (b *spmdBuild) param(i int, dtype array.DType) *op.Tensor {
 func (b *spmdBuild) float(i int) *op.Tensor { return b.param(i, array.F32) }
 func (b *spmdBuild) index(i int) *op.Tensor { return b.param(i, array.I64) }
 
-// floats is operands from first up to last, all of them floats.
+// floats returns operands from first up to last, all of them floats.
 func (b *spmdBuild) floats(first, last int) []*op.Tensor {
 	var list []*op.Tensor
 	for i := first; i < last; i++ {
@@ -59,7 +59,7 @@ func (b *spmdBuild) floats(first, last int) []*op.Tensor {
 	return list
 }
 
-// find is the operand of a name, as a float; nil if there is none.
+// find returns the operand of a name, as a float; nil if there is none.
 func (b *spmdBuild) find(name string) *op.Tensor {
 	for i, t := range b.Inputs {
 		if t != nil && t.Name == name {
@@ -91,26 +91,26 @@ func (c *spmdCase) judge() finding {
 	o, ok := spmdOps()[c.Op]
 	switch {
 	case !ok:
-		return apart("there is no %s here", c.Op)
+		return unsupported("there is no %s here", c.Op)
 	case o.missing != "":
-		return apart("%s: %s", c.Op, o.missing)
+		return unsupported("%s: %s", c.Op, o.missing)
 	case c.inconsistent() != "":
-		return apart("recorded as it would be wrong if executed: %s", c.inconsistent())
+		return unsupported("recorded as it would be wrong if executed: %s", c.inconsistent())
 	case c.Hazard != "":
-		return apart("recorded as wrong if executed: %s", c.Hazard)
+		return unsupported("recorded as wrong if executed: %s", c.Hazard)
 	case o.deviates != "":
 		if f := c.compare(o); f.outcome == agrees || f.outcome == isBetter {
 			return f
 		}
-		return apart("%s: %s", c.Op, o.deviates)
+		return unsupported("%s: %s", c.Op, o.deviates)
 	case c.illFormed():
 		return c.judgeIllFormed(o)
 	}
 	return c.compare(o)
 }
 
-// inconsistent says what about the recorded answer cannot be right, whatever the op: terms of a sum, each on
-// the devices at one position along an axis, cannot give parts of a result that the same axis splits.
+// inconsistent returns what about the recorded answer cannot be right, whatever the op: terms of a sum, each
+// on the devices at one position along an axis, cannot give parts of a result that the same axis splits.
 func (c *spmdCase) inconsistent() string {
 	for _, x := range c.WantIn {
 		for _, y := range c.WantOut {
@@ -140,15 +140,15 @@ func (c *spmdCase) judgeIllFormed(o spmdOp) finding {
 		read = c.Outputs
 	}
 	if slices.ContainsFunc(read, (*spmdTensor).illFormed) {
-		return apart("a spec that inference reads is ill formed")
+		return unsupported("a spec that inference reads is ill formed")
 	}
 	switch f := c.compare(o); f.outcome {
 	case agrees, isBetter:
-		return apart("a spec that inference does not read is ill formed; the rest holds here")
-	case isApart:
+		return unsupported("a spec that inference does not read is ill formed; the rest holds here")
+	case isUnsupported:
 		return f
 	default:
-		return apart("a spec that inference does not read is ill formed; the rest differs: %s",
+		return unsupported("a spec that inference does not read is ill formed; the rest differs: %s",
 			strings.Join(f.faults, "; "))
 	}
 }
@@ -168,7 +168,7 @@ func (c *spmdCase) compare(o spmdOp) finding {
 		if c.WantError != "" {
 			return finding{}
 		}
-		return apart("%s does not take what is given: %v", c.Op, err)
+		return unsupported("%s does not take what is given: %v", c.Op, err)
 	}
 	f := newFlow(m, results)
 	if c.Direction == "backward" {
@@ -178,7 +178,7 @@ func (c *spmdCase) compare(o spmdOp) finding {
 	}
 	switch {
 	case errors.Is(err, errSpec):
-		return apart("a spec that inference reads is ill formed")
+		return unsupported("a spec that inference reads is ill formed")
 	case err != nil:
 		return fault("%v", err)
 	case c.WantError != "":
@@ -188,7 +188,7 @@ func (c *spmdCase) compare(o spmdOp) finding {
 	return c.assert(m, f, b, results)
 }
 
-// tryBuild is build, with a case that lacks what the op needs as an error.
+// tryBuild is like build, with a case that lacks what the op needs as an error.
 func (o spmdOp) tryBuild(b *spmdBuild) (results []*op.Tensor, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -210,7 +210,7 @@ func buildError(b *ir.Builder, results []*op.Tensor) error {
 	return nil
 }
 
-// assert checks what the case states. Operands that the program does not read may lie as they like.
+// assert checks what the case states. Operands that the program does not read may be laid out as they like.
 func (c *spmdCase) assert(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Tensor) finding {
 	var faults []string
 	for i, want := range c.WantIn {

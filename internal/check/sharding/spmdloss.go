@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// lossOps are normalizations, softmaxes and losses.
+// lossOps returns normalizations, softmaxes and losses.
 func lossOps() map[string]spmdOp {
 	return opTable{
 		"softmax":                                  func(b *spmdBuild) []*op.Tensor { return only(op.Softmax(b.float(0), b.Attrs.int("axis", -1))) },
@@ -40,8 +40,8 @@ func (b *spmdBuild) softmaxGrad(f func(x *op.Tensor, dim int) *op.Tensor) []*op.
 	return pullback(y, b.float(0), b.float(1))[:1]
 }
 
-// losses is the loss at each place along dim, which is kept as a one, and the softmax, both written out: so
-// they are what they are, too, where classes are split.
+// losses returns the loss at each place along dim, which is kept as a one, and the softmax, both written out:
+// so they are what they are, too, where classes are split.
 func losses(x, target *op.Tensor, dim int) (softmax, loss *op.Tensor) {
 	top := op.KeepDims(op.AMax(op.StopGradient(x), dim), x, dim)
 	shifted := op.Sub(x, top)
@@ -51,8 +51,8 @@ func losses(x, target *op.Tensor, dim int) (softmax, loss *op.Tensor) {
 	return op.Div(e, sum), op.Sub(op.Log(sum), picked)
 }
 
-// target is the weight of each class: the label itself if it is soft, else one at the class that it names.
-// The recorded shapes of labels do not always fit the dim of classes, and are made to.
+// target returns the weight of each class: the label itself if it is soft, else one at the class that it
+// names. The recorded shapes of labels do not always fit the dim of classes, and are made to.
 func (b *spmdBuild) target(label int, x *op.Tensor, dim int) *op.Tensor {
 	shape := x.Shape().Clone()
 	if b.Attrs.bool("soft_label") {
@@ -98,7 +98,7 @@ func buildMultiLabel(b *spmdBuild) []*op.Tensor {
 	return pair(losses(x, target, last))
 }
 
-// rowsFrom is x with all dims from the one where normalization begins made one.
+// rowsFrom returns x with all dims from the one where normalization begins made one.
 func (b *spmdBuild) rowsFrom(x *op.Tensor) *op.Tensor {
 	begin := b.Attrs.int("begin_norm_axis", len(x.Shape())-1)
 	if begin == len(x.Shape())-1 {
@@ -107,7 +107,7 @@ func (b *spmdBuild) rowsFrom(x *op.Tensor) *op.Tensor {
 	return op.Flatten(x, begin, -1)
 }
 
-// feature is a vector of parameters, nil if there is none.
+// feature returns a vector of parameters, nil if there is none.
 func (b *spmdBuild) feature(i int) *op.Tensor {
 	if !b.given(i) || array.Shape(b.Inputs[i].Shape).Len() == 0 {
 		return nil
@@ -125,7 +125,7 @@ func buildLayerNorm(b *spmdBuild) []*op.Tensor {
 	return b.withStats(y, x)
 }
 
-// withStats is y in the shape of x, and what else its op returns.
+// withStats returns y in the shape of x, and what else its op returns.
 func (b *spmdBuild) withStats(y, x *op.Tensor) []*op.Tensor {
 	if y.Err() != nil {
 		return only(y)
@@ -147,7 +147,7 @@ func buildLayerNormGrad(b *spmdBuild) []*op.Tensor {
 	return b.normGrad(y, b.float(5), stats, x, gamma, beta)
 }
 
-// normGrad is the gradients of a norm that is told the statistics, in the shapes of xs.
+// normGrad returns the gradients of a norm that receives the statistics, in the shapes of xs.
 func (b *spmdBuild) normGrad(y, dy *op.Tensor, stats []*op.Tensor, xs ...*op.Tensor) []*op.Tensor {
 	if !y.Shape().Equal(dy.Shape()) {
 		dy = op.Reshape(dy, y.Shape()...)
@@ -183,7 +183,7 @@ func buildRMSNormGrad(b *spmdBuild) []*op.Tensor {
 
 func (b *spmdBuild) groups() int { return max(1, b.Attrs.int("groups", 1)) }
 
-// channelNorm is a group norm: in as many groups as there are channels, an instance norm.
+// channelNorm returns a group norm: in as many groups as there are channels, an instance norm.
 func (b *spmdBuild) channelNorm(groups int) []*op.Tensor {
 	return only(op.GroupNorm(b.float(0), groups, b.feature(1), b.feature(2), b.Attrs.float("epsilon", 1e-5)))
 }

@@ -60,7 +60,7 @@ type recordedStep struct {
 	Out *spmdTensor `json:"value_out"`
 }
 
-// recordedPlan is the ops that a case lists, and whether it lists any.
+// recordedPlan returns the ops that a case lists, and whether it lists any.
 func (c *reshardCase) recordedPlan() ([]recordedStep, bool) {
 	var steps []recordedStep
 	if raw, ok := c.Expect["steps"]; ok && json.Unmarshal(raw, &steps) == nil {
@@ -92,7 +92,7 @@ func (c *reshardCase) comparePlan(from, to *mesh.Layout) finding {
 		return finding{}
 	}
 	if !from.Mesh().Equal(to.Mesh()) {
-		return apart("a list of another framework's sends and receives")
+		return unsupported("a list of another framework's sends and receives")
 	}
 	t := ir.Type{DType: array.F32, Shape: from.Shape()}
 	moves, _, err := spmd.Reshard(from.Mesh(), t, from.Spec(), to.Spec())

@@ -44,7 +44,7 @@ func (t opTable) ops() map[string]spmdOp {
 	return all
 }
 
-// join is several tables as one.
+// join returns several tables as one.
 func join(tables ...map[string]spmdOp) map[string]spmdOp {
 	all := map[string]spmdOp{}
 	for _, t := range tables {
@@ -53,7 +53,7 @@ func join(tables ...map[string]spmdOp) map[string]spmdOp {
 	return all
 }
 
-// missing is ops that do not exist here, all for one reason.
+// missing is like ops that do not exist here, all for one reason.
 func missing(reason string, names ...string) map[string]spmdOp {
 	all := map[string]spmdOp{}
 	for _, name := range names {
@@ -62,11 +62,11 @@ func missing(reason string, names ...string) map[string]spmdOp {
 	return all
 }
 
-// only is a list of one result.
+// only returns a list of one result.
 func only(t *op.Tensor) []*op.Tensor { return []*op.Tensor{t} }
 
-// pullback is the gradients of y's operands by the op that made it: out is what it is told that y is, dy the
-// gradient of y.
+// pullback returns the gradients of y's operands by the op that made it: out is what it is told that y is, dy
+// the gradient of y.
 func pullback(y, out, dy *op.Tensor) []*op.Tensor {
 	n := y.Node()
 	if y.Err() != nil || n == nil {
@@ -80,7 +80,7 @@ func pullback(y, out, dy *op.Tensor) []*op.Tensor {
 	return n.Op().(op.Op).VJP(n.In(), outs, grads)
 }
 
-// gradients is those of xs through the program that made y.
+// gradients returns those of xs through the program that made y.
 func gradients(y, dy *op.Tensor, xs ...*op.Tensor) []*op.Tensor {
 	if dy.Err() != nil || y.Err() != nil || !y.Shape().Equal(dy.Shape()) {
 		return only(mismatched(y, dy))
@@ -88,7 +88,7 @@ func gradients(y, dy *op.Tensor, xs ...*op.Tensor) []*op.Tensor {
 	return op.Grad(only(y), only(dy), xs)
 }
 
-// mismatched is the mistake of a gradient that does not fit.
+// mismatched returns the mistake of a gradient that does not fit.
 func mismatched(y, dy *op.Tensor) *op.Tensor {
 	for _, t := range []*op.Tensor{y, dy} {
 		if t.Err() != nil {

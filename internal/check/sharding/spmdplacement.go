@@ -95,7 +95,7 @@ func (e *endToEnd) UnmarshalJSON(data []byte) error {
 func (e *endToEnd) judge() finding {
 	c, err := e.toCase()
 	if err != nil {
-		return apart("%v", err)
+		return unsupported("%v", err)
 	}
 	f := c.judge()
 	if slices, ok := e.raw["out_local_equals_flattened_input_slice_by_rank"]; ok && f.outcome == agrees {
@@ -104,7 +104,7 @@ func (e *endToEnd) judge() finding {
 	return f
 }
 
-// toCase is the same in the form of the other cases.
+// toCase returns the same in the form of the other cases.
 func (e *endToEnd) toCase() (*spmdCase, error) {
 	attrs := spmdAttrs(e.fields)
 	c := &spmdCase{ID: e.ID, Op: e.Op, Direction: "forward", MeshShape: attrs.ints("mesh_shape"), Attrs: attrs}
@@ -129,7 +129,7 @@ func (e *endToEnd) toCase() (*spmdCase, error) {
 	return c, e.addWant(c)
 }
 
-// addWant is what is stated of results.
+// addWant returns what is stated of results.
 func (e *endToEnd) addWant(c *spmdCase) error {
 	for _, name := range []string{"output", "out", "indices"} {
 		if e.fields[name+"_placements"] == nil {
@@ -194,7 +194,7 @@ func (c *spmdCase) checkSlices(raw json.RawMessage) finding {
 	return verdictOf(faults)
 }
 
-// sliceBox is a box of which only some dims are restricted.
+// sliceBox returns a box of which only some dims are restricted.
 func sliceBox(ranges [][]int, shape []int) mesh.Box {
 	b := mesh.Box{Start: make([]int, len(shape)), Size: slices.Clone(shape)}
 	for d, r := range ranges {
@@ -205,7 +205,7 @@ func sliceBox(ranges [][]int, shape []int) mesh.Box {
 	return b
 }
 
-// flatIndices is the row-major numbers of a box's elements, in order.
+// flatIndices returns the row-major numbers of a box's elements, in order.
 func flatIndices(b mesh.Box, shape []int) []int {
 	list := []int{0}
 	for d, n := range shape {

@@ -44,7 +44,7 @@ func buildReduction(b *spmdBuild, f reduction, dtype array.DType) []*op.Tensor {
 	return only(y)
 }
 
-// reduced is the dims that a reduction folds, counted from zero.
+// reduced returns the dims that a reduction folds, counted from zero.
 func (b *spmdBuild) reduced() []int {
 	rank := len(b.Inputs[0].Shape)
 	dims := b.Attrs.ints("axis")
@@ -84,7 +84,7 @@ func buildMeanAllGrad(b *spmdBuild) []*op.Tensor {
 	return pullback(op.Mean(b.zeros(array.F32, b.shape(0)...)), nil, b.float(1))[:1]
 }
 
-// buildNorm is the norm along one dim, or of all elements as one vector.
+// buildNorm returns the norm along one dim, or of all elements as one vector.
 func buildNorm(b *spmdBuild) []*op.Tensor {
 	x, dims := b.float(0), []int{b.Attrs.int("axis", -1)}
 	if dims[0] < 0 {

@@ -47,7 +47,7 @@ func (p placed) layout(shape []int) (*mesh.Layout, error) {
 
 func (c *reshardCase) judge() finding {
 	if c.Expect["program"] != nil {
-		return apart("a program over several meshes, with a loss and a gradient")
+		return unsupported("a program over several meshes, with a loss and a gradient")
 	}
 	from, err := c.Src.layout(c.Shape)
 	if err == nil {
@@ -57,7 +57,7 @@ func (c *reshardCase) judge() finding {
 		}
 	}
 	if errors.Is(err, errInterleaved) {
-		return apart("%v", err)
+		return unsupported("%v", err)
 	}
 	return fault("%v", err)
 }
@@ -85,10 +85,10 @@ func (c *reshardCase) check(from, to *mesh.Layout) finding {
 			reason: "terms that add up to the same are made of what each device holds: " + strings.Join(faults, "; ")}
 	case len(faults) > 0:
 		return verdictOf(append(faults, plan.faults...))
-	case plan.outcome == isApart && compared > 0, !listed && compared > 0:
+	case plan.outcome == isUnsupported && compared > 0, !listed && compared > 0:
 		return finding{}
 	case !listed:
-		return apart("nothing is stated that could be compared")
+		return unsupported("nothing is stated that could be compared")
 	}
 	return plan
 }
@@ -225,7 +225,7 @@ func checkValues(_, to *mesh.Layout, got held, raw json.RawMessage) (faults []st
 	return faults
 }
 
-// numbersIn is the numbers of nested lists, in order.
+// numbersIn returns the numbers of nested lists, in order.
 func numbersIn(raw json.RawMessage) []float64 {
 	var list []float64
 	for _, w := range bytes.FieldsFunc(raw, func(r rune) bool { return strings.ContainsRune("[], \n", r) }) {
@@ -244,8 +244,8 @@ func checkHeld(to *mesh.Layout, got held, device int, text string) []string {
 	return nil
 }
 
-// inWords is a value in words: global, zeros, slice 0 of 2 along axis 0, or anything else for the device's
-// own part.
+// inWords returns a value in words: global, zeros, slice 0 of 2 along axis 0, or anything else for the
+// device's own part.
 func inWords(to *mesh.Layout, device int, text string) []float64 {
 	shape := to.Shape()
 	whole := mesh.Box{Start: make([]int, len(shape)), Size: slices.Clone(shape)}
@@ -264,7 +264,7 @@ func inWords(to *mesh.Layout, device int, text string) []float64 {
 	return numbered(own, shape)
 }
 
-// numbered is the elements of a box of a tensor whose elements are 1, 2, 3, ….
+// numbered returns the elements of a box of a tensor whose elements are 1, 2, 3, ….
 func numbered(b mesh.Box, shape []int) []float64 {
 	at := flatIndices(b, shape)
 	list := make([]float64, len(at))
@@ -309,7 +309,7 @@ func reshardValues(from, to *mesh.Layout) (held, error) {
 	return keepFirst(to, got), nil
 }
 
-// terms is what devices hold of a tensor of numbers: along partial axes only the first has something.
+// terms returns what devices hold of a tensor of numbers: along partial axes only the first has something.
 func terms(l *mesh.Layout) held {
 	h := held{}
 	for device, box := range l.Boxes() {

@@ -73,7 +73,7 @@ func shapeOps() map[string]spmdOp {
 	}.ops()
 }
 
-// primalShape is the shape of operand 0, which some recorded ops put behind a leading zero.
+// primalShape returns the shape of operand 0, which some recorded ops put behind a leading zero.
 func (b *spmdBuild) primalShape() []int {
 	shape := b.Inputs[0].Shape
 	if len(shape) > 0 && shape[0] == 0 {
@@ -152,7 +152,7 @@ func buildTransposeGrad(b *spmdBuild) []*op.Tensor {
 	return only(op.Transpose(b.float(len(b.Inputs)-1), inverse...))
 }
 
-// expandShape is the attribute with the operand's own sizes where it has none.
+// expandShape returns the attribute with the operand's own sizes where it has none.
 func (b *spmdBuild) expandShape(attribute string) []int {
 	shape, own := b.Attrs.ints(attribute), b.Inputs[0].Shape
 	for i, n := range shape {
@@ -211,7 +211,7 @@ func buildConcatGrad(b *spmdBuild) []*op.Tensor {
 	return op.Split(b.float(n), dim, sizes...)
 }
 
-// sections is the sizes of a split; one of them may be what is left.
+// sections returns the sizes of a split; one of them may be what is left.
 func (b *spmdBuild) sections() []int {
 	sizes, shape := b.Attrs.ints("sections"), b.Inputs[0].Shape
 	dim := b.Attrs.int("axis", 0)
@@ -249,7 +249,7 @@ func buildSlice(b *spmdBuild) []*op.Tensor {
 	return only(op.Slice(x, start, end, step))
 }
 
-// inside is a place among n that may be counted from the end or lie beyond it.
+// inside returns a place among n that may be counted from the end or be beyond it.
 func inside(at, n int) int {
 	if at < 0 {
 		at += n

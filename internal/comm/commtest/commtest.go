@@ -38,7 +38,7 @@ func Run(t *testing.T, world World) {
 	}
 }
 
-// everyone is the group of all ranks, for bodies that have checked it before.
+// everyone returns the group of all ranks, for bodies that have checked it before.
 func everyone(c comm.Comm) *comm.Group {
 	g, err := c.Group(nil)
 	if err != nil {

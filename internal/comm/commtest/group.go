@@ -18,7 +18,7 @@ func groupChecks() []check {
 	}
 }
 
-// rowsAndColumns are the rank's groups in a grid of two rows; the second lists its ranks backwards.
+// rowsAndColumns returns the rank's groups in a grid of two rows; the second lists its ranks backwards.
 func rowsAndColumns(c comm.Comm) (row, column []int) {
 	w := c.Size() / 2
 	for i := range w {

@@ -33,7 +33,7 @@ func NewLoopback(n int, delay time.Duration) *Loopback {
 	return b
 }
 
-// Transport is that of one process.
+// Transport returns the transport of one process.
 func (b *Loopback) Transport(rank int) comm.Transport { return b.ends[rank] }
 
 // Lose cuts a process off: what it posted and has not come is lost, and the others are told.
@@ -219,7 +219,7 @@ func (b *Loopback) copy(k wireKey, to, from half) {
 	to.over(err)
 }
 
-// Left is how many messages have one end only.
+// Left returns how many messages have one end only.
 func (b *Loopback) Left() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,7 +16,7 @@ func messageChecks() []check {
 	}
 }
 
-// ringPeers are the neighbours that a rank sends to and receives from.
+// ringPeers returns the neighbours that a rank sends to and receives from.
 func ringPeers(c comm.Comm) (to, from int) {
 	return (c.ID() + 1) % c.Size(), (c.ID() + c.Size() - 1) % c.Size()
 }

@@ -21,7 +21,7 @@ func moveChecks() []check {
 	}
 }
 
-// shards are arrays of all ranks whose sizes along dim differ and may be 0.
+// shards returns arrays of all ranks whose sizes along dim differ and may be 0.
 func shards(c comm.Comm, dtype array.DType, seed, dim int, shape ...int) []array.Array {
 	xs := make([]array.Array, c.Size())
 	for r, n := range unevenSizes(c.Size(), seed) {
@@ -52,7 +52,7 @@ func allGather(c comm.Comm) error {
 	return nil
 }
 
-// exchanged is what the member at pos gets from an AllToAll.
+// exchanged returns what the member at pos gets from an AllToAll.
 func exchanged(xs []array.Array, split, concat, pos int, sizes func(member int) []int) array.Array {
 	got := make([]array.Array, len(xs))
 	for m, x := range xs {

@@ -21,7 +21,7 @@ func reduceChecks() []check {
 	}
 }
 
-// inputs are the arrays of all ranks of c's world.
+// inputs returns the arrays of all ranks of c's world.
 func inputs(c comm.Comm, dtype array.DType, seed int, shape ...int) []array.Array {
 	xs := make([]array.Array, c.Size())
 	for r := range xs {
@@ -92,7 +92,7 @@ func allReduceLarge(c comm.Comm) error {
 	return nil
 }
 
-// uneven are floats whose sum depends on the order of addition.
+// uneven returns floats whose sum depends on the order of addition.
 func uneven(dtype array.DType, rank int, shape ...int) array.Array {
 	v := make([]float64, array.Shape(shape).Len())
 	for i := range v {

@@ -19,8 +19,8 @@ func hash(xs ...int) uint64 {
 	return h
 }
 
-// Input is an array of small whole numbers made from seed and rank. Sums of eight of them are exact in every
-// type.
+// Input returns an array of small whole numbers made from seed and rank. Sums of eight of them are exact in
+// every type.
 func Input(dtype array.DType, seed, rank int, shape ...int) array.Array {
 	v := make([]float64, array.Shape(shape).Len())
 	for i := range v {
@@ -41,7 +41,7 @@ func fromFloats(dtype array.DType, v []float64, shape array.Shape) array.Array {
 	return a
 }
 
-// reduced is the elementwise combination of xs, in float64: exact for Input's numbers.
+// reduced returns the elementwise combination of xs, in float64: exact for Input's numbers.
 func reduced(by comm.Reduce, xs []array.Array) array.Array {
 	v := xs[0].Float64s()
 	for _, x := range xs[1:] {
@@ -79,7 +79,7 @@ func each(shape array.Shape, dim, off, total int, f func(box, whole int)) {
 	}
 }
 
-// joined is the parts one after the other along dim.
+// joined returns the parts one after the other along dim.
 func joined(dim int, parts []array.Array) array.Array {
 	total := 0
 	for _, p := range parts {
@@ -98,7 +98,7 @@ func joined(dim int, parts []array.Array) array.Array {
 	return out
 }
 
-// cut is the part of x of the given size that begins at off along dim.
+// cut returns the part of x of the given size that begins at off along dim.
 func cut(x array.Array, dim, off, n int) array.Array {
 	shape := x.Shape().Clone()
 	shape[dim] = n

@@ -13,7 +13,7 @@ import (
 // compute. What looks like a deadlock of all live ranks always holds such a cycle, since each of them needs
 // someone.
 
-// ring is a cycle of waiting ranks through the given one, which has just begun to wait, or nil.
+// ring returns a cycle of waiting ranks through the given one, which has just begun to wait, or nil.
 func (s *run) ring(rank int) []int {
 	seen := make([]bool, len(s.waiting))
 	var path []int
@@ -39,7 +39,7 @@ func (s *run) ring(rank int) []int {
 	return path
 }
 
-// deadlock is the error of a ring: its ranks, then the others that wait.
+// deadlock returns the error of a ring: its ranks, then the others that wait.
 func (s *run) deadlock(ring []int) error {
 	e := &comm.DeadlockError{}
 	for _, r := range ring {

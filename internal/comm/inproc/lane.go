@@ -40,7 +40,7 @@ func (s *run) lane(c *comm.Call) (*lane, int) {
 	return l, slot
 }
 
-// next is the meeting that the member of a slot comes to now.
+// next returns the meeting that the member of a slot comes to now.
 func (l *lane) next(slot int) *meeting {
 	i := l.came[slot] - l.base
 	l.came[slot]++

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/internal/comm/inproc"
 )
 
-// job runs f for each of the processes that n ranks are dealt to, and returns what each reports.
+// job runs f for each of the processes that n ranks are assigned to, and returns what each reports.
 func job(n, processes int, f func(w comm.World) error) []error {
 	owner := make([]int, n)
 	for rank := range owner {

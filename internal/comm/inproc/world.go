@@ -62,19 +62,19 @@ func Processes(owner []int) ([]*World, error) {
 	return worlds, nil
 }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (r *ranks) Size() int { return len(r.owner) }
 
-// Owner is the process that a rank lives in.
+// Owner returns the process that a rank lives in.
 func (r *ranks) Owner(rank int) int { return r.owner[rank] }
 
-// Process is the number of this process: 0 where there is one.
+// Process returns the number of this process: 0 where there is one.
 func (w *World) Process() int { return w.process }
 
 // Close has nothing to give back.
 func (w *World) Close() error { return nil }
 
-// Stats is what the rank has moved in all runs so far.
+// Stats returns what the rank has moved in all runs so far.
 func (r *ranks) Stats(rank int) comm.Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +127,7 @@ func (w *World) join(cancel context.CancelCauseFunc) *run {
 	return s
 }
 
-// ended is the error of a run whose context is over, nil before.
+// ended returns the error of a run whose context is over, nil before.
 func ended(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -153,7 +153,7 @@ func (s *run) drive(ctx, outer context.Context, rank int,
 	return err
 }
 
-// verdict is the run's failure and what workers report beside it: not their echoes of it.
+// verdict returns the run's failure and what workers report beside it: not their echoes of it.
 func (s *run) verdict() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,20 +178,20 @@ type Rank struct {
 
 var _ comm.Comm = (*Rank)(nil)
 
-// ID is the rank's index in the world.
+// ID returns the rank's index in the world.
 func (r *Rank) ID() int { return r.id }
 
-// Size is the number of ranks in the world.
+// Size returns the number of ranks in the world.
 func (r *Rank) Size() int { return r.run.world.Size() }
 
-// Group is the group of the given ranks in the given order; nil means all. The rank must be a member.
+// Group returns the group of the given ranks in the given order; nil means all. The rank must be a member.
 func (r *Rank) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(r, ranks) }
 
-// Stats is what the rank has moved in all runs of its world.
+// Stats returns what the rank has moved in all runs of its world.
 func (r *Rank) Stats() comm.Stats { return r.run.world.Stats(r.id) }
 
 // Start brings the call to its meeting. The last member to come does small work at once and has large work
-// begun in the background, so that it goes on while members compute.
+// begun in the background, so that it continues while members compute.
 func (r *Rank) Start(c *comm.Call) *comm.Pending {
 	c.Allocate()
 	v, err := r.run.enter(r.id, c)

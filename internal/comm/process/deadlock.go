@@ -131,7 +131,7 @@ func (s *run) first(at path, rank int) bool {
 	return true
 }
 
-// deadlock is the error of a ring: its ranks, then the others of this process that wait.
+// deadlock returns the error of a ring: its ranks, then the others of this process that wait.
 func (s *run) deadlock(ring []comm.Side) error {
 	e := &comm.DeadlockError{Sides: slices.Clone(ring)}
 	for rank, w := range s.waiting {
@@ -190,8 +190,8 @@ const askAfter = time.Second / 2
 // computes, it answers meanwhile.
 const patience = 8 * time.Second
 
-// silent is a process for which something waits since a time, and which has said nothing for too long, and
-// what waits. Those that have been silent for a while are asked.
+// silent returns a process for which something waits since a time, and which has said nothing for too long,
+// and what waits. Those that have been silent for a while are asked.
 func (p *Process) silent(now time.Time, waits func(process int) (since time.Time, what string)) (int, error) {
 	p.forgive(now)
 	for q := range p.size {
@@ -211,7 +211,7 @@ func (p *Process) silent(now time.Time, waits func(process int) (since time.Time
 }
 
 // forgive leaves out of account the time for which this process itself was held up, or did not look: notes
-// may lie there that it had no time for, and on a crowded machine the others have none either.
+// may be there that it had no time for, and on a crowded machine the others have none either.
 func (p *Process) forgive(now time.Time) {
 	held := now.Sub(p.looked) - 2*tellAfter
 	p.looked = now
@@ -225,7 +225,8 @@ func (p *Process) forgive(now time.Time) {
 	}
 }
 
-// waitsFor is since when a rank of this process, or the end of the run, waits for a process, and what it is.
+// waitsFor returns since when a rank of this process, or the end of the run, waits for a process, and what it
+// is.
 func (s *run) waitsFor(process int) (since time.Time, what string) {
 	if s.endings[process] != nil {
 		return since, ""

@@ -94,7 +94,7 @@ func (s *run) leave() error {
 	return err
 }
 
-// settleHelpers waits for the work that goes on in the background.
+// settleHelpers waits for the work that continues in the background.
 func (s *run) settleHelpers() {
 	done := make(chan struct{})
 	go func() {
@@ -104,7 +104,7 @@ func (s *run) settleHelpers() {
 	s.world.p.transport.Drive(done)
 }
 
-// ownErrors is what the workers of this process report beside the failure: not their echoes of it.
+// ownErrors returns what the workers of this process report beside the failure: not their echoes of it.
 func (s *run) ownErrors() []error {
 	var list []error
 	for rank, err := range s.errs {
@@ -143,7 +143,8 @@ func (s *run) end(process int, e ending) {
 	}
 }
 
-// abandoned is the error of ranks that wait for those of a process that has ended; nil if there are none.
+// abandoned returns the error of ranks that wait for those of a process that has ended; nil if there are
+// none.
 func (s *run) abandoned(process int) error {
 	owner := s.world.owner
 	left := s.lacking(func(rank int) bool { return owner[rank] == process })
@@ -162,8 +163,8 @@ func (s *run) abandoned(process int) error {
 	return e
 }
 
-// verdict is the failure of the first process that found one, and what workers report beside it: the same in
-// all processes.
+// verdict returns the failure of the first process that found one, and what workers report beside it: the
+// same in all processes.
 func (s *run) verdict() error {
 	s.world.p.mu.Lock()
 	defer s.world.p.mu.Unlock()
@@ -203,7 +204,7 @@ func (s *run) even() bool {
 	return true
 }
 
-// leftovers is the error of collectives that were begun, and to which others never came.
+// leftovers returns the error of collectives that were begun, and to which others never came.
 func (s *run) leftovers() error {
 	p := s.world.p
 	p.mu.Lock()

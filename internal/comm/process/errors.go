@@ -57,7 +57,7 @@ func appendSides(b []byte, sides []comm.Side) []byte {
 	return b
 }
 
-// errorDepth is how deeply errors may lie in each other.
+// errorDepth is how deeply errors may be in each other.
 const errorDepth = 4
 
 // error reads what appendError wrote; ranks are below size.
@@ -85,7 +85,7 @@ func (r *reader) error(size, depth int) error {
 	return &awayError{text: r.string()}
 }
 
-// awayPanic is what a panic of another process was with, as text; its words are PanicError's already.
+// awayPanic returns what a panic of another process was with, as text; its words are PanicError's already.
 func awayPanic(text string) any {
 	const prefix = "panic: "
 	if len(text) >= len(prefix) && text[:len(prefix)] == prefix {

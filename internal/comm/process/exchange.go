@@ -39,22 +39,22 @@ type exchange struct {
 	broken  bool // peers may still use the buffers
 }
 
-// peer is the place of a member's process among the others.
+// peer returns the place of a member's process among the others.
 func (x *exchange) peer(slot int) int { return slices.Index(x.m.lane.others, x.m.lane.owner[slot]) }
 
-// send is the next message to a process.
+// send returns the next message to a process.
 func (x *exchange) send(peer int, data []byte) comm.Message {
 	x.out[peer]++
 	return comm.Message{Peer: x.m.lane.others[peer], Number: x.out[peer] - 1, Send: true, Data: data}
 }
 
-// receive is the next message from a process.
+// receive returns the next message from a process.
 func (x *exchange) receive(peer int, data []byte) comm.Message {
 	x.in[peer]++
 	return comm.Message{Peer: x.m.lane.others[peer], Number: x.in[peer] - 1, Data: data}
 }
 
-// buffer is memory that is released when the exchange is over.
+// buffer returns memory that is released when the exchange is over.
 func (x *exchange) buffer(n int) []byte {
 	b := x.s.world.p.buffer(n)
 	x.buffers = append(x.buffers, b)
@@ -167,8 +167,8 @@ func (x *exchange) move() error {
 	return nil
 }
 
-// incoming is the messages that bring boxes, and the boxes that are copied once they are there: what is not
-// contiguous, and what several members get.
+// incoming returns the messages that bring boxes, and the boxes that are copied once they are there: what is
+// not contiguous, and what several members get.
 func (x *exchange) incoming() ([]comm.Message, []landing) {
 	var messages []comm.Message
 	var landings []landing

@@ -89,7 +89,7 @@ func appendLane(b []byte, key laneKey, ranks []int) []byte {
 	return appendCount(b, key.tag<<1^key.tag>>63)
 }
 
-// laneOf is the lane that a note names, made if need be; nil if the name is none.
+// laneOf returns the lane that a note names, made if need be; nil if the name is none.
 func (s *run) laneOf(wire []byte) *lane {
 	if l, ok := s.wires[string(wire)]; ok {
 		return l
@@ -114,7 +114,7 @@ func (s *run) laneOf(wire []byte) *lane {
 	return s.newLane(key, ranks)
 }
 
-// at is the meeting of a number, which is not over.
+// at returns the meeting of a number, which is not over.
 func (l *lane) at(seq int) *meeting {
 	for seq >= l.base+len(l.open) {
 		l.open = append(l.open, newMeeting(l, l.base+len(l.open)))
@@ -122,7 +122,7 @@ func (l *lane) at(seq int) *meeting {
 	return l.open[seq-l.base]
 }
 
-// next is the meeting that the member of a slot comes to now.
+// next returns the meeting that the member of a slot comes to now.
 func (l *lane) next(slot int) *meeting {
 	l.came[slot]++
 	return l.at(l.came[slot] - 1)

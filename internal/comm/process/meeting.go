@@ -46,7 +46,7 @@ func newMeeting(l *lane, seq int) *meeting {
 	return m
 }
 
-// firstHere is the first slot of this process that has come; -1 if there is none.
+// firstHere returns the first slot of this process that has come; -1 if there is none.
 func (m *meeting) firstHere() int {
 	for slot, c := range m.Calls {
 		if c != nil && m.Here[slot] {
@@ -107,7 +107,7 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	return visit{m, slot, last}, nil
 }
 
-// unmet is the error of a member that comes to a meeting that lacks a rank which can never come.
+// unmet returns the error of a member that comes to a meeting that lacks a rank which can never come.
 func (s *run) unmet(m *meeting, slot int) error {
 	for _, rank := range m.Absent() {
 		if s.absentee(rank) {
@@ -117,7 +117,7 @@ func (s *run) unmet(m *meeting, slot int) error {
 	return nil
 }
 
-// invite is the note that tells the other processes of this one's members, but for message numbers.
+// invite returns the note that tells the other processes of this one's members, but for message numbers.
 func (s *run) invite(m *meeting) []byte {
 	l, p := m.lane, s.world.p
 	b := append(make([]byte, 0, 256), byte(comeNote))
@@ -156,7 +156,7 @@ func flag(v bool) byte {
 	return 0
 }
 
-// numbered is a note with the number of the first message behind it.
+// numbered returns a note with the number of the first message behind it.
 func numbered(b []byte, first uint32) []byte {
 	return binary.LittleEndian.AppendUint32(slices.Clip(b), first)
 }

@@ -34,7 +34,7 @@ type note struct {
 	gone       error // why nothing more will come
 }
 
-// kept is the note with a body of its own.
+// kept returns the note with a body of its own.
 func (n note) kept() note {
 	n.body = slices.Clone(n.body)
 	return n
@@ -67,7 +67,7 @@ func (r *reader) byte() byte {
 	return v
 }
 
-// count is a number of at most limit.
+// count returns a number of at most limit.
 func (r *reader) count(limit int) int {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 || v > uint64(limit) {
@@ -78,7 +78,7 @@ func (r *reader) count(limit int) int {
 	return int(v)
 }
 
-// length is that of a list, each of whose elements has at least one byte.
+// length returns the length of a list, each of whose elements has at least one byte.
 func (r *reader) length() int {
 	n := r.count(len(r.rest))
 	if n > len(r.rest) {
@@ -98,7 +98,7 @@ func (r *reader) uint64() uint64 {
 	return v
 }
 
-// bytes is a list of bytes, shared with the note.
+// bytes returns a list of bytes, shared with the note.
 func (r *reader) bytes() []byte {
 	n := r.length()
 	b := r.rest[:n]
@@ -108,7 +108,7 @@ func (r *reader) bytes() []byte {
 
 func (r *reader) string() string { return string(r.bytes()) }
 
-// ranks is a list of numbers below limit.
+// ranks returns a list of numbers below limit.
 func (r *reader) ranks(limit int) []int {
 	list := make([]int, r.length())
 	for i := range list {

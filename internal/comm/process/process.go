@@ -36,8 +36,9 @@ type Process struct {
 	gatherings map[gatheringKey]*gathering
 	left       []*LeftError // by process: why it left, without a text if it had no error; nil before
 	allLeft    gate
-	told       gate     // open when the first process has told why the job ends
-	free       [][]byte // buffers that are not in use
+	told       gate               // open when the first process has told why the job ends
+	onFailure  func(errs []error) // of the first process, until it is called
+	free       [][]byte           // buffers that are not in use
 }
 
 const (
@@ -71,10 +72,10 @@ func (p *Process) SetPatience(d time.Duration) { p.patience = d }
 // suites that are to try both without long operands.
 func (p *Process) Lengths(short, segment int) { p.short, p.segment = short, segment }
 
-// Rank is this process's place among Size.
+// Rank returns this process's place among Size.
 func (p *Process) Rank() int { return p.rank }
 
-// Size is the number of processes.
+// Size returns the number of processes.
 func (p *Process) Size() int { return p.size }
 
 // Close ends the transport: all processes call it.
@@ -175,7 +176,7 @@ func (p *Process) listen(from int, b []byte, err error) {
 	}
 }
 
-// find is the run that a note is for; nil if it is over, or has not begun here, when the note is kept.
+// find returns the run that a note is for; nil if it is over, or has not begun here, when the note is kept.
 func (p *Process) find(n note) *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,7 +255,7 @@ func (p *Process) number(peer, n int) uint32 {
 // buffersKept is the most buffers that are kept for later exchanges.
 const buffersKept = 8
 
-// buffer is n bytes at an address that any element may have.
+// buffer returns n bytes at an address that any element may have.
 func (p *Process) buffer(n int) []byte {
 	p.mu.Lock()
 	for i, b := range p.free {

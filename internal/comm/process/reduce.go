@@ -13,7 +13,7 @@ type task struct {
 	process int
 }
 
-// messages is the most messages that this process sends to another one in a meeting.
+// messages returns the most messages that this process sends to another one in a meeting.
 func (s *run) messages(m *meeting, other int) int {
 	l := m.lane
 	c := m.Calls[m.firstHere()]
@@ -143,7 +143,7 @@ func (x *exchange) sendTerms(tasks []task, mem *comm.Scratch) *round {
 	return rd
 }
 
-// take is memory for the time of a round.
+// take returns memory for the time of a round.
 func (x *exchange) take(rd *round, n int) []byte {
 	b := x.s.world.p.buffer(n)
 	rd.buffers = append(rd.buffers, b)

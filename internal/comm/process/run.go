@@ -204,7 +204,8 @@ func (s *run) finish(rank int, err error) {
 	}
 }
 
-// lacking are the members of this process that have come to a meeting that lacks one of the ranks, by rank.
+// lacking returns the members of this process that have come to a meeting that lacks one of the ranks, by
+// rank.
 func (s *run) lacking(absent func(rank int) bool) []comm.Side {
 	var sides []comm.Side
 	for _, l := range s.lanes {

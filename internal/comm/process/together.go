@@ -49,7 +49,7 @@ func (p *Process) Exchange(stream Stream, data []byte) ([][]byte, error) {
 	return g.parts, nil
 }
 
-// gathering is the exchange of a key, made by whoever comes first.
+// gathering returns the exchange of a key, made by the first to arrive.
 func (p *Process) gathering(key gatheringKey) *gathering {
 	g := p.gatherings[key]
 	if g == nil {
@@ -105,9 +105,28 @@ type LeftError struct {
 // Error prints the process and its error.
 func (e *LeftError) Error() string { return fmt.Sprintf("process %d: %s", e.Process, e.Text) }
 
-// leaveWithin is how long a process that has failed waits for the others at most: launchers end those that stay
-// much longer than one that has failed.
-const leaveWithin = 5 * time.Second
+// leaveWithin is how long a process that has failed waits for the others at most: 5 s of the usual 8 s of
+// patience, so that all have ended soon after a failure, and more where cores are so crowded that healthy
+// processes take longer to come.
+func (p *Process) leaveWithin() time.Duration { return p.patience * 5 / 8 }
+
+// OnFailure makes the first process call f once, leaveWithin after another has left with an error, even while
+// it is busy: the others wait for it to tell why. The argument is the errors of all that have left, by process.
+func (p *Process) OnFailure(f func(errs []error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onFailure = f
+	p.alarm()
+}
+
+// alarm schedules onFailure if a process has left with an error. p.mu is held.
+func (p *Process) alarm() {
+	failed := func(why *LeftError) bool { return why != nil && why.Text != "" }
+	if f := p.onFailure; f != nil && p.rank == 0 && slices.ContainsFunc(p.left, failed) {
+		p.onFailure = nil
+		time.AfterFunc(p.leaveWithin(), func() { f(p.leftWith()) })
+	}
+}
 
 // Leave tells the other processes that this one is about to end, and with what error, which ends all that
 // they wait for, and waits until they leave as well. It returns the errors of all, by process: nil for those
@@ -125,10 +144,17 @@ func (p *Process) Leave(err error) []error {
 	failed := p.over != nil
 	p.mu.Unlock()
 	if err != nil || failed {
-		timer := time.AfterFunc(min(p.patience*5/8, leaveWithin), p.allLeft.open)
+		timer := time.AfterFunc(p.leaveWithin(), p.allLeft.open)
 		defer timer.Stop()
 	}
 	p.transport.Drive(p.allLeft.opened)
+	errs := p.leftWith()
+	errs[p.rank] = err
+	return errs
+}
+
+// leftWith returns the errors that processes have left with so far.
+func (p *Process) leftWith() []error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	errs := make([]error, p.size)
@@ -137,7 +163,6 @@ func (p *Process) Leave(err error) []error {
 			errs[q] = why
 		}
 	}
-	errs[p.rank] = err
 	return errs
 }
 
@@ -149,7 +174,7 @@ func (p *Process) Tell(tell func()) {
 		p.postAll(header(toldNote, 0, 0))
 		return
 	}
-	timer := time.AfterFunc(leaveWithin, p.told.open)
+	timer := time.AfterFunc(p.leaveWithin(), p.told.open)
 	defer timer.Stop()
 	p.transport.Drive(p.told.opened)
 }
@@ -181,6 +206,7 @@ func (p *Process) leave(process int, why LeftError) {
 		p.left[process] = &why
 	}
 	done := !slices.Contains(p.left, nil)
+	p.alarm()
 	p.mu.Unlock()
 	if done {
 		p.allLeft.open()

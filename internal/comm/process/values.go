@@ -12,7 +12,7 @@ type value struct {
 	set  chan struct{} // closed when there is data
 }
 
-// valueAt is the value of a key, made by whoever asks or gives first. p.mu is held.
+// valueAt returns the value of a key, made by whoever asks or gives first. p.mu is held.
 func (p *Process) valueAt(key string) *value {
 	v := p.values[key]
 	if v == nil {
@@ -49,7 +49,7 @@ func (p *Process) keep(key string, data []byte) error {
 	return nil
 }
 
-// TryGet is the value of a key, if it is here.
+// TryGet returns the value of a key, if it is here.
 func (p *Process) TryGet(key string) ([]byte, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,8 +65,8 @@ func (p *Process) TryGet(key string) ([]byte, bool) {
 	}
 }
 
-// Get is the value of a key, once some process has put it: until then it waits, as long as the context lasts
-// and no process is lost.
+// Get returns the value of a key, once some process has put it: until then it waits, as long as the context
+// lasts and no process is lost.
 func (p *Process) Get(ctx context.Context, key string) ([]byte, error) {
 	p.mu.Lock()
 	set := p.valueAt(key).set

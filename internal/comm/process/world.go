@@ -27,13 +27,13 @@ type World struct {
 
 var _ comm.World = (*World)(nil)
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (w *World) Size() int { return len(w.owner) }
 
-// Process is the number of this process.
+// Process returns the number of this process.
 func (w *World) Process() int { return w.p.rank }
 
-// Owner is the process that a rank lives in.
+// Owner returns the process that a rank lives in.
 func (w *World) Owner(rank int) int { return w.owner[rank] }
 
 // Close forgets the world's notes; the process stays in the job.
@@ -44,7 +44,7 @@ func (w *World) Close() error {
 	return nil
 }
 
-// Stats is what a rank of this process has moved in all runs so far.
+// Stats returns what a rank of this process has moved in all runs so far.
 func (w *World) Stats(rank int) comm.Stats {
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *World) begin(cancel context.CancelCauseFunc) (*run, error) {
 	return s, nil
 }
 
-// ended is the error of a run whose context is over, nil before.
+// ended returns the error of a run whose context is over, nil before.
 func ended(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -138,16 +138,16 @@ type Rank struct {
 
 var _ comm.Comm = (*Rank)(nil)
 
-// ID is the rank's index in the world.
+// ID returns the rank's index in the world.
 func (r *Rank) ID() int { return r.id }
 
-// Size is the number of ranks in the world.
+// Size returns the number of ranks in the world.
 func (r *Rank) Size() int { return r.run.world.Size() }
 
-// Group is the group of the given ranks in the given order; nil means all. The rank must be a member.
+// Group returns the group of the given ranks in the given order; nil means all. The rank must be a member.
 func (r *Rank) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(r, ranks) }
 
-// Stats is what the rank has moved in all runs of its world.
+// Stats returns what the rank has moved in all runs of its world.
 func (r *Rank) Stats() comm.Stats { return r.run.world.Stats(r.id) }
 
 // Start brings the call to its meeting.

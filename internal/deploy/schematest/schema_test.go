@@ -50,7 +50,7 @@ type pyTorchJob struct {
 	} `json:"spec"`
 }
 
-// jobs are manifests with everything that can be asked for, and with as little as possible.
+// jobs returns manifests with everything that can be asked for, and with as little as possible.
 func jobs(kind string) []deploy.Kubernetes {
 	args := []string{"train", "--mesh", "dp=4", "--checkpoint", "/state/it's a run"}
 	little := deploy.Kubernetes{Kind: kind, Name: "llama", Namespace: "default", Image: "galley:1", Processes: 1,
@@ -61,7 +61,7 @@ func jobs(kind string) []deploy.Kubernetes {
 	return []deploy.Kubernetes{little, all}
 }
 
-// documents are those of a manifest.
+// documents returns those of a manifest.
 func documents(t *testing.T, k deploy.Kubernetes) []string {
 	t.Helper()
 	text, err := k.Text()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,14 +33,16 @@ type Agent struct {
 	ended *epoch.Ended
 	// lead is what this agent remembers while it leads.
 	lead epoch.Memory
-	// asked is when the host was asked to leave, or zero; waiting when it was last said whom the job waits for.
+	// buddy is a host that waits, which keeps copies while all workers are on this one; nil if there is none.
+	buddy atomic.Pointer[epoch.Place]
+	// asked is how the host was asked to leave, or zero; waiting when it was last said whom the job waits for.
 	asked   syscall.Signal
 	stopped bool
 	waiting time.Time
 	began   time.Time
 	told    time.Time
 	missing time.Time
-	// progress is what is told of the first process, if it runs here.
+	// progress is what is notified of the first process, if it runs here.
 	progress Progress
 }
 
@@ -48,6 +51,7 @@ const (
 	defaultLease = 5 * time.Second
 	defaultBeats = 10 * time.Second
 	defaultStuck = time.Minute
+	defaultMeet  = time.Minute
 )
 
 func (c Config) withDefaults() Config {
@@ -59,6 +63,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Stuck == 0 {
 		c.Stuck = defaultStuck
+	}
+	if c.Meet == 0 {
+		c.Meet = defaultMeet
 	}
 	return c
 }
@@ -120,7 +127,7 @@ func (a *Agent) register(ctx context.Context, c []store.Condition, changes []sto
 	return true, nil
 }
 
-// memberChange writes what this host tells of itself.
+// memberChange writes what this host reports itself.
 func (a *Agent) memberChange(m epoch.Member, l *lease) store.Change {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -194,6 +201,10 @@ func (a *Agent) round(ctx context.Context) (out bool, code int, err error) {
 	if err := a.tellEnded(ctx); err != nil {
 		return a.blind(err)
 	}
+	a.findBuddy()
+	if a.view.Drained[a.Host] && a.asked == 0 {
+		a.askedToLeave(ctx, syscall.SIGTERM, "drained")
+	}
 	if out, code, err := a.follow(ctx); out || err != nil {
 		return out, code, err
 	}
@@ -222,7 +233,7 @@ func (a *Agent) look(ctx context.Context) error {
 // blindFor is how long an agent without workers waits for a store that does not answer.
 const blindFor = 10 * time.Minute
 
-// blind is a round without a store: nothing is begun, and workers go on while the lease holds.
+// blind returns a round without a store: nothing is begun, and workers continue while the lease holds.
 func (a *Agent) blind(err error) (out bool, code int, _ error) {
 	if a.missing.IsZero() {
 		a.missing = time.Now()
@@ -274,7 +285,7 @@ func (a *Agent) follow(ctx context.Context) (out bool, code int, err error) {
 	return false, 0, nil
 }
 
-// tellEnded tells how the workers of an epoch ended, and what this host holds of their state.
+// tellEnded reports how the workers of an epoch ended, and what this host holds of their state.
 func (a *Agent) tellEnded(ctx context.Context) error {
 	if a.ended == nil {
 		return nil
@@ -297,24 +308,47 @@ func (a *Agent) tellEnded(ctx context.Context) error {
 	return a.look(ctx)
 }
 
-// signalled is what a signal to the agent does: the first lets the host leave in order, the second ends it.
+// signalled returns what a signal to the agent does: the first lets the host leave in order, the second ends
+// it.
 func (a *Agent) signalled(ctx context.Context, s syscall.Signal) (out bool, code int) {
 	if a.asked != 0 {
 		a.events.tell("%v again: ended at once", s)
 		return true, 128 + int(s)
 	}
+	a.askedToLeave(ctx, s, s.String())
+	return false, 0
+}
+
+// askedToLeave has this host leave in order: others go on after a step. Where nobody can, the run is stopped
+// as by a signal, and its state saved on disk if it has a directory.
+func (a *Agent) askedToLeave(ctx context.Context, s syscall.Signal, how string) {
 	a.asked, a.member.Leaving = s, true
-	if a.view.Plan != nil && len(a.view.Plan.Hosts) == 1 && a.group != nil {
-		a.events.tell("%v: the workers end after this step", s)
+	alone := a.view.Plan != nil && len(a.view.Plan.Hosts) == 1 && !a.view.CanLose(a.Config.Config, a.Host)
+	if alone && a.group != nil {
+		a.events.tell("%s: the workers end after this step", how)
 		a.stopped = true
-		a.group.signal(s) // nobody goes on: the run is stopped, and its state saved on disk if it has a directory
-		return false, 0
+		a.group.signal(s)
+		return
 	}
-	a.events.tell("%v: this host leaves after this step", s)
+	a.events.tell("%s: this host leaves after this step", how)
 	if err := a.tellMember(ctx); err != nil {
 		a.events.tell("the store does not answer: %v", err)
 	}
-	return false, 0
+}
+
+// findBuddy looks for a host that may keep copies where all workers run here: one that waits.
+func (a *Agent) findBuddy() {
+	w := a.group
+	if w == nil || len(w.plan.Hosts) > 1 {
+		return
+	}
+	buddy := a.view.Spare(a.Config.Config)
+	a.buddy.Store(buddy)
+	if buddy != nil && !w.spare {
+		w.spare = true
+		w.tellAll(worker.Word{Spare: true})
+		a.events.tell("host %s waits: it keeps copies of the snapshots", buddy.Host)
+	}
 }
 
 // needed reports whether this host has not yet told how its workers ended.
@@ -323,7 +357,7 @@ func (a *Agent) needed() bool {
 	return a.view.Plan.Of(a.Host, a.member.ID) != nil && !told
 }
 
-// leftCode is the exit code of a host that was asked to leave.
+// leftCode returns the exit code of a host that was asked to leave.
 func (a *Agent) leftCode() int {
 	if a.stopped {
 		return 128 + int(a.asked)
@@ -378,7 +412,7 @@ func (a *Agent) move(ctx context.Context, m epoch.Move) {
 	}
 }
 
-// beginEpoch raises the epoch: all hosts of it go on from the greatest step that they hold together.
+// beginEpoch raises the epoch: all hosts of it continue from the greatest step that they hold together.
 func (a *Agent) beginEpoch(ctx context.Context, m epoch.Move) {
 	p := &epoch.Plan{Epoch: a.view.Epoch + 1, Hosts: epoch.Places(m.Begin), Why: m.Why}
 	held, failed := a.memory.gather(ctx, p.Hosts)

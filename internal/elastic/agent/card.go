@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 )
 
-// Prefix is that of the keys of a job.
+// Prefix returns the prefix of the keys of a job.
 func Prefix(job string) string { return "/galley/" + job + "/" }
 
 // Event is something that happened to a host.
@@ -93,7 +93,7 @@ func readCard(path string) (c Card, err error) {
 	return c, err
 }
 
-// Cards is the agents of this machine that keep their memory in a directory.
+// Cards returns the agents of this machine that keep their memory in a directory.
 func Cards(dir string) (list []Card) {
 	paths, _ := filepath.Glob(filepath.Join(dir, "galley-*", cardName)) // the pattern is good
 	for _, path := range paths {
@@ -104,7 +104,7 @@ func Cards(dir string) (list []Card) {
 	return list
 }
 
-// Keys is all keys of the job of an agent.
+// Keys returns all keys of the job of an agent.
 func (c Card) Keys(ctx context.Context) (list []store.Entry, err error) {
 	body, err := callAgent(ctx, http.DefaultClient, c, http.MethodGet, "/keys", nil, nil)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 )
 
-// newID is a random name.
+// newID returns a random name.
 func newID() string { return strings.ToLower(rand.Text()[:10]) }
 
 func cores() int { return runtime.GOMAXPROCS(0) }
@@ -97,7 +97,8 @@ func (a *Agent) join(ctx context.Context, v *epoch.View, text []byte) error {
 	}
 	a.memory.token = other.Token
 	for began := time.Now(); ; time.Sleep(tick) {
-		ok, err := a.register(ctx, []store.Condition{{Key: a.prefix + epoch.MemberKey(a.Host)}}, nil)
+		ok, err := a.register(ctx, []store.Condition{{Key: a.prefix + epoch.MemberKey(a.Host)}},
+			[]store.Change{{Key: a.prefix + epoch.DrainKey(a.Host), Delete: true}}) // it is back
 		if ok || err != nil {
 			return err
 		}

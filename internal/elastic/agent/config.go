@@ -29,7 +29,9 @@ type Config struct {
 	Lease time.Duration
 	// Beats is how long a worker may be silent, Stuck how long steps may take at least before they count as
 	// stuck; 0 means 10 s and a minute.
-	Beats, Stuck   time.Duration
+	Beats, Stuck time.Duration
+	// Meet is how long workers may take to reach each other; 0 means a minute.
+	Meet           time.Duration
 	Stdout, Stderr io.Writer
 	// Signals are those that the process gets.
 	Signals <-chan os.Signal

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/galley-ml/galley/internal/elastic/epoch"
@@ -16,15 +17,18 @@ import (
 // events is the last that happened to this host.
 type events struct {
 	a    *Agent
+	mu   sync.Mutex
 	list []Event
 }
 
 // keptEvents is how many are kept.
 const keptEvents = 20
 
-// tell says what has happened, to whoever watches and to the others.
+// tell reports what has happened, to the observer and to the others.
 func (e *events) tell(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	fmt.Fprintf(e.a.Stderr, "galley: elastic: %s: %s\n", e.a.Host, text)
 	e.list = append(e.list, Event{time.Now().UTC(), text})
 	e.list = e.list[max(0, len(e.list)-keptEvents):]
@@ -39,7 +43,7 @@ func (e *events) tell(format string, args ...any) {
 	}()
 }
 
-// hostNames is the hosts of a plan.
+// hostNames returns the hosts of a plan.
 func hostNames(p *epoch.Plan) string {
 	var list []string
 	for _, h := range p.Hosts {
@@ -48,10 +52,18 @@ func hostNames(p *epoch.Plan) string {
 	return strings.Join(list, ", ")
 }
 
-// fromText is where an epoch goes on.
+// fromText returns where an epoch continues.
 func fromText(p *epoch.Plan) string {
 	if p.Step < 0 {
 		return "without a snapshot"
 	}
-	return fmt.Sprintf("after step %d", p.Step)
+	return afterText(p.Step)
+}
+
+// afterText says when something was.
+func afterText(step int64) string {
+	if step <= 0 {
+		return "before the first step"
+	}
+	return fmt.Sprintf("after step %d", step)
 }

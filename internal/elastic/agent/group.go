@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,18 +30,23 @@ type group struct {
 	over  context.Context
 	end   context.CancelFunc
 
-	left    int
-	ends    []launch.End
-	mistake string
-	errors  []string
-	failing time.Time // when a worker failed by itself: the others have a moment to say why
-	heard   []time.Time
-	step    int64
-	stepped time.Time // zero before the first step and after the last
-	seconds []float64
-	stop    bool
-	safe    int64
-	shown   bool
+	left     int
+	ends     []launch.End
+	mistake  string
+	errors   []string
+	losses   []string  // errors that say that another process is no more
+	failing  time.Time // when a worker failed by itself: the others have a moment to say why
+	heard    []time.Time
+	step     int64
+	stepped  time.Time // zero before the first step and after the last
+	seconds  []float64
+	stop     bool
+	uncopied atomic.Bool // it was told that copies fail
+	spare    bool        // the workers know that a host waits that may keep copies
+	met      int         // how many workers have heard of all others
+	started  time.Time
+	safe     int64
+	shown    bool
 }
 
 // happening is something that a worker told, or its end.
@@ -113,7 +119,7 @@ func (a *Agent) startWorkers(ctx context.Context, p *epoch.Plan) error {
 		w.close()
 		return err
 	}
-	w.left = w.place.Processes
+	w.left, w.started = w.place.Processes, time.Now()
 	for i := range w.conns {
 		w.heard = append(w.heard, time.Now())
 		go w.hear(i)
@@ -123,7 +129,7 @@ func (a *Agent) startWorkers(ctx context.Context, p *epoch.Plan) error {
 	return nil
 }
 
-// processHosts is the host of every process.
+// processHosts returns the host of every process.
 func processHosts(p *epoch.Plan) (list []string) {
 	for _, h := range p.Hosts {
 		for range h.Processes {
@@ -133,7 +139,7 @@ func processHosts(p *epoch.Plan) (list []string) {
 	return list
 }
 
-// mapping says where processes run, in PMI's words: which of them share a machine.
+// mapping returns where processes run, in PMI's words: which of them share a machine.
 func mapping(p *epoch.Plan) string {
 	node := map[string]int{}
 	var b strings.Builder
@@ -196,7 +202,7 @@ func (w *group) wait() {
 	}
 }
 
-// happens is what workers tell; a nil channel of none.
+// happens returns what workers tell; a nil channel of none.
 func (w *group) happens() <-chan happening {
 	if w == nil {
 		return nil
@@ -220,7 +226,7 @@ func (w *group) tell(place int, x worker.Word) {
 	_, _ = w.conns[place].Write(append(text, '\n')) // it is seen when it ends
 }
 
-// grant lets workers go on until a time.
+// grant lets workers continue until a time.
 func (w *group) grant(until int64) {
 	if w != nil {
 		w.tellAll(worker.Word{Until: until})
@@ -235,14 +241,15 @@ func (w *group) handOn() {
 	}
 }
 
+// signal passes a signal on: workers heed those of their agent alone.
 func (w *group) signal(s syscall.Signal) {
 	if w != nil {
-		w.g.Signal(s)
+		w.tellAll(worker.Word{Signal: int(s)})
 	}
 }
 
-// typicalStep is how long a step takes: the mean of the middle half. A median would not do: a step without a
-// snapshot is told of together with the next.
+// typicalStep returns how long a step takes: the mean of the middle half. A median would not do: a step
+// without a snapshot is told of together with the next.
 func (w *group) typicalStep() time.Duration {
 	if w == nil || len(w.seconds) == 0 {
 		return 0
@@ -313,6 +320,11 @@ func (a *Agent) watchWorkers() {
 			return
 		}
 	}
+	if w.met < w.place.Processes && time.Since(w.started) > a.Meet {
+		a.failed(fmt.Sprintf("processes have not met for %v: can all hosts reach each other (%s)?", a.Meet,
+			hostNames(w.plan)))
+		return
+	}
 	if limit := max(a.Stuck, 20*w.typicalStep()); !w.stepped.IsZero() && time.Since(w.stepped) > limit {
 		a.saveStacks()
 		a.failed(fmt.Sprintf("stuck: no step has ended for %v: the stacks are in %s", limit, a.stacksDir()))
@@ -363,18 +375,19 @@ func (a *Agent) over(why string) {
 	a.ended = &e
 	a.memory.refresh()
 	if e.Why == epoch.Failed || e.Why == epoch.Mistaken {
-		a.events.tell("epoch %d ended after step %d: %s", w.plan.Epoch, e.Step, e.Text)
+		a.events.tell("epoch %d ended %s: %s", w.plan.Epoch, afterText(e.Step), e.Text)
 	}
 }
 
-// outcome is how the workers ended.
+// outcome returns how the workers ended.
 func (w *group) outcome(why string) epoch.Ended {
 	e := epoch.Ended{Why: epoch.Finished, Step: w.step}
+	text, lost := w.reason()
 	switch {
 	case w.mistake != "":
 		return epoch.Ended{Why: epoch.Mistaken, Code: 2, Text: w.mistake, Step: w.step}
 	case !w.failing.IsZero():
-		e.Why, e.Code, e.Text = epoch.Failed, 1, w.reason()
+		e.Why, e.Code, e.Text, e.Lost = epoch.Failed, 1, text, lost
 	case why != "":
 		e.Why, e.Text = epoch.Followed, why
 	case slices.ContainsFunc(w.ends, func(x launch.End) bool { return x.Code == worker.HandedOn }):
@@ -383,20 +396,23 @@ func (w *group) outcome(why string) epoch.Ended {
 	return e
 }
 
-// reason is why workers of this host have failed.
-func (w *group) reason() string {
+// reason returns why workers of this host have failed; lost is that they miss one of another host.
+func (w *group) reason() (text string, lost bool) {
 	for _, x := range w.ends {
 		if x.Killed {
-			return fmt.Sprintf("process %d was %s", x.Rank, x.Text)
+			return fmt.Sprintf("process %d was %s", x.Rank, x.Text), false
 		}
 	}
 	if len(w.errors) > 0 {
-		return w.errors[0]
+		return w.errors[0], false
+	}
+	if len(w.losses) > 0 {
+		return w.losses[0], true
 	}
 	for _, x := range w.ends {
 		if x.Code != 0 && x.Code != worker.HandedOn {
-			return fmt.Sprintf("process %d: %s", x.Rank, x.Text)
+			return fmt.Sprintf("process %d: %s", x.Rank, x.Text), false
 		}
 	}
-	return "it failed"
+	return "it failed", false
 }

@@ -63,7 +63,7 @@ func (x *lease) renew(ctx context.Context) {
 	}
 }
 
-// until is when workers must have ended, by worker.Clock: a fifth before the lease may.
+// until returns when workers must have ended, by worker.Clock: a fifth before the lease may.
 func (x *lease) until() int64 { return x.sent.Load() + int64(x.ttl-x.ttl/5) }
 
 // holds reports whether the lease surely holds, and will while workers are ended.

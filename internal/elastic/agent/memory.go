@@ -24,7 +24,7 @@ import (
 )
 
 // memory is the snapshots that this host keeps: those of its own workers (own/eEPOCH/pPROCESS/sN), copies of
-// those of another host (copies/HOST/…), and the checkpoints that workers go on from, made of them
+// those of another host (copies/HOST/…), and the checkpoints that workers continue from, made of them
 // (resume/eN).
 type memory struct {
 	a       *Agent
@@ -39,6 +39,7 @@ type memory struct {
 
 	mu   sync.Mutex
 	held []share
+	news bool // copies have come since
 }
 
 // share is a process's share of a snapshot that a host holds.
@@ -79,7 +80,7 @@ func newMemory(a *Agent) (*memory, error) {
 }
 
 // adopt keeps what an earlier start of this agent left of the same job, and removes all else; it writes how
-// this agent is reached for whoever asks on this host.
+// this agent is reached for anyone who asks on this host.
 func (m *memory) adopt() error {
 	path := filepath.Join(m.root, cardName)
 	if old, err := readCard(path); err != nil || old.Token != m.token {
@@ -124,7 +125,20 @@ func (m *memory) refresh() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held = list
+	m.held, m.news = list, false
+}
+
+// stock returns what is held, with copies that have come while no worker ran here.
+func (m *memory) stock() []share {
+	m.mu.Lock()
+	news := m.news
+	m.mu.Unlock()
+	if news {
+		m.refresh()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.held)
 }
 
 // open reads one share. One that is not whole is passed over; one whose bytes have changed is told of.
@@ -148,7 +162,7 @@ func (m *memory) open(dir string) (s share, ok bool) {
 	return s, true
 }
 
-// steps is those of the snapshots that are held, by epoch.
+// steps returns those of the snapshots that are held, by epoch.
 func (m *memory) steps() map[string][]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +174,7 @@ func (m *memory) steps() map[string][]int64 {
 	return out
 }
 
-// gather is what all hosts hold together, this one's first. failed says who could not be asked.
+// gather returns what all hosts hold together, this one's first. failed says who could not be asked.
 func (m *memory) gather(ctx context.Context, hosts []epoch.Place) (held []share, failed string) {
 	lists, errs := make([][]share, len(hosts)), make([]error, len(hosts))
 	var wg sync.WaitGroup
@@ -184,12 +198,10 @@ func (m *memory) gather(ctx context.Context, hosts []epoch.Place) (held []share,
 // askFor is how long a host has to tell what it holds.
 const askFor = 3 * time.Second
 
-// ask is what one host holds.
+// ask returns what one host holds.
 func (m *memory) ask(ctx context.Context, h epoch.Place) (list []share, err error) {
 	if h.Host == m.a.Host {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		list = slices.Clone(m.held)
+		list = m.stock()
 	} else {
 		ctx, cancel := context.WithTimeout(ctx, askFor)
 		defer cancel()
@@ -213,8 +225,8 @@ func (m *memory) ask(ctx context.Context, h epoch.Place) (list []share, err erro
 	return list, nil
 }
 
-// best is the greatest step whose boxes are all held, and the epoch whose workers wrote it; -1 if there is
-// none.
+// best returns the greatest step whose boxes are all held, and the epoch whose workers wrote it; -1 if there
+// is none.
 func best(held []share) (from int, step int64) {
 	type key struct {
 		epoch int
@@ -237,7 +249,7 @@ func best(held []share) (from int, step int64) {
 	return from, step
 }
 
-// assemble makes the checkpoint that the workers of a plan go on from, and removes what no plan needs any
+// assemble makes the checkpoint that the workers of a plan continue from, and removes what no plan needs any
 // more. dir is empty where there is none.
 func (m *memory) assemble(ctx context.Context, p *epoch.Plan) (dir string, err error) {
 	if p.Step < 0 {
@@ -307,7 +319,7 @@ func (m *memory) outgrown(epoch int) {
 	}
 }
 
-// ownDir is where a process keeps its snapshots.
+// ownDir returns where a process keeps its snapshots.
 func (m *memory) ownDir(epoch, process int) string {
 	return filepath.Join(m.root, "own", "e"+strconv.Itoa(epoch), "p"+strconv.Itoa(process))
 }

@@ -3,19 +3,23 @@
 package agent
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/internal/elastic/epoch"
 	"github.com/galley-ml/galley/internal/elastic/store"
+	"github.com/galley-ml/galley/internal/elastic/worker"
 )
 
-// testHost is an agent's memory.
+// testHost returns an agent's memory.
 func testHost(t *testing.T, host string) *memory {
 	t.Helper()
 	a := &Agent{Config: Config{Job: "j", Host: host, Dir: t.TempDir(), Address: "127.0.0.1", Store: store.NewMemory(),
@@ -106,6 +110,75 @@ func TestChangedShare(t *testing.T) {
 	if got := step(); got != -1 {
 		t.Errorf("without the copy: got step %d, want none", got)
 	}
+}
+
+// TestSpareKeeps: a host that waits takes copies, and tells of them though no worker of its own has ended.
+func TestSpareKeeps(t *testing.T) {
+	a, b := testHost(t, "a"), testHost(t, "b")
+	dir, _ := keepOne(t, a)
+	at := epoch.Place{Host: "b", Address: b.address}
+	if held, failed := a.gather(t.Context(), []epoch.Place{at}); failed != "" || len(held) != 0 {
+		t.Fatalf("before: got %d shares and %q", len(held), failed)
+	}
+	if err := a.copyTo(t.Context(), at, dir); err != nil {
+		t.Fatal(err)
+	}
+	held, failed := a.gather(t.Context(), []epoch.Place{at})
+	if failed != "" {
+		t.Fatal(failed)
+	}
+	if from, step := best(held); from != 3 || step != 5 {
+		t.Errorf("got step %d of epoch %d, want 5 of 3", step, from)
+	}
+}
+
+// TestUncopied: copies that another host does not take are told, once.
+func TestUncopied(t *testing.T) {
+	a, b := testHost(t, "a"), testHost(t, "b")
+	var told lines
+	a.a.Stderr = &told
+	dir, _ := keepOne(t, a)
+	if err := os.RemoveAll(b.root); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(b.root, nil, 0o600); err != nil { // nothing can be made below a file
+		t.Fatal(err)
+	}
+	over, end := context.WithCancel(t.Context())
+	w := &group{over: over, end: end, plan: &epoch.Plan{Epoch: 3, Hosts: []epoch.Place{{Host: "a"},
+		{Host: "b", Address: b.address}}}}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.a.copyOn(w, 0, worker.Report{Step: 5, Sealed: filepath.Base(dir), Sole: true})
+	}()
+	for told.count("are not copied: host b does not take that of step 5") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(3 * copyAgain)
+	end()
+	<-done
+	if n := told.count("are not copied"); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+}
+
+// lines is what an agent tells, for several goroutines.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), part)
 }
 
 // TestSecret: an agent answers those who know its job's secret, and gives files below its directory alone.

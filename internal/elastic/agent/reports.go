@@ -22,6 +22,9 @@ func (a *Agent) reported(place int, r worker.Report) {
 	if r.Seconds > 0 {
 		a.stepped(place, r)
 	}
+	if r.Met {
+		w.met++
+	}
 	if r.Ending {
 		w.stepped = time.Time{}
 	}
@@ -36,7 +39,12 @@ func (a *Agent) reported(place int, r worker.Report) {
 		w.mistake = r.Mistake
 	}
 	if r.Error != "" {
-		w.errors = append(w.errors, fmt.Sprintf("process %d: %s", w.place.First+place, r.Error))
+		text := fmt.Sprintf("process %d: %s", w.place.First+place, r.Error)
+		if r.Lost {
+			w.losses = append(w.losses, text)
+		} else {
+			w.errors = append(w.errors, text)
+		}
 	}
 	if r.Strategy != "" {
 		a.progress.Strategy = r.Strategy
@@ -80,22 +88,40 @@ func (a *Agent) put(key string, value []byte) {
 // copyAgain is how long it takes until a copy that failed is tried again.
 const copyAgain = 200 * time.Millisecond
 
-// copyOn gives the next host of the plan a copy of what only this one holds, and tells the worker.
+// copyOn gives another host a copy of what only this one holds, and tells the worker. Until it is there no
+// further snapshot is taken, which is told once; not of a host that is lost, which is known after its lease.
 func (a *Agent) copyOn(w *group, place int, r worker.Report) {
-	to := w.plan.Hosts[0]
-	for i, h := range w.plan.Hosts {
-		if h.Host == a.Host {
-			to = w.plan.Hosts[(i+1)%len(w.plan.Hosts)]
-		}
-	}
 	dir := filepath.Join(a.memory.ownDir(w.plan.Epoch, w.place.First+place), r.Sealed)
+	began := time.Now()
 	for w.over.Err() == nil {
-		if err := a.memory.copyTo(w.over, to, dir); err == nil {
+		to := a.keeper(w.plan)
+		if to == nil { // nobody waits any more
 			w.tell(place, worker.Word{Copied: r.Step})
 			return
 		}
+		err := a.memory.copyTo(w.over, *to, dir)
+		if err == nil {
+			w.tell(place, worker.Word{Copied: r.Step})
+			return
+		}
+		if time.Since(began) > a.Lease && w.over.Err() == nil && w.uncopied.CompareAndSwap(false, true) {
+			a.events.tell("snapshots are not copied: host %s does not take that of step %d: %v", to.Host, r.Step, err)
+		}
 		time.Sleep(copyAgain)
 	}
+}
+
+// keeper returns the host that keeps copies of this one's snapshots: the next of the plan, or one that waits.
+func (a *Agent) keeper(p *epoch.Plan) *epoch.Place {
+	if len(p.Hosts) == 1 {
+		return a.buddy.Load()
+	}
+	for i, h := range p.Hosts {
+		if h.Host == a.Host {
+			return &p.Hosts[(i+1)%len(p.Hosts)]
+		}
+	}
+	return nil
 }
 
 // fence brings what workers put before a barrier to the other hosts, and theirs here, through the store.
@@ -132,7 +158,7 @@ func (a *Agent) fence(ctx context.Context, p *epoch.Plan) func(map[string]string
 	}
 }
 
-// join is all that was put.
+// join returns all that was put.
 func join(entries []store.Entry) (map[string]string, error) {
 	all := map[string]string{}
 	for _, e := range entries {
@@ -145,7 +171,7 @@ func join(entries []store.Entry) (map[string]string, error) {
 	return all, nil
 }
 
-// stacksDir is where the stacks of stuck workers are kept: they outlive the agent.
+// stacksDir returns where the stacks of stuck workers are kept: they outlive the agent.
 func (a *Agent) stacksDir() string {
 	return filepath.Join(os.TempDir(), "galley-stacks-"+a.Job+"-"+a.Host)
 }
@@ -153,7 +179,7 @@ func (a *Agent) stacksDir() string {
 // stacksFor is how long workers have to write their stacks; those that are stopped never do.
 const stacksFor = 3 * time.Second
 
-// awaitFile is what a file holds as soon as it is there; nothing if it is not there in time.
+// awaitFile returns what a file holds as soon as it is there; nothing if it is not there in time.
 func awaitFile(path string, until time.Time) []byte {
 	for {
 		if text, err := os.ReadFile(path); err == nil && len(text) > 0 || time.Now().After(until) {

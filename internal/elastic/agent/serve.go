@@ -18,7 +18,8 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/epoch"
 )
 
-// handler answers the other agents, and whoever asks for the state of the job, if they know its secret.
+// handler answers the other agents, and the caller that asks for the state of the job, if they know its
+// secret.
 func (m *memory) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /inventory", m.serveInventory)
@@ -36,12 +37,10 @@ func (m *memory) handler() http.Handler {
 }
 
 func (m *memory) serveInventory(w http.ResponseWriter, _ *http.Request) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_ = json.NewEncoder(w).Encode(m.held) // whoever asked sees what is missing
+	_ = json.NewEncoder(w).Encode(m.stock()) // whoever asked sees what is missing
 }
 
-// below is a path below the root that a request names.
+// below returns a path below the root that a request names.
 func (m *memory) below(r *http.Request) (string, error) {
 	path := r.URL.Query().Get("path")
 	if !filepath.IsLocal(path) {
@@ -71,7 +70,11 @@ func (m *memory) takeCopy(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInsufficientStorage)
+		return
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.news = true
 }
 
 // keepFile writes a file, which is there whole or not at all.

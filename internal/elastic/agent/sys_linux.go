@@ -2,7 +2,7 @@ package agent
 
 import "golang.org/x/sys/unix"
 
-// memoryBytes is the host's memory.
+// memoryBytes returns the host's memory.
 func memoryBytes() int64 {
 	var s unix.Sysinfo_t
 	if unix.Sysinfo(&s) != nil {
@@ -11,7 +11,7 @@ func memoryBytes() int64 {
 	return int64(s.Totalram) * int64(s.Unit)
 }
 
-// room is how much a file system can still take.
+// room returns how much a file system can still take.
 func room(dir string) int64 {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

@@ -24,13 +24,16 @@ func TestMain(m *testing.M) {
 	case "stuck": // it beats, takes one step and no other
 		worker.Join(0).Tell(worker.Report{Step: 1, Seconds: 1e-3, Loss: "1"})
 		time.Sleep(time.Hour)
+	case "alone": // it does not reach the others
+		worker.Join(0)
+		time.Sleep(time.Hour)
 	case "silent": // it does not beat
 		time.Sleep(time.Hour)
 	}
 	os.Exit(m.Run())
 }
 
-// TestWorkersThatHang: workers that do not beat, or do not step, are ended, and the job with them when that
+// TestWorkersThatHang: workers that do not beat, step or reach each other are ended, and the job with them when that
 // happens for the third time; of stuck ones the stacks are kept.
 func TestWorkersThatHang(t *testing.T) {
 	for _, test := range []struct {
@@ -39,6 +42,7 @@ func TestWorkersThatHang(t *testing.T) {
 	}{
 		{"stuck", "stuck: no step has ended for 1s", time.Hour, time.Second},
 		{"silent", "process 0 has not beaten for 1s", time.Second, time.Hour},
+		{"alone", "processes have not met for 1s: can all hosts reach each other (here)?", time.Hour, time.Hour},
 	} {
 		t.Run(test.fault, func(t *testing.T) {
 			t.Setenv(faultVariable, test.fault)
@@ -46,7 +50,11 @@ func TestWorkersThatHang(t *testing.T) {
 			var told bytes.Buffer
 			c := Config{Job: "hang", Host: "here", Config: epoch.Config{Min: 1, Max: 1}, Processes: 1,
 				Args: []string{os.Args[0]}, Store: store.NewMemory(), Dir: t.TempDir(), Address: "127.0.0.1",
-				Lease: 10 * time.Minute, Beats: test.beats, Stuck: test.stuck, Stdout: &told, Stderr: &told}
+				Lease: 10 * time.Minute, Beats: test.beats, Stuck: test.stuck, Meet: time.Hour, Stdout: &told,
+				Stderr: &told}
+			if test.fault == "alone" {
+				c.Meet = time.Second
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			code, err := Run(ctx, c)
@@ -61,7 +69,7 @@ func TestWorkersThatHang(t *testing.T) {
 	}
 }
 
-// TestTypicalStep: steps that are told of in pairs, at once and after two, and one that took long.
+// TestTypicalStep: steps that are notified of in pairs, at once and after two, and one that took long.
 func TestTypicalStep(t *testing.T) {
 	w := &group{}
 	for range 10 {

@@ -18,7 +18,7 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 )
 
-// Member is a host that takes part, as it tells of itself.
+// Member is a host that takes part, as it reports itself.
 type Member struct {
 	Host string
 	// ID is this start of the agent: one that is started again is another.
@@ -46,15 +46,15 @@ type Place struct {
 type Plan struct {
 	Epoch int
 	Hosts []Place
-	// Step is the step of the snapshot that workers go on from, which workers of epoch From wrote; -1 is none:
-	// they go on from the newest checkpoint on disk, or begin.
+	// Step is the step of the snapshot that workers continue from, which workers of epoch From wrote; -1 is
+	// none: they continue from the newest checkpoint on disk, or begin.
 	Step int64
 	From int
 	// Why is why the epoch began.
 	Why string
 }
 
-// Size is how many workers there are.
+// Size returns how many workers there are.
 func (p *Plan) Size() (n int) {
 	for _, h := range p.Hosts {
 		n += h.Processes
@@ -62,7 +62,7 @@ func (p *Plan) Size() (n int) {
 	return n
 }
 
-// Of is a host's place in the plan; nil where it has none.
+// Of returns a host's place in the plan; nil where it has none.
 func (p *Plan) Of(host, id string) *Place {
 	if p == nil {
 		return nil
@@ -87,7 +87,7 @@ const (
 	Followed Why = "followed" // they were ended because others had
 )
 
-// Ended is what an agent tells when its workers of an epoch have ended.
+// Ended is what an agent reports when its workers of an epoch have ended.
 type Ended struct {
 	Host, ID string
 	Why      Why
@@ -95,6 +95,8 @@ type Ended struct {
 	Code int
 	Text string
 	Step int64
+	// Lost is a failure that only says that a worker of another host is no more.
+	Lost bool
 }
 
 // Stop asks the workers of an epoch to end: after a step, or, where Hard, at once.
@@ -109,7 +111,7 @@ type Done struct {
 	Text string
 }
 
-// Failure is one that the job has gone on after.
+// Failure is one that the job has continued after.
 type Failure struct {
 	Host, Text string
 	Step       int64
@@ -142,30 +144,30 @@ const (
 	failuresKey = "failures"
 )
 
-// MemberKey is where a host tells of itself, LeaderKey where the one that leads does, and so on.
+// MemberKey returns where a host reports itself, LeaderKey where the one that leads does, and so on.
 func MemberKey(host string) string { return membersKey + host }
 
-// DrainKey is where somebody asks a host to leave.
+// DrainKey returns where somebody asks a host to leave.
 func DrainKey(host string) string { return drainKey + host }
 
-// LeaderKey is who leads.
+// LeaderKey returns who leads.
 func LeaderKey() string { return leaderKey }
 
-// EndedKey is where a host tells how its workers ended.
+// EndedKey returns where a host reports how its workers ended.
 func EndedKey(epoch int, host string) string { return fmt.Sprintf("epoch/%d/ended/%s", epoch, host) }
 
-// CardsKey is what the workers of a host have put before the n-th barrier of an epoch.
+// CardsKey returns what the workers of a host have put before the n-th barrier of an epoch.
 func CardsKey(epoch, n int, host string) string {
 	return fmt.Sprintf("epoch/%d/pmi/%d/%s", epoch, n, host)
 }
 
-// SnapshotsKey is which steps a host holds.
+// SnapshotsKey returns which steps a host holds.
 func SnapshotsKey(host string) string { return "snapshots/" + host }
 
-// EventsKey is where the last events are.
+// EventsKey returns where the last events are.
 func EventsKey(host string) string { return "events/" + host }
 
-// ProgressKey is where the first process is.
+// ProgressKey returns where the first process is.
 func ProgressKey() string { return "progress" }
 
 func planKey(epoch int) string { return fmt.Sprintf("epoch/%d/plan", epoch) }
@@ -229,13 +231,13 @@ func keep[T any](to map[string]T, key string, value []byte) error {
 	return err
 }
 
-// Revision is when a key was last written; 0 where it is not there.
+// Revision returns when a key was last written; 0 where it is not there.
 func (v *View) Revision(key string) int64 { return v.revisions[key] }
 
 // lost reports whether a host of the plan is gone: its lease has ended, or its agent is another.
 func (v *View) lost(h Place) bool { return v.Members[h.Host].ID != h.ID }
 
-// Ending is why the workers of the epoch must end at once; empty if they need not.
+// Ending returns why the workers of the epoch must end at once; empty if they need not.
 func (v *View) Ending() string {
 	if v.Plan == nil {
 		return ""

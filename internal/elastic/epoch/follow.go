@@ -23,7 +23,7 @@ const (
 	Exit         // the job is over
 )
 
-// Follow is what an agent does. An agent whose lease may have ended kills its workers, whatever it sees.
+// Follow returns what an agent does. An agent whose lease may have ended kills its workers, whatever it sees.
 func (v *View) Follow(l Local) Order {
 	mine := v.Plan.Of(l.Host, l.ID) != nil
 	_, told := v.Ended[l.Host]

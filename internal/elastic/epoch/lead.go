@@ -3,6 +3,7 @@ package epoch
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -15,11 +16,11 @@ import (
 type Config struct {
 	// Min and Max are how many hosts there may be.
 	Min, Max int
-	// Devices, where set, is what the processes have to share evenly.
+	// Devices, if set, is what the processes have to share evenly.
 	Devices int
 	// Version and Flags are what all agents have to have in common with the one that leads.
 	Version, Flags string
-	// Price, where set, is how many seconds a step should take on hosts, by the planner; 0 where it cannot say.
+	// Price, if set, is how many seconds a step should take on hosts, by the planner; 0 where it cannot say.
 	// It is not ready while the planner is at it.
 	Price func(hosts []Member) (seconds float64, ready bool)
 }
@@ -64,11 +65,11 @@ type Move struct {
 	Done *Done
 	// Waiting is whom the job waits for.
 	Waiting string
-	// Failures, where set, is the failures so far.
+	// Failures, if set, is the failures so far.
 	Failures []Failure
 }
 
-// Lead is what the one that leads does.
+// Lead returns what the one that leads does.
 func (v *View) Lead(c Config, m *Memory) Move {
 	switch {
 	case v.Done != nil:
@@ -134,8 +135,8 @@ func (v *View) change(c Config, m *Memory) Move {
 	}
 }
 
-// gain is the part of the time that other hosts than those of the plan save: by the planner's price of a step
-// on both or, where it has none, by how many processes there are.
+// gain returns the part of the time that other hosts than those of the plan save: by the planner's price of a
+// step on both or, where it has none, by how many processes there are.
 func (v *View) gain(c Config, chosen []Member) (share float64, by string, ready bool) {
 	if c.Price != nil {
 		var own []Member
@@ -155,23 +156,21 @@ func (v *View) gain(c Config, chosen []Member) (share float64, by string, ready 
 	return float64(n-now) / float64(n), "by their number", true
 }
 
-// next is what follows an epoch that is over.
+// next returns what follows an epoch that is over.
 func (v *View) next(c Config, m *Memory) Move {
 	list := v.Failures
 	why := "the workers have handed on"
 	if v.Stop != nil {
 		why = v.Stop.Why
 	}
+	if f := v.failure(); f != nil {
+		why = fmt.Sprintf("%s: %s", f.Host, f.Text)
+		list = append(list[:len(list):len(list)], *f)
+	}
 	for _, h := range v.Plan.Hosts {
 		switch e, ended := v.Ended[h.Host]; {
 		case ended && e.Why == Mistaken:
 			return Move{Done: &Done{Code: e.Code, Text: e.Text}}
-		case ended && e.Why == Failed && len(list) == len(v.Failures): // others may fail because one has
-			why = fmt.Sprintf("%s: %s", h.Host, e.Text)
-			list = append(
-				list[:len(list):len(list)],
-				Failure{Host: h.Host, Text: e.Text, Step: e.Step, Epoch: v.Epoch},
-			)
 		case !ended:
 			why = fmt.Sprintf("host %s is lost", h.Host)
 		}
@@ -179,10 +178,10 @@ func (v *View) next(c Config, m *Memory) Move {
 	if v.all(Finished) {
 		return Move{Done: &Done{}}
 	}
-	if again := repeated(list); again != "" {
+	m.count(list, v.Epoch)
+	if again := repeated(list); again != "" && !v.oneHost(c, list) {
 		return Move{Done: &Done{Code: 1, Text: again}}
 	}
-	m.count(list, v.Epoch)
 	move := v.begin(c, m, why)
 	if len(list) > len(v.Failures) {
 		move.Failures = list[max(0, len(list)-keptFailures):]
@@ -190,10 +189,35 @@ func (v *View) next(c Config, m *Memory) Move {
 	return move
 }
 
+// failure returns the one by which an epoch ended: others fail because one has, and say that it is lost.
+func (v *View) failure() *Failure {
+	var found *Failure
+	lost := false
+	for _, h := range v.Plan.Hosts {
+		e, ended := v.Ended[h.Host]
+		if ended && e.Why == Failed && (found == nil || lost && !e.Lost) {
+			found, lost = &Failure{Host: h.Host, Text: e.Text, Step: e.Step, Epoch: v.Epoch}, e.Lost
+		}
+	}
+	return found
+}
+
+// oneHost reports whether the last failure's step has failed on one host alone, which the others can do
+// without: it is left out.
+func (v *View) oneHost(c Config, list []Failure) bool {
+	last := list[len(list)-1]
+	for _, f := range list {
+		if f.Step == last.Step && f.Host != last.Host {
+			return false
+		}
+	}
+	return v.CanLose(c, last.Host)
+}
+
 // keptFailures is how many are remembered.
 const keptFailures = 16
 
-// repeated is the failure that came three times in a row at the same step; empty if there is none.
+// repeated returns the failure that came three times in a row at the same step; empty if there is none.
 func repeated(list []Failure) string {
 	if len(list) < failures {
 		return ""
@@ -219,8 +243,8 @@ func (v *View) begin(c Config, m *Memory, why string) Move {
 	return Move{Begin: chosen, Why: why}
 }
 
-// choose is the hosts that would take part now: those of the plan first, so that ranks stay where they are,
-// then by name.
+// choose returns the hosts that would take part now: those of the plan first, so that ranks stay where they
+// are, then by name.
 func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
 	var list, out []Member
 	var notes []string
@@ -252,6 +276,7 @@ func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
 		list = list[:len(list)-1]
 	}
 	if len(list) < c.Min {
+		notes = append(notes, v.gone()...)
 		slices.Sort(notes)
 		missing = fmt.Sprintf("%d of at least %d hosts are here (%s)", len(list), c.Min,
 			strings.Join(append(names(list), notes...), "; "))
@@ -259,7 +284,44 @@ func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
 	return list, missing
 }
 
-// rank is a host's first rank in the plan; those that are not in it come last.
+// gone returns the hosts of the plan that are not there any more.
+func (v *View) gone() (notes []string) {
+	if v.Plan == nil {
+		return nil
+	}
+	for _, h := range v.Plan.Hosts {
+		if _, ok := v.Members[h.Host]; !ok {
+			notes = append(notes, h.Host+" is gone")
+		}
+	}
+	return notes
+}
+
+// CanLose reports whether the job could go on without a host that takes part.
+func (v *View) CanLose(c Config, host string) bool {
+	x := *v
+	x.Drained = maps.Clone(v.Drained)
+	x.Drained[host] = true
+	_, missing := x.choose(c, &Memory{})
+	return missing == ""
+}
+
+// Spare returns a host that could take part and does not, the first by name; nil if there is none.
+func (v *View) Spare(c Config) *Place {
+	var best *Member
+	for host, x := range v.Members {
+		fits := !x.Leaving && !v.Drained[host] && x.Version == c.Version && x.Flags == c.Flags
+		if fits && v.Plan.Of(host, x.ID) == nil && (best == nil || host < best.Host) {
+			best = &x
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return &Places([]Member{*best})[0]
+}
+
+// rank returns a host's first rank in the plan; those that are not in it come last.
 func (v *View) rank(x Member) int {
 	if p := v.Plan.Of(x.Host, x.ID); p != nil {
 		return p.First
@@ -282,7 +344,7 @@ func names(list []Member) []string {
 	return out
 }
 
-// lasts is how long something has lasted that was so at every call.
+// lasts returns how long something has lasted that was so at every call.
 func (m *Memory) lasts(what string) time.Duration {
 	if m.since == nil {
 		m.since = map[string]time.Duration{}
@@ -316,7 +378,7 @@ func (m *Memory) count(list []Failure, epoch int) {
 	m.counted = max(m.counted, epoch)
 }
 
-// Places is the hosts of a plan.
+// Places returns the hosts of a plan.
 func Places(list []Member) []Place {
 	out := make([]Place, len(list))
 	first := 0
@@ -328,8 +390,8 @@ func Places(list []Member) []Place {
 	return out
 }
 
-// Change is what a move writes: on the condition that the leader still leads and that nobody else has raised
-// the epoch.
+// Change returns what a move writes: on the condition that the leader still leads and that nobody else has
+// raised the epoch.
 func (v *View) Change(prefix string, m Move, p *Plan) (conditions []store.Condition, changes []store.Change) {
 	put := func(key string, x any) {
 		text, err := json.Marshal(x)

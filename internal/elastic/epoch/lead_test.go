@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// hosts is a view of a job whose plan has all of them, each with two processes.
+// hosts returns a view of a job whose plan has all of them, each with two processes.
 func hosts(names ...string) *View {
 	v := &View{Members: map[string]Member{}, Drained: map[string]bool{}, Ended: map[string]Ended{}, Epoch: 1}
 	var list []Member
@@ -156,11 +156,12 @@ func TestJoins(t *testing.T) {
 
 // TestMissing: with too few hosts the job waits, and says who is there and why others do not count.
 func TestMissing(t *testing.T) {
-	v := &View{Members: map[string]Member{"a": {Host: "a", Processes: 1}, "b": {Host: "b", Version: "2"},
-		"c": {Host: "c", Flags: "x"}, "d": {Host: "d", Leaving: true}}}
+	v := &View{Plan: &Plan{Hosts: []Place{{Host: "e", ID: "e"}}}, Epoch: 1,
+		Members: map[string]Member{"a": {Host: "a", Processes: 1}, "b": {Host: "b", Version: "2"},
+			"c": {Host: "c", Flags: "x"}, "d": {Host: "d", Leaving: true}}}
 	got := v.Lead(Config{Min: 2, Max: 4}, &Memory{}).Waiting
 	for _, want := range []string{"1 of at least 2 hosts are here", "b has version 2 and not ",
-		"c was started with other flags", "d leaves"} {
+		"c was started with other flags", "d leaves", "e is gone"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %q, want it to say %q", got, want)
 		}
@@ -194,5 +195,55 @@ func TestJoinsByPrice(t *testing.T) {
 		if (got != "") != (test.taken != "") || !strings.Contains(got, test.taken) {
 			t.Errorf("%v s, then %v: got %q, want %q", test.before, test.after, got, test.taken)
 		}
+	}
+}
+
+// TestOneBadHost: a failure that comes three times at one step on one host leaves that out, where others can do
+// without it; when another fails there, too, the job ends.
+func TestOneBadHost(t *testing.T) {
+	c := Config{Min: 1, Max: 2}
+	v, m := hosts("a", "b"), &Memory{}
+	for range 3 {
+		v.fail("b", "memory", 7)
+		move := v.Lead(c, m)
+		if move.Done != nil {
+			t.Fatalf("%+v, want the job to go on", move)
+		}
+		v.follow(move)
+	}
+	if len(v.Plan.Hosts) != 1 || v.Plan.Hosts[0].Host != "a" {
+		t.Fatalf("plan on %+v, want a alone", v.Plan.Hosts)
+	}
+	v.fail("a", "memory", 7)
+	if move := v.Lead(c, m); move.Done == nil || move.Done.Code != 1 {
+		t.Fatalf("on a, too: %+v, want the end", move)
+	}
+}
+
+// TestBlame: where workers of several hosts fail, the one counts that does not only miss another.
+func TestBlame(t *testing.T) {
+	v := hosts("a", "b")
+	v.Ended["a"] = Ended{Host: "a", ID: "a", Why: Failed, Text: "process 1 is lost", Lost: true}
+	v.Ended["b"] = Ended{Host: "b", ID: "b", Why: Failed, Text: "memory"}
+	if f := v.failure(); f == nil || f.Host != "b" {
+		t.Errorf("got %+v, want host b", f)
+	}
+}
+
+// TestSpare: a host that could take part and does not keeps copies, and lets the only other one leave.
+func TestSpare(t *testing.T) {
+	c := Config{Min: 1, Max: 2}
+	v := hosts("a")
+	if v.Spare(c) != nil || v.CanLose(c, "a") {
+		t.Error("host a is alone")
+	}
+	v.Members["c"], v.Members["b"] = Member{Host: "c", ID: "c", Processes: 1}, Member{Host: "b", ID: "b", Processes: 1}
+	if s := v.Spare(c); s == nil || s.Host != "b" || !v.CanLose(c, "a") {
+		t.Errorf("got %+v, want b", s)
+	}
+	v.Drained["b"] = true
+	v.Members["c"] = Member{Host: "c", ID: "c", Flags: "x"}
+	if s := v.Spare(c); s != nil || v.CanLose(c, "a") {
+		t.Errorf("got %+v: b leaves, and c has other flags", s)
 	}
 }

@@ -93,7 +93,7 @@ func (w *world) register(h *modelHost) {
 	h.lease, h.renewed, h.local, h.ended = l, w.now, Local{Host: h.name, ID: h.id}, nil
 }
 
-// word is until when the agent lets its worker go on.
+// word is until when the agent lets its worker continue.
 func (h *modelHost) word() time.Time { return h.renewed.Add(modelTTL - modelMargin) }
 
 // look has an agent read the store; what it does with it comes later.
@@ -205,7 +205,7 @@ func (w *world) lead(h *modelHost) {
 	w.checkBegin(p)
 }
 
-// held is the greatest step that the hosts hold together: here every one holds all of it.
+// held returns the greatest step that the hosts hold together: here every one holds all of it.
 func (w *world) held(list []Member) int64 {
 	step := int64(-1)
 	for _, m := range list {
@@ -238,7 +238,7 @@ func (w *world) checkBegin(p *Plan) {
 	w.acknowledged = w.step
 }
 
-// live is whether a worker runs: one whose agent's word has run out has ended.
+// live reports whether a worker runs: one whose agent's word has run out has ended.
 func (w *world) live(h *modelHost) bool {
 	if h.running != 0 && !w.now.Before(h.until) {
 		h.running = 0

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,11 +15,11 @@ import (
 // Embedded is what the names of hosts that serve etcd themselves stand behind.
 const Embedded = "embedded="
 
-// program is the server.
-const program = "galley-etcd"
+// Command is that of galley which is the server.
+const Command = "etcd-server"
 
-// Servers is the URLs of what --etcd names. own is the name under which this host serves; empty where it does
-// not.
+// Servers returns the URLs of what --etcd names. own is the name under which this host serves; empty where it
+// does not.
 func Servers(text, host string) (urls []string, own string, err error) {
 	list, embedded := strings.CutPrefix(text, Embedded)
 	if !embedded {
@@ -52,12 +51,8 @@ func Servers(text, host string) (urls []string, own string, err error) {
 	return urls, own, nil
 }
 
-// Start starts the server of this host, or finds that it runs already. end ends it if it was started here.
-func Start(own, hosts, dir string) (end func(), err error) {
-	path, err := find()
-	if err != nil {
-		return nil, err
-	}
+// Start starts the server of this host: program, which is galley, again. end ends it.
+func Start(program, own, hosts, dir string) (end func(), err error) {
 	address := func(name string) string {
 		if _, a, ok := strings.Cut(name, "@"); ok {
 			return a
@@ -71,17 +66,18 @@ func Start(own, hosts, dir string) (end func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	args := []string{"-name", address(own), "-hosts", strings.Join(list, ","), "-dir", filepath.Join(dir, "data")}
-	r, err := start(path, args)
+	args := []string{Command, "--name", address(own), "--hosts", strings.Join(list, ","),
+		"--dir", filepath.Join(dir, "data")}
+	r, err := start(program, args)
 	if err != nil {
 		return nil, err
 	}
 	select {
 	case err := <-r.ended:
-		return nil, fmt.Errorf("%s has ended: %w: %s", program, err, r.cmd.Stderr)
+		return nil, fmt.Errorf("the server has ended: %w: %s", err, r.cmd.Stderr)
 	case <-time.After(settle):
 	}
-	return supervise(r, path, args), nil
+	return supervise(r, program, args), nil
 }
 
 // running is a server under way.
@@ -149,22 +145,6 @@ func (t *tail) Write(b []byte) (int, error) {
 func (t *tail) String() string { return strings.TrimSpace(string(t.text)) }
 
 var _ io.Writer = (*tail)(nil)
-
-// find is the server's file: beside this program, or on the path.
-func find() (string, error) {
-	if self, err := os.Executable(); err == nil {
-		path := filepath.Join(filepath.Dir(self), program)
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		}
-	}
-	path, err := exec.LookPath(program)
-	if err != nil {
-		return "", errors.New(program + " is neither beside galley nor on the path: build it (cd cmd/galley-etcd && go install .), " +
-			"or name an etcd that runs: --etcd http://HOST:2379")
-	}
-	return path, nil
-}
 
 // Wait connects to a cluster. One whose servers may yet start is waited for, as long as ctx lets it.
 func Wait(ctx context.Context, urls []string, starting bool) (*Store, error) {

@@ -1,5 +1,5 @@
 // Package etcd is a store in an etcd cluster, over its JSON gateway: HTTP is all that it takes, so the
-// program does not grow by etcd's client and what that is made of. cmd/galley-etcd is a server for clusters
+// program does not grow by etcd's client and what that is made of. Package server is etcd itself, for clusters
 // that have none.
 package etcd
 
@@ -141,7 +141,7 @@ func (s *Store) call(ctx context.Context, path string, ask, answer any) error {
 	})
 }
 
-// patience is how long one server has, so that there is time for the others.
+// patience returns how long one server has, so that there is time for the others.
 func (s *Store) patience(ctx context.Context) time.Duration {
 	until, ok := ctx.Deadline()
 	if !ok {
@@ -188,7 +188,7 @@ type keyValue struct {
 	Create int64  `json:"create_revision,string"`
 }
 
-// List is all entries below a prefix, as they are when the call ends.
+// List returns all entries below a prefix, as they are when the call ends.
 func (s *Store) List(ctx context.Context, prefix string) ([]store.Entry, error) {
 	ask := map[string]any{"key": []byte(prefix), "range_end": rangeEnd(prefix)}
 	var answer struct {
@@ -204,7 +204,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]store.Entry, error) 
 	return list, nil
 }
 
-// rangeEnd is the first key behind all that begin with a prefix.
+// rangeEnd returns the first key behind all that begin with a prefix.
 func rangeEnd(prefix string) []byte {
 	end := []byte(prefix)
 	for i := len(end) - 1; i >= 0; i-- {
@@ -244,7 +244,7 @@ func (s *Store) Commit(ctx context.Context, conditions []store.Condition, change
 	return answer.Succeeded, err
 }
 
-// Watch tells of changes below a prefix. When the connection is lost it tells, too, and connects anew.
+// Watch reports changes below a prefix. When the connection is lost it tells, too, and connects anew.
 func (s *Store) Watch(ctx context.Context, prefix string) <-chan struct{} {
 	out := make(chan struct{}, 1)
 	go func() {
@@ -272,7 +272,7 @@ func tell(out chan<- struct{}) {
 	}
 }
 
-// watch follows the changes that one server tells of, until it ends.
+// watch follows the changes that one server reports, until it ends.
 func (s *Store) watch(ctx context.Context, base, prefix string, out chan<- struct{}) error {
 	ask, err := json.Marshal(map[string]any{"create_request": map[string]any{"key": []byte(prefix),
 		"range_end": rangeEnd(prefix), "progress_notify": true}})
@@ -340,8 +340,8 @@ func (l *lease) Revoke(ctx context.Context) error {
 	return l.s.call(ctx, "/v3/lease/revoke", map[string]any{"ID": l.id}, &answer)
 }
 
-// Reachable is the address by which this host reaches the first of some servers that has one: others reach it
-// by that.
+// Reachable returns the address by which this host reaches the first of some servers that has one: others
+// reach it by that.
 func Reachable(urls []string) string {
 	for _, text := range urls {
 		u, err := url.Parse(text)

@@ -7,25 +7,25 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/galley-ml/galley/internal/elastic/etcd/server"
 	"github.com/galley-ml/galley/internal/elastic/store/storetest"
 )
 
-// server builds galley-etcd, which is a module of its own, and puts it on the path.
-func server(t *testing.T) {
-	t.Helper()
-	dir := filepath.Join(os.TempDir(), "galley-etcd-test")
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, program), ".")
-	cmd.Dir = "../../../cmd/galley-etcd"
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("galley-etcd cannot be built here: %v\n%s", err, out)
+// TestMain makes the test binary the server itself, as galley is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 8 && os.Args[1] == Command {
+		c := server.Config{Name: os.Args[3], Hosts: strings.Split(os.Args[5], ","), Dir: os.Args[7]}
+		if err := server.Run(c, os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	os.Exit(m.Run())
 }
 
 func freePort(t *testing.T) int {
@@ -40,9 +40,8 @@ func freePort(t *testing.T) int {
 
 // TestEtcd: etcd keeps the promises of a store.
 func TestEtcd(t *testing.T) {
-	server(t)
 	name := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	end, err := Start(name, name, t.TempDir())
+	end, err := Start(os.Args[0], name, name, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

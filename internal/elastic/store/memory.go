@@ -26,7 +26,7 @@ type held struct {
 	lease *memoryLease
 }
 
-// NewMemory is an empty store.
+// NewMemory returns an empty store.
 func NewMemory() *Memory {
 	return &Memory{Now: time.Now, entries: map[string]held{}, watchers: map[chan struct{}]bool{}}
 }
@@ -57,7 +57,7 @@ func (m *Memory) changed() {
 	}
 }
 
-// List is all entries below a prefix.
+// List returns all entries below a prefix.
 func (m *Memory) List(_ context.Context, prefix string) ([]Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +103,7 @@ func (m *Memory) Commit(_ context.Context, conditions []Condition, changes []Cha
 	return true, nil
 }
 
-// Watch tells of changes.
+// Watch reports changes.
 func (m *Memory) Watch(ctx context.Context, _ string) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

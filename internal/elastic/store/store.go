@@ -33,7 +33,7 @@ type Change struct {
 
 // Store keeps the keys of a job. Its methods may be called concurrently.
 type Store interface {
-	// List is all entries below a prefix, by key, as they were at one moment.
+	// List returns all entries below a prefix, by key, as they were at one moment.
 	List(ctx context.Context, prefix string) ([]Entry, error)
 	// Commit makes all changes if all conditions hold, and none if not.
 	Commit(ctx context.Context, conditions []Condition, changes []Change) (bool, error)

@@ -2,8 +2,8 @@ package worker
 
 import "golang.org/x/sys/unix"
 
-// Clock is the host's clock that never jumps, in nanoseconds: the same in all of its processes. It goes on
-// while the host sleeps.
+// Clock returns the host's clock that never jumps, in nanoseconds: the same in all of its processes. It
+// continues while the host sleeps.
 func Clock() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

@@ -4,5 +4,5 @@ package worker
 
 import "time"
 
-// Clock is the host's clock, in nanoseconds.
+// Clock returns the host's clock, in nanoseconds.
 func Clock() int64 { return time.Now().UnixNano() }

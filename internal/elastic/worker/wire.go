@@ -19,26 +19,32 @@ type Report struct {
 	// boxes.
 	Sealed string `json:"sealed,omitempty"`
 	Sole   bool   `json:"sole,omitempty"`
-	// Ending is a worker that takes no further steps.
+	// Met is a worker that has heard of all others; Ending one that takes no further steps.
+	Met    bool `json:"met,omitempty"`
 	Ending bool `json:"ending,omitempty"`
 	// Safe is a step whose snapshot is whole in all processes.
 	Safe int64 `json:"safe,omitempty"`
 	// Strategy is how the step is spread, Bytes what a snapshot of this host takes.
 	Strategy string `json:"strategy,omitempty"`
 	Bytes    int64  `json:"bytes,omitempty"`
-	// Mistake is an error of the user's, Error any other.
+	// Mistake is an error of the user's, Error any other; Lost if it says that another process is no more.
 	Mistake string `json:"mistake,omitempty"`
 	Error   string `json:"error,omitempty"`
+	Lost    bool   `json:"lost,omitempty"`
 }
 
 // Word is what an agent tells a worker: what is set.
 type Word struct {
-	// Until is how long the worker may go on, by the host's clock that never jumps, in nanoseconds.
+	// Until is how long the worker may continue, by the host's clock that never jumps, in nanoseconds.
 	Until int64 `json:"until,omitempty"`
 	// Stop asks it to end after a step.
 	Stop bool `json:"stop,omitempty"`
 	// Copied is a step whose snapshot another host has, too.
 	Copied int64 `json:"copied,omitempty"`
+	// Spare says that a host waits that may hold copies, though all workers are on one.
+	Spare bool `json:"spare,omitempty"`
+	// Signal is one that the agent got, for a run that nobody else goes on with.
+	Signal int `json:"signal,omitempty"`
 }
 
 // Exit codes of workers besides those of any command.
@@ -52,12 +58,12 @@ const (
 // Env is what an agent tells a worker when it starts it.
 type Env struct {
 	// Epoch is the worker's, Dir where it keeps its snapshots, Resume the directory of the checkpoint that it
-	// goes on from, if any.
+	// continues from, if any.
 	Epoch       int
 	Dir, Resume string
 	// Hosts is the host of each process.
 	Hosts []string
-	// Why is why the epoch began, Until until when it may go on if it hears nothing.
+	// Why is why the epoch began, Until until when it may continue if it hears nothing.
 	Why   string
 	Until int64
 	// Room is the memory that there is for snapshots.
@@ -66,14 +72,14 @@ type Env struct {
 
 const variable = "GALLEY_ELASTIC"
 
-// Variables is the environment that tells it.
+// Variables returns the environment that tells it.
 func (e Env) Variables() []string {
 	return []string{variable + "=4", variable + "_EPOCH=" + strconv.Itoa(e.Epoch), variable + "_DIR=" + e.Dir,
 		variable + "_RESUME=" + e.Resume, variable + "_HOSTS=" + strings.Join(e.Hosts, ","), variable + "_WHY=" + e.Why,
 		variable + "_UNTIL=" + strconv.FormatInt(e.Until, 10), variable + "_ROOM=" + strconv.FormatInt(e.Room, 10)}
 }
 
-// readEnv is what the environment tells.
+// readEnv returns what the environment tells.
 func readEnv() (e Env, fd int, ok bool) {
 	fd, err := strconv.Atoi(os.Getenv(variable))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -33,6 +34,8 @@ type Worker struct {
 	until  atomic.Int64
 	stop   atomic.Bool
 	copied atomic.Int64
+	spare  atomic.Bool
+	signal signals
 
 	snapshots *checkpoint.Snapshots
 	pace      pace
@@ -40,9 +43,12 @@ type Worker struct {
 	// last is the step of the newest snapshot, sole whether this process has to wait until it is copied.
 	last int64
 	sole bool
+	// guarded is whether snapshots are copied to another host, as all processes have agreed; lastGuarded whether
+	// the newest one was.
+	guarded, lastGuarded bool
 }
 
-// Join is this process's part in the elastic job whose agent started it; nil where none has.
+// Join returns this process's part in the elastic job whose agent started it; nil where none has.
 func Join(rank int) *Worker {
 	env, fd, ok := readEnv()
 	if !ok {
@@ -51,6 +57,8 @@ func Join(rank int) *Worker {
 	w := &Worker{Env: env, rank: rank, agent: os.NewFile(uintptr(fd), "agent"), last: -1}
 	syscall.CloseOnExec(fd)
 	w.until.Store(env.Until)
+	w.guarded = w.several()
+	w.signal.leaveToAgent()
 	w.expired()
 	go w.hear()
 	go w.beat()
@@ -81,6 +89,12 @@ func (w *Worker) hear() {
 		}
 		if x.Copied > 0 {
 			w.copied.Store(x.Copied)
+		}
+		if x.Spare {
+			w.spare.Store(true)
+		}
+		if x.Signal != 0 {
+			w.signal.got(syscall.Signal(x.Signal))
 		}
 	}
 	os.Exit(Outlived)
@@ -144,7 +158,14 @@ func (w *Worker) Due(step int64, stopping bool) bool {
 // that.
 func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agree, must bool) error {
 	w.expired()
-	for w.several() { // on one host the one before is whole: all have agreed on the pace since
+	if must && !w.guarded {
+		spare, err := agree(w.spared())
+		if err != nil {
+			return err
+		}
+		w.guarded = spare > 0
+	}
+	for w.guarded { // on one host the one before is whole: all have agreed on the pace since
 		busy, err := agree(w.unsafe())
 		if err != nil {
 			return err
@@ -160,7 +181,7 @@ func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agr
 	if w.last >= 0 {
 		w.Tell(Report{Safe: w.last})
 	}
-	if must && w.last == s.Step {
+	if must && w.last == s.Step && w.lastGuarded == w.guarded {
 		return nil
 	}
 	if err := w.open(s, at); err != nil {
@@ -171,22 +192,30 @@ func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agr
 	if err != nil {
 		return err
 	}
-	w.last, w.sole = s.Step, w.snapshots.Sole() && len(w.Hosts) > 1 && w.several()
+	w.last, w.sole, w.lastGuarded = s.Step, w.snapshots.Sole() && w.guarded, w.guarded
 	w.Tell(Report{Step: s.Step, Sealed: name, Sole: w.sole})
 	ended := time.Now()
 	w.taken.add(s.Step, ended.Sub(began))
 	w.pace.took(began, ended, s.Step)
-	every, err := agree(w.pace.every)
-	w.pace.every = every
+	agreed, err := agree(w.pace.every + w.spared()*(most+1))
+	w.pace.every, w.guarded = agreed%(most+1), w.guarded || agreed > most
 	if err == nil && must {
 		return w.Save(s, at, agree, true) // until it is safe
 	}
 	return err
 }
 
-// unsafe is 1 while the newest snapshot of this process is not on another host, if it has to be.
+// unsafe returns 1 while the newest snapshot of this process is not on another host, if it has to be.
 func (w *Worker) unsafe() int {
 	if w.last >= 0 && w.sole && w.copied.Load() < w.last {
+		return 1
+	}
+	return 0
+}
+
+// spared returns 1 where a host waits that may hold copies.
+func (w *Worker) spared() int {
+	if w.spare.Load() {
 		return 1
 	}
 	return 0
@@ -216,18 +245,31 @@ func (w *Worker) open(s checkpoint.State, at func() checkpoint.Places) (err erro
 	if w.several() {
 		need += Slots * sole // of another host's
 	}
-	if need > w.Room {
-		return fmt.Errorf(
-			"snapshots of this host take %s, and %s has %s: make it larger (mount -o remount,size=…), "+
-				"or say another directory in memory with --memory",
-			bytesText(need),
-			filepath.Dir(w.Dir),
-			bytesText(w.Room),
-		)
+	if err := w.hasRoom(need); err != nil {
+		return err
 	}
 	w.Tell(Report{Bytes: need})
 	w.snapshots, err = checkpoint.NewSnapshots(checkpoint.SnapshotConfig{Dir: w.Dir, Places: places}, s)
 	return err
+}
+
+// Fits returns an error if a share of the state, which this host holds at least, has too little memory: it is told
+// before the first step. All that the host holds is known after it.
+func (w *Worker) Fits(share int64) error {
+	if w == nil {
+		return nil
+	}
+	return w.hasRoom(Slots * share)
+}
+
+// hasRoom returns an error where there is too little memory.
+func (w *Worker) hasRoom(need int64) error {
+	if need <= w.Room {
+		return nil
+	}
+	return fmt.Errorf(noRoom+": this host needs at least %s, and %s has %s: make it larger "+
+		"(mount -o remount,size=…), or say another directory in memory with --memory", bytesText(need),
+		filepath.Join(w.Dir, "..", "..", "..", ".."), bytesText(w.Room)) // below it are the host's, the epoch's, ours
 }
 
 // Slots is how many snapshots there may be at a time: two of an epoch, and the one that it began from.
@@ -235,23 +277,26 @@ const Slots = 3
 
 func bytesText(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// End tells the agent why this process ends.
-func (w *Worker) End(err error, mistake bool) {
+// End tells the agent why this process ends: a mistake of the user's, a process that is lost, or another error.
+func (w *Worker) End(err error, mistake, lost bool) {
 	switch {
 	case w == nil || err == nil:
-	case mistake:
+	case mistake && !(w.Resume != "" && strings.Contains(err.Error(), noRoom)):
 		w.Tell(Report{Mistake: err.Error()})
-	default:
-		w.Tell(Report{Error: err.Error()})
+	default: // memory that was there when the job began, too: others may have taken it
+		w.Tell(Report{Error: err.Error(), Lost: lost})
 	}
 }
+
+// noRoom is what errors say where there is too little memory. They travel between processes as texts.
+const noRoom = "memory for snapshots"
 
 // HandOn ends the process after a step whose snapshot is whole everywhere.
 func (w *Worker) HandOn() {
 	os.Exit(HandedOn)
 }
 
-// Taken is the snapshots so far.
+// Taken returns the snapshots so far.
 func (w *Worker) Taken() Taken {
 	if w == nil {
 		return Taken{}
@@ -268,10 +313,10 @@ type pace struct {
 }
 
 // costShare is how much of the time of steps snapshots may take; most is how many steps apart they are at
-// most.
+// most: processes agree on it, and on whether there is a spare host, by one number below 256.
 const (
 	costShare = 0.03
-	most      = 255
+	most      = 127
 	// learned is how many snapshots are taken at every step, to learn what they cost: the first ones get their
 	// memory from the system.
 	learned = 3

@@ -22,8 +22,8 @@ import (
 // divided by.
 const losses = 2
 
-// sumTypes is the types of what is summed over micro-batches, as in-process devices sum it: gradients are
-// those of the sum of losses, since what that is to be divided by, the labels that count, is known at the
+// sumTypes returns the types of what is summed over micro-batches, as in-process devices sum it: gradients
+// are those of the sum of losses, since what that is to be divided by, the labels that count, is known at the
 // end.
 func sumTypes(c executor.Config) []ir.Type {
 	types := []ir.Type{c.ScalarType(), c.ScalarType()}
@@ -62,7 +62,7 @@ type cutLoss struct {
 	cut      *executor.Cutting
 }
 
-// cutLoss is the loss of batches of these types.
+// cutLoss returns the loss of batches of these types.
 func (r *Executor) cutLoss(batch []ir.Type) (*cutLoss, error) {
 	key := fmt.Sprint(batch)
 	if l := r.losses[key]; l != nil {
@@ -206,8 +206,8 @@ func (r *Executor) spend(
 	return out, err
 }
 
-// partStep is the compiled program for a kind of micro-batches, whose loss is given: it takes so many tensors
-// of the batch, and then what all micro-batches have.
+// partStep returns the compiled program for a kind of micro-batches, whose loss is given: it takes so many
+// tensors of the batch, and then what all micro-batches have.
 func (r *Executor) partStep(loss *ir.Func, batch int) (backend.Executable, error) {
 	n := len(r.model.Params)
 	return r.compiled(fmt.Sprint("part ", loss), func() (backend.Executable, error) {
@@ -261,7 +261,7 @@ func (r *Executor) ends() (zeros, update backend.Executable, err error) {
 	return zeros, update, err
 }
 
-// compiled is the executable that is kept under a name, or made now.
+// compiled returns the executable that is kept under a name, or made now.
 func (r *Executor) compiled(name string, make func() (backend.Executable, error)) (backend.Executable,
 	error) {
 	if exe, ok := r.exes[name]; ok {

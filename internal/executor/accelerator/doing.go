@@ -35,7 +35,7 @@ func (d *doing) runs(name string) {
 	}
 }
 
-// Doing is the programs that the devices have not ended.
+// Doing returns the programs that the devices have not ended.
 func (r *Executor) Doing() []step.Doing {
 	r.doing.mu.Lock()
 	defer r.doing.mu.Unlock()

@@ -24,8 +24,8 @@ type Executor struct {
 	model, c   executor.Config
 	fused      *fused
 	stateFused bool
-	// split is which of the state's weights are split master weights, as the first step chose them: their upper
-	// halves lie behind the owned part of the state.
+	// split is which of the state's weights are split master weights, as the first step chose them: their
+	// upper halves are behind the owned part of the state.
 	split  []int
 	chosen bool
 	owned  int
@@ -51,7 +51,7 @@ func New(c executor.Config) (*Executor, error) {
 	return r, r.makeSlots(r.model)
 }
 
-// prepared is an executor of a config that can be run, without any state.
+// prepared returns an executor of a config that can be run, without any state.
 func prepared(c executor.Config) (r *Executor, err error) {
 	if c.Mode == executor.Eager {
 		return nil, fmt.Errorf("trainer: a backend runs compiled steps: mode is %v, want %v", c.Mode,
@@ -158,7 +158,7 @@ type running struct {
 	end        func()
 }
 
-// Wait is the numbers, when they are there.
+// Wait returns the numbers, when they are there.
 func (p *running) Wait() (r executor.Result, err error) {
 	defer p.end()
 	for _, of := range []struct {
@@ -191,13 +191,13 @@ func (r *Executor) startWhole(numbers, batch []array.Array) ([][]backend.Buffer,
 	return r.call(exe, r.state, inputs{all, len(numbers), len(all)})
 }
 
-// policy is what a step computes again.
+// policy returns what a step computes again.
 func policy(c executor.Config) stage.Recompute {
 	return map[strategy.Recompute]stage.Recompute{"selective": stage.RecomputeSelective,
 		"full": stage.RecomputeFull}[c.Recompute]
 }
 
-// wholeStep is the compiled step for batches of these types.
+// wholeStep returns the compiled step for batches of these types.
 func (r *Executor) wholeStep(types []ir.Type) (backend.Executable, error) {
 	if err := r.fuseState(types); err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (r *Executor) wholeStep(types []ir.Type) (backend.Executable, error) {
 	})
 }
 
-// program is the step's program, and how what goes in and out is on several devices.
+// program returns the step's program, and how what goes in and out is on several devices.
 func (r *Executor) program(batch []ir.Type) (*ir.Func, layouts, error) {
 	if r.group != nil {
 		return r.group.step(batch)
@@ -246,7 +246,7 @@ func (r *Executor) traced(batch []ir.Type) (*ir.Func, error) {
 	return r.c.OptimizeProgram(p)
 }
 
-// open is an error where there is no state any more.
+// open returns an error where there is no state any more.
 func (r *Executor) open() error {
 	if r.state == nil {
 		return fmt.Errorf(
@@ -269,10 +269,10 @@ func free(lists [][]backend.Buffer) {
 // Away is true: the state is on the backend from the start.
 func (r *Executor) Away() bool { return true }
 
-// Memory is what the largest program of a step needs, as the backend tells.
+// Memory returns what the largest program of a step needs, as the backend tells.
 func (r *Executor) Memory() (compiled cpu.Memory, taken []int) { return r.memory, nil }
 
-// Close gives back what is on the backend.
+// Close releases what is on the backend.
 func (r *Executor) Close() error {
 	free(r.state)
 	r.state = nil

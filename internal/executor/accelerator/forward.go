@@ -38,7 +38,7 @@ func (f *forward) Plan(...ir.Type) (*executor.Plan, error) {
 	return nil, fmt.Errorf("forward pass: %s plans its own memory: run it", f.r.b.Name())
 }
 
-// Close gives back what the pass holds on the backend.
+// Close releases what the pass holds on the backend.
 func (f *forward) Close() (err error) {
 	for _, p := range f.passes {
 		for _, e := range p.exes {
@@ -77,8 +77,8 @@ func (f *forward) Run(_ context.Context, batch []array.Array) (parts [][]array.A
 	return parts, p.cut.Rows, nil
 }
 
-// microRows is the rows of each micro-batch of a batch of any size, at most as many as a step has. Those that
-// several devices share are equal, so that each device has as many rows.
+// microRows returns the rows of each micro-batch of a batch of any size, at most as many as a step has. Those
+// that several devices share are equal, so that each device has as many rows.
 func (r *Executor) microRows(batch []ir.Type) []int {
 	rows, err := executor.RowsIn(batch)
 	if err != nil {
@@ -117,8 +117,8 @@ func (r *Executor) forward(exe backend.Executable, in inputs) ([]array.Array, er
 	return out, nil
 }
 
-// compiled is the pass for batches of these types. It is traced on the whole batch and cut, as a step is, so
-// that it computes the same however the batch is cut.
+// compiled returns the pass for batches of these types. It is traced on the whole batch and cut, as a step
+// is, so that it computes the same however the batch is cut.
 func (f *forward) compiled(types []ir.Type) (*forwardParts, error) {
 	r := f.r
 	key := fmt.Sprint(types, r.fused != nil, r.split)

@@ -42,8 +42,8 @@ func (j *fused) add(t pass.FusedParams, types []ir.Type) {
 	j.tensors = append(j.tensors, t)
 }
 
-// fusedBy is the layout that a program of the loss asks for: every tensor stands where its first parameter
-// stood.
+// fusedBy returns the layout that a program of the loss asks for: every tensor stands where its first
+// parameter stood.
 func fusedBy(f *ir.Func, types []ir.Type, fixed func(param int) bool) *fused {
 	groups, other := map[int]pass.FusedParams{}, map[int]bool{}
 	for _, g := range pass.FusableParams(f, len(types)) {
@@ -66,7 +66,8 @@ func fusedBy(f *ir.Func, types []ir.Type, fixed func(param int) bool) *fused {
 	return j
 }
 
-// config is c with the tensors in the place of the parameters. The loss sees the parameters, cut out of them.
+// config returns c with the tensors in the place of the parameters. The loss sees the parameters, cut out of
+// them.
 func (j *fused) config(c executor.Config) executor.Config {
 	fused := c
 	fused.Params = nil
@@ -80,7 +81,7 @@ func (j *fused) config(c executor.Config) executor.Config {
 	return fused
 }
 
-// param is the tensor as a parameter without a value.
+// param returns the tensor as a parameter without a value.
 func (j *fused) param(params []*nn.Param, t pass.FusedParams) *nn.Param {
 	first := params[t.Params[0]]
 	if len(t.Params) == 1 {
@@ -98,7 +99,7 @@ func (j *fused) param(params []*nn.Param, t pass.FusedParams) *nn.Param {
 	return first.Like(strings.Join(names, "+"), ir.Type{DType: first.Type.DType, Shape: shape})
 }
 
-// cut is the values of the model's parameters by those of the tensors.
+// cut returns the values of the model's parameters by those of the tensors.
 func (j *fused) cut(params, tensors []*nn.Param) []*op.Tensor {
 	values := make([]*op.Tensor, len(params))
 	for k, t := range j.tensors {
@@ -117,7 +118,7 @@ func (j *fused) cut(params, tensors []*nn.Param) []*op.Tensor {
 	return values
 }
 
-// sees is a function of the model as one of the tensors.
+// sees returns a function of the model as one of the tensors.
 func (r *Executor) sees(f executor.Func) executor.Func {
 	if r.fused == nil {
 		return f
@@ -147,8 +148,8 @@ func (r *Executor) fuseState(batch []ir.Type) error {
 	return nil
 }
 
-// fusing is the layout of the state by the loss of batches of these types; nil where all parameters stay as
-// they are. An optimizer that looks at more than an element must see parameters as they are.
+// fusing returns the layout of the state by the loss of batches of these types; nil where all parameters stay
+// as they are. An optimizer that looks at more than an element must see parameters as they are.
 func (r *Executor) fusing(batch []ir.Type) (*fused, error) {
 	if r.group != nil || r.micro > 1 || !optim.EachElement(r.model.Optimizer) {
 		return nil, nil
@@ -212,8 +213,8 @@ type tensorParts struct {
 	list []backend.Buffer
 }
 
-// parts is what the state's tensors are made of: those of the parameters, then all slots of the first tensor,
-// and so on.
+// parts returns what the state's tensors are made of: those of the parameters, then all slots of the first
+// tensor, and so on.
 func (j *fused) parts(state []backend.Buffer, params, slots int) []tensorParts {
 	var all []tensorParts
 	add := func(t pass.FusedParams, at func(param int) int) {
@@ -234,7 +235,7 @@ func (j *fused) parts(state []backend.Buffer, params, slots int) []tensorParts {
 	return all
 }
 
-// concat is a run that puts buffers together on the device; then they are gone.
+// concat returns a run that puts buffers together on the device; then they are gone.
 func (r *Executor) concat(p tensorParts) (func() (backend.Buffer, error), error) {
 	if len(p.list) == 1 {
 		return func() (backend.Buffer, error) { return p.list[0], nil }, nil
@@ -258,7 +259,7 @@ func (r *Executor) concat(p tensorParts) (func() (backend.Buffer, error), error)
 	}, nil
 }
 
-// once is a run of a function of buffers on the device.
+// once returns a run of a function of buffers on the device.
 func (r *Executor) once(name string, args []backend.Buffer,
 	f func(in []*op.Tensor) []*op.Tensor) (func() ([]backend.Buffer, error), error) {
 	b := ir.NewBuilder(name)
@@ -280,8 +281,8 @@ func (r *Executor) once(name string, args []backend.Buffer,
 	return func() ([]backend.Buffer, error) { return exe.Run(args) }, nil
 }
 
-// part is where parameter or slot i of the model layouts: the number of its tensor in the state, and its box
-// in it.
+// part returns where parameter or slot i of the model layouts: the number of its tensor in the state, and its
+// box in it.
 func (r *Executor) part(i int) (tensor int, start, size []int) {
 	c := r.model
 	n, slots := len(c.Params), c.Optimizer.Slots()
@@ -305,7 +306,7 @@ func (r *Executor) part(i int) (tensor int, start, size []int) {
 	return tensor, start, size
 }
 
-// cutOut is a box of an array, or the array where it is all of it.
+// cutOut returns a box of an array, or the array where it is all of it.
 func cutOut(a array.Array, start, size []int) array.Array {
 	if a.Shape().Equal(size) {
 		return a

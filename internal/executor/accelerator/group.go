@@ -34,7 +34,7 @@ type group struct {
 type layouts struct {
 	params  []mesh.Sharding
 	results []mesh.Spec
-	// inner is how values within the program have to lie, by ID.
+	// inner is how values within the program have to be laid out, by ID.
 	inner map[int]mesh.Spec
 }
 
@@ -64,8 +64,8 @@ func newGroup(c executor.Config) (*group, error) {
 	return &group{Layout: l, c: c, devices: devices, weights: weights}, err
 }
 
-// unsupported is what of a strategy makes the devices' programs different ones, or none of theirs, and what
-// to ask for instead.
+// unsupported returns what of a strategy makes the devices' programs different ones, or none of theirs, and
+// what to ask for instead.
 func unsupported(c executor.Config) (what, fix string) {
 	switch s := c.Strategy; {
 	case s.PP > 1:
@@ -82,10 +82,10 @@ func unsupported(c executor.Config) (what, fix string) {
 	return "", ""
 }
 
-// mesh is the devices: they are numbered as the group has them.
+// mesh returns the devices: they are numbered as the group has them.
 func (s *group) mesh() *mesh.Mesh { return s.Meshes[0] }
 
-// state is the layout of a tensor of the state: parameters come first, then their slots.
+// state returns the layout of a tensor of the state: parameters come first, then their slots.
 func (s *group) state(i int) mesh.Spec {
 	if i < len(s.weights) {
 		return s.weights[i].Rest
@@ -98,8 +98,8 @@ func (s *group) state(i int) mesh.Spec {
 	return s.weights[w].Slot
 }
 
-// step is the program of a training step and how what goes in and out lies. Weights come together for use
-// where they rest apart, gradients where the optimizer's memory of them lies.
+// step returns the program of a training step and how what goes in and out is laid out. Weights come together
+// for use where they rest apart, gradients where the optimizer's memory of them is.
 func (s *group) step(batch []ir.Type) (*ir.Func, layouts, error) {
 	c, b := s.c, ir.NewBuilder("train_step")
 	params, rest, in := c.StepParts(c.StepParams(b, batch))
@@ -116,7 +116,7 @@ func (s *group) step(batch []ir.Type) (*ir.Func, layouts, error) {
 	return p, s.stepLayouts(batch), err
 }
 
-// at is x, which is to lie so.
+// at returns x, which is to be laid out so.
 func (s *group) at(x *op.Tensor, spec mesh.Spec) *op.Tensor {
 	return op.Constrain(x, s.mesh(), mesh.Closed(spec))
 }
@@ -130,7 +130,7 @@ func (s *group) stepLayouts(batch []ir.Type) layouts {
 	return l
 }
 
-// stateLayouts is the part of it that is the state, and what a step tells of itself.
+// stateLayouts returns the part of it that is the state, and what a step reports itself.
 func (s *group) stateLayouts() layouts {
 	l := layouts{results: []mesh.Spec{mesh.Whole(0), mesh.Whole(0)}}
 	for i := range len(s.weights) * (1 + s.c.Optimizer.Slots()) {
@@ -139,7 +139,8 @@ func (s *group) stateLayouts() layouts {
 	return l
 }
 
-// forwardLayouts is that of a program of the parameters and a batch, whose results every device has.
+// forwardLayouts returns the layouts of a program of the parameters and a batch, whose results every device
+// has.
 func (s *group) forwardLayouts(batch int, p *ir.Func) layouts {
 	var l layouts
 	for _, w := range s.weights {
@@ -172,7 +173,7 @@ func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable
 	return exe, s.explain(err)
 }
 
-// explain says what to do about programs that differ between devices.
+// explain reports what to do about programs that differ between devices.
 func (s *group) explain(err error) error {
 	if _, ok := errors.AsType[*lower.DifferError](err); !ok {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Plan is the programs that a step on batches of these types runs, and what passes between them. Memory is
-// that of devices of the host: what the backend's compiler needs is told by Memory after the first step.
+// Plan returns the programs that a step on batches of these types runs, and what passes between them. Memory
+// is that of devices of the host: what the backend's compiler needs is told by Memory after the first step.
 func (r *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	q, s := r.planning(), strategy.Strategy{}
 	if q.micro > 1 {
@@ -32,7 +32,7 @@ func (r *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	return executor.PlanOf(s, p), nil
 }
 
-// Plan is that of an executor of this config, whose parameters need no values.
+// Plan returns the plan of an executor of this config, whose parameters need no values.
 func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	r, err := prepared(c)
 	if err != nil {
@@ -41,7 +41,7 @@ func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	return r.Plan(batch...)
 }
 
-// planning is the executor without its state: what it decides for a plan is not decided for the run.
+// planning returns the executor without its state: what it decides for a plan is not decided for the run.
 func (r *Executor) planning() *Executor {
 	q := &Executor{b: r.b, group: r.group, micro: r.micro, model: r.model, c: r.c, fused: r.fused,
 		stateFused: r.stateFused, split: r.split, chosen: r.chosen, owned: r.owned, losses: map[string]*cutLoss{}}
@@ -52,7 +52,7 @@ func (r *Executor) planning() *Executor {
 	return q
 }
 
-// planWhole is the step as one program.
+// planWhole returns the step as one program.
 func (r *Executor) planWhole(batch []ir.Type) (*step.Plan, error) {
 	if err := r.planFused(batch); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (r *Executor) planFused(batch []ir.Type) error {
 	return err
 }
 
-// planMicros is the step as programs of micro-batches, with zeros before and the update after them.
+// planMicros returns the step as programs of micro-batches, with zeros before and the update after them.
 func (r *Executor) planMicros(batch []ir.Type) (*step.Plan, error) {
 	loss, err := r.cutLoss(batch)
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *Executor) planMicros(batch []ir.Type) (*step.Plan, error) {
 	return step.NewWhole(w)
 }
 
-// planPart is the program for a kind of micro-batches, whose loss is given.
+// planPart returns the program for a kind of micro-batches, whose loss is given.
 func (r *Executor) planPart(m *mesh.Mesh, loss *ir.Func, batch int) (*plannedCall, error) {
 	p, err := r.partProgram(loss)
 	if err != nil {
@@ -157,7 +157,7 @@ func (r *Executor) planPart(m *mesh.Mesh, loss *ir.Func, batch int) (*plannedCal
 	return x, err
 }
 
-// planEnds is the programs before and after those of micro-batches.
+// planEnds returns the programs before and after those of micro-batches.
 func (r *Executor) planEnds(m *mesh.Mesh) (zeros, update *plannedCall, err error) {
 	p, err := sumsProgram(r.model)
 	if err == nil {
@@ -172,7 +172,7 @@ func (r *Executor) planEnds(m *mesh.Mesh) (zeros, update *plannedCall, err error
 	return zeros, update, err
 }
 
-// planConfig is what all programs of a step share.
+// planConfig returns what all programs of a step share.
 func (r *Executor) planConfig() step.WholeConfig {
 	w := step.WholeConfig{Backend: true, Weights: r.c.WholeWeights(), Scalars: []ir.Type{r.c.ScalarType(), r.c.ScalarType()}}
 	if r.group == nil {
@@ -200,7 +200,7 @@ func (x *plannedCall) takeInputs(micro int) (types []ir.Type) {
 	return types
 }
 
-// planCall is a program as the devices run it.
+// planCall returns a program as the devices run it.
 func (r *Executor) planCall(m *mesh.Mesh, p *ir.Func, at layouts) (*plannedCall, error) {
 	if r.group == nil {
 		local := func(int) (*ir.Func, error) { return p, nil }

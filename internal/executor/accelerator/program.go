@@ -21,7 +21,7 @@ type program struct {
 	copies [][]backend.Buffer
 }
 
-// Run tells what runs, and adds the copies to the arguments of each device.
+// Run returns what runs, and adds the copies to the arguments of each device.
 func (p *program) Run(args []backend.Buffer) ([]backend.Buffer, error) {
 	p.r.doing.runs(p.name)
 	if len(p.copies) == 0 {
@@ -88,7 +88,7 @@ func (p *program) copy(x *op.Tensor) error {
 	return err
 }
 
-// uncaptured is a program that takes what it captured as its last parameters, whole on every device.
+// uncaptured returns a program that takes what it captured as its last parameters, whole on every device.
 func uncaptured(p *ir.Func, at layouts) (*ir.Func, layouts, error) {
 	if len(p.Captures()) == 0 {
 		return p, at, nil
@@ -109,14 +109,14 @@ func uncaptured(p *ir.Func, at layouts) (*ir.Func, layouts, error) {
 	return own, at, nil
 }
 
-// inputs is arrays that a run is given: those from lo up to hi are the batch, and lie as batches do; every
+// inputs is arrays that a run is given: those from lo up to hi are the batch, and are as batches do; every
 // device has the others whole.
 type inputs struct {
 	arrays []array.Array
 	lo, hi int
 }
 
-// spec is how an array of the inputs lies.
+// spec is how an array of the inputs is laid out.
 func (r *Executor) inputSpec(in inputs, k int) mesh.Spec {
 	a := in.arrays[k]
 	if r.group == nil || k < in.lo || k >= in.hi {

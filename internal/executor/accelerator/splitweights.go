@@ -10,13 +10,13 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Weights that products take in 16 bits lie in the state as halves: rounded, as products take them, and the
+// Weights that products take in 16 bits are in the state as halves: rounded, as products take them, and the
 // bits that are missing in that, which only the update reads. A step so need not round weights, nor does the
 // state hold 16 bits of them twice. This is for f32 weights and products in bf16, which has the upper half of
 // f32's bits.
 
-// onSplit is a program whose first parameters are weights as one on halves of those in which: the bits that
-// rounding leaves out are in the weight's place, and the rounded weights come behind the first owned
+// onSplit returns a program whose first parameters are weights as one on halves of those in which: the bits
+// that rounding leaves out are in the weight's place, and the rounded weights come behind the first owned
 // parameters. The results from updated on, if it is not negative, are new weights: their halves have one
 // layout, the rounded ones behind all other results.
 func onSplit(p *ir.Func, which []int, owned, updated int) (*ir.Func, error) {
@@ -54,7 +54,7 @@ func onSplit(p *ir.Func, which []int, owned, updated int) (*ir.Func, error) {
 	return b.Build(results...)
 }
 
-// roundedBy is the parameter that a node rounds, if it does.
+// roundedBy returns the parameter that a node rounds, if it does.
 func roundedBy(n *ir.Node) (param int, ok bool) {
 	if to, casts := op.CastsTo(n.Op()); !casts || to != array.BF16 {
 		return 0, false
@@ -63,7 +63,7 @@ func roundedBy(n *ir.Node) (param int, ok bool) {
 	return v.ID(), v.Node() == nil && v.DType() == array.F32
 }
 
-// roundedWeights is which of the weights a step rounds.
+// roundedWeights returns which of the weights a step rounds.
 func roundedWeights(p *ir.Func, weights int) []int {
 	var list []int
 	for _, n := range p.Nodes() {
@@ -105,7 +105,7 @@ func (r *Executor) splitWeights() error {
 	return nil
 }
 
-// fetch reads a tensor of the state of one device, from its halves where it lies so.
+// fetch reads a tensor of the state of one device, from its halves where it is laid out so.
 func (r *Executor) fetch(i int) (array.Array, error) {
 	a, err := r.state[0][i].Read()
 	k := slices.Index(r.split, i)

@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// devices is how many devices the state lies on.
+// devices returns how many devices the state is laid out on.
 func (r *Executor) devices() int {
 	if r.group == nil {
 		return 1
@@ -24,7 +24,7 @@ func (r *Executor) devices() int {
 	return r.group.mesh().Size()
 }
 
-// spec is the layout of a tensor of the state; on one device that says nothing.
+// spec returns the layout of a tensor of the state; on one device that says nothing.
 func (r *Executor) spec(i int) mesh.Spec {
 	if r.group == nil {
 		return mesh.Spec{}
@@ -127,7 +127,7 @@ func (r *Executor) makeParams(c executor.Config) error {
 	return nil
 }
 
-// makeParam is one result of a program without parameters.
+// makeParam returns one result of a program without parameters.
 func (r *Executor) makeParam(p *ir.Func, i int) ([]backend.Buffer, error) {
 	b := ir.NewBuilder(p.Name())
 	one, err := b.Build(p.Replay(b, b.ParamsOf(p), nil)[i])
@@ -188,7 +188,7 @@ type reader struct {
 	left    map[int]int // bytes that are yet to be read
 }
 
-// read is a parameter or a slot of the model, by its number; each is read once.
+// read returns a parameter or a slot of the model, by its number; each is read once.
 func (r *reader) read(i int) (array.Array, error) {
 	at, start, size := r.part(i)
 	if r.group != nil {
@@ -244,7 +244,7 @@ func (r *Executor) Reader() (executor.Reader, error) {
 	return func(t executor.Tensor) (array.Array, error) { return from.read(r.number(t)) }, r.open()
 }
 
-// number is where a tensor of the state is among the model's parameters and slots.
+// number returns where a tensor of the state is among the model's parameters and slots.
 func (r *Executor) number(t executor.Tensor) int {
 	if t.Slot < 0 {
 		return t.Param
@@ -252,7 +252,7 @@ func (r *Executor) number(t executor.Tensor) int {
 	return len(r.model.Params) + t.Param*r.model.Optimizer.Slots() + t.Slot
 }
 
-// Save is the state, whole.
+// Save returns the state, whole.
 func (r *Executor) Save() (checkpoint.State, error) { return r.model.SaveWhole(r) }
 
 // Load reads a checkpoint.

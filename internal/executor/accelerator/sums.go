@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// used is the weights as computation takes them, and which of them come together for it; on one device they
-// are as they are.
+// used returns the weights as computation takes them, and which of them come together for it; on one device
+// they are as they are.
 func (s *group) used(params []*op.Tensor) (used []*op.Tensor, gathered []bool) {
 	if s == nil {
 		return params, nil
@@ -23,7 +23,7 @@ func (s *group) used(params []*op.Tensor) (used []*op.Tensor, gathered []bool) {
 	return used, gathered
 }
 
-// updated is the weights and their gradients where the optimizer's memory of them lies.
+// updated returns the weights and their gradients where the optimizer's memory of them is.
 func (s *group) updated(params, grads []*op.Tensor) (own, there []*op.Tensor) {
 	if s == nil {
 		return params, grads
@@ -38,10 +38,10 @@ func (s *group) updated(params, grads []*op.Tensor) (own, there []*op.Tensor) {
 	return own, there
 }
 
-// partLayouts is how what goes in and out of the program of a micro-batch lies. Gradients lie between
-// micro-batches as in-process devices have them: ZeRO 2 and 3 split them, so that devices exchange them for
-// each micro-batch and keep little; otherwise every device sums its own, and they are exchanged once a step.
-// The first program decides for all.
+// partLayouts returns how what goes in and out of the program of a micro-batch is laid out. Gradients are
+// between micro-batches as in-process devices have them: ZeRO 2 and 3 split them, so that devices exchange
+// them for each micro-batch and keep little; otherwise every device sums its own, and they are exchanged once
+// a step. The first program decides for all.
 func (s *group) partLayouts(p *ir.Func, in []mesh.Sharding) (layouts, error) {
 	var grads []*ir.Value
 	var sums []mesh.Spec
@@ -88,7 +88,7 @@ func (l layouts) withSums(sums []mesh.Spec) layouts {
 	return l
 }
 
-// zeroSpecs is how the sums begin. Zeros that are still to be combined are zeros.
+// zeroSpecs returns how the sums begin. Zeros that are still to be combined are zeros.
 func (s *group) zeroSpecs() []mesh.Spec {
 	if s == nil {
 		return nil
@@ -100,7 +100,7 @@ func (s *group) zeroSpecs() []mesh.Spec {
 	return specs
 }
 
-// updateLayouts is how what goes in and out of the end of a step lies.
+// updateLayouts returns how what goes in and out of the end of a step is laid out.
 func (s *group) updateLayouts() layouts {
 	if s == nil {
 		return layouts{}

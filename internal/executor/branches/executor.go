@@ -96,7 +96,7 @@ func (e *Executor) Start(batch ...ir.Type) error {
 	return err
 }
 
-// compiled is the step for batches of these types.
+// compiled returns the step for batches of these types.
 func (e *Executor) compiled(batch []ir.Type) (*runtime.Executable, error) {
 	key := fmt.Sprint(batch)
 	if exe, ok := e.exes[key]; ok {
@@ -143,7 +143,7 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	return executor.Result{Loss: told[0], Norm: told[1]}, nil
 }
 
-// index is where a tensor of the state is.
+// index returns where a tensor of the state is.
 func (e *Executor) index(t executor.Tensor) int {
 	if t.Slot < 0 {
 		return t.Param
@@ -171,13 +171,13 @@ func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 // Load reads a checkpoint.
 func (e *Executor) Load(r *checkpoint.Reader) error { return e.c.LoadWhole(r, e.Put) }
 
-// Save is the state, whole.
+// Save returns the state, whole.
 func (e *Executor) Save() (checkpoint.State, error) { return e.c.SaveWhole(e) }
 
 // Away is true once the state is another than the parameters' values.
 func (e *Executor) Away() bool { return e.begun }
 
-// Memory is what the device that needs more takes in the step that ran last.
+// Memory returns what the device that needs more takes in the step that ran last.
 func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	if e.last == nil {
 		return compiled, nil
@@ -190,7 +190,7 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, nil
 }
 
-// Doing is the op that one of the devices is at.
+// Doing returns the op that one of the devices is at.
 func (e *Executor) Doing() []step.Doing {
 	if n := e.c.Device.Doing(); n != nil {
 		return []step.Doing{{Node: n}}

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// fused is a device's program as it runs: loops are made of what lies between two messages. One across a
+// fused returns a device's program as it runs: loops are made of what is between two messages. One across a
 // message would wait for it, or keep it waiting, and so change the order of messages on this device alone.
 func fused(c executor.Config) func(*ir.Func) (*ir.Func, error) {
 	return func(f *ir.Func) (*ir.Func, error) {

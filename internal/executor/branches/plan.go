@@ -10,10 +10,10 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Plan is what the step takes on batches of these types.
+// Plan returns what the step takes on batches of these types.
 func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) { return Plan(e.c, batch...) }
 
-// Plan is that of an executor of this config, whose parameters need no values.
+// Plan returns the plan of an executor of this config, whose parameters need no values.
 func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	s, err := check(c)
 	if err != nil {

@@ -74,8 +74,8 @@ func newProgram(c executor.Config, batch []ir.Type) (*program, error) {
 	return &program{s, found}, err
 }
 
-// optimize is the step before it is put on devices. Loops of many ops are made after that: they would tie
-// branches together.
+// optimize returns the step before it is put on devices. Loops of many ops are made after that: they would
+// tie branches together.
 func optimize(c executor.Config, p *ir.Func) (*ir.Func, error) {
 	p, err := c.OptimizeProgram(p)
 	if err != nil {
@@ -84,8 +84,8 @@ func optimize(c executor.Config, p *ir.Func) (*ir.Func, error) {
 	return pass.Fuse(p)
 }
 
-// prices is what a run is searched by: where none are said, those of usual machines, half of whose cores each
-// device has.
+// prices returns what a run is searched by: where none are said, those of usual machines, half of whose cores
+// each device has.
 func prices(c executor.Config) spmd.Prices {
 	if c.Prices != nil {
 		return *c.Prices
@@ -95,7 +95,7 @@ func prices(c executor.Config) spmd.Prices {
 	return step.PricesOf(step.Machine{Prices: host, Latency: host.Idle}, max(1, cores/2))
 }
 
-// devices is the two, each as a mesh.
+// devices returns the two, each as a mesh.
 func devices() (list [2]*mesh.Mesh) {
 	for i := range list {
 		m, err := mesh.New([]mesh.Axis{{Name: strategy.DataAxis, Size: 1}}, i)

@@ -19,8 +19,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// twoBranches is layers of two products each that do not depend on each other, wide enough to be worth two
-// devices.
+// twoBranches returns layers of two products each that do not depend on each other, wide enough to be worth
+// two devices.
 func twoBranches(t *testing.T, s *strategy.Strategy) executor.Config {
 	t.Helper()
 	d := cpu.NewDevice(cpu.Config{Threads: 1})

@@ -48,7 +48,7 @@ func New(c executor.Config) (executor.Executor, error) {
 	return c.Annotatable(one, many), nil
 }
 
-// Plan is the plan of what New would choose; parameters need no values.
+// Plan returns the plan of what New would choose; parameters need no values.
 func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	if err := c.CheckPasses(); err != nil {
 		return nil, err

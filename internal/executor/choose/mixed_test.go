@@ -40,7 +40,7 @@ func (e countedExecutable) Run(args []backend.Buffer) ([]backend.Buffer, error) 
 	return e.Executable.Run(args)
 }
 
-// mixed is the losses of four layers under a config, whose parameters are made anew. Some rows do not
+// mixed returns the losses of four layers under a config, whose parameters are made anew. Some rows do not
 // count, so that the mean is not that of the parts' means.
 func mixed(t *testing.T, change func(c *executor.Config)) []float64 {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// config is a layer whose bias a product can take over, and an activation that makes loops.
+// config returns a layer whose bias a product can take over, and an activation that makes loops.
 func config(t *testing.T, passes ...string) executor.Config {
 	t.Helper()
 	d := cpu.NewDevice(cpu.Config{Threads: 1})

@@ -41,10 +41,10 @@ func New(c executor.Config) (*Executor, error) {
 	return e, nil
 }
 
-// Plan is what the step takes on batches of these types.
+// Plan returns what the step takes on batches of these types.
 func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) { return Plan(e.c, batch...) }
 
-// Plan is that of an executor of this config, whose parameters need no values.
+// Plan returns the plan of an executor of this config, whose parameters need no values.
 func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	p, err := program(c, batch)
 	if err != nil {
@@ -93,7 +93,7 @@ func (e *Executor) run(params, scalars, batch []array.Array) ([]array.Array, err
 	return exe.Run(args)
 }
 
-// compiled is the step for batches of these types: a batch of another size is compiled once, too.
+// compiled returns the step for batches of these types: a batch of another size is compiled once, too.
 func (e *Executor) compiled(batch []ir.Type) (*cpu.Executable, error) {
 	key := fmt.Sprint(batch)
 	if exe, ok := e.exes[key]; ok {
@@ -110,7 +110,7 @@ func (e *Executor) compiled(batch []ir.Type) (*cpu.Executable, error) {
 	return exe, err
 }
 
-// program is the step for batches of these types, traced and checked.
+// program returns the step for batches of these types, traced and checked.
 func program(c executor.Config, batch []ir.Type) (*ir.Func, error) {
 	p, err := c.TraceStep(batch)
 	if err == nil {
@@ -119,7 +119,7 @@ func program(c executor.Config, batch []ir.Type) (*ir.Func, error) {
 	return p, err
 }
 
-// options is how the step is compiled: parameters and slots become results.
+// options returns how the step is compiled: parameters and slots become results.
 func (e *Executor) options() cpu.Options {
 	return cpu.Options{Donate: executor.UpTo(0, len(e.c.Params)+len(e.slots)), Observe: e.c.Observe}
 }
@@ -182,13 +182,13 @@ func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 	return nil
 }
 
-// Save is the state, whole.
+// Save returns the state, whole.
 func (e *Executor) Save() (checkpoint.State, error) { return e.c.SaveWhole(e) }
 
 // Away is false: the model has its values.
 func (e *Executor) Away() bool { return false }
 
-// Memory is that of the step that ran last.
+// Memory returns the memory of the step that ran last.
 func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	if e.last != nil {
 		compiled = e.last.Memory()
@@ -196,7 +196,7 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, nil
 }
 
-// Doing is the op that the device is at.
+// Doing returns the op that the device is at.
 func (e *Executor) Doing() []step.Doing {
 	if n := e.c.Device.Doing(); n != nil {
 		return []step.Doing{{Node: n}}

@@ -26,7 +26,7 @@ func (e *Executor) Forward(f executor.Func) executor.Forward {
 	return &forward{e: e, f: f, exes: map[string]*cpu.Executable{}}
 }
 
-// Run is f of a batch, in one part.
+// Run returns f of a batch, in one part.
 func (f *forward) Run(_ context.Context, batch []array.Array) ([][]array.Array, []int, error) {
 	run := f.runStatic
 	if f.e.c.Mode == executor.Eager {
@@ -76,7 +76,7 @@ func (f *forward) runEager(batch []array.Array) ([]array.Array, error) {
 	return readAll(f.f(in))
 }
 
-// Plan is what the pass takes on batches of these types.
+// Plan returns what the pass takes on batches of these types.
 func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	p, err := f.program(batch)
 	if err != nil {
@@ -85,7 +85,7 @@ func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	return f.e.c.PlanForwardOne(p)
 }
 
-// program is the pass for batches of these types, traced and checked.
+// program returns the pass for batches of these types, traced and checked.
 func (f *forward) program(types []ir.Type) (*ir.Func, error) {
 	p, err := f.e.c.TraceForward("forward", types, f.f)
 	if err == nil {

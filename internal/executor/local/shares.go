@@ -126,7 +126,7 @@ func runOn(b backend.Backend, exe backend.Executable, args []array.Array) ([]arr
 	return list, nil
 }
 
-// shared is the programs for batches of these types.
+// shared returns the programs for batches of these types.
 func (s *Shares) shared(batch []ir.Type) (*sharedStep, error) {
 	key := fmt.Sprint(batch)
 	if st := s.steps[key]; st != nil {
@@ -162,7 +162,7 @@ func (s *Shares) shared(batch []ir.Type) (*sharedStep, error) {
 	return st, nil
 }
 
-// cutLoss is the programs of the loss of each member's rows.
+// cutLoss returns the programs of the loss of each member's rows.
 func (s *Shares) cutLoss(batch []ir.Type) (st *sharedStep, programs []*ir.Func, variant []int, err error) {
 	rows, err := executor.RowsIn(batch)
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *Shares) cutLoss(batch []ir.Type) (st *sharedStep, programs []*ir.Func, 
 	return st, programs, variant, err
 }
 
-// partProgram is the sum of a part's losses, what it is divided by, and the sum's gradients.
+// partProgram returns the sum of a part's losses, what it is divided by, and the sum's gradients.
 func (s *Shares) partProgram(loss *ir.Func) (*ir.Func, error) {
 	b := ir.NewBuilder("train_part")
 	params := s.c.WeightParams(b)

@@ -21,7 +21,7 @@ type Executor struct {
 	runner *step.Runner
 	// cut is how the runner's batches become micro-batches.
 	cut *executor.Cutting
-	// started is the runner, for whoever asks from another goroutine what it does.
+	// started is the runner, for anyone who asks from another goroutine what it does.
 	started atomic.Pointer[step.Runner]
 	scale   optim.LossScale
 	// forward is the devices of forward passes, copies the parameters there until training begins.
@@ -51,7 +51,7 @@ func New(c executor.Config) (*Executor, error) {
 	return &Executor{h: &planner{c, l}, scale: lossScaleOf(l.Strategy.AMP)}, nil
 }
 
-// Plan is the step of a config for batches of these types. Parameters need no values: shapes are enough.
+// Plan returns the step of a config for batches of these types. Parameters need no values: shapes are enough.
 func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	l, err := c.Layout()
 	if err != nil {
@@ -90,8 +90,8 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	return out, nil
 }
 
-// weight is what the sum of losses is multiplied with. A scale is meant for a mean, so it is spread over the
-// batch.
+// weight returns what the sum of losses is multiplied with. A scale is meant for a mean, so it is spread over
+// the batch.
 func (e *Executor) weight(batch []array.Array) float64 {
 	if e.scale.Scale == 1 {
 		return 1
@@ -99,7 +99,7 @@ func (e *Executor) weight(batch []array.Array) float64 {
 	return e.scale.Scale / float64(largest(batch))
 }
 
-// largest is how many elements the largest tensor of a batch has.
+// largest returns how many elements the largest tensor of a batch has.
 func largest(batch []array.Array) (n int) {
 	for _, a := range batch {
 		n = max(n, a.Len())
@@ -142,7 +142,7 @@ func (e *Executor) Start(types ...ir.Type) error {
 	return nil
 }
 
-// runConfig is what steps are run with.
+// runConfig returns what steps are run with.
 func (h *planner) runConfig() (c step.RunConfig, err error) {
 	c = step.RunConfig{Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads(),
 		Backends: h.c.RankBackends}
@@ -150,7 +150,7 @@ func (h *planner) runConfig() (c step.RunConfig, err error) {
 	return c, err
 }
 
-// planned is the step for batches of these types.
+// planned returns the step for batches of these types.
 func (e *Executor) planned(types []ir.Type) (*step.Plan, error) {
 	if key := fmt.Sprint(types); e.plan == nil || e.planTypes != key {
 		s, cut, err := e.h.newStep(types)
@@ -162,7 +162,8 @@ func (e *Executor) planned(types []ir.Type) (*step.Plan, error) {
 	return e.plan, nil
 }
 
-// Plan is the step for batches of these types: every collective that would not meet its like is found here.
+// Plan returns the step for batches of these types: every collective that would not meet its like is found
+// here.
 func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	s, err := e.planned(batch)
 	if err != nil {
@@ -171,10 +172,10 @@ func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	return executor.PlanOf(e.h.Strategy, s), nil
 }
 
-// Runner is the devices, for their statistics; nil before the first step.
+// Runner returns the devices, for their statistics; nil before the first step.
 func (e *Executor) Runner() *step.Runner { return e.runner }
 
-// Memory is the bytes that each device has taken; nil before the first step.
+// Memory returns the bytes that each device has taken; nil before the first step.
 func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	if e.runner == nil {
 		return compiled, nil
@@ -185,10 +186,10 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, taken
 }
 
-// Away is true once training has begun, or is to go on from a checkpoint.
+// Away is true once training has begun, or is to continue from a checkpoint.
 func (e *Executor) Away() bool { return e.runner != nil || e.saved != nil }
 
-// Doing is what the devices are at.
+// Doing returns what the devices are at.
 func (e *Executor) Doing() []step.Doing {
 	if r := e.started.Load(); r != nil {
 		return r.Doing()

@@ -58,7 +58,7 @@ func (f *forward) Run(ctx context.Context, batch []array.Array) ([][]array.Array
 	return parts, p.cut.Rows, err
 }
 
-// plan is the pass for batches of these types.
+// plan returns the pass for batches of these types.
 func (f *forward) plan(types []ir.Type) (*plannedForward, error) {
 	key := fmt.Sprint(types, f.e.h.Decided())
 	if p := f.planned[key]; p != nil {
@@ -71,7 +71,7 @@ func (f *forward) plan(types []ir.Type) (*plannedForward, error) {
 	return p, err
 }
 
-// Plan is what a run takes.
+// Plan returns what a run takes.
 func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	p, err := f.plan(batch)
 	if err != nil {
@@ -113,7 +113,7 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*plannedForward,
 	return &plannedForward{cut, plan}, err
 }
 
-// paramTypes is the types of the parameters as layers compute with them.
+// paramTypes returns the types of the parameters as layers compute with them.
 func (h *planner) paramTypes() []ir.Type {
 	var list []ir.Type
 	for _, p := range h.c.Params {
@@ -122,7 +122,7 @@ func (h *planner) paramTypes() []ir.Type {
 	return list
 }
 
-// forwardRunner is the devices that forward passes run on, started when they are first needed.
+// forwardRunner returns the devices that forward passes run on, started when they are first needed.
 func (e *Executor) forwardRunner() (*step.ForwardRunner, error) {
 	if e.forward == nil {
 		w, err := e.h.c.World(e.h.Devices())
@@ -134,8 +134,8 @@ func (e *Executor) forwardRunner() (*step.ForwardRunner, error) {
 	return e.forward, nil
 }
 
-// restingWeights is the parameters in their layouts on the devices: those that are trained there or, before
-// the first step, copies.
+// restingWeights returns the parameters in their layouts on the devices: those that are trained there or,
+// before the first step, copies.
 func (e *Executor) restingWeights(r *step.ForwardRunner) (step.Weights, error) {
 	if e.runner != nil {
 		e.copies = nil

@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// shortened is a batch as computation takes it: with mixed precision its floats are as short as the
+// shortened returns a batch as computation takes it: with mixed precision its floats are as short as the
 // parameters.
 func (h *planner) shortened(batch []*op.Tensor) []*op.Tensor {
 	list := make([]*op.Tensor, len(batch))
@@ -22,15 +22,15 @@ func (h *planner) shortened(batch []*op.Tensor) []*op.Tensor {
 	return list
 }
 
-// shorten is a tensor as computation takes it, one of the batch or one that the loss captures.
+// shorten returns a tensor as computation takes it, one of the batch or one that the loss captures.
 func (h *planner) shorten(x *op.Tensor) *op.Tensor { return op.Cast(x, h.Computed(x.Type()).DType) }
 
-// awayOf is what a step keeps outside of the devices.
+// awayOf returns what a step keeps outside of the devices.
 func awayOf(o strategy.Offload) step.Away {
 	return step.Away{Weights: o.Parameters, Slots: o.Optimizer, Activations: o.Activations, Experts: o.Experts}
 }
 
-// offloadOf is where what is offloaded is kept; nil is on the devices.
+// offloadOf returns where what is offloaded is kept; nil is on the devices.
 func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {
 	dir := s.Offload.Dir
 	switch {
@@ -47,7 +47,7 @@ func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.
 	}, nil
 }
 
-// lossScaleOf is the first scale of losses: only f16 needs one.
+// lossScaleOf returns the first scale of losses: only f16 needs one.
 func lossScaleOf(amp string) optim.LossScale {
 	if amp == "f16" {
 		return optim.NewLossScale()

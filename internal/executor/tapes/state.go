@@ -29,7 +29,7 @@ func (e *Executor) fill(r *step.Runner) error {
 }
 
 // Put replaces a tensor of the state: on the devices or, before their first step, of the checkpoint that they
-// go on from. A parameter in 16 bits is replaced together with its precise value.
+// continue from. A parameter in 16 bits is replaced together with its precise value.
 func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 	list := []step.Tensor{e.h.precise(t)}
 	if t.Slot < 0 && e.h.Masters() > 0 {
@@ -53,7 +53,7 @@ func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 // reading writes a box of a whole tensor to an array.
 type reading = func(box mesh.Box, dst array.Array) error
 
-// source is where a tensor of the state comes from on its way to the devices of a plan; nil is nowhere.
+// source returns where a tensor of the state comes from on its way to the devices of a plan; nil is nowhere.
 func (e *Executor) source(x step.Tensor, p *step.Plan) (reading, error) {
 	h, master := e.h, x.Slot >= 0 && x.Slot < e.h.Masters()
 	switch {
@@ -86,7 +86,7 @@ func (e *Executor) running(x step.Tensor, p *step.Plan) (reading, error) {
 	return wholeSource(func() (array.Array, error) { return a, nil }), err
 }
 
-// first is a parameter's first value: that which it was given, or what is read or drawn of it.
+// first returns a parameter's first value: that which it was given, or what is read or drawn of it.
 func (h *planner) first(p *nn.Param) reading {
 	switch {
 	case p.Value != nil:
@@ -132,13 +132,13 @@ func castSource(dtype array.DType, read reading) reading {
 	}
 }
 
-// precise is where a piece of the state is kept in its own precision: the copies of parameters in 16 bits are
-// passed over.
+// precise returns where a piece of the state is kept in its own precision: the copies of parameters in 16
+// bits are passed over.
 func (h *planner) precise(t executor.Tensor) step.Tensor {
 	return step.Tensor{Weight: t.Param, Slot: h.Masters() + t.Slot}
 }
 
-// savedName is what a tensor of the state is called in checkpoints, which do not depend on the strategy.
+// savedName returns what a tensor of the state is called in checkpoints, which do not depend on the strategy.
 func (h *planner) savedName(x step.Tensor) string {
 	if x.Slot < h.Masters() {
 		return h.c.Params[x.Weight].Name
@@ -146,18 +146,18 @@ func (h *planner) savedName(x step.Tensor) string {
 	return executor.SlotName(h.c.Params[x.Weight].Name, x.Slot-h.Masters())
 }
 
-// Reader reads the state from the devices or, before their first step, from the checkpoint that they go on
+// Reader reads the state from the devices or, before their first step, from the checkpoint that they continue
 // from.
 func (e *Executor) Reader() (executor.Reader, error) {
 	return e.reader(func(x step.Tensor) (array.Array, error) { return e.runner.Read(x) }), nil
 }
 
-// ReaderTo is Reader for one process: the others take part and get no arrays from their devices.
+// ReaderTo is like Reader for one process: the others take part and get no arrays from their devices.
 func (e *Executor) ReaderTo(process int) (executor.Reader, error) {
 	return e.reader(func(x step.Tensor) (array.Array, error) { return e.runner.ReadTo(x, process) }), nil
 }
 
-// reader is Reader with a way to read from the devices.
+// reader is like Reader with a way to read from the devices.
 func (e *Executor) reader(running func(x step.Tensor) (array.Array, error)) executor.Reader {
 	return func(t executor.Tensor) (array.Array, error) {
 		switch {
@@ -180,7 +180,7 @@ const (
 	goodScalar  = "loss_scale_good_steps"
 )
 
-// Save is what the devices hold of the state.
+// Save returns what the devices hold of the state.
 func (e *Executor) Save() (s checkpoint.State, err error) {
 	if e.runner == nil {
 		return s, errNotStarted

@@ -40,7 +40,7 @@ func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error
 	return s, cut, err
 }
 
-// plan says what a step does besides going forward.
+// plan reports what a step does besides going forward.
 func (h *planner) plan(c *step.Config) error {
 	c.Update = h.update()
 	c.SumType = func(w int) ir.Type {
@@ -85,8 +85,8 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, rows int) (*executor
 	return cut, h.lay(c, p, list, len(batch))
 }
 
-// lay says how the programs of micro-batches lie: where stages begin, and how what they take is split. batch
-// is how many tensors a batch has.
+// lay reports how the programs of micro-batches are laid out: where stages begin, and how what they take is
+// split. batch is how many tensors a batch has.
 func (h *planner) lay(c *step.Config, placed *layout.Program, programs []*ir.Func, batch int) (err error) {
 	c.Meshes, c.Schedule, c.SequenceParallel = h.Meshes, placed.Schedule, h.SequenceParallel()
 	passes := h.c.Passes()
@@ -149,7 +149,7 @@ func (h *planner) recompute(c *step.Config) error {
 	return nil
 }
 
-// recomputeOf is what each layer computes again, by its number within its stage.
+// recomputeOf returns what each layer computes again, by its number within its stage.
 func recomputeOf(s strategy.Strategy) func(layer int) stage.Recompute {
 	limit := s.Recompute.Layers()
 	policy := map[string]stage.Recompute{"selective": stage.RecomputeSelective,

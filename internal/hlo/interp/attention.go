@@ -52,12 +52,12 @@ func (f *fused) sees(query, key int) bool {
 	return f.Mask != "CAUSAL" || key <= query && (f.Window == 0 || key > query-f.Window)
 }
 
-// place is where an element of a tensor [batch seq heads dim] lies.
+// place returns where an element of a tensor [batch seq heads dim] is.
 func place(t tensor, b, s, h, d int) int {
 	return ((b*t.Shape[1]+s)*t.Shape[2]+h)*t.Shape[3] + d
 }
 
-// swapped is where it lies with heads before seq.
+// swapped returns where it is with heads before seq.
 func swapped(t tensor, b, s, h, d int) int {
 	return ((b*t.Shape[1]+h)*t.Shape[2]+s)*t.Shape[3] + d
 }
@@ -68,7 +68,7 @@ func (f *fused) each(g func(b, s, h, kv int)) {
 	each([]int{q[0], q[1], q[2]}, func(_ int, at []int) { g(at[0], at[1], at[2], at[2]/(q[2]/f.k.Shape[2])) })
 }
 
-// dot is the product of rows of two tensors.
+// dot returns the product of rows of two tensors.
 func dot(x tensor, from int, y tensor, to, n int) float64 {
 	sum := 0.0
 	for d := range n {

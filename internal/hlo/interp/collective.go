@@ -28,8 +28,8 @@ func deviceID(_ *machine, o *hlo.Operation, in [][]tensor) [][]tensor {
 	return out
 }
 
-// groups is the devices that talk to each other. A program for more devices than there are runs on the first
-// of each group.
+// groups returns the devices that talk to each other. A program for more devices than there are runs on the
+// first of each group.
 func groups(o *hlo.Operation, devices int) [][]int {
 	a := o.Attr("replica_groups").(hlo.DenseAttr)
 	ids, size := ints(o, "replica_groups"), a.Type.Shape[1]
@@ -57,7 +57,7 @@ func perGroup(o *hlo.Operation, in [][]tensor, f func(parts []tensor) []tensor) 
 	return out
 }
 
-// combined is the elements of all parts, folded.
+// combined returns the elements of all parts, folded.
 func (m *machine) combined(o *hlo.Operation, parts []tensor) tensor {
 	f, out := m.region(o.Regions[0]), parts[0].clone()
 	for _, p := range parts[1:] {

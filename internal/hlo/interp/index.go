@@ -13,7 +13,7 @@ type picker struct {
 	vectorDim                         int
 }
 
-// start is the place in the operand that the index of a batch names.
+// start returns the place in the operand that the index of a batch names.
 func (p picker) start(index tensor, batch []int, rank int) []int {
 	at := make([]int, rank)
 	for i, d := range p.indexMap {

@@ -74,8 +74,8 @@ func runPTX(config hlo.DictAttr, args []array.Array) error {
 	return ptx.Run(k, args[:len(args)-1])
 }
 
-// fresh is an array that nobody has written to, as a device would hand it out: no zeros that a kernel could
-// rely on.
+// fresh returns an array that nobody has written to, as a device would hand it out: no zeros that a kernel
+// could rely on.
 func fresh(t hlo.TensorType) array.Array {
 	a := array.New(dtypeOf(t.Elem), t.Shape...)
 	for i := range a.Len() {

@@ -33,7 +33,7 @@ const doubling = `module {
   }
 }`
 
-// calling is a program that calls a kernel on a matrix of three rows, for three numbers.
+// calling returns a program that calls a kernel on a matrix of three rows, for three numbers.
 func calling(kernel string, programs int) string {
 	return fmt.Sprintf(`module @m {
   func.func public @main(%%x: tensor<3x2xf32>) -> (tensor<3xf32>) {

@@ -52,7 +52,7 @@ func dotGeneral(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 	return []tensor{out}
 }
 
-// rest is the dims of a shape that are in no list.
+// rest returns the dims of a shape that are in no list.
 func rest(shape []int, lists ...[]int) []int {
 	var dims []int
 	for d := range shape {
@@ -63,8 +63,8 @@ func rest(shape []int, lists ...[]int) []int {
 	return dims
 }
 
-// layout is which dims of a convolution's tensor are what: the two that are not space, by letter, then space
-// in order.
+// layout returns which dims of a convolution's tensor are what: the two that are not space, by letter, then
+// space in order.
 func layout(words []string, first, second string) (a, b int, space []int) {
 	space = make([]int, len(words)-2)
 	for d, w := range words {

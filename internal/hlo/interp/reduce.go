@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// fold is the state of a reduction of several tensors at one place.
+// fold returns the state of a reduction of several tensors at one place.
 func (m *machine) fold(o *hlo.Operation, inits []tensor,
 	f func(in []tensor) []tensor) (add func(xs []tensor, at int), put func(out []tensor, n int)) {
 	state := slices.Clone(inits)

@@ -146,7 +146,7 @@ func (m *machine) loop(o *hlo.Operation, in [][]tensor) [][]tensor {
 	}
 }
 
-// scopes is a region's parameters on each device.
+// scopes returns a region's parameters on each device.
 func scopes(b hlo.Block, in [][]tensor) []scope {
 	env := make([]scope, len(in))
 	for d, list := range in {
@@ -170,7 +170,7 @@ func (m *machine) local(name string, o *hlo.Operation, in []tensor) []tensor {
 	return f(m, o, in)
 }
 
-// region is a function of one device's values.
+// region returns a function of one device's values.
 func (m *machine) region(b hlo.Block) func(in []tensor) []tensor {
 	if f := simple(b); f != nil {
 		return f
@@ -187,7 +187,7 @@ func (m *machine) region(b hlo.Block) func(in []tensor) []tensor {
 	}
 }
 
-// simple is a region of one operation on its parameters, run without names; nil if it is more.
+// simple returns a region of one operation on its parameters, run without names; nil if it is more.
 func simple(b hlo.Block) func(in []tensor) []tensor {
 	if len(b.Ops) != 2 || len(b.Params) != 2 || len(b.Ops[1].Operands) != 1 ||
 		b.Ops[1].Operands[0] != b.Ops[0].Result {
@@ -226,7 +226,7 @@ func init() {
 	}
 }
 
-// ints is the numbers of an attribute.
+// ints returns the numbers of an attribute.
 func ints(o *hlo.Operation, name string) []int {
 	xs, err := hlo.IntsOf(o.Attr(name))
 	if err != nil {
@@ -237,7 +237,7 @@ func ints(o *hlo.Operation, name string) []int {
 
 func number(o *hlo.Operation, name string) int { return ints(o, name)[0] }
 
-// fields is a list of an attribute that is a structure; one that is left out is empty.
+// fields returns a list of an attribute that is a structure; one that is left out is empty.
 func fields(o *hlo.Operation, attr, name string) []int {
 	a := o.Attr(attr).(hlo.StructAttr).Field(name)
 	if a == nil {

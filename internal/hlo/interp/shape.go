@@ -114,7 +114,7 @@ func reverse(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 	})}
 }
 
-// startsOf is where a box of a size begins, moved so that it lies within a shape.
+// startsOf returns where a box of a size begins, moved so that it is within a shape.
 func startsOf(in []tensor, shape, size []int) []int {
 	at := make([]int, len(in))
 	for d, t := range in {

@@ -35,7 +35,7 @@ func (t tensor) copyOf(to int, x tensor, from int) {
 	}
 }
 
-// at is one element as a scalar.
+// at returns one element as a scalar.
 func (t tensor) at(i int) tensor {
 	s := newTensor(hlo.TensorType{Elem: t.Elem})
 	s.copyOf(0, t, i)
@@ -49,7 +49,7 @@ func (t tensor) clone() tensor {
 	return c
 }
 
-// round is a float as its type holds it.
+// round returns a float as its type holds it.
 func round(elem string, x float64) float64 {
 	switch elem {
 	case "f32":
@@ -62,7 +62,7 @@ func round(elem string, x float64) float64 {
 	return x
 }
 
-// wrap is an integer as its type holds it.
+// wrap returns an integer as its type holds it.
 func wrap(elem string, x int64) int64 {
 	switch elem {
 	case "i32":
@@ -194,7 +194,7 @@ type fault struct{ error }
 
 func fail(format string, args ...any) { panic(fault{fmt.Errorf(format, args...)}) }
 
-// strides is how many elements apart neighbours along each dim are.
+// strides returns how many elements apart neighbours along each dim are.
 func strides(shape []int) []int {
 	s, n := make([]int, len(shape)), 1
 	for d := len(shape) - 1; d >= 0; d-- {
@@ -221,7 +221,7 @@ func each(shape []int, f func(n int, index []int)) {
 	}
 }
 
-// offset is where an index lies; false where it lies outside.
+// offset returns where an index is; false where it is outside.
 func offset(shape, index []int) (int, bool) {
 	n := 0
 	for d, i := range index {

@@ -44,7 +44,7 @@ func (g *Group) Next(until <-chan struct{}) (e End, ok bool) {
 	}
 }
 
-// end is how a process ended, in words.
+// end returns how a process ended, in words.
 func (g *Group) end(x end) End {
 	e := End{Rank: g.j.First + x.rank}
 	if x.err == nil {
@@ -70,5 +70,5 @@ func (g *Group) Signal(s syscall.Signal) { g.j.signal(s) }
 // Drain waits for so many processes to end.
 func (g *Group) Drain(n int) { g.j.drain(n) }
 
-// Pid is the number of a process of this host by its place.
+// Pid returns the number of a process of this host by its place.
 func (g *Group) Pid(i int) int { return g.j.cmds[i].Process.Pid }

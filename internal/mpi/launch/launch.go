@@ -24,13 +24,13 @@ type Config struct {
 	// Stdout and Stderr are the processes'.
 	Stdout, Stderr io.Writer
 
-	// Size, where set, is the number of processes on all hosts: those of this one have the ranks from First on.
-	// Mapping says where they run, in PMI's words, and Fence brings what processes put before a barrier to the
-	// other hosts, and theirs here.
+	// Size, if set, is the number of processes on all hosts: those of this one have the ranks from First on.
+	// Mapping says where they run, in PMI's words, and Fence brings what processes put before a barrier to
+	// the other hosts, and theirs here.
 	First, Size int
 	Mapping     string
 	Fence       func(put map[string]string) (all map[string]string, err error)
-	// Extra, where set, is further variables of a process, and files, from descriptor 4 on.
+	// Extra, if set, is further variables of a process, and files, from descriptor 4 on.
 	Extra func(rank int) (env []string, files []*os.File)
 }
 
@@ -53,7 +53,7 @@ type end struct {
 	err  error
 }
 
-// newJob is processes that are to be started.
+// newJob returns processes that are to be started.
 func newJob(c Config) *job {
 	if c.Size == 0 {
 		c.Size, c.Mapping = c.N, oneHost(c.N)
@@ -119,7 +119,7 @@ func (j *job) start(rank int) error {
 	return nil
 }
 
-// socketPair is the two ends of a connection.
+// socketPair returns the two ends of a connection.
 func socketPair() (ours, theirs *os.File, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -159,7 +159,8 @@ func (j *job) wait(signals <-chan os.Signal) (code int, err error) {
 	return code, err
 }
 
-// failure is the exit code of a process that failed, and what it could not say itself: that it was killed.
+// failure returns the exit code of a process that failed, and what it could not say itself: that it was
+// killed.
 func (j *job) failure(e end) (int, error) {
 	exit, ok := errors.AsType[*exec.ExitError](e.err)
 	if !ok {

@@ -14,7 +14,7 @@ type server struct {
 	// n is how many of size processes it serves; mapping says where all of them run.
 	n, size int
 	mapping string
-	// fence, where set, brings what processes have put to those that others serve, and what these have put here,
+	// fence, if set, brings what processes have put to those that others serve, and what these have put here,
 	// when all of this server's have come to a barrier.
 	fence func(put map[string]string) (all map[string]string, err error)
 
@@ -56,7 +56,7 @@ func parseLine(line string) map[string]string {
 	return words
 }
 
-// answer is what a process is told; last if it has no more to ask.
+// answer returns what a process is told; last if it has no more to ask.
 func (s *server) answer(words map[string]string, to io.Writer) (answer string, last bool) {
 	switch cmd := words["cmd"]; cmd {
 	case "init":
@@ -95,7 +95,7 @@ func (s *server) answer(words map[string]string, to io.Writer) (answer string, l
 	}
 }
 
-// get is the value of a key. Where processes run is ours to know.
+// get returns the value of a key. Where processes run is ours to know.
 func (s *server) get(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

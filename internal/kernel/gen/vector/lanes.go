@@ -7,11 +7,11 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// forms is an instruction on floats of 32 and of 64 bits, each with a vector and with a lane that is broadcast
-// as its first operand.
+// forms is an instruction on floats of 32 and of 64 bits, each with a vector and with a lane that is
+// broadcast as its first operand.
 type forms struct{ single, singleBcst, double, doubleBcst instruction }
 
-// of is the two forms for the set's lanes.
+// of returns the two forms for the set's lanes.
 func (f forms) of(s isa) (plain, broadcasting instruction) {
 	if s.double {
 		return f.double, f.doubleBcst
@@ -57,7 +57,7 @@ type reader struct {
 	now  int
 }
 
-// emit is the results of a list of instructions, whose inputs stay as they are.
+// emit returns the results of a list of instructions, whose inputs stay as they are.
 func (s isa) emit(code []lane.Instr, in []vec, results ...lane.Arg) []vec {
 	r := &reader{isa: s, regs: map[int]vec{}, last: map[int]int{}}
 	for i := range code {
@@ -82,7 +82,7 @@ func (s isa) emit(code []lane.Instr, in []vec, results ...lane.Arg) []vec {
 	return out
 }
 
-// operand is a register, or a constant in memory.
+// operand returns a register, or a constant in memory.
 func (r *reader) operand(a lane.Arg) operand.Op {
 	switch {
 	case !a.IsConst():
@@ -93,7 +93,7 @@ func (r *reader) operand(a lane.Arg) operand.Op {
 	return bits32(uint32(a.Bits))
 }
 
-// own is a register with the operand that may be written over.
+// own returns a register with the operand that may be written over.
 func (r *reader) own(a lane.Arg) vec {
 	if r.last[a.Reg] > r.now {
 		return r.load(r.regs[a.Reg])
@@ -134,7 +134,7 @@ func (r *reader) instr(i *lane.Instr) vec {
 	return r.chosen(i, a)
 }
 
-// chosen is the instructions that compare.
+// chosen emits the instructions that compare.
 func (r *reader) chosen(i *lane.Instr, a operand.Op) vec {
 	b := r.operand(i.Arg[1])
 	switch i.Op {
@@ -158,7 +158,7 @@ func (r *reader) chosen(i *lane.Instr, a operand.Op) vec {
 	panic("vector: no kernel has such an instruction")
 }
 
-// maskOf is the signs of lanes as a mask register.
+// maskOf returns the signs of lanes as a mask register.
 func (r *reader) maskOf(a operand.Op) operand.Op {
 	k := K()
 	if r.double {

@@ -5,9 +5,9 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// jointly is one op for all lines in f64, to the second derivative: ops of 32-bit floats become one loop by
+// alongLines computes the derivatives along all lines with one op in f64, to the second derivative: ops of 32-bit floats become one loop by
 // themselves, those of f64 go through memory one by one.
-func (tanh) jointly(n *ir.Node, lines []jet, ds []Direction) {
+func (tanh) alongLines(n *ir.Node, lines []jet, ds []Direction) {
 	x, y := n.In()[0], n.Out()[0]
 	if x.DType() != array.F64 {
 		return

@@ -1,10 +1,10 @@
-// Command galley-etcd is an etcd server for elastic jobs on hosts that have none: galley launch --etcd
-// embedded=HOST starts it beside the agent of each of these hosts. It is a program of its own, and a module,
-// so that galley does not grow by what etcd is made of.
-package main
+// Package server is an etcd for elastic jobs on hosts that have none: galley launch --etcd embedded=HOST runs
+// it beside the agent of each of these hosts, as a process of its own that is galley again: one file is all
+// that a host needs, and an agent that is killed or a server that crashes does not take the other with it.
+// Nothing but the command imports this package, so that programs made of galley do not grow by etcd.
+package server
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -18,38 +18,34 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "galley-etcd:", err)
-		os.Exit(1)
-	}
+// Config says which server of a cluster this is.
+type Config struct {
+	// Name is this host among Hosts: HOST or HOST:PORT. PORT is 2379 by default; the next is taken besides.
+	Name  string
+	Hosts []string
+	// Dir is where the server keeps its keys.
+	Dir string
 }
 
-// run serves until a signal comes.
-func run() error {
-	name := flag.String("name", "", "this host among --hosts: HOST or HOST:PORT")
-	hosts := flag.String("hosts", "", "all hosts that serve, HOST or HOST:PORT, separated by commas; PORT is 2379 by default, the next is taken besides")
-	dir := flag.String("dir", "", "directory that the server keeps its keys in")
-	flag.Parse()
-	c, err := config(*name, strings.Split(*hosts, ","), *dir)
+// Run serves until alive, the connection to whoever started the server, ends. Signals are left to that: a
+// service manager may send them to all processes, and an agent needs etcd to leave in order.
+func Run(c Config, alive io.Reader) error {
+	settings, err := c.embed()
 	if err != nil {
 		return err
 	}
-	server, err := embed.StartEtcd(c)
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	server, err := embed.StartEtcd(settings)
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	alone := make(chan struct{})
-	go func() { // until whoever started the server closes it, or ends
-		_, _ = io.Copy(io.Discard, os.Stdin)
+	go func() {
+		_, _ = io.Copy(io.Discard, alive)
 		close(alone)
 	}()
 	select {
-	case <-signals:
-		return nil
 	case <-alone:
 		return nil
 	case err := <-server.Err():
@@ -57,11 +53,9 @@ func run() error {
 	}
 }
 
-// config is that of one server of a cluster.
-func config(name string, hosts []string, dir string) (*embed.Config, error) {
-	if dir == "" {
-		return nil, fmt.Errorf("-dir: want a directory")
-	}
+// embed returns the server's settings in etcd's words.
+func (x Config) embed() (*embed.Config, error) {
+	name, hosts, dir := x.Name, x.Hosts, x.Dir
 	c := embed.NewConfig()
 	c.Name, c.Dir, c.LogLevel, c.Logger = name, dir, "error", "zap"
 	c.LogOutputs = []string{filepath.Join(filepath.Dir(dir), "etcd.log")}
@@ -85,7 +79,7 @@ func config(name string, hosts []string, dir string) (*embed.Config, error) {
 		}
 	}
 	if len(c.AdvertiseClientUrls) == 0 || len(cluster) == 0 {
-		return nil, fmt.Errorf("-name=%s: want one of -hosts=%s", name, strings.Join(hosts, ","))
+		return nil, fmt.Errorf("--name=%s: want one of --hosts=%s", name, strings.Join(hosts, ","))
 	}
 	c.InitialCluster, c.InitialClusterToken = strings.Join(cluster, ","), "galley"
 	if _, err := os.Stat(filepath.Join(dir, "member")); err == nil {
@@ -95,7 +89,7 @@ func config(name string, hosts []string, dir string) (*embed.Config, error) {
 	return c, nil
 }
 
-// urls is where a host serves its clients, and the other servers.
+// urls returns where a host serves its clients, and the other servers.
 func urls(host string) (client, peer url.URL, err error) {
 	name, port, e := net.SplitHostPort(host)
 	if e != nil {
@@ -111,7 +105,7 @@ func urls(host string) (client, peer url.URL, err error) {
 	return at(n), at(n + 1), nil
 }
 
-// everywhere is an address on all of the host's interfaces.
+// everywhere returns an address on all of the host's interfaces.
 func everywhere(u url.URL) url.URL {
 	_, port, _ := net.SplitHostPort(u.Host)
 	u.Host = net.JoinHostPort("0.0.0.0", port)

@@ -29,7 +29,7 @@ internal/executor internal/forecast internal/paged internal/paged/pagedtest inte
 internal/executor/local internal/executor/branches internal/executor/tapes internal/executor/accelerator internal/auto internal/evaluation internal/runfacts distribute job internal/decode dynamic
 model internal/executor/choose serve/engine
 . serve internal/dryrun job/jobtest
-internal/check/report
+internal/check/report internal/check/torchop
 internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench internal/probe
 cmd/galley examples
 `

@@ -36,6 +36,9 @@ func families(t testing.TB) []models.Config {
 		"mamba2": `, "state_size": 4, "n_groups": 2, "head_dim": 8, "num_heads": 8, "chunk_size": 4`,
 		"phi3":   `, "pad_token_id": 0`,
 		"gptj":   `, "rotary_dim": 4`,
+		"qwen2_moe": `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+			"shared_expert_intermediate_size": 16`,
+		"gpt_neox": `, "rotary_pct": 0.5`,
 	}
 	var out []models.Config
 	for _, family := range models.Families() {
@@ -55,7 +58,7 @@ func families(t testing.TB) []models.Config {
 			text = `{"model_type": "rwkv", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2`
 		case "rwkv7":
 			text = `{"model_type": "rwkv7", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "head_dim": 8`
-		case "bert", "deepseek_v2", "deepseek_v3":
+		case "bert", "roberta", "gpt_neox", "deepseek_v2", "deepseek_v3":
 			text = strings.NewReplacer(`"num_key_value_heads": 4, `, "", `"head_dim": 8,`, "").Replace(text)
 		}
 		c, err := models.ParseConfig([]byte(text + more[family] + "}"))

@@ -2,31 +2,36 @@ package models
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
 
+// activations are the functions that config.json may name, as transformers calls them.
+var activations = map[string]nn.Activation{
+	"silu": op.SiLU, "swish": op.SiLU, "relu": op.ReLU, "relu6": op.ReLU6, "tanh": op.Tanh, "sigmoid": op.Sigmoid,
+	"mish": op.Mish, "linear": op.Identity, "relu2": squaredReLU, "sqrelu": squaredReLU,
+	"gelu": exactGELU, "gelu_python": exactGELU,
+	"gelu_new": tanhGELU, "gelu_pytorch_tanh": tanhGELU, "gelu_python_tanh": tanhGELU, "gelu_fast": tanhGELU,
+	"gelu_accurate": tanhGELU,
+	"gelu_10":       func(x *op.Tensor) *op.Tensor { return op.Clamp(exactGELU(x), -10, 10) },
+	"quick_gelu":    func(x *op.Tensor) *op.Tensor { return op.Mul(x, op.Sigmoid(op.MulScalar(x, 1.702))) },
+	"leaky_relu":    func(x *op.Tensor) *op.Tensor { return op.LeakyReLU(x, 0.01) },
+}
+
+func exactGELU(x *op.Tensor) *op.Tensor   { return op.GELU(x, "none") }
+func tanhGELU(x *op.Tensor) *op.Tensor    { return op.GELU(x, "tanh") }
+func squaredReLU(x *op.Tensor) *op.Tensor { return op.Square(op.ReLU(x)) }
+
 // activationOf returns the function that config.json means by a name.
 func activationOf(name string) (nn.Activation, error) {
-	switch name {
-	case "silu", "swish":
-		return op.SiLU, nil
-	case "gelu":
-		return func(x *op.Tensor) *op.Tensor { return op.GELU(x, "none") }, nil
-	case "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate":
-		return func(x *op.Tensor) *op.Tensor { return op.GELU(x, "tanh") }, nil
-	case "relu":
-		return op.ReLU, nil
-	case "sqrelu":
-		return func(x *op.Tensor) *op.Tensor { return op.Square(op.ReLU(x)) }, nil
-	case "tanh":
-		return op.Tanh, nil
-	case "sigmoid":
-		return op.Sigmoid, nil
+	if f, ok := activations[name]; ok {
+		return f, nil
 	}
-	return nil, fmt.Errorf("activation %q: not supported: want silu, gelu, gelu_new, gelu_pytorch_tanh, "+
-		"relu, sqrelu, tanh or sigmoid", name)
+	return nil, fmt.Errorf("activation %q: not supported: want one of %s", name,
+		listed(name, slices.Sorted(maps.Keys(activations))))
 }
 
 // gateOf is like activationOf for gated layers, whose own default is silu.

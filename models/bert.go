@@ -14,14 +14,7 @@ func buildBERT(_ *family, c Config, in *nn.Init) (*decoder, error) {
 		return nil, err
 	}
 	base := in.At("bert")
-	table := base.At("embeddings")
-	m := &decoder{stem: stem{
-		tokens:    c.tokens(table.At("word_embeddings")),
-		positions: nn.NewEmbedding(table.At("position_embeddings"), c.Positions, c.Hidden),
-		types:     nn.NewEmbedding(table.At("token_type_embeddings"), c.TokenTypes, c.Hidden),
-		norm:      nn.NewLayerNorm(table.At("LayerNorm"), c.Hidden, c.NormEps),
-		drop:      dropout(table, c.Dropout.Residual),
-	}}
+	m := &decoder{stem: bertStem(c, base.At("embeddings"))}
 	for i := range c.Layers {
 		m.blocks = append(m.blocks, bertBlock(c, base.At("encoder").At("layer").Index(i), act))
 	}
@@ -42,6 +35,17 @@ func buildBERT(_ *family, c Config, in *nn.Init) (*decoder, error) {
 		m.head.linear = nn.NewLinearNoBias(predictions.At("decoder"), c.Hidden, c.Vocab)
 	}
 	return m, nil
+}
+
+// bertStem is the tables of tokens, positions and kinds of tokens.
+func bertStem(c Config, in *nn.Init) stem {
+	return stem{
+		tokens:    c.tokens(in.At("word_embeddings")),
+		positions: nn.NewEmbedding(in.At("position_embeddings"), c.Positions, c.Hidden),
+		types:     nn.NewEmbedding(in.At("token_type_embeddings"), c.TokenTypes, c.Hidden),
+		norm:      nn.NewLayerNorm(in.At("LayerNorm"), c.Hidden, c.NormEps),
+		drop:      dropout(in, c.Dropout.Residual),
+	}
 }
 
 // bertTransform is what precedes the prediction of masked tokens.

@@ -65,6 +65,15 @@ type Config struct {
 	// number: GPT-2's scale_attn_weights and scale_attn_by_inverse_layer_idx.
 	UnscaledAttention, ScaleByLayer bool
 
+	// SequentialBlocks puts the MLP behind the attention in gpt_neox, whose blocks are parallel otherwise.
+	SequentialBlocks bool
+	// QKVBound, where it is not 0, bounds queries, keys and values on both sides, in olmo.
+	QKVBound float64
+	// Unturned marks the layers in which positions turn nothing, in smollm3; nil is none.
+	Unturned []bool
+	// Multipliers is granite's, and cohere's of the logits.
+	Multipliers Multipliers
+
 	// Ahead is how many layers behind the last predict further tokens while the model trains, in deepseek_v3;
 	// see LossConfig.Ahead and LoadAhead. A model that is read has none unless it is asked for, as in
 	// transformers.
@@ -81,6 +90,8 @@ type Mixture struct {
 	Width int
 	// Shared is how many experts of that size every token visits.
 	Shared int
+	// SharedWidth is the inner size of the MLP that every token visits in qwen2_moe.
+	SharedWidth int
 	// Dense marks the layers that have a plain MLP; nil is none.
 	Dense []bool
 	// Routing is how experts are chosen.
@@ -179,6 +190,7 @@ func (c Config) expertWidth() int {
 // WithLayers returns the same shape with so many layers: the first ones, repeated where there are not enough.
 func (c Config) WithLayers(n int) Config {
 	c.WindowLayers, c.Mixture.Dense = cycled(c.WindowLayers, n), cycled(c.Mixture.Dense, n)
+	c.Unturned = cycled(c.Unturned, n)
 	c.Layers = n
 	return c
 }
@@ -197,10 +209,14 @@ func cycled(list []bool, n int) []bool {
 // Limit returns the longest sequence that the model can see: Positions where it learns a vector for each, as
 // GPT-2 does, and 0 for no limit where positions turn queries and keys.
 func (c Config) Limit() int {
-	if f, err := familyOf(c.Family); err == nil && f.learnedPositions {
-		return c.Positions
+	f, err := familyOf(c.Family)
+	if err != nil || !f.learnedPositions {
+		return 0
 	}
-	return 0
+	if pad, ok := c.padToken(); ok && f.countedPositions {
+		return c.Positions - pad - 1
+	}
+	return c.Positions
 }
 
 // StopTokens returns the eos_token_id of config.json, which may be one number, a list or absent.

@@ -107,6 +107,27 @@ func TestConfigDefaults(t *testing.T) {
 	}
 }
 
+// TestActivations: the functions that config.json names are those that their names say.
+func TestActivations(t *testing.T) {
+	s := newSession(t)
+	x := 1.3
+	gelu := x * (1 + math.Erf(x/math.Sqrt2)) / 2
+	for name, want := range map[string]float64{
+		"silu": x / (1 + math.Exp(-x)), "gelu": gelu, "gelu_python": gelu, "gelu_10": gelu, "relu2": x * x,
+		"quick_gelu": x / (1 + math.Exp(-1.702*x)), "mish": x * math.Tanh(math.Log1p(math.Exp(x))), "linear": x,
+		"leaky_relu": x, "relu6": x,
+		"gelu_new": x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))),
+	} {
+		f, err := activationOf(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, f(s.Tensor(array.FromSlice([]float64{x}, 1)))).At(0); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestConfigKeys(t *testing.T) {
 	window := func(c Config) any { return append([]bool{c.Window == 7}, c.WindowLayers...) }
 	for _, test := range []struct {
@@ -182,7 +203,7 @@ func TestConfigErrors(t *testing.T) {
 		{small("llama", `, "head_dim": 3`),
 			"head_dim 3, partial_rotary_factor 1: 3 elements turn: want an even number"},
 		{small("llama", `, "num_hidden_layers": 1000000000`), "num_hidden_layers: got 1000000000"},
-		{small("llama", `, "hidden_act": "mish"`), `hidden_act: activation "mish": not supported`},
+		{small("llama", `, "hidden_act": "xielu"`), `hidden_act: activation "xielu": not supported`},
 		{small("llama", `, "rms_norm_eps": 0`), `key "rms_norm_eps": got 0`},
 		{small("llama", `, "tie_word_embeddings": "yes"`),
 			`key "tie_word_embeddings": got "yes", want true or false`},

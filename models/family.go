@@ -33,6 +33,8 @@ type family struct {
 	pad int
 
 	learnedPositions bool
+	// countedPositions counts tokens other than padding, from behind the padding's id.
+	countedPositions bool
 	// encoder is a family that sees whole sequences and so continues none, recurrent one that goes along them in
 	// order: neither has any use for sequences in zigzag order.
 	encoder   bool
@@ -88,9 +90,11 @@ func llamaKeys() keys {
 // families returns all that there are, by name.
 func families() []family {
 	all := slices.Concat(
-		[]family{gpt2Family(), gptjFamily(), bertFamily(), mamba2Family(), rwkvFamily(), rwkv7Family(),
-			vitFamily()}, llamaFamilies(), qwenFamilies(), gemmaFamilies(),
-		ernieFamilies(), deepseekFamilies(), olmoFamilies(), phiFamilies(), starcoderFamilies(),
+		[]family{gpt2Family(), gptjFamily(), gptNeoXFamily(), bertFamily(), robertaFamily(), mamba2Family(),
+			rwkvFamily(), rwkv7Family(), vitFamily()},
+		llamaFamilies(), qwenFamilies(), qwen2MoEFamilies(), gemmaFamilies(), ernieFamilies(), deepseekFamilies(),
+		olmoFamilies(), olmo1Families(), phiFamilies(), phi1Families(), starcoderFamilies(), graniteFamilies(),
+		cohereFamilies(), smollmFamilies(),
 	)
 	slices.SortFunc(all, func(a, b family) int { return strings.Compare(a.name, b.name) })
 	return all

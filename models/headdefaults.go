@@ -19,6 +19,10 @@ func headsLeftOut(family string) (kvHeads, headDim int) {
 		return 4, 256
 	case "starcoder2":
 		return 2, 0
+	case "smollm3":
+		return 4, 0
+	case "qwen2_moe":
+		return 16, 0
 	case "ernie4_5":
 		return 2, 128
 	case "ernie4_5_moe":

@@ -90,10 +90,14 @@ func (b llamaBuilder) attention(in *nn.Init, i int) *nn.Attention {
 
 // heads returns what the attention of a layer does between its projections.
 func (c Config) heads(i int) nn.Heads {
-	return nn.Heads{
+	h := nn.Heads{
 		Queries: c.Heads, Keys: c.KVHeads, Dim: c.HeadDim, Scale: 1 / math.Sqrt(c.queryScalar()), Cap: c.ScoreCap,
-		Window: c.WindowOf(i), RoPE: c.ropeOf(i).config(c.HeadDim),
+		Window: c.WindowOf(i),
 	}
+	if i >= len(c.Unturned) || !c.Unturned[i] {
+		h.RoPE = c.ropeOf(i).config(c.HeadDim)
+	}
+	return h
 }
 
 func (c Config) queryScalar() float64 {

@@ -117,6 +117,8 @@ type stem struct {
 	norm layer
 	// scale multiplies the tokens' vectors; 0 means 1.
 	scale float64
+	// padding, where not nil, is the id that positions do not count; see countedPositions.
+	padding *int
 	// drop follows; nil is none.
 	drop layer
 }
@@ -129,6 +131,8 @@ type head struct {
 	linear *nn.Linear
 	// bias is added beside a tied table; nil is none.
 	bias *nn.Param
+	// scale multiplies the logits; 0 means 1.
+	scale float64
 	// cap bounds the logits x as cap·tanh(x/cap); 0 is not at all.
 	cap float64
 }
@@ -156,6 +160,9 @@ func (m *decoder) logits(x *op.Tensor) *op.Tensor {
 	}
 	if m.head.bias != nil {
 		y = op.Add(y, m.head.bias.Value)
+	}
+	if m.head.scale != 0 {
+		y = op.MulScalar(y, m.head.scale)
 	}
 	if m.head.cap != 0 {
 		y = op.MulScalar(op.Tanh(op.MulScalar(y, 1/m.head.cap)), m.head.cap)
@@ -199,7 +206,7 @@ func (m *decoder) begin(ids *op.Tensor, c *Cache) *op.Tensor {
 		x = op.MulScalar(x, s.scale)
 	}
 	if s.positions != nil {
-		x = m.addPositions(x, c)
+		x = m.addPositions(x, ids, c)
 	}
 	if s.types != nil {
 		x = op.Add(x, op.Narrow(s.types.Weight.Value, 0, 0, 1))
@@ -208,11 +215,14 @@ func (m *decoder) begin(ids *op.Tensor, c *Cache) *op.Tensor {
 }
 
 // addPositions adds the learned vectors of the positions that x holds, which follow those in c.
-func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
+func (m *decoder) addPositions(x, ids *op.Tensor, c *Cache) *op.Tensor {
 	if x.Err() != nil {
 		return x
 	}
 	seq, table := x.Dim(1), m.stem.positions.Weight.Value
+	if m.stem.padding != nil {
+		return m.addCounted(x, ids)
+	}
 	if p := c.inPages(); p != nil {
 		return op.Add(x, op.Embedding(p.Positions, table))
 	}
@@ -231,6 +241,19 @@ func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
 		return op.Add(x, op.Embedding(op.ZigzagPositions(x.Scope(), m.sequence.Parts(seq), seq), table))
 	}
 	return op.Add(x, op.Narrow(table, 0, start, start+seq))
+}
+
+// addCounted adds the learned vectors of tokens that are counted without padding.
+func (m *decoder) addCounted(x, ids *op.Tensor) *op.Tensor {
+	if limit := m.config.Limit(); x.Dim(1) > limit {
+		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has %s %d, of which %d are for tokens", x.Dim(1),
+			m.config.Family, m.positionsKey(), m.config.Positions, limit))
+	}
+	at := countedPositions(ids, *m.stem.padding)
+	if p := m.sequence.Packed; p != nil {
+		at = op.AddScalar(p.Positions, float64(*m.stem.padding+1))
+	}
+	return op.Add(x, m.stem.positions.Forward(at))
 }
 
 // positionsKey returns what config.json calls the number of positions.

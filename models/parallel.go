@@ -12,14 +12,19 @@ type parallel struct {
 	norm          layer
 	attention     nn.Attender
 	attentionPost layer
-	mlp           layer
-	mlpPost       layer
+	// mlpNorm is a norm of the MLP's own, in place of norm; nil is none.
+	mlpNorm layer
+	mlp     layer
+	mlpPost layer
 }
 
 func (b parallel) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
 	x = op.Mark(x, name)
 	h := through(b.norm, x)
 	y := through(b.attentionPost, b.attention.Forward(h, c))
+	if b.mlpNorm != nil {
+		h = b.mlpNorm.Forward(x)
+	}
 	z := through(b.mlpPost, b.mlp.Forward(h))
 	return op.Add(x, op.Add(y, z))
 }

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/galley-ml/galley/nn"
@@ -67,7 +68,7 @@ func PartsOf(m Model) (Parts, error) {
 	if d.stem.scale != 0 {
 		p.Scale = d.stem.scale
 	}
-	if d.stem.types != nil || d.stem.norm != nil || d.head.before != nil {
+	if d.stem.types != nil || d.stem.norm != nil || d.head.before != nil || d.head.scale != 0 && d.head.scale != 1 {
 		return Parts{}, fmt.Errorf("models: %s has layers around its blocks that cannot be served yet", c.Family)
 	}
 	if p.Norm, err = normOf(d.norm); err != nil {
@@ -99,6 +100,9 @@ func layerParts(b block) (LayerParts, error) {
 	r, ok := b.(residual)
 	if !ok {
 		return LayerParts{}, fmt.Errorf("a %T cannot be served yet: want attention and an MLP", b)
+	}
+	if e, ok := r.mlp.(*nn.MoE); ok && e.SharedGate != nil {
+		return LayerParts{}, errors.New("a gate of the shared expert cannot be served yet")
 	}
 	l := LayerParts{Attention: r.attention, MLP: r.mlp}
 	for _, n := range []struct {

@@ -90,6 +90,11 @@ func readQwen3MoE(r *reader, f *family, c *Config) {
 	c.ExpertsPerToken = r.count("num_experts_per_tok", 8)
 	c.Mixture.Width = r.count("moe_intermediate_size", 768)
 	c.Mixture.Routing.RawWeights = !r.bool("norm_topk_prob", false)
+	r.sparseLayers(c)
+}
+
+// sparseLayers reads which layers have experts: every n-th, but for those that are listed.
+func (r *reader) sparseLayers(c *Config) {
 	step := r.count("decoder_sparse_step", 1)
 	dense := get(r, "mlp_only_layers", "a list of layers", []int(nil))
 	c.Mixture.Dense = c.denseLayers(func(i int) bool {
@@ -120,6 +125,11 @@ func writeQwen3MoE(c Config, _ *family, m map[string]any) {
 	m["sliding_window"], m["use_sliding_window"] = orNull(c.Window), c.Window > 0
 	m["num_experts"], m["num_experts_per_tok"] = c.Experts, c.ExpertsPerToken
 	m["moe_intermediate_size"] = c.expertWidth()
+	c.writeSparseLayers(m)
+}
+
+// writeSparseLayers writes which layers have experts, and whether their weights add up to 1.
+func (c Config) writeSparseLayers(m map[string]any) {
 	m["norm_topk_prob"] = !c.Mixture.Routing.RawWeights
 	only := []int{}
 	for i, dense := range c.Mixture.Dense {

@@ -118,16 +118,25 @@ type Attention struct {
 	QNorm, KNorm *RMSNorm
 	// QWide and KWide, if not nil, normalise queries and keys over all heads.
 	QWide, KWide *RMSNorm
-	Heads        Heads
+	// Bound, where it is not 0, bounds the elements of queries, keys and values on both sides.
+	Bound float64
+	Heads Heads
 }
 
 // Forward attends within x [batch, seq, width] and to the tokens in c, and appends x's keys and values to c.
 // A nil c is empty and stores nothing.
 func (a *Attention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
-	q := normed(a.QNorm, SplitHeads(normed(a.QWide, a.Q.Forward(x)), a.Heads.Queries))
-	k := normed(a.KNorm, SplitHeads(normed(a.KWide, a.K.Forward(x)), a.Heads.Keys))
-	v := SplitHeads(a.V.Forward(x), a.Heads.Keys)
+	q := normed(a.QNorm, SplitHeads(a.bounded(normed(a.QWide, a.Q.Forward(x))), a.Heads.Queries))
+	k := normed(a.KNorm, SplitHeads(a.bounded(normed(a.KWide, a.K.Forward(x))), a.Heads.Keys))
+	v := SplitHeads(a.bounded(a.V.Forward(x)), a.Heads.Keys)
 	return a.O.Forward(a.Heads.attend(a.Heads.turn(q, c), a.Heads.turn(k, c), v, c))
+}
+
+func (a *Attention) bounded(x *op.Tensor) *op.Tensor {
+	if a.Bound == 0 {
+		return x
+	}
+	return op.Clamp(x, -a.Bound, a.Bound)
 }
 
 // Cache implements Attender.
@@ -154,6 +163,8 @@ func (a *Attention) Over(s Sequence) Attender {
 type FusedAttention struct {
 	QKV, Proj Projection
 	Heads     Heads
+	// PerHead is that each head's queries, keys and values lie together; there are as many of each.
+	PerHead bool
 }
 
 // Forward works like Attention.Forward.
@@ -162,6 +173,10 @@ func (a *FusedAttention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	qkv := a.QKV.Forward(x)
 	if qkv.Err() != nil {
 		return qkv
+	}
+	if a.PerHead {
+		parts := op.Split(SplitHeads(qkv, h.Queries), -1, h.Dim, h.Dim, h.Dim)
+		return a.Proj.Forward(h.attend(h.turn(parts[0], c), h.turn(parts[1], c), parts[2], c))
 	}
 	parts := op.Split(qkv, -1, h.Queries*h.Dim, h.Keys*h.Dim, h.Keys*h.Dim)
 	q, k, v := SplitHeads(parts[0], h.Queries), SplitHeads(parts[1], h.Keys), SplitHeads(parts[2], h.Keys)

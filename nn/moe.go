@@ -36,7 +36,9 @@ type MoE struct {
 	GateUp, Down *Param
 	// Shared, if not nil, is an expert that computes every token.
 	Shared *GatedMLP
-	Config MoEConfig
+	// SharedGate, where not nil, says how much that counts for a token: the sigmoid of its one number.
+	SharedGate *Linear
+	Config     MoEConfig
 	// observe, where not nil, receives what the router decides.
 	observe func(Routed)
 }
@@ -60,7 +62,11 @@ func (m *MoE) Forward(x *op.Tensor) *op.Tensor {
 	if m.Shared == nil {
 		return y
 	}
-	return op.Add(y, m.Shared.Forward(x))
+	shared := m.Shared.Forward(x)
+	if m.SharedGate != nil {
+		shared = op.Mul(op.Sigmoid(m.SharedGate.Forward(x)), shared)
+	}
+	return op.Add(y, shared)
 }
 
 // routed returns the experts that the router chooses.

@@ -19,6 +19,9 @@ func AvgPool2D(x *Tensor, c PoolConfig) *Tensor { return averagePool(x, c, 2) }
 func AvgPool3D(x *Tensor, c PoolConfig) *Tensor { return averagePool(x, c, 3) }
 
 func averagePool(x *Tensor, c PoolConfig, spatial int) *Tensor {
+	if c.reaches() {
+		return reachingMean(x, c, spatial)
+	}
 	kernel, stride, pad := c.lists(spatial)
 	return apply1(avgPool{kernel, stride, pad}, x)
 }

@@ -25,6 +25,7 @@ func builtin() []Op {
 		attentionGrad{},
 		attentionStep{},
 		attention{},
+		atan{},
 		avgPoolGrad{},
 		avgPool{},
 		batchStatistic{},

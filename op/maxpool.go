@@ -20,6 +20,9 @@ func MaxPool2D(x *Tensor, c PoolConfig) *Tensor { return maximumPool(x, c, 2) }
 func MaxPool3D(x *Tensor, c PoolConfig) *Tensor { return maximumPool(x, c, 3) }
 
 func maximumPool(x *Tensor, c PoolConfig, spatial int) *Tensor {
+	if c.reaches() {
+		return reachingMax(x, c, spatial)
+	}
 	kernel, stride, pad := c.lists(spatial)
 	return apply1(maxPool{kernel, stride, pad}, x)
 }

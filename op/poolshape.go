@@ -16,6 +16,19 @@ type PoolConfig struct {
 	Stride []int
 	// Padding is how far the window may reach beyond each edge, at most half its size; nil is 0.
 	Padding []int
+	// Dilation, of the largest elements only, is how far apart a window's elements are; nil is 1.
+	Dilation []int
+	// Ceil lets a last window begin within the padded input and reach beyond it.
+	Ceil bool
+	// ExcludePadding, of means only, leaves padding out of what is counted.
+	ExcludePadding bool
+	// Divisor, of means only, divides the sum of each window, whatever of it counts; 0 is what counts.
+	Divisor float64
+}
+
+// reaches is that more is asked than the ops themselves do.
+func (c PoolConfig) reaches() bool {
+	return c.Ceil || len(c.Dilation) > 0 || c.ExcludePadding || c.Divisor != 0
 }
 
 // lists returns the configuration with a number for each of so many dims.

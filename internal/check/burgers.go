@@ -1,11 +1,14 @@
 package check
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
@@ -26,6 +29,14 @@ type burgersReference struct {
 	LR        float64   `json:"lr"`
 	Optimizer string    `json:"optimizer"`
 	Losses    []float64 `json:"losses"`
+	// Activation is between layers: tanh where it is left out.
+	Activation string `json:"activation"`
+}
+
+// activations are those that burgers.json may name.
+var activations = map[string]nn.Activation{
+	"": op.Tanh, "tanh": op.Tanh, "sin": op.Sin, "sigmoid": op.Sigmoid, "silu": op.SiLU, "softplus": op.Softplus,
+	"gelu": func(x *op.Tensor) *op.Tensor { return op.GELU(x, "none") },
 }
 
 // Burgers trains a physics-informed network for Burgers' equation: first and second derivatives of the
@@ -37,8 +48,15 @@ func Burgers(w io.Writer, dir string, d *galley.Device) (*report.Report, error) 
 		return nil, err
 	}
 	var ref burgersReference
-	if err := json.Unmarshal(text, &ref); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&ref); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	act, ok := activations[ref.Activation]
+	if !ok {
+		return nil, fmt.Errorf("%s: activation %q: want one of %q", path, ref.Activation,
+			slices.Sorted(maps.Keys(activations))[1:])
 	}
 	if ref.Optimizer != "Adam" {
 		return nil, fmt.Errorf("%s: optimizer %q: want Adam", path, ref.Optimizer)
@@ -49,7 +67,8 @@ func Burgers(w io.Writer, dir string, d *galley.Device) (*report.Report, error) 
 	}
 	defer file.Close()
 	b := &burgers{ref: ref, file: file, d: d, r: report.New(w, false)}
-	for _, way := range []burgersWay{{"", fields}, {"series ", fieldsForward}} {
+	net := network{act}
+	for _, way := range []burgersWay{{"", net.fields}, {"series ", net.fieldsForward}} {
 		for _, mode := range []galley.Mode{galley.Eager, galley.Static} {
 			if err := b.run(way, mode); err != nil {
 				return nil, err
@@ -101,22 +120,25 @@ func (b *burgers) params(s *galley.Session) ([]*nn.Param, error) {
 	return params, nil
 }
 
-// network returns the field u at points xt [n,2].
-func network(params []*nn.Param, xt *op.Tensor) *op.Tensor {
+// network is a plain one, with an activation between its layers.
+type network struct{ act nn.Activation }
+
+// at returns the field u at points xt [n,2].
+func (net network) at(params []*nn.Param, xt *op.Tensor) *op.Tensor {
 	n := len(params) / 2
 	h := xt
 	for i := range n {
 		h = op.LinearT(h, params[i].Value, params[n+i].Value)
 		if i < n-1 {
-			h = op.Tanh(h)
+			h = net.act(h)
 		}
 	}
 	return h
 }
 
 // fields returns u, its first derivatives and the second in x, each [n,1], by gradients of gradients.
-func fields(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
-	u = network(params, xt)
+func (net network) fields(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
+	u = net.at(params, xt)
 	first := galley.Grad(op.Sum(u), xt)[0]
 	ux, ut = op.Narrow(first, 1, 0, 1), op.Narrow(first, 1, 1, 2)
 	uxx = op.Narrow(galley.Grad(op.Sum(ux), xt)[0], 1, 0, 1)
@@ -124,8 +146,8 @@ func fields(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
 }
 
 // fieldsForward returns the same by Taylor series.
-func fieldsForward(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
-	d := galley.Derivatives(func(x *op.Tensor) *op.Tensor { return network(params, x) }, xt, "", "x", "t", "xx")
+func (net network) fieldsForward(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
+	d := galley.Derivatives(func(x *op.Tensor) *op.Tensor { return net.at(params, x) }, xt, "", "x", "t", "xx")
 	return d[0], d[1], d[2], d[3]
 }
 

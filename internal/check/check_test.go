@@ -38,6 +38,21 @@ func TestRandomOps(t *testing.T) {
 	}
 }
 
+// TestMoreOps is cases of testdata/record_more_ops.py: activations, losses, windows, masks and index ops with
+// their options.
+func TestMoreOps(t *testing.T) {
+	d := galley.CPU(galley.Config{})
+	defer d.Close()
+	var out strings.Builder
+	r, err := check.Ops(&out, filepath.Join("testdata", "more"), check.OpsConfig{Device: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Failed() != 0 || r.Passed() != 476 {
+		t.Error(out.String())
+	}
+}
+
 func TestBurgers(t *testing.T) {
 	d := galley.CPU(galley.Config{})
 	defer d.Close()

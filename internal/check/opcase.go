@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/check/torchop"
 	"github.com/galley-ml/galley/internal/safetensors"
 	"github.com/galley-ml/galley/op"
 )
@@ -13,7 +14,7 @@ import (
 // recorded shapes: a mistake in the file is found before anything of another size is computed.
 func (oc *opCase) prepare(d *galley.Device, file *safetensors.File, dtype array.DType) ([]array.Array,
 	func([]*op.Tensor) []*op.Tensor, error) {
-	build, err := opBuilder(oc.Op, oc.Attrs)
+	build, err := torchop.New(oc.Op, oc.Attrs)
 	if err == nil {
 		err = oc.valid(build)
 	}
@@ -32,9 +33,9 @@ func (oc *opCase) prepare(d *galley.Device, file *safetensors.File, dtype array.
 }
 
 // valid returns an error where the case speaks of operands or results that it does not have.
-func (oc *opCase) valid(build tensors) error {
-	if n := len(oc.Inputs); n < build.least || n > build.most {
-		return fmt.Errorf("op %s: got %d inputs, want %d", oc.Op, n, build.least)
+func (oc *opCase) valid(build torchop.Func) error {
+	if n := len(oc.Inputs); n < build.Least || n > build.Most {
+		return fmt.Errorf("op %s: got %d inputs, want %s", oc.Op, n, build.Operands())
 	}
 	for _, ct := range oc.Cotangents {
 		if ct.Index < 0 || ct.Index >= len(oc.Outputs) {
@@ -57,12 +58,12 @@ func (oc *opCase) valid(build tensors) error {
 
 // checkShapes traces the function, which computes nothing, and compares its results' shapes with what was
 // recorded.
-func (oc *opCase) checkShapes(build tensors, args []array.Array, file *safetensors.File) error {
+func (oc *opCase) checkShapes(build torchop.Func, args []array.Array, file *safetensors.File) error {
 	types := make([]op.Type, len(args))
 	for i, a := range args {
 		types[i] = op.Type{DType: a.DType(), Shape: a.Shape()}
 	}
-	p, err := galley.Trace("case", types, build.of)
+	p, err := galley.Trace("case", types, build.Of)
 	if err != nil {
 		return err
 	}
@@ -124,8 +125,8 @@ func (oc *opCase) read(d *galley.Device, file *safetensors.File, names []string,
 }
 
 // compute returns the case as tensors: outputs, then gradients, then Hessian-vector products.
-func (oc *opCase) compute(build tensors, in, aux []*op.Tensor) []*op.Tensor {
-	outs := build.of(in)
+func (oc *opCase) compute(build torchop.Func, in, aux []*op.Tensor) []*op.Tensor {
+	outs := build.Of(in)
 	if len(oc.Grads) == 0 {
 		return outs
 	}

@@ -31,6 +31,7 @@ func init() {
 	for _, name := range []string{"abs", "sign"} {
 		rules[name] = elementRule(1, "f64", "f32", "bf16", "f16", "i64", "i32", "i16")
 	}
+	rules["atan2"] = elementRule(2, "f64", "f32", "bf16", "f16")
 	rules["negate"] = elementRule(1, elems[:len(elems)-1]...)
 	rules["not"] = elementRule(1, "i64", "i32", "i16", "ui32", "ui8", "i1")
 	for _, name := range []string{"add", "maximum", "minimum", "multiply"} {

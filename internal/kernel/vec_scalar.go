@@ -17,6 +17,7 @@ func erfOf[T Float](x T) T   { return T(math.Erf(float64(x))) }
 func log1pOf[T Float](x T) T { return T(math.Log1p(float64(x))) }
 func expm1Of[T Float](x T) T { return T(math.Expm1(float64(x))) }
 func sinOf[T Float](x T) T   { return T(math.Sin(float64(x))) }
+func atanOf[T Float](x T) T  { return T(math.Atan(float64(x))) }
 func cosOf[T Float](x T) T   { return T(math.Cos(float64(x))) }
 func sqrtOf[T Float](x T) T  { return T(math.Sqrt(float64(x))) }
 func rsqrtOf[T Float](x T) T { return T(1 / math.Sqrt(float64(x))) }

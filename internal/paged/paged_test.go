@@ -105,6 +105,12 @@ func refused(t *testing.T, family string) {
 	more, ok := map[string]string{
 		"gptj": `, "vocab_size": 37, "n_head": 4, "n_positions": 32, "rotary_dim": 4`,
 		"bert": transformer + `, "vocab_size": 37`, "rwkv": `, "vocab_size": 37`,
+		"roberta": transformer + `, "vocab_size": 37`, "gpt_neox": transformer + `, "vocab_size": 37, "rotary_pct": 0.5`,
+		"cohere": transformer + `, "vocab_size": 37`, "phi": transformer + `, "vocab_size": 37`,
+		"olmo":    transformer + `, "vocab_size": 37`,
+		"granite": transformer + `, "vocab_size": 37, "logits_scaling": 2.0`,
+		"qwen2_moe": transformer + `, "vocab_size": 37, "num_key_value_heads": 4, "num_experts": 4,
+			"num_experts_per_tok": 2, "moe_intermediate_size": 10, "shared_expert_intermediate_size": 12`,
 		"rwkv7":  `, "vocab_size": 37, "head_dim": 4`,
 		"mamba2": `, "vocab_size": 37, "state_size": 5, "n_groups": 2, "head_dim": 8, "num_heads": 4`,
 		"vit":    transformer + `, "image_size": [6, 4], "patch_size": 2, "num_labels": 3`,

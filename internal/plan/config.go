@@ -98,7 +98,8 @@ func ParseModel(name string, text []byte) (Model, error) {
 		width := first(c.ExpertFFN, c.FFN)
 		m.Experts = Experts{Count: n, TopK: first(c.TopK, c.MoETopK), FFN: width,
 			Shared: first(c.SharedFFN, first(c.Shared, c.Shared2)*width), Dense: c.denseLayers(),
-			Bias: c.Type == "deepseek_v3" || c.Type == "ernie4_5_moe" || c.Type == "kimi_k2"}
+			Bias:       c.Type == "deepseek_v3" || c.Type == "ernie4_5_moe" || c.Type == "kimi_k2",
+			SharedGate: c.Type == "qwen2_moe"}
 	}
 	if m.MLA() {
 		m.KVHeads, m.HeadDim = 0, 0
@@ -138,7 +139,7 @@ func (c *hfConfig) window(m *Model) {
 func (c *hfConfig) biases(m *Model) {
 	if c.Bias && m.MLA() {
 		m.Extra += m.Hidden + m.Latent.QRank + m.Latent.KVRank + m.Latent.Rope
-	} else if c.Bias {
+	} else if c.Bias && !m.Bias { // that of a family whose products all have one is counted
 		m.QKVBias = true
 		m.Extra += m.Hidden
 	}
@@ -182,7 +183,15 @@ func (c *hfConfig) family(m *Model) {
 		}
 	case "ernie4_5", "ernie4_5_moe":
 		m.Tied, m.Bias = yes(c.Tied), c.UseBias != nil && *c.UseBias
-	case "bert", "vit":
+	case "phi": // as gptj, with biases everywhere
+		m.Gated, m.LayerNorm, m.Bias, m.Norms, m.ExtraEnds = false, true, true, 1, m.Vocab
+	case "cohere":
+		m.Tied, m.Norms = yes(c.Tied), 1
+	case "smollm3":
+		m.Tied = yes(c.Tied)
+	case "olmo":
+		m.FixedNorms = true
+	case "bert", "roberta", "vit":
 		c.encoder(m)
 	case "mamba2", "rwkv", "rwkv7":
 		c.recurrent(m)
@@ -193,7 +202,7 @@ func (c *hfConfig) family(m *Model) {
 func (c *hfConfig) encoder(m *Model) {
 	m.Encoder, m.Gated, m.LayerNorm, m.Bias = true, false, true, true
 	m.FFN = first(m.FFN, 4*m.Hidden)
-	if c.Type == "bert" {
+	if c.Type == "bert" || c.Type == "roberta" {
 		m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)
 		// kinds of tokens and a norm behind the embedding, and before the logits a layer and a bias
 		m.Transform, m.ExtraEnds = true, (first(c.TokenTypes, 2)+2)*m.Hidden+m.Vocab

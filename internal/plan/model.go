@@ -24,6 +24,8 @@ type Model struct {
 	Gated bool `yaml:"gated,omitempty" json:"gated,omitempty"`
 	// LayerNorm has a mean and a bias; RMSNorm otherwise.
 	LayerNorm bool `yaml:"layer_norm,omitempty" json:"layer_norm,omitempty"`
+	// FixedNorms means that norms of the stream learn nothing.
+	FixedNorms bool `yaml:"fixed_norms,omitempty" json:"fixed_norms,omitempty"`
 	// Bias means that products have one, QKVBias that only those of queries, keys and values do.
 	Bias    bool `yaml:"bias,omitempty" json:"bias,omitempty"`
 	QKVBias bool `yaml:"qkv_bias,omitempty" json:"qkv_bias,omitempty"`
@@ -70,8 +72,10 @@ type Experts struct {
 	Shared int `yaml:"shared,omitempty" json:"shared,omitempty"`
 	// Dense is how many layers, the first ones, have a plain feed-forward layer.
 	Dense int `yaml:"dense,omitempty" json:"dense,omitempty"`
-	// Bias means that the router adds a number to what it gives each expert.
-	Bias bool `yaml:"bias,omitempty" json:"bias,omitempty"`
+	// Bias means that the router adds a number to what it gives each expert, SharedGate that a product says how
+	// much the experts that every token visits count.
+	Bias       bool `yaml:"bias,omitempty" json:"bias,omitempty"`
+	SharedGate bool `yaml:"shared_gate,omitempty" json:"shared_gate,omitempty"`
 }
 
 // Latent is multi-head latent attention: queries, keys and values from low-rank projections.
@@ -106,6 +110,17 @@ func (m *Model) norms() float64 {
 		return float64(m.Norms)
 	}
 	return m.blocks()
+}
+
+// normParams returns how many parameters a norm of the stream has.
+func (m *Model) normParams() float64 {
+	switch {
+	case m.FixedNorms:
+		return 0
+	case m.LayerNorm:
+		return 2 * float64(m.Hidden)
+	}
+	return float64(m.Hidden)
 }
 
 // windowed returns the part of the layers in which a query sees few keys.
@@ -250,10 +265,7 @@ func (p layerParams) total() float64 { return p.split + p.whole + p.expert }
 func (m *Model) layer(moe bool) layerParams {
 	h := float64(m.Hidden)
 	p := m.attention()
-	norms := m.norms() * h
-	if m.LayerNorm {
-		norms *= 2
-	}
+	norms := m.norms() * m.normParams()
 	p.whole += norms + float64(m.QKNorm+m.Extra)
 	mats := 2.0
 	if m.Gated {
@@ -271,6 +283,9 @@ func (m *Model) layer(moe bool) layerParams {
 	p.whole += h * float64(e.Count)
 	if e.Bias {
 		p.whole += float64(e.Count)
+	}
+	if e.SharedGate {
+		p.whole += h
 	}
 	p.expert = mats * h * float64(e.FFN) * float64(e.Count)
 	p.split += mats * h * float64(e.Shared)
@@ -311,10 +326,7 @@ func (m *Model) ends() (embedding, head, norm float64) {
 	if !m.Tied {
 		head = embedding
 	}
-	norm = h + float64(m.ExtraEnds)
-	if m.LayerNorm {
-		norm += h
-	}
+	norm = m.normParams() + float64(m.ExtraEnds)
 	if m.Transform {
 		norm += h*h + h
 	}

@@ -92,6 +92,7 @@ class Gen:
 
 
 OPS = {}
+CALLED = {}
 
 
 def op(*names, weight=1, finite=False, hvp=True):
@@ -663,10 +664,15 @@ def _(g, _):
     return attrs, [g.floats([b, s, h, 2 * half])], f
 
 
+def differentiable(f, inputs):
+    """The inputs that PyTorch differentiates by."""
+    return [i for i, x in enumerate(inputs) if x.is_floating_point() and i not in getattr(f, "fixed", ())]
+
+
 def evaluate(f, inputs, cts, vs, dtype, hvp):
     """Outputs, gradients and Hessian products in a dtype; None for what there is not."""
-    xs = [x.detach().to(dtype, copy=True).requires_grad_() if x.is_floating_point() else x for x in inputs]
-    leaves = [x for x in xs if x.is_floating_point()]
+    xs = [x.detach().to(dtype, copy=True) if x.is_floating_point() else x for x in inputs]
+    leaves = [xs[i].requires_grad_() for i in differentiable(f, inputs)]
     outs = f(*xs)
     total = [(o * c.to(dtype)).sum() for o, c in zip(outs, cts(outs)) if o.requires_grad]
     if not total or not leaves:
@@ -752,11 +758,11 @@ def record(w, name, seed, kind, count):
             raise ArithmeticError("float32 does not compute it")
     outs, grads, products = wide
     key = f"{count}."
-    case = {"id": f"{count}-{kind}", "op": name, "attrs": attrs,
+    case = {"id": f"{count}-{kind}", "op": CALLED.get(name, name), "attrs": attrs,
             "inputs": [w.put(f"{key}i{i}", x) for i, x in enumerate(inputs)],
             "outputs": [w.put(f"{key}o{i}", x) for i, x in enumerate(outs)]}
     if grads is not None:
-        floats = [i for i, x in enumerate(inputs) if x.is_floating_point()]
+        floats = differentiable(f, inputs)
         case["cotangents"] = [[i, w.put(f"{key}c{i}", made["ct"][i])] for i, o in enumerate(outs) if o.is_floating_point()]
         case["grads"] = [[i, w.put(f"{key}g{i}", d)] for i, d in zip(floats, grads)]
     if products is not None:

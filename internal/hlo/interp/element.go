@@ -33,7 +33,7 @@ var binaryFloat = map[string]func(x, y float64) float64{
 		y float64) float64 {
 		return x / y
 	},
-	"maximum": math.Max, "minimum": math.Min, "power": math.Pow, "remainder": math.Mod,
+	"atan2": math.Atan2, "maximum": math.Max, "minimum": math.Min, "power": math.Pow, "remainder": math.Mod,
 }
 
 var binaryInt = map[string]func(x, y int64) int64{

@@ -42,6 +42,7 @@ func Families() map[string]string {
 			"original_max_position_embeddings": 400,
 			"rope_scaling": {"type": "longrope", "short_factor": [1.5], "long_factor": [3.0]}`,
 		"starcoder2": window + `, "use_bias": true`,
+		"smollm3":    `, "num_key_value_heads": 2, "no_rope_layers": [1, 0]`,
 		"gpt2":       "",
 	}
 }

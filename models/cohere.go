@@ -1,0 +1,54 @@
+package models
+
+import (
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// buildCohere makes cohere: parallel blocks of Llama's parts with a LayerNorm that has no bias, neighbours
+// that turn together, and logits that are multiplied by a number.
+func buildCohere(f *family, c Config, in *nn.Init) (*decoder, error) {
+	b, err := newLlamaBuilder(f, c)
+	if err != nil {
+		return nil, err
+	}
+	base := in.At("model")
+	m := &decoder{}
+	m.stem.tokens = c.tokens(base.At("embed_tokens"))
+	for i := range c.Layers {
+		at := base.At("layers").Index(i)
+		out := parallel{attention: b.attention(at.At("self_attn"), i), mlp: b.mlp(at.At("mlp"), i)}
+		out.norm = newScaleNorm(at.At("input_layernorm"), c.Hidden, c.NormEps)
+		m.blocks = append(m.blocks, out)
+	}
+	m.norm = newScaleNorm(base.At("norm"), c.Hidden, c.NormEps)
+	if !c.Tied {
+		m.head.linear = nn.NewLinearNoBias(in.At("lm_head"), c.Hidden, c.Vocab)
+	}
+	m.head.scale = c.Multipliers.Logits
+	return m, nil
+}
+
+// scaleNorm is a LayerNorm that scales by what it learns, or not at all, and does not shift.
+type scaleNorm struct {
+	weight *nn.Param // nil is ones
+	width  int
+	eps    float64
+}
+
+func newScaleNorm(in *nn.Init, width int, eps float64) *scaleNorm {
+	return &scaleNorm{weight: in.Param("weight", []int{width}, nn.Constant(1)), width: width, eps: eps}
+}
+
+// Forward normalises the last dim of x.
+func (l *scaleNorm) Forward(x *op.Tensor) *op.Tensor {
+	if x.Err() != nil {
+		return x
+	}
+	zeros := op.Zeros(x.Scope(), x.DType(), l.width)
+	scale := op.OnesLike(zeros)
+	if l.weight != nil {
+		scale = l.weight.Value
+	}
+	return op.LayerNorm(x, scale, zeros, l.eps)
+}

@@ -1,0 +1,134 @@
+package op
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/array"
+)
+
+// InterpolateConfig says how a tensor is brought to another size.
+type InterpolateConfig struct {
+	// Size is the new sizes of the dims behind the channels; one number holds for all.
+	Size []int
+	// Scale, where it has numbers, is how many times as large each dim is said to become, where that is not the
+	// quotient of the sizes.
+	Scale []float64
+	// Mode is "nearest", "nearest-exact", "linear" (of any number of dims), "cubic" or "area"; empty is nearest.
+	Mode string
+	// AlignCorners puts the outermost elements on each other, in place of the outermost edges.
+	AlignCorners bool
+}
+
+// Interpolate brings the dims of x [batch, channels, …] behind the channels to other sizes.
+func Interpolate(x *Tensor, c InterpolateConfig) *Tensor {
+	if x.Err() != nil {
+		return x
+	}
+	n := len(x.Shape()) - 2
+	size := perDim(c.Size, n, 0)
+	if n < 1 || len(size) != n || len(c.Scale) > 0 && len(c.Scale) != n {
+		return refuse(x, "interpolate", "%v to sizes %v by %v: want one number for each dim behind the channels",
+			x.Type(), c.Size, c.Scale)
+	}
+	if c.Mode == "area" {
+		return AdaptiveAvgPool(x, size...)
+	}
+	for i, to := range size {
+		d := i + 2
+		if to < 1 || x.Dim(d) < 1 {
+			return refuse(x, "interpolate", "%v to sizes %v: want sizes of 1 or more", x.Type(), size)
+		}
+		l := resampled{from: x.Dim(d), to: to, corners: c.AlignCorners}
+		if len(c.Scale) > 0 {
+			l.scale = c.Scale[i]
+		}
+		switch c.Mode {
+		case "", "nearest":
+			x = l.nearest(x, d, 0)
+		case "nearest-exact":
+			x = l.nearest(x, d, 0.5)
+		case "linear":
+			x = l.linear(x, d)
+		case "cubic":
+			x = l.cubic(x, d)
+		default:
+			return refuse(x, "interpolate", "mode is %q: want nearest, nearest-exact, linear, cubic or area", c.Mode)
+		}
+	}
+	return x
+}
+
+// resampled is one dim that is brought from one size to another.
+type resampled struct {
+	from, to int
+	scale    float64 // what is said; 0 is the quotient of the sizes
+	corners  bool
+}
+
+// step returns how far apart results are, in elements.
+func (l resampled) step() float64 {
+	switch {
+	case l.corners && l.to > 1:
+		return float64(l.from-1) / float64(l.to-1)
+	case l.corners:
+		return 0
+	case l.scale > 0:
+		return 1 / l.scale
+	}
+	return float64(l.from) / float64(l.to)
+}
+
+// nearest computes places in float32, as PyTorch does: at halves the rounding of the step decides.
+func (l resampled) nearest(x *Tensor, d int, shift float64) *Tensor {
+	l.corners = false
+	at := Iota(x.Scope(), array.F32, array.Shape{l.to}, 0)
+	at = Floor(MulScalar(AddScalar(at, shift), float64(float32(l.step()))))
+	return IndexSelect(x, d, l.index(at))
+}
+
+// index returns places as indices, those beyond the edges at them.
+func (l resampled) index(at *Tensor) *Tensor {
+	return Cast(Clamp(at, 0, float64(l.from-1)), array.I32)
+}
+
+// places returns where results lie among the elements.
+func (l resampled) places(x *Tensor) *Tensor {
+	at := Iota(x.Scope(), array.F64, array.Shape{l.to}, 0)
+	if l.corners {
+		return MulScalar(at, l.step())
+	}
+	return AddScalar(MulScalar(AddScalar(at, 0.5), l.step()), -0.5)
+}
+
+func (l resampled) linear(x *Tensor, d int) *Tensor {
+	at := Clamp(l.places(x), 0, math.Inf(1))
+	low := Floor(Clamp(at, 0, float64(l.from-1)))
+	part := Sub(at, low)
+	part = Where(Less(at, Const(at, float64(l.from-1))), part, Const(part, 0))
+	return Add(l.weighted(x, d, low, Sub(Const(part, 1), part)), l.weighted(x, d, AddScalar(low, 1), part))
+}
+
+// weighted returns the elements at places, each times its weight.
+func (l resampled) weighted(x *Tensor, d int, at, weight *Tensor) *Tensor {
+	shape := ones(len(x.Shape()))
+	shape[d] = l.to
+	return Mul(IndexSelect(x, d, l.index(at)), Reshape(Cast(weight, x.DType()), shape...))
+}
+
+// cubic returns Keys's interpolation with a of -0.75. [Keys 1981]
+func (l resampled) cubic(x *Tensor, d int) *Tensor {
+	const a = -0.75
+	at := l.places(x)
+	low := Floor(at)
+	part := Sub(at, low)
+	polynomial := func(t *Tensor, c3, c2, c1, c0 float64) *Tensor {
+		return AddScalar(Mul(t, AddScalar(Mul(t, AddScalar(MulScalar(t, c3), c2)), c1)), c0)
+	}
+	near := func(t *Tensor) *Tensor { return polynomial(t, a+2, -(a + 3), 0, 1) }
+	far := func(t *Tensor) *Tensor { return polynomial(t, a, -5*a, 8*a, -4*a) }
+	rest := Sub(Const(part, 1), part)
+	return AddN(l.weighted(x, d, AddScalar(low, -1), far(AddScalar(part, 1))),
+		l.weighted(x, d, low, near(part)),
+		l.weighted(x, d, AddScalar(low, 1), near(rest)),
+		l.weighted(x, d, AddScalar(low, 2), far(AddScalar(rest, 1))))
+}

@@ -1,0 +1,33 @@
+package op
+
+import "math"
+
+// CosineSimilarity returns the cosine of the angle between x and y, broadcast together, along dim, which is
+// dropped. Lengths count as at least eps.
+func CosineSimilarity(x, y *Tensor, dim int, eps float64) *Tensor {
+	switch {
+	case x.Err() != nil:
+		return x
+	case y.Err() != nil:
+		return y
+	}
+	length := func(t *Tensor) *Tensor { return Clamp(Norm(t, 2, dim), eps, math.Inf(1)) }
+	return Div(Sum(Mul(x, y), dim), Mul(length(x), length(y)))
+}
+
+// Normalize returns x divided by its norm of order p along dim, or by eps where that is more.
+func Normalize(x *Tensor, p float64, dim int, eps float64) *Tensor {
+	if x.Err() != nil {
+		return x
+	}
+	return Div(x, KeepDims(Clamp(Norm(x, p, dim), eps, math.Inf(1)), x, dim))
+}
+
+// PairwiseDistance returns the norm of order p, over the last dim, of x − y + eps.
+func PairwiseDistance(x, y *Tensor, p, eps float64) *Tensor {
+	d := Sub(x, y)
+	if d.Err() != nil {
+		return d
+	}
+	return Norm(AddScalar(d, eps), p, -1)
+}

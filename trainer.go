@@ -206,6 +206,10 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 			Static,
 		)
 	}
+	if c.Backend == nil && c.Recompute.Mode() != strategy.None {
+		return nil, fmt.Errorf("trainer: recompute is %s: without a Backend a strategy says it: "+
+			"want Strategy{Recompute: %[1]q}", c.Recompute)
+	}
 	if n := c.Job.Size(); n > 1 && c.Backend != nil {
 		return nil, fmt.Errorf(
 			"trainer: a job of %d processes: a backend's devices are of one process: want one",

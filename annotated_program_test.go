@@ -364,7 +364,7 @@ func TestAnnotatedContradictions(t *testing.T) {
 	}
 	_, err = galley.NewTrainer(galley.TrainerConfig{Device: device(t), Params: c.weights, Mode: galley.Eager,
 		Loss: func(b []*galley.Tensor) *galley.Tensor { return c.loss(c.Forward(b[0]), b[1:]) }})
-	if err == nil || !strings.Contains(err.Error(), `parameter "w0" is on mesh`) {
+	if err == nil || !strings.Contains(err.Error(), `parameter "w0", laid at annotated_program_test.go:`) {
 		t.Errorf("mode eager: got %v", err)
 	}
 }

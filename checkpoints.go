@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/internal/runfacts"
@@ -56,18 +55,8 @@ func (c *Checkpoints) Steps(ctx context.Context) ([]int64, error) { return c.kee
 // Close waits for the last checkpoint and releases the directory.
 func (c *Checkpoints) Close() error { return c.keeper.Close() }
 
-// Fact is a named property that identifies a run, such as its batch size. Checkpoints store the facts of
-// their run; Resume refuses a checkpoint whose facts differ, unless ResumeConfig.Changed lists the differences.
-type Fact = data.Fact
-
 // OtherRunError is returned when a checkpoint belongs to a run with different facts.
 type OtherRunError = fit.OtherRunError
-
-// facts returns the facts from the config and those that the trainer derives from its optimizer and seed.
-func (t *Trainer) facts() []Fact {
-	return runfacts.Of(slices.Concat(t.c.Facts, t.described), runfacts.Run{Optimizer: t.c.Optimizer,
-		Schedule: t.c.Schedule, ClipNorm: t.c.ClipNorm, Seed: t.c.Seed})
-}
 
 // skippedScalar is the checkpoint key for the number of steps that were skipped because gradients overflowed.
 const skippedScalar = "skipped_steps"

@@ -137,7 +137,7 @@ func TestShardRefuses(t *testing.T) {
 	}
 	for want, s := range map[string]*galley.Strategy{"set DP to 2 or more": nil,
 		"leave one of them out": {DP: 2, Zero: 1}} {
-		if _, err := galley.ToStatic(galley.Language(smallModel(t, device(t))), nil, galley.CrossEntropy, o,
+		if _, err := galley.ToStatic(galley.Language(smallModel(t, device(t))), windows(t), galley.CrossEntropy, o,
 			s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

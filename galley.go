@@ -35,10 +35,11 @@ type Node = ir.Node
 // one per core.
 type Config = cpu.Config
 
-// Device is the host CPU as a compute device. NewSession opens a scope for eager tensors, Compile makes a
-// program ready to run, Compute and Eval run a single op on arrays. DetectNaN returns the same device in a
-// mode that fails at the first NaN, Watched one that reports the time of each node, Doing the node that runs
-// now. Backend adapts it to the interface of accelerators. Close stops its threads.
+// Device is the host CPU as a compute device with a number of Threads. NewSession opens a scope for eager
+// tensors, Compile makes a program ready to run, Compute and Eval run a single op on arrays. DetectNaN
+// returns the same device in a mode that fails at the first NaN, Watched one that reports the time of each
+// node, Doing the node that runs now. Backend adapts it to the interface of accelerators. Close stops its
+// threads.
 type Device = cpu.Device
 
 // Session is the scope of eager tensors: an op on them runs immediately on its Device. Tensor wraps an array;
@@ -50,9 +51,9 @@ type Session = cpu.Session
 // source line that called it, In and Out its operands and results.
 type Seen = cpu.Seen
 
-// Executable is a compiled program with planned memory. Run computes results, RunInto writes them to memory
-// that you provide, Twin returns the same executable for another device. MayShare, Overwrites and Returns
-// report whether a result may use, does use, or simply is the memory of a parameter.
+// Executable is a compiled program, Func, with planned Memory. Run computes results, RunInto writes them to
+// memory that you provide, Twin returns the same executable for another device. MayShare, Overwrites and
+// Returns report whether a result may use, does use, or simply is the memory of a parameter.
 type Executable = cpu.Executable
 
 // Memory is the number of bytes a compiled program needs on a device: Arena for values that live only during

@@ -79,9 +79,10 @@ func (o Optimizer) configure(c *TrainerConfig) (err error) {
 }
 
 // strategyAxis returns the strategy's axis over which the optimizer is sharded. It is empty for parameters
-// that are on meshes of their own, since zeroAxis then names an axis of those.
+// that are on meshes of their own, and where the strategy has no degrees, so that a program may lay its
+// tensors on some: zeroAxis then names an axis of those.
 func (c *TrainerConfig) strategyAxis() string {
-	if c.executor().Annotated() {
+	if c.Strategy == nil || c.Strategy.Devices() == 1 || c.executor().Annotated() {
 		return ""
 	}
 	return c.zeroAxis

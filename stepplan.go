@@ -11,19 +11,6 @@ import (
 	"github.com/galley-ml/galley/internal/units"
 )
 
-// Span is an interval of a device's timeline. Kind says whether it is scheduled work, a collective or the
-// wait for a message; Name, Start and End describe it, and Live is the memory in use. A collective also has
-// Since, when it was started, its Axes and Group, and the Bytes sent and received.
-type Span = step.Span
-
-// The kinds of spans.
-const (
-	SpanWork       = step.Work
-	SpanExchange   = step.Exchange
-	SpanMessage    = step.Message
-	SpanCollective = step.Collective
-)
-
 // DeviceMemory is the memory of one device in bytes: Weights, the optimizer's Slots and gradient Sums persist
 // between steps, Step is the additional peak within a step. Peak returns the total.
 type DeviceMemory = step.Memory

@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/backend"
+	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/executor/choose"
@@ -14,6 +15,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/runfacts"
+	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/internal/xla"
 	"github.com/galley-ml/galley/job"
 	"github.com/galley-ml/galley/mesh"
@@ -48,6 +50,23 @@ type XLAConfig = xla.Config
 // XLA opens the devices of a PJRT plugin: GPUs or TPUs. A program without a strategy uses the first device.
 // Close releases them.
 func XLA(c XLAConfig) (Backend, error) { return xla.Open(c) }
+
+// Fact is a named property that identifies a run, such as its batch size. Checkpoints store the facts of
+// their run; Resume refuses a checkpoint whose facts differ, unless ResumeConfig.Changed lists the differences.
+type Fact = data.Fact
+
+// Span is an interval of the timeline of a Device. Kind says whether it is scheduled work, a collective or
+// the wait for a message; Name, Start and End describe it, and Live is the memory in use. A collective also
+// has Since, when it was started, its Axes and Group, and the Bytes sent and received.
+type Span = step.Span
+
+// The kinds of spans.
+const (
+	SpanWork       = step.Work
+	SpanExchange   = step.Exchange
+	SpanMessage    = step.Message
+	SpanCollective = step.Collective
+)
 
 // TrainerConfig configures a Trainer.
 type TrainerConfig struct {
@@ -187,6 +206,10 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 			Static,
 		)
 	}
+	if c.Backend == nil && c.Recompute.Mode() != strategy.None {
+		return nil, fmt.Errorf("trainer: recompute is %s: without a Backend a strategy says it: "+
+			"want Strategy{Recompute: %[1]q}", c.Recompute)
+	}
 	if n := c.Job.Size(); n > 1 && c.Backend != nil {
 		return nil, fmt.Errorf(
 			"trainer: a job of %d processes: a backend's devices are of one process: want one",
@@ -206,6 +229,12 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
 	return t, nil
+}
+
+// facts returns the facts from the config and those that the trainer derives from its optimizer and seed.
+func (t *Trainer) facts() []Fact {
+	return runfacts.Of(slices.Concat(t.c.Facts, t.described), runfacts.Run{Optimizer: t.c.Optimizer,
+		Schedule: t.c.Schedule, ClipNorm: t.c.ClipNorm, Seed: t.c.Seed})
 }
 
 // TraceStep returns the program of a whole training step on batches of the given types. Its parameters are

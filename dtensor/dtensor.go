@@ -53,6 +53,11 @@ func Shard(x *op.Tensor, m *mesh.Mesh, ps ...mesh.Placement) *op.Tensor {
 
 // ShardBySpec is like Shard with a Spec, which can express more than placements: sub-axes and their order.
 func ShardBySpec(x *op.Tensor, m *mesh.Mesh, spec mesh.Spec) *op.Tensor {
+	if s, ok := x.Scope().(*cpu.Session); ok && (m.Size() > 1 || !m.Contains(0)) {
+		err := fmt.Errorf("mesh %v: the tensor is of a session of one device: make it in a world of several: "+
+			"dtensor.NewWorld", m)
+		return ir.Invalid(s, &ir.Error{Pos: ir.Caller(), Op: "shard", Err: err})
+	}
 	if s, ok := runtime.ShardsOf(x); ok {
 		return op.Reshard(x, s.Layout, op.Layout{Mesh: m, Spec: spec})
 	}

@@ -171,7 +171,7 @@ func TestToStatic(t *testing.T) {
 		return list
 	}
 	want := losses(ragged{masked: true}, nil)
-	for _, s := range []*galley.Strategy{nil, {DP: 2}} {
+	for _, s := range []*galley.Strategy{nil, {DP: 2}, {PP: 2, Micro: 4}, {DP: 2, Micro: 2, Zero: 3}} {
 		shapes, err := dynamic.New(dynamic.Config{
 			Axes: []dynamic.Axis{{Name: "rows", Buckets: []int{4}}, {Name: "time", Buckets: []int{4, 9}}},
 			In:   []string{"rows,time,_", "rows,time,_"}, Inputs: 1, Masks: []string{"rows,time"},
@@ -186,6 +186,69 @@ func TestToStatic(t *testing.T) {
 		}
 		if len(shapes.Programs()) != 2 {
 			t.Errorf("programs: %q", shapes.Programs())
+		}
+	}
+}
+
+// timed is batches of four rows and of sequences of one length each.
+type timed struct{}
+
+func (timed) Len() int { return 3 }
+
+func (timed) Batch(i int) ([]array.Array, error) {
+	x, y := array.New(array.F64, 4, []int{3, 4, 6}[i], 5), array.New(array.F64, 4, 2)
+	for k := range x.Len() {
+		x.Set(k, math.Sin(float64(3*k+i)))
+	}
+	for k := range y.Len() {
+		y.Set(k, math.Cos(float64(5*k-i)))
+	}
+	return []array.Array{x, y}, nil
+}
+
+// TestSequenceMask: a mask of the sequence alone, which has no rows, is the same for all micro-batches, also
+// where it happens to be as long as there are rows.
+func TestSequenceMask(t *testing.T) {
+	losses := func(s *galley.Strategy) (list []float64) {
+		d := galley.CPU(galley.Config{Threads: 1})
+		defer d.Close()
+		in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 3, DType: array.F64})
+		up, head := nn.NewLinear(in.At("up"), 5, 6), nn.NewLinear(in.At("head"), 6, 2)
+		m := galley.ModelFunc(in.Params(), func(x []*op.Tensor) []*op.Tensor {
+			mask := op.Cast(op.Unsqueeze(x[1], 1), array.F64)
+			h := op.Sum(op.Mul(op.Tanh(up.Forward(x[0])), mask), 1)
+			return []*op.Tensor{head.Forward(op.Div(h, op.Sum(mask)))}
+		})
+		shapes, err := dynamic.New(dynamic.Config{Axes: []dynamic.Axis{{Name: "time", Buckets: []int{4, 8}}},
+			In: []string{"_,time,_", "_,_"}, Inputs: 1, Masks: []string{"time"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		loader := shapes.Loader(timed{})
+		static, err := galley.ToStatic(withInputs{m}, loader, galley.MeanSquares, optim.SGD{}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer static.Close()
+		for i := range loader.Len() {
+			batch, err := loader.Batch(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := static.Run(context.Background(), batch...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, r.Loss)
+		}
+		return list
+	}
+	want := losses(nil)
+	for _, s := range []galley.Strategy{{Micro: 2}, {PP: 2, Micro: 4}, {DP: 2, Micro: 2, Zero: 3}} {
+		for i, got := range losses(&s) {
+			if !(math.Abs(got-want[i]) <= 1e-10) {
+				t.Errorf("strategy %v, step %d: loss %.15g, want %.15g", s, i, got, want[i])
+			}
 		}
 	}
 }

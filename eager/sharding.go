@@ -24,16 +24,17 @@ type places struct {
 
 // placesOf returns where a parameter and what belongs to it are to be under a stage of ZeRO, nil for none.
 func placesOf(p *nn.Param, s optim.ShardingStage) (places, error) {
-	at, ok := op.LayoutOf(p.Value)
+	at, ok, err := layout.HeldAt(p)
 	switch {
+	case err != nil:
+		return places{}, err
 	case !ok && s != nil:
 		return places{}, fmt.Errorf("stage %d: it is on no mesh: lay it on one with dtensor.ShardLayer before the "+
 			"optimizer is made", s.Stage())
 	case !ok:
 		return places{}, nil
 	}
-	own := at.Spec.With()
-	x := places{mesh: at.Mesh, rest: own, grad: own, slots: own}
+	x := places{mesh: at.Mesh, rest: at.Spec, grad: at.Spec, slots: at.Spec}
 	if s == nil {
 		return x, nil
 	}

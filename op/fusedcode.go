@@ -1,6 +1,7 @@
 package op
 
 import (
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -45,7 +46,7 @@ func (p *fusedProgram) compile() error {
 }
 
 // program returns the loop as the generator has it: streams of operands, then of results, then sums of
-// columns.
+// columns and leaves of sums of all.
 func (p *fusedProgram) program(part loopPart) *jit.Program {
 	out := &jit.Program{Cols: part.cols}
 	plan, number := p.plan, map[*ir.Value]int{}
@@ -68,7 +69,7 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 			s.value.DType() == array.F16,
 		)
 	}
-	var columns []int
+	var columns, leaves []int
 	for i, ln := range plan.nodes {
 		v := ln.node.Out()[0]
 		in := make([]int, len(plan.in[i]))
@@ -79,6 +80,10 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 		}
 		if ln.loop.Kind == LoopColumns {
 			columns = append(columns, in[0])
+			continue
+		}
+		if ln.loop.Kind == LoopTotal {
+			leaves = append(leaves, add(jit.Value{Kind: jit.Fold, Level: jit.Row, In: in, Phase: plan.phase[v] + 1}))
 			continue
 		}
 		if plan.level[v] == atPlace {
@@ -100,10 +105,16 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 		dtype := p.results[s.result].DType()
 		out.Bytes, out.Half = append(out.Bytes, dtype.Size()), append(out.Half, dtype == array.F16)
 	}
-	for _, x := range columns {
-		out.Stores = append(out.Stores, jit.Store{Value: x, Stream: out.Streams, Add: true})
+	sum := func(x int, columns bool) {
+		out.Stores = append(out.Stores, jit.Store{Value: x, Stream: out.Streams, Add: columns})
 		out.Streams++
 		out.Bytes, out.Half = append(out.Bytes, 4), append(out.Half, false)
+	}
+	for _, x := range columns {
+		sum(x, true)
+	}
+	for _, x := range leaves {
+		sum(x, false)
 	}
 	return out
 }
@@ -162,7 +173,7 @@ func (p *fusedProgram) runCode(env *Env, in, out []array.Array) {
 		}
 		env.Pool.For(blocks(c.part.rows, rows), 1, func(lo, hi int) {
 			r := p.codeRun(&c)
-			r.begin(in, out)
+			r.begin(in, out, sums.leaves)
 			for t := lo; t < hi; t++ {
 				for _, s := range r.sums {
 					clear(s)
@@ -204,14 +215,19 @@ func (p *fusedProgram) codeRun(c *loopCode) *codeRun {
 		r.walks = append(r.walks, rowWalk{dims: []walkDim{{c.part.rows, 0}}})
 		r.bytes = append(r.bytes, 4)
 	}
+	for range p.plan.kind(LoopTotal) {
+		r.walks = append(r.walks, rowWalk{offset: c.part.first, dims: []walkDim{{c.part.rows, 1}}})
+		r.bytes = append(r.bytes, 4)
+	}
 	r.data = make([]unsafe.Pointer, len(r.walks))
-	r.call.Base, r.call.Stride = make([]unsafe.Pointer, len(r.walks)), make([]int, len(r.walks))
+	n := len(r.walks)
+	r.call.Base, r.call.Stride, r.call.Block = make([]unsafe.Pointer, n), make([]int, n), make([]int, n)
 	r.call.Scratch = array.New(array.U8, c.code.Scratch()).Bytes()
 	return r
 }
 
 // begin points the run at arrays.
-func (r *codeRun) begin(in, out []array.Array) {
+func (r *codeRun) begin(in, out []array.Array, leaves [][]float32) {
 	k := 0
 	add := func(b []byte) { r.data[k], k = unsafe.Pointer(unsafe.SliceData(b)), k+1 }
 	for i := range r.c.part.streams {
@@ -220,7 +236,7 @@ func (r *codeRun) begin(in, out []array.Array) {
 	for _, s := range r.p.stores {
 		add(out[s.result].Bytes())
 	}
-	for _, s := range r.sums {
+	for _, s := range slices.Concat(r.sums, leaves) {
 		r.data[k], k = unsafe.Pointer(unsafe.SliceData(s)), k+1
 	}
 }
@@ -231,7 +247,7 @@ func (r *codeRun) end() {
 	clear(r.call.Base)
 }
 
-// rows runs rows from lo to hi, as many at once as are evenly spaced everywhere.
+// rows runs rows from lo to hi, as many at once as are evenly spaced everywhere, in blocks and from block to block.
 func (r *codeRun) rows(lo, hi int) {
 	for lo < hi {
 		n := hi - lo
@@ -241,8 +257,14 @@ func (r *codeRun) rows(lo, hi int) {
 			r.call.Base[i] = unsafe.Add(r.data[i], at*r.bytes[i])
 			r.call.Stride[i] = stride * r.bytes[i]
 		}
-		r.call.Rows = n
+		blocks := (hi - lo) / n
+		for i, w := range r.walks {
+			again, apart := w.blocks(lo, n)
+			blocks = min(blocks, again)
+			r.call.Block[i] = apart * r.bytes[i]
+		}
+		r.call.Rows, r.call.Blocks = n, blocks
 		r.c.code.Run(&r.call)
-		lo += n
+		lo += n * blocks
 	}
 }

@@ -21,6 +21,7 @@ func (p *fusedProgram) runStrips(env *Env, in, out []array.Array) {
 		}
 		env.Pool.For(blocks(part.rows, chunk), 1, func(lo, hi int) {
 			s := p.newStrip(part, height, in, out)
+			s.leaves = sums.leaves
 			for t := lo; t < hi; t++ {
 				s.begin()
 				for r := t * chunk; r < min((t+1)*chunk, part.rows); r += height {
@@ -44,6 +45,7 @@ type strip struct {
 	// memory is that of values, and gathered that of streams which do not lie evenly.
 	memory, gathered map[any][]byte
 	sums             [][]float32
+	leaves           [][]float32 // of sums of all, by the number of the row
 	values           map[*ir.Value]array.Array
 }
 
@@ -114,7 +116,7 @@ func (s *strip) begin() {
 // rows computes n rows from row r on.
 func (s *strip) rows(r, n int) {
 	plan := s.p.plan
-	column := 0
+	column, total := 0, 0
 	for i, ln := range plan.nodes {
 		v := ln.node.Out()[0]
 		if plan.level[v] == atPlace {
@@ -129,6 +131,12 @@ func (s *strip) rows(r, n int) {
 		case LoopColumns:
 			s.addRows(s.sums[column], in[0], n)
 			column++
+		case LoopTotal:
+			x, cols := array.Data[float32](in[0]), s.part.cols
+			for k := range n {
+				s.leaves[total][s.part.first+r+k] = kernel.Sum(x[k*cols : (k+1)*cols])
+			}
+			total++
 		case LoopSame, LoopWalk:
 			s.values[v] = in[0]
 			if plan.base(v) == v { // from outside

@@ -16,6 +16,8 @@ const (
 	LoopFold
 	// LoopColumns adds up the leading dims: one number for each column.
 	LoopColumns
+	// LoopTotal adds up all elements, too many for a row.
+	LoopTotal
 	// LoopSame has its operand's elements in the same order.
 	LoopSame
 	// LoopRepeat is its first operand broadcast to the result's shape.
@@ -95,17 +97,20 @@ func loopOfNode(n *ir.Node) (Loop, bool) {
 	return LoopOf(o, typesOfValues(n.In()), typesOfValues(n.Out()))
 }
 
-// foldLoop returns the loop of a reduction along dims: a fold where they are the last ones, a sum of columns,
-// if that is allowed, where they are the first.
+// foldLoop returns the loop of a reduction along dims: a fold where they are the last ones, a sum of columns
+// or of all, if that is allowed, where they are the first or too many for a row.
 func foldLoop(in []Type, dims []int, how lane.Fold, row Op) (Loop, bool) {
 	gs := groups(in[0].Shape, dims)
 	if len(gs) != 1 || !floatInLane(in[0].DType) {
 		return Loop{}, false
 	}
+	sums := how == lane.FoldSum && in[0].DType == array.F32
 	switch g := gs[0]; {
+	case g.outer == 1 && g.last && g.reduced > maxRow && sums:
+		return Loop{Kind: LoopTotal}, true
 	case g.last:
 		return Loop{Kind: LoopFold, Fold: how, Row: row, Rows: g.outer, Cols: g.reduced}, true
-	case g.outer == 1 && how == lane.FoldSum && in[0].DType == array.F32:
+	case g.outer == 1 && sums:
 		return Loop{Kind: LoopColumns, Rows: g.reduced, Cols: g.inner}, true
 	}
 	return Loop{}, false

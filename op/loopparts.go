@@ -1,9 +1,13 @@
 package op
 
-import "github.com/galley-ml/galley/internal/ir"
+import (
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/kernel"
+)
 
-// mapCols is how many columns of a loop without folds are gone through at once: longer rows are cut.
-const mapCols = 1 << 12
+// mapCols is how many columns of a loop without folds are gone through at once: longer rows are cut, and each
+// piece is a leaf of a sum of all.
+const mapCols = kernel.SumBlock
 
 // columnRows is how many rows one sum of columns adds up before it joins the total, as kernel.AddRows has it.
 const columnRows = 256
@@ -11,6 +15,7 @@ const columnRows = 256
 // loopPart is a loop over some of the columns. Cutting rows makes more of them.
 type loopPart struct {
 	rows, cols int
+	first      int // how many rows there are in the parts before it
 	streams    []rowWalk
 	stores     []rowWalk
 }
@@ -74,6 +79,7 @@ func (p *LoopPlan) parts(stores []loopStore) []loopPart {
 	parts := []loopPart{whole.cut(0, times, mapCols)}
 	if rest > 0 {
 		parts = append(parts, whole.cut(times*mapCols, 1, rest))
+		parts[1].first = parts[0].rows
 	}
 	return parts
 }

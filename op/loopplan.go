@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/internal/lane"
 )
 
@@ -16,6 +17,7 @@ const (
 	perElem                // one number an element
 	perRow                 // one a row
 	perColumn              // one a column: the sum of all rows
+	ofAll                  // one: the sum of all elements
 	atPlace                // one an element, that lies elsewhere in the result
 	constant               // one number that is known
 )
@@ -44,6 +46,10 @@ func NewLoopNode(n *ir.Node) *LoopNode {
 	case LoopFold, LoopColumns:
 		ln.size, ln.run = n.In()[0].Shape().Len(), l.Cols
 		ln.dims = [][]walkDim{{{ln.size, 1}}}
+		return ln
+	case LoopTotal:
+		ln.size = n.In()[0].Shape().Len()
+		ln.run, ln.dims = ln.size, [][]walkDim{{{ln.size, 1}}}
 		return ln
 	case LoopSame:
 		ln.dims = [][]walkDim{mergedDims([]walkDim{{ln.size, 1}})}
@@ -119,6 +125,7 @@ type LoopPlan struct {
 	phase   map[*ir.Value]int
 	folds   bool
 	columns bool
+	totals  bool
 }
 
 // PlanLoop makes one loop of nodes in order, or says why it cannot be.
@@ -132,7 +139,23 @@ func PlanLoop(nodes []*LoopNode) (*LoopPlan, error) {
 			return nil, err
 		}
 	}
+	if p.totals {
+		return p, p.inLeaves()
+	}
 	return p, nil
+}
+
+// inLeaves says why the loop cannot be cut into the leaves of a sum of all its elements, if so.
+func (p *LoopPlan) inLeaves() error {
+	if p.folds || p.Rows > 1 && p.Cols%kernel.SumBlock != 0 {
+		return fmt.Errorf("a sum of all in rows of %d", p.Cols)
+	}
+	for _, at := range p.level {
+		if at == perRow {
+			return fmt.Errorf("a sum of all beside numbers of rows")
+		}
+	}
+	return nil
 }
 
 // shape finds the rows and columns that all nodes can share.
@@ -203,6 +226,8 @@ func (p *LoopPlan) add(ln *LoopNode) error {
 		at, phase = perRow, phase+1
 	case LoopColumns:
 		at, p.columns = perColumn, true
+	case LoopTotal:
+		at, p.totals = ofAll, true
 	case LoopWalk, LoopJoin:
 		if ln.loop.Kind == LoopJoin || in[0].value != nil {
 			for _, w := range ln.loop.Writes {
@@ -243,8 +268,11 @@ func (p *LoopPlan) operand(ln *LoopNode, i int, at level, cols int) (operand, in
 		}
 		return operand{stream: p.stream(x, w)}, 0, nil
 	case constant:
+		if k := ln.loop.Kind; k == LoopFold || k == LoopColumns || k == LoopTotal {
+			return operand{}, 0, fmt.Errorf("%v is one number, and not a row of them", x.Type())
+		}
 		return operand{value: x}, 0, nil
-	case perColumn, atPlace:
+	case perColumn, ofAll, atPlace:
 		return operand{}, 0, fmt.Errorf("%v is known when all rows are done", x.Type())
 	case perElem:
 		if at != perElem || !whole {

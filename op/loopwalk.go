@@ -31,6 +31,25 @@ func (w rowWalk) at(r int) (offset, run, stride int) {
 	return offset, max(run, 1), stride
 }
 
+// blocks returns how many blocks of n rows from row r on are evenly apart, and how far.
+func (w rowWalk) blocks(r, n int) (count, apart int) {
+	k := len(w.dims) - 1
+	last := w.dims[k]
+	if k == 0 {
+		return max(1, (last.size-r)/n), n * last.stride
+	}
+	pos := r % last.size
+	if n < last.size || pos > 0 {
+		return (last.size - pos) / n, n * last.stride
+	}
+	next := w.dims[k-1]
+	pos = r / last.size
+	if k > 1 {
+		pos %= next.size
+	}
+	return next.size - pos, next.stride
+}
+
 // still reports whether all rows are the same one.
 func (w rowWalk) still() bool { return len(w.dims) == 1 && w.dims[0].stride == 0 }
 

@@ -20,7 +20,7 @@ func (reciprocal) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.Reciprocal[float32], kernel.Reciprocal[float64])
 }
 
-func (reciprocal) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Div(lane.Const(1), in[0]) }
+func (reciprocal) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Reciprocal(in[0]) }
 
 func (reciprocal) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("divide", "", in[0].Type, w.Constant(in[0].Type, 1), in[0])}

@@ -40,7 +40,7 @@ func (square) Eval(env *Env, in, out []array.Array) {
 
 func squareInt[T integer](x T) T { return x * x }
 
-func (square) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Mul(in[0], in[0]) }
+func (square) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Square(in[0]) }
 
 func (square) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("multiply", "", in[0].Type, in[0], in[0])}

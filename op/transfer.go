@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -23,6 +24,14 @@ func LayoutOf(x *Tensor) (Layout, bool) {
 		return s.TensorLayout(), true
 	}
 	return Layout{}, false
+}
+
+// LaidAt returns the line that laid an eager tensor on its mesh; empty where none is known.
+func LaidAt(x *Tensor) ir.Pos {
+	if s, ok := x.Store().(interface{ LaidAt() ir.Pos }); ok {
+		return s.LaidAt()
+	}
+	return ""
 }
 
 // Transfer brings a tensor of a shape from one layout into another, on the same mesh or on different ones, by

@@ -94,21 +94,16 @@ func (s *Strategy) words() error {
 // Unrunnable returns why no trainer can run a strategy that can be planned, or nil if one can.
 func (s Strategy) Unrunnable() error {
 	switch dp := s.replicas(); {
-	case s.Zero > 0 && !s.groups(dp):
-		return fmt.Errorf(
-			"strategy %v: groups of shard=%d devices do not divide the %d of dp and cp, cp innermost: "+
-				"want a divisor, or shard=0 for all",
-			s,
-			s.Shard,
-			dp*max(s.CP, 1),
-		)
+	case s.Shard < 0:
+		return fmt.Errorf("strategy: shard is %d: want 0 or more", s.Shard)
+	case s.Shard > 0 && s.Zero == 0:
+		return fmt.Errorf("strategy %v: shard=%d is over how many devices zero splits: want zero=1 to 3, or no shard",
+			s, s.Shard)
+	case s.Zero > 0 && dp*max(s.CP, 1) > 1 && !s.groups(dp): // else meshes of the program may have them
+		return s.Ungrouped(dp * max(s.CP, 1))
 	case s.ETP > 1 && s.ETP != s.TP:
-		return fmt.Errorf(
-			"strategy %v: an expert is whole or split as heads are: etp=%d: want etp=1 or etp=%d",
-			s,
-			s.ETP,
-			max(s.TP, 1),
-		)
+		return fmt.Errorf("strategy %v: an expert is whole or split as heads are: etp=%d: want etp=1, or tp=%[2]d", s,
+			s.ETP)
 	case s.EP > 1 && !s.foldable():
 		return fmt.Errorf(
 			"strategy: ep=%d does not divide dp=%d: experts fold into the data axis: want ep=%d or dp=%d",
@@ -119,6 +114,12 @@ func (s Strategy) Unrunnable() error {
 		)
 	}
 	return nil
+}
+
+// Ungrouped returns the error of groups of Shard devices that do not divide those over which ZeRO splits.
+func (s Strategy) Ungrouped(devices int) error {
+	return fmt.Errorf("strategy %v: groups of shard=%d devices do not divide the %d of dp and cp, cp innermost: "+
+		"want a divisor, or shard=0 for all", s, s.Shard, devices)
 }
 
 // checkBranches refuses settings that cannot be combined with Branches, which runs the whole step on two

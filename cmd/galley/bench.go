@@ -18,6 +18,7 @@ type benchCmd struct {
 	Hybrid    benchHybridCmd    `cmd:"" help:"Time a training step on many in-process devices beside the same on one."`
 	Attention benchAttentionCmd `cmd:"" help:"Time attention with its gradient, and show its memory, by length."`
 	Serve     benchServeCmd     `cmd:"" help:"Time a server of OpenAI's API: tokens a second, first tokens, gaps."`
+	Engine    benchEngineCmd    `cmd:"" help:"Time prompts that were seen before, steps while a long prompt arrives, and what HTTP costs."`
 	Decode    benchDecodeCmd    `cmd:"" help:"Time generation by formats of weights, beside what reading memory allows."`
 	Comm      benchCommCmd      `cmd:"" help:"Time all-reduces between devices and between processes, beside MPI_Allreduce."`
 	Burgers   benchBurgersCmd   `cmd:"" help:"Time a network with derivatives in its loss, by series, by gradients and by PyTorch."`

@@ -9,24 +9,34 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
+// shapeFlags are the shape of a Llama with random weights.
+type shapeFlags struct {
+	Layers  int `help:"Layers." default:"22"`
+	Dim     int `help:"Width of the stream." default:"2048"`
+	Heads   int `help:"Heads." default:"32"`
+	KVHeads int `name:"kv-heads" help:"Heads of keys and values." default:"4"`
+	FFN     int `name:"ffn" help:"Inner width of an MLP." default:"5632"`
+	Vocab   int `help:"Vocabulary." default:"32000"`
+}
+
+func (f shapeFlags) config() models.Config {
+	return models.Config{Family: "llama", Vocab: f.Vocab, Hidden: f.Dim, Intermediate: f.FFN, Layers: f.Layers,
+		Heads: f.Heads, KVHeads: f.KVHeads}
+}
+
 // benchDecodeCmd times generation.
 type benchDecodeCmd struct {
 	output
-	Weights   []string `help:"Formats of weights: f32, bf16, int8, int4, or stored, what --model has." enum:"stored,f32,bf16,int8,int4" default:"f32,bf16,int8,int4"`
-	Model     string   `help:"Read this Hugging Face directory or GGUF file; without it weights are random and flags say the shape." type:"path" placeholder:"DIR"`
-	Write     string   `help:"Write the random model as a Hugging Face directory in bf16, and time nothing." type:"path" placeholder:"DIR"`
-	Layers    int      `help:"Layers." default:"22"`
-	Dim       int      `help:"Width of the stream." default:"2048"`
-	Heads     int      `help:"Heads." default:"32"`
-	KVHeads   int      `name:"kv-heads" help:"Heads of keys and values." default:"4"`
-	FFN       int      `name:"ffn" help:"Inner width of an MLP." default:"5632"`
-	Vocab     int      `help:"Vocabulary." default:"32000"`
-	Prompt    int      `help:"Tokens before those that are timed." default:"128"`
-	Sequences int      `help:"Sequences at once." default:"1"`
-	Speculate int      `help:"Time a text that repeats itself with so many guesses and without, in place of memory; 0 does not."`
-	Threads   int      `help:"Threads; 0 means all cores."`
-	Runs      int      `help:"Timed steps, or with --backend executions of several steps." default:"16"`
-	Bandwidth float64  `help:"GB/s at which the accelerator of --backend reads its memory: the share of it that a step reaches is printed." placeholder:"GB/S"`
+	Weights []string `help:"Formats of weights: f32, bf16, int8, int4, or stored, what --model has." enum:"stored,f32,bf16,int8,int4" default:"f32,bf16,int8,int4"`
+	Model   string   `help:"Read this Hugging Face directory or GGUF file; without it weights are random and flags say the shape." type:"path" placeholder:"DIR"`
+	Write   string   `help:"Write the random model as a Hugging Face directory in bf16, and time nothing." type:"path" placeholder:"DIR"`
+	shapeFlags
+	Prompt    int     `help:"Tokens before those that are timed." default:"128"`
+	Sequences int     `help:"Sequences at once." default:"1"`
+	Speculate int     `help:"Time a text that repeats itself with so many guesses and without, in place of memory; 0 does not."`
+	Threads   int     `help:"Threads; 0 means all cores."`
+	Runs      int     `help:"Timed steps, or with --backend executions of several steps." default:"16"`
+	Bandwidth float64 `help:"GB/s at which the accelerator of --backend reads its memory: the share of it that a step reaches is printed." placeholder:"GB/S"`
 	engineFlags
 }
 
@@ -64,9 +74,7 @@ func (c *benchDecodeCmd) Run() error {
 
 // bench returns Run on a backend; nil is the host.
 func (c *benchDecodeCmd) bench(b galley.Backend) error {
-	config := bench.DecodeConfig{Model: models.Config{Family: "llama", Vocab: c.Vocab, Hidden: c.Dim,
-		Intermediate: c.FFN, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads},
-		Sequences: c.Sequences, Prompt: c.Prompt, Threads: c.Threads, Runs: c.Runs}
+	config := bench.DecodeConfig{Model: c.config(), Sequences: c.Sequences, Prompt: c.Prompt, Threads: c.Threads, Runs: c.Runs}
 	switch {
 	case b == nil && c.Bandwidth > 0:
 		return errors.New("--bandwidth: it is for --backend: reads of the host's memory are timed")

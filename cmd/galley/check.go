@@ -23,6 +23,7 @@ type checkCmd struct {
 	Devices    checkDevicesCmd    `cmd:"" help:"A training that several devices of an accelerator run as one program."`
 	Runs       checkRunsCmd       `cmd:"" help:"Predicted step times and memory against published training runs."`
 	Plans      checkPlansCmd      `cmd:"" help:"Plans of galley plan against dry runs of galley train: all run, and take what they say."`
+	Programs   checkProgramsCmd   `cmd:"" help:"Random programs on meshes: op by op, compiled and on one device, the same numbers."`
 	Planner    checkPlannerCmd    `cmd:"" help:"Predicted step times and memory of strategies against this machine's."`
 	Auto       checkAutoCmd       `cmd:"" help:"Plans of ten programs against every candidate of their space, and against data parallelism."`
 }

@@ -128,5 +128,14 @@ func againstPlan(w io.Writer, p *galley.StepPlan, f *planfile.File) error {
 		}
 	}
 	fmt.Fprintln(w, "as planned, to the byte")
-	return nil
+	return writeOver(w, f)
+}
+
+// writeOver says where a plan's tapes take more than its hardware has.
+func writeOver(w io.Writer, f *planfile.File) error {
+	text, err := dryrun.Over(f)
+	if text != "" {
+		fmt.Fprintln(w, text)
+	}
+	return err
 }

@@ -39,6 +39,9 @@ type testHosts struct {
 	agents      map[string]*exec.Cmd
 	ends        map[string]chan error
 	log         strings.Builder
+	told        int // how many steps were told
+	// network, where set, gives every host a namespace, a link and memory of its own.
+	network *network
 }
 
 func newHosts(t *testing.T, flags, train string, servers ...string) *testHosts {
@@ -77,15 +80,10 @@ func newHosts(t *testing.T, flags, train string, servers ...string) *testHosts {
 // start starts the agent of a host.
 func (c *testHosts) start(host string) {
 	c.t.Helper()
-	line := fmt.Sprintf(
-		"launch %s --etcd %s --job %s --host %s -- train %s",
-		c.flags,
-		c.etcd,
-		c.name,
-		host,
-		c.train,
-	)
+	line := fmt.Sprintf("launch %s --etcd %s --job %s --host %s %s -- train %s", c.flags, c.etcd, c.name, host,
+		c.network.flags(host), c.train)
 	cmd := galleyCommand(c.t, append(strings.Fields(line), tinyRun...)...)
+	c.network.within(cmd, host)
 	cmd.Env = append(cmd.Env, gateVariable+"="+c.gate)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -118,6 +116,7 @@ func (c *testHosts) read(r io.Reader) {
 		before := len(c.h)
 		if step := c.h.take(c.t, s.Text()); step > 0 {
 			c.last = step
+			c.told++
 			if len(c.h) == before {
 				c.again++
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -236,7 +237,10 @@ func (c *planCmd) write(r search.Config, a *search.Answer) error {
 	if err := c.predict(f); err != nil {
 		return err
 	}
-	return f.Save(c.Output)
+	if err := f.Save(c.Output); err != nil {
+		return err
+	}
+	return writeOver(os.Stderr, f)
 }
 
 // tapedMost is up to how many layers times devices tapes are built without being asked for: seconds.
@@ -284,11 +288,14 @@ func modelConfig(name string) (models.Config, error) {
 func configPath(name string) (string, bool) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return filepath.Join(name, "config.json"), true
-	} else if err != nil && !strings.HasSuffix(name, ".json") {
+	} else if err != nil && !strings.HasSuffix(name, ".json") && !isPath.MatchString(name) {
 		return "", false
 	}
 	return name, true
 }
+
+// isPath is how the name of a file begins that is no model's.
+var isPath = regexp.MustCompile(`^(\.{0,2}/|~)`)
 
 // planOf returns the file of the best plan.
 func planOf(r search.Config, a *search.Answer) *planfile.File {

@@ -33,13 +33,17 @@ func env(name string, otherwise int64) int64 {
 const stormTrain = "--mesh dp=4 --steps 1000000"
 
 // TestStorm: processes, agents and etcd's servers of three hosts are killed, stopped, asked to leave and
-// started again at random; at the end every step was told, and to the bit what one process tells.
-// GALLEY_STORM is how many seconds it lasts, GALLEY_STORM_SEED the seed.
+// started again at random, links are cut and mended, memory is full; at the end every step was told, and to the
+// bit what one process tells. GALLEY_STORM is how many seconds it lasts, GALLEY_STORM_SEED the seed. Hosts are
+// namespaces where that is allowed (root and iproute2), else processes of this machine that share its links.
 func TestStorm(t *testing.T) {
 	seconds, seed := env("GALLEY_STORM", 300), env("GALLEY_STORM_SEED", time.Now().UnixNano())
 	t.Logf("GALLEY_STORM=%d GALLEY_STORM_SEED=%d", seconds, seed)
 	s := &storm{testHosts: newHosts(t, "--elastic 1:3 --lease 2s", stormTrain, "a", "b", "c"),
 		random: rand.New(rand.NewPCG(uint64(seed), 0)), down: map[string]bool{}, hosts: []string{"a", "b", "c"}}
+	if s.network = newNetwork(t, s.hosts...); s.network != nil {
+		s.etcd = s.network.etcd()
+	}
 	for _, h := range s.hosts {
 		s.start(h)
 	}
@@ -53,36 +57,86 @@ func TestStorm(t *testing.T) {
 	s.check()
 }
 
+// things are those that happen to a host, most often first.
+var things = []string{"kill a worker", "stop a worker", "kill the agent", "stop the agent", "SIGTERM", "kill etcd",
+	"stop agent and workers", "drain", "cut the link", "cut the link for a moment", "fill the memory"}
+
 // happen is one thing that happens.
 func (s *storm) happen() {
 	host := s.hosts[s.random.IntN(len(s.hosts))]
 	agent := s.agents[host]
 	list := s.workers(host, false)
-	what := s.random.IntN(7)
-	s.t.Logf("step %d: %s: %s", s.step(), host, []string{"kill a worker", "stop a worker", "kill the agent", "stop the agent",
-		"SIGTERM", "kill etcd", "stop agent and workers"}[what])
-	switch {
-	case what == 0 && len(list) > 0:
-		_ = syscall.Kill(list[s.random.IntN(len(list))], syscall.SIGKILL)
-	case what == 1 && len(list) > 0:
+	n := len(things)
+	if s.network == nil {
+		n -= 3
+	}
+	what := things[s.random.IntN(n)]
+	s.t.Logf("step %d: %s: %s", s.step(), host, what)
+	switch what {
+	case "kill a worker":
+		s.killOne(list)
+	case "stop a worker":
 		s.halt(list)
-	case what == 2:
+	case "kill the agent":
 		_ = agent.Process.Kill()
 		<-s.ends[host]
 		s.down[host] = true
-	case what == 3:
+	case "stop the agent":
 		s.halt([]int{agent.Process.Pid})
-	case what == 4:
+	case "SIGTERM":
 		_ = agent.Process.Signal(syscall.SIGTERM)
 		<-s.ends[host]
 		s.down[host] = true
-	case what == 5:
+	case "kill etcd":
 		for _, pid := range s.workers(host, true) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-	case what == 6:
+	case "stop agent and workers":
 		s.halt(append(list, agent.Process.Pid))
+	case "drain":
+		s.drain(host)
+	case "cut the link":
+		s.network.link(host, false)
+		s.pause(8000)
+		s.network.link(host, true)
+	case "cut the link for a moment":
+		s.network.link(host, false)
+		s.pause(800)
+		s.network.link(host, true)
+	case "fill the memory": // and begin an epoch then
+		empty := s.network.fill(host)
+		s.killOne(list)
+		s.pause(3000)
+		empty()
 	}
+}
+
+// killOne kills one of a host's workers.
+func (s *storm) killOne(list []int) {
+	if len(list) > 0 {
+		_ = syscall.Kill(list[s.random.IntN(len(list))], syscall.SIGKILL)
+	}
+}
+
+// drain has a host leave, if its agent can be asked.
+func (s *storm) drain(host string) {
+	memory := "/dev/shm"
+	if s.network != nil {
+		memory = s.network.memory(host)
+	}
+	cmd := galleyCommand(s.t, "drain", host, "--job", s.name, "--memory", memory)
+	s.network.within(cmd, host)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Logf("drain: %v: %s", err, strings.TrimSpace(string(out))) // etcd has just lost its leader, say
+		return
+	}
+	<-s.ends[host]
+	s.down[host] = true
+}
+
+// pause waits a while, at most so many milliseconds.
+func (s *storm) pause(most int) {
+	time.Sleep(time.Duration(100+s.random.IntN(most)) * time.Millisecond)
 }
 
 // halt stops processes for a while: some are zombies of an old epoch when they continue.
@@ -90,7 +144,7 @@ func (s *storm) halt(pids []int) {
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 	}
-	time.Sleep(time.Duration(100+s.random.IntN(5000)) * time.Millisecond)
+	s.pause(5000)
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGCONT)
 	}

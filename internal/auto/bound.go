@@ -14,7 +14,9 @@ func (f *finder) bound() float64 {
 	least := math.Inf(1)
 	for _, m := range f.space.meshes() {
 		for _, n := range f.space.micros(m) {
-			m.Micro = n
+			if m.Micro = n; placed(m) { // no layout has more than all devices share every op
+				m.DP, m.TP, m.PP = f.space.devices, 1, 1
+			}
 			if seconds, err := f.floor(m); err == nil {
 				least = min(least, seconds)
 			}

@@ -17,13 +17,20 @@ type Candidate struct {
 	Weights, Inputs []mesh.Spec
 }
 
-// Annotations returns the layout of the parameters by name: all of them, so that no plan by names has a say.
+// placed reports whether a strategy has no degrees: the meshes that the model's tensors are on say them.
+func placed(s strategy.Strategy) bool { return s.DP == 0 }
+
+// Annotations returns the layout of the parameters by name: all that are on no mesh, so that no plan by names has a
+// say.
 func (c Candidate) Annotations(params []*nn.Param) []mesh.Annotation {
-	if c.Strategy.Branches > 1 {
-		return nil // everything is whole, and where it lies is found
+	if c.Strategy.Branches > 1 || placed(c.Strategy) {
+		return nil // everything is whole, and where it lies is found, or said
 	}
 	var list []mesh.Annotation
 	for i, p := range params {
+		if _, held := heldOn(p); held {
+			continue
+		}
 		list = append(list, mesh.Annotation{Pattern: quoted(p.Name), Sharding: mesh.Closed(c.Weights[i])})
 	}
 	return list
@@ -41,9 +48,10 @@ func (c Candidate) Config(run executor.Config) executor.Config {
 	return run
 }
 
-// Layers returns the layout of the batch, for a model of so many parameters; nil where branches are found.
+// Layers returns the layout of the batch, for a model of so many parameters; nil where branches are found, or the
+// model's meshes say it.
 func (c Candidate) Layers(params int) *layout.Layers {
-	if c.Strategy.Branches > 1 {
+	if c.Strategy.Branches > 1 || placed(c.Strategy) {
 		return nil
 	}
 	return layout.Found(params, c.Inputs)

@@ -74,7 +74,7 @@ func Find(c Config) (p *Plan, err error) {
 func (f *finder) settle() {
 	m := f.c.Pinned
 	m.DP, m.TP, m.PP = f.c.Machine.Devices, 1, 1
-	if !f.space.allows(m) || f.space.rows%(m.DP*max(1, m.Micro)) != 0 || f.best.Weights == nil {
+	if !f.space.allows(m) || f.space.held || f.space.rows%(m.DP*max(1, m.Micro)) != 0 || f.best.Weights == nil {
 		return
 	}
 	plain := f.space.whole(m)
@@ -101,11 +101,14 @@ func newFinder(c *Config) (*finder, error) {
 	}
 	s := newSpace(c, rows)
 	s.statistics = takesStatistics(f)
+	if err := s.meshesOf(f); err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
 	return &finder{
 		pricer: &pricer{c: c, known: map[string]Price{}}, space: s, seeds: &proposer{space: s},
 		best: Other{
-			Price: Price{Err: fmt.Errorf("auto: none of the meshes of %d devices divides a batch of %d rows",
-				c.Machine.Devices, rows)},
+			Price: Price{Err: fmt.Errorf("auto: none of the meshes of %d devices for %q divides a batch of %d rows",
+				c.Machine.Devices, c.Pinned.Line(), rows)},
 		},
 		shards: map[[4]int]*Shards{}, plan: &Plan{machine: c.Machine, config: c},
 	}, nil
@@ -128,7 +131,7 @@ func (f *finder) look(m strategy.Strategy) {
 // starts returns where to begin on a mesh.
 func (f *finder) starts(m strategy.Strategy) []Candidate {
 	list := []Candidate{f.space.whole(m)}
-	if m.TP == 1 {
+	if m.TP <= 1 {
 		return list
 	}
 	if c, ok := f.space.byRows(m); ok {

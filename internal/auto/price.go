@@ -28,6 +28,8 @@ type Price struct {
 	Seconds, Work, Waiting float64
 	// Peak is the bytes of the device that takes most.
 	Peak float64
+	// Devices is how many it takes.
+	Devices int
 	// Err is why it cannot run.
 	Err error
 }
@@ -53,7 +55,7 @@ func (p *pricer) price(x Candidate) Price {
 }
 
 func (p *pricer) plan(x Candidate) (out Price, err error) {
-	if err := x.Strategy.Check(); err != nil {
+	if err := x.Strategy.Check(); err != nil && !placed(x.Strategy) { // whose meshes may have the devices it lacks
 		return out, err
 	}
 	run := x.Config(p.c.Run)
@@ -69,7 +71,12 @@ func (p *pricer) plan(x Candidate) (out Price, err error) {
 		out.Peak = max(out.Peak, float64(d.Memory.Peak()))
 	}
 	s := x.Strategy
-	f, err := plan.Step.Forecast(p.c.Machine.clock(s.Devices(), s.DP*s.TP))
+	devices, apart := s.Devices(), s.DP*s.TP
+	if placed(s) {
+		devices, apart = len(plan.Devices), plan.Step.Meshes[0].Size()
+	}
+	out.Devices = devices
+	f, err := plan.Step.Forecast(p.c.Machine.clock(devices, apart))
 	if err != nil {
 		return out, fmt.Errorf("%s: %w", s, err)
 	}

@@ -81,7 +81,7 @@ func (p *Plan) Split() []string {
 // Idle returns what of the machine does nothing of its own.
 func (p *Plan) Idle() []string {
 	var list []string
-	if used, all := p.Strategy.Devices(), p.machine.Devices; used < all {
+	if used, all := p.Devices, p.machine.Devices; used < all {
 		list = append(
 			list,
 			fmt.Sprintf("%d of %d devices are idle: with more of them a step takes longer", all-used, all),

@@ -18,6 +18,10 @@ type space struct {
 	classes [][]int
 	// given is the parameters whose layout was asked for.
 	given map[int]mesh.Spec
+	// devices is how many the meshes of the model's tensors need, held whether its parameters or batches are on
+	// some: then these alone say the degrees.
+	devices int
+	held    bool
 	// statistics means that the program takes statistics of its rows, as batch normalisation does: those of
 	// micro-batches are others, so there is one.
 	statistics bool
@@ -65,8 +69,13 @@ func withoutNumbers(name string) string {
 // meshes returns the degrees of strategies: those that divide the devices, all of them first.
 func (s *space) meshes() []strategy.Strategy {
 	var list []strategy.Strategy
-	all := s.c.Machine.Devices
-	for _, n := range slices.Backward(divisors(all)) {
+	if m := s.c.Pinned; s.devices > 0 && max(m.DP, m.TP, m.PP, m.CP, m.EP, m.Branches) == 0 {
+		if list = append(list, m); s.held {
+			return list
+		}
+	}
+	cp := max(1, s.c.Pinned.CP)
+	for _, n := range slices.Backward(divisors(s.c.Machine.Devices / cp)) {
 		for _, pp := range divisors(n) {
 			for _, tp := range divisors(n / pp) {
 				m := s.c.Pinned
@@ -88,7 +97,7 @@ func (s *space) meshes() []strategy.Strategy {
 func (s *space) branches() (strategy.Strategy, bool) {
 	m := s.c.Pinned
 	m.Branches = 2
-	free := m.DP <= 1 && m.TP <= 1 && m.PP <= 1 && s.c.Pinned.Branches != 1 && len(s.given) == 0
+	free := m.DP <= 1 && m.TP <= 1 && m.PP <= 1 && s.c.Pinned.Branches != 1 && len(s.given) == 0 && !pipelined(m)
 	m.DP, m.TP, m.PP, m.Micro = 1, 1, 1, max(1, m.Micro)
 	return m, free && s.c.Machine.Devices%2 == 0 && m.Check() == nil
 }
@@ -104,8 +113,11 @@ func (s *space) allows(m strategy.Strategy) bool {
 			return false
 		}
 	}
-	return true
+	return m.PP > 1 || !pipelined(p)
 }
+
+// pipelined reports whether a strategy says something of a pipeline, so that there is to be one.
+func pipelined(s strategy.Strategy) bool { return s.Schedule != "" || s.VPP > 1 || len(s.Layers) > 0 }
 
 func divisors(n int) []int {
 	var list []int
@@ -129,8 +141,12 @@ func (s *space) micros(m strategy.Strategy) []int {
 		return []int{1}
 	}
 	var list []int
-	for n := m.PP; n <= max(4, 4*m.PP) && n*m.DP <= s.rows; n *= 2 {
-		if s.rows%(n*m.DP) == 0 {
+	first, most, dp := max(1, m.PP), max(4, 4*m.PP), max(1, m.DP)
+	if placed(m) {
+		most = 4 * s.devices // there are no more stages than devices
+	}
+	for n := first; n <= most && n*dp <= s.rows; n *= 2 {
+		if s.rows%(n*dp) == 0 {
 			list = append(list, n)
 		}
 	}
@@ -166,7 +182,7 @@ func (s *space) weights(class int, m strategy.Strategy) []mesh.Spec {
 
 // inputs returns the layouts of a tensor of the batch on a mesh.
 func (s *space) inputs(i int, m strategy.Strategy) []mesh.Spec {
-	return splits(s.c.Batch[i], m.DP*max(1, m.Micro), m.TP)
+	return splits(s.c.Batch[i], max(1, m.DP)*max(1, m.Micro), m.TP)
 }
 
 // splits returns a tensor whole and with each dim by the tensor axis that is long enough for it; rows are
@@ -193,7 +209,7 @@ const evenEnough = 16
 func (s *space) whole(m strategy.Strategy) Candidate {
 	c := Candidate{Strategy: m}
 	if c.Strategy.Micro == 0 {
-		c.Strategy.Micro = m.PP
+		c.Strategy.Micro = max(1, m.PP)
 	}
 	if s.statistics && s.c.Pinned.Micro == 0 {
 		c.Strategy.Micro = 1

@@ -251,7 +251,7 @@ func timesOf(list []timed) plan.HostTimes {
 	for _, t := range some {
 		if t.sides != (plan.Sides{}) {
 			times.Factors = append(times.Factors, plan.HostFactor{M: t.sides.M, N: t.sides.N, K: t.sides.K,
-				Count: round(t.count), Factor: round(t.seconds)})
+				Count: round(t.count), Factor: round(min(t.seconds, plan.MaxFactor))})
 			continue
 		}
 		times.Points = append(times.Points, plan.HostPoint{Flops: round(t.work.Flops), Bytes: round(t.work.Bytes),

@@ -41,6 +41,14 @@ func TestTimesOf(t *testing.T) {
 	}
 }
 
+// TestStarvedProduct checks that a product which waited for its core leaves a calibration that can be read.
+func TestStarvedProduct(t *testing.T) {
+	got := timesOf([]timed{{sides: plan.Sides{M: 2, N: 10, K: 32}, count: 1, seconds: 11050}})
+	if len(got.Factors) != 1 || got.Factors[0].Factor != plan.MaxFactor {
+		t.Errorf("got %+v, want one factor of %d", got.Factors, plan.MaxFactor)
+	}
+}
+
 // TestImageSteps: convolutions and their gradients are among the ops that are measured, on one thread and on
 // all.
 func TestImageSteps(t *testing.T) {

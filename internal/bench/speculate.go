@@ -21,16 +21,20 @@ type SpeculateResult struct {
 	Guessing float64 `json:"guessing_tokens_per_s"`
 	Right    float64 `json:"share_of_guesses_right"`
 	Ratio    float64 `json:"ratio"`
+	// CPURatio is that of the processor time of a token, which other work on the machine changes less.
+	CPURatio float64 `json:"cpu_ratio"`
 }
 
 func (r SpeculateResult) String() string {
 	return fmt.Sprintf(
-		"%-5s %d guesses: %7.1f tokens/s, without %7.1f: ratio %.2f; %.0f%% of the guesses were right",
+		"%-5s %d guesses: %7.1f tokens/s, without %7.1f: ratio %.2f, by processor time %.2f; "+
+			"%.0f%% of the guesses were right",
 		r.Weights,
 		r.Guesses,
 		r.Guessing,
 		r.Plain,
 		r.Ratio,
+		r.CPURatio,
 		100*r.Right,
 	)
 }
@@ -61,12 +65,15 @@ func Speculate(c DecodeConfig, guesses int) (SpeculateResult, error) {
 		return out, err
 	}
 	before := e.Stats()
+	var cpu [2]float64 // without guesses, and with
 	for range 3 {
 		for _, g := range []int{0, guesses} {
+			began := CPUSeconds()
 			speed, err := tokenSpeed(e, text, c.Runs, g)
 			if err != nil {
 				return out, err
 			}
+			cpu[min(1, g)] += CPUSeconds() - began
 			if g > 0 {
 				out.Guessing = max(out.Guessing, speed)
 			} else {
@@ -79,6 +86,9 @@ func Speculate(c DecodeConfig, guesses int) (SpeculateResult, error) {
 		out.Right = float64(after.GuessedRight-before.GuessedRight) / float64(n)
 	}
 	out.Ratio = out.Guessing / out.Plain
+	if cpu[1] > 0 {
+		out.CPURatio = cpu[0] / cpu[1]
+	}
 	return out, nil
 }
 

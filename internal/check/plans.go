@@ -93,12 +93,17 @@ func (p Pair) try(path string, top int) (lines []string, err error) {
 		return nil, a.Misfit
 	}
 	for _, x := range a.Plans {
-		most, err := Planned(path, planfile.New(w, hw, x.Strategy, x.Estimate))
+		f := planfile.New(w, hw, x.Strategy, x.Estimate)
+		most, err := Planned(path, f)
 		if err != nil {
 			return lines, fmt.Errorf("%s: %w", x.Strategy.Line(), err)
 		}
-		lines = append(lines, fmt.Sprintf("%s: at most %d bytes, estimated %.0f", x.Strategy.Line(), most,
-			x.Estimate.Memory.Total()))
+		line := fmt.Sprintf("%s: at most %d bytes, estimated %.0f", x.Strategy.Line(), most,
+			x.Estimate.Memory.Total())
+		if over, err := dryrun.Over(f); err == nil && over != "" {
+			line += ": " + over
+		}
+		lines = append(lines, line)
 	}
 	return lines, nil
 }

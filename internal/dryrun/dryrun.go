@@ -1,12 +1,15 @@
 package dryrun
 
 import (
+	"fmt"
+
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/executor/choose"
 	"github.com/galley-ml/galley/internal/forecast"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/planfile"
+	"github.com/galley-ml/galley/internal/units"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -70,4 +73,26 @@ func Memory(p *executor.Plan) []int64 {
 		list = append(list, int64(d.Memory.Peak()))
 	}
 	return list
+}
+
+// Over says which device of a plan's file takes more in Galley's tapes than the hardware has, which the
+// estimate of the search did not see; it is empty where all fit, or the file does not say what devices take.
+func Over(f *planfile.File) (string, error) {
+	hw, err := f.Hardware()
+	if err != nil {
+		return "", err
+	}
+	least := hw.Filled().Groups[0].Device
+	for _, g := range hw.Filled().Groups {
+		if g.Device.Memory < least.Memory {
+			least = g.Device
+		}
+	}
+	for d, bytes := range f.Predicted.Devices {
+		if float64(bytes) > least.Memory {
+			return fmt.Sprintf("device %d takes %s in these tapes: %s has %s: pin what takes less, such as "+
+				"recompute=full or zero=3", d, units.Bytes(float64(bytes)), least.Name, units.Bytes(least.Memory)), nil
+		}
+	}
+	return "", nil
 }

@@ -125,9 +125,10 @@ func (c Config) CheckAnnotated() error {
 		if at, ok := op.LayoutOf(p.Value); ok {
 			who := "mode eager: a trainer's steps run op by op on one device: want Static, or a loop of your own"
 			if c.Backend != nil {
-				who = "a backend places whole parameters itself: want a Strategy, or no Backend"
+				who = "a backend lays parameters out itself: want them on no mesh, with a Strategy and Annotations, or " +
+					"no Backend"
 			}
-			return fmt.Errorf("parameter %q is on mesh %v: %s", p.Name, at.Mesh, who)
+			return fmt.Errorf("%s is on mesh %v: %s", layout.ParameterText(p), at.Mesh, who)
 		}
 	}
 	return nil

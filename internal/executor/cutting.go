@@ -87,7 +87,7 @@ func CutProgram(f *ir.Func, weights int, batch []ir.Type, rows []int, number *St
 	}
 	cut := make([]bool, len(f.Params()))
 	for i, t := range batch {
-		cut[weights+i] = len(rows) > 1 && len(t.Shape) > 0
+		cut[weights+i] = len(rows) > 1 && hasRows(t, all)
 	}
 	var r *stage.Rows
 	for _, form := range forms {

@@ -44,7 +44,11 @@ func RowsIn(batch []ir.Type) (int, error) {
 	return 0, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
 }
 
-// CutRows cuts a batch. Scalars go to every part.
+// hasRows reports whether a tensor of a batch of so many rows has one for each of them in its first dim: others,
+// scalars and masks of a sequence among them, are the same for all rows.
+func hasRows(t ir.Type, rows int) bool { return len(t.Shape) > 0 && t.Shape[0] == rows }
+
+// CutRows cuts a batch. What has no rows goes to every part.
 func CutRows(batch []array.Array, rows []int) ([][]array.Array, error) {
 	all, err := RowsIn(TypesOf(batch))
 	if err != nil {
@@ -54,18 +58,10 @@ func CutRows(batch []array.Array, rows []int) ([][]array.Array, error) {
 	at := 0
 	for m, n := range rows {
 		for _, a := range batch {
-			switch s := a.Shape(); {
-			case len(s) == 0 || len(rows) == 1:
-				parts[m] = append(parts[m], a)
-			case s[0] != all:
-				return nil, fmt.Errorf(
-					"batch: tensors of %d rows and of shape %v: want as many rows, or no micro-batches",
-					all,
-					s,
-				)
-			default:
-				parts[m] = append(parts[m], a.Rows(at, at+n))
+			if len(rows) > 1 && hasRows(ir.TypeOf(a), all) {
+				a = a.Rows(at, at+n)
 			}
+			parts[m] = append(parts[m], a)
 		}
 		at += n
 	}

@@ -38,17 +38,27 @@ func ShareRows(rows int, shares []Share) ([]int, error) {
 // CheckMixed refuses members and ranks where there are none.
 func (c Config) CheckMixed() error {
 	switch {
-	case len(c.RankBackends) > 0 && c.Strategy == nil:
+	case len(c.RankBackends) > 0 && c.Strategy == nil && !c.Annotated():
 		return fmt.Errorf(
 			"trainer: RankBackends are of a pipeline's ranks: want a Strategy with PP, or Backend alone",
 		)
-	case len(c.RankBackends) > 0 && len(c.RankBackends) > max(c.Strategy.PP, 1):
-		return fmt.Errorf("trainer: RankBackends of %d ranks: the strategy has pp=%d", len(c.RankBackends),
-			max(c.Strategy.PP, 1))
+	case c.Strategy != nil && c.Strategy.Devices() > 1 && len(c.RankBackends) > max(c.Strategy.PP, 1):
+		return c.CheckRanks(max(c.Strategy.PP, 1)) // without degrees meshes may make the ranks
 	case len(c.RankBackends) > 0 && c.Backend != nil, len(c.Shares) > 0 && c.Backend != nil:
 		return fmt.Errorf("trainer: Backend runs all of a step: want it, or RankBackends, or Shares")
 	case len(c.Shares) > 0 && (c.Strategy != nil || c.Mode == Eager):
 		return fmt.Errorf("trainer: Shares split a batch of a compiled step: want no Strategy, and Static")
+	case len(c.Shares) > 0 && c.Annotated():
+		return fmt.Errorf("trainer: Shares split a batch, each with all parameters: " +
+			"want no parameters or batches on meshes")
+	}
+	return nil
+}
+
+// CheckRanks refuses backends of more ranks than a pipeline has.
+func (c Config) CheckRanks(ranks int) error {
+	if n := len(c.RankBackends); n > ranks {
+		return fmt.Errorf("trainer: RankBackends of %d ranks: the pipeline has pp=%d", n, ranks)
 	}
 	return nil
 }

@@ -26,13 +26,17 @@ func (s Set) String() string {
 	return "AVX2"
 }
 
-// The arguments of generated code, in words of 8 bytes from DI on: rows, scratch memory, and a pointer and a
-// stride for each stream.
+// The arguments of generated code, in words of 8 bytes from DI on: rows of a block, scratch memory, blocks, and
+// for each stream a pointer, a stride, and the way from behind a block's last row to the next block.
 const (
 	argRows = iota
 	argScratch
+	argBlocks
 	argStreams
 )
+
+// argStream is how many words a stream has.
+const argStream = 3
 
 // leaf is the longest run of elements that is summed without a tree, as kernel.SumBlock.
 const leaf = 4096
@@ -267,14 +271,25 @@ func (c *compiler) function() {
 		c.passes(phase)
 	}
 	c.rowStores()
-	for s := range c.p.Streams {
-		c.load(rax, c.pointer(s))
-		c.addMem(rax, at(rdi, 8*(argStreams+2*s+1)))
-		c.store(c.pointer(s), rax)
-	}
+	c.advance(1)
 	c.dec(rsi)
 	c.jump(5, top)
+	c.advance(2)
+	c.load(rsi, at(rdi, 8*argRows))
+	c.load(rax, at(rdi, 8*argBlocks))
+	c.dec(rax)
+	c.store(at(rdi, 8*argBlocks), rax)
+	c.jump(5, top)
 	c.finish()
+}
+
+// advance moves the pointers of streams by one of their words.
+func (c *compiler) advance(word int) {
+	for s := range c.p.Streams {
+		c.load(rax, c.pointer(s))
+		c.addMem(rax, at(rdi, 8*(argStreams+argStream*s+word)))
+		c.store(c.pointer(s), rax)
+	}
 }
 
 // tailK is the opmask with the lanes of a last, short vector; workK one for a moment.
@@ -283,6 +298,6 @@ const (
 	workK = 1
 )
 
-func (c *compiler) pointer(stream int) mem { return at(rdi, 8*(argStreams+2*stream)) }
+func (c *compiler) pointer(stream int) mem { return at(rdi, 8*(argStreams+argStream*stream)) }
 
 func (c *compiler) slot(value int) mem { return at(rdx, value*slotBytes) }

@@ -144,7 +144,7 @@ func (s *stepper) reg(a lane.Arg, spare int) int {
 		return r
 	}
 	if a.IsConst() {
-		s.c.loadConst(spare, a.Bits)
+		s.c.loadConst(spare, uint32(a.Bits))
 		return spare
 	}
 	if value, ok := s.p.slots[a.Reg]; ok {
@@ -173,7 +173,7 @@ func (s *stepper) source(a lane.Arg) source {
 		return source{r: r}
 	}
 	if a.IsConst() {
-		return source{inMemory: true, bcast: s.c.wide, m: s.c.constant(a.Bits)}
+		return source{inMemory: true, bcast: s.c.wide, m: s.c.constant(uint32(a.Bits))}
 	}
 	if value, ok := s.p.slots[a.Reg]; ok {
 		return source{inMemory: true, m: s.c.slot(value)}

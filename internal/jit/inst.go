@@ -57,7 +57,7 @@ func (s *stepper) other(i *inst) {
 		x := s.source(i.Arg[0])
 		switch {
 		case i.Arg[0].IsConst() && x.inMemory:
-			c.loadConst(s.result(i), i.Arg[0].Bits)
+			c.loadConst(s.result(i), uint32(i.Arg[0].Bits))
 		default:
 			c.withSource(vmovups, f, s.result(i), 0, x)
 		}

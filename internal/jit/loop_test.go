@@ -138,7 +138,12 @@ func checkProgram(t *rapid.T, p *Program, set Set) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Run(callOf(p, c, rows, streams))
+	call := callOf(p, c, rows, streams)
+	if rapid.Bool().Draw(t, "blocks") { // of one row each
+		call.Rows, call.Blocks, call.Block = 1, rows, call.Stride
+		call.Stride = make([]int, len(call.Block))
+	}
+	c.Run(call)
 	for i := range want {
 		for k := range want[i] {
 			x, y := math.Float32frombits(streams[i][k]), math.Float32frombits(want[i][k])
@@ -150,7 +155,7 @@ func checkProgram(t *rapid.T, p *Program, set Set) {
 }
 
 func callOf(p *Program, c *Code, rows int, streams [][]uint32) *Call {
-	call := &Call{Rows: rows, Scratch: make([]byte, c.Scratch())}
+	call := &Call{Rows: rows, Blocks: 1, Block: make([]int, p.Streams), Scratch: make([]byte, c.Scratch())}
 	stride := make([]int, p.Streams)
 	for _, v := range p.Values {
 		if v.Kind == Stream {

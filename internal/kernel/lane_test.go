@@ -101,3 +101,90 @@ func laneInputs(seed uint64) []float32 {
 	}
 	return xs
 }
+
+// doubles is the functions of float64 beside their lists of instructions and the library's.
+var doubles = []struct {
+	name  string
+	table func(t *table64) func(dst, x []float64)
+	f     func(dst, x []float64)
+	code  func(d lane.Double, x lane.Arg) lane.Arg
+	want  func(float64) float64
+}{
+	{"exp", func(t *table64) func(_, _ []float64) { return t.exp }, Exp[float64], lane.Double.Exp, math.Exp},
+	{"log", func(t *table64) func(_, _ []float64) { return t.log }, Log[float64], lane.Double.Log, math.Log},
+	{"tanh", func(t *table64) func(_, _ []float64) { return t.tanh }, Tanh[float64], lane.Double.Tanh, math.Tanh},
+	{"sigmoid", func(t *table64) func(_, _ []float64) { return t.sigmoid }, Sigmoid[float64],
+		lane.Double.Sigmoid, sigmoid64},
+	{"erf", func(t *table64) func(_, _ []float64) { return t.erf }, Erf[float64], lane.Double.Erf, math.Erf},
+	{"sin", func(t *table64) func(_, _ []float64) { return t.sin }, Sin[float64], lane.Double.Sin, math.Sin},
+	{"cos", func(t *table64) func(_, _ []float64) { return t.cos }, Cos[float64], lane.Double.Cos, math.Cos},
+}
+
+// doubleInputs is numbers of every size and those at the edges.
+func doubleInputs() []float64 {
+	rng := rand.New(rand.NewPCG(5, 7))
+	xs := []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64,
+		5e-324, -5e-324, 0x1p-1022, 709.78, 709.79, -745.1, -745.2, -708.5, 20, 6, 0.75, mostTurn, mostTurn + 1,
+		math.Pi / 2, 1e6 * math.Pi / 2}
+	for range 3000 {
+		xs = append(xs, rng.NormFloat64(), 20*rng.NormFloat64(), 1e5*rng.NormFloat64(), 700*rng.NormFloat64(),
+			math.Float64frombits(rng.Uint64()))
+	}
+	return xs
+}
+
+// TestDoubleLanes holds the assembly of float64 to the lists of instructions: every bit, but for which NaN.
+func TestDoubleLanes(t *testing.T) {
+	if mostTurn != lane.MostTurn {
+		t.Errorf("vectors have sines up to %d, formulas up to %d", mostTurn, lane.MostTurn)
+	}
+	xs := doubleInputs()
+	got := make([]float64, len(xs))
+	for _, set := range vectorTables() {
+		for _, f := range doubles {
+			d := lane.NewDouble(set.name == "AVX512", 1)
+			result := f.code(d, d.In(0))
+			f.table(&set.doubles)(got, xs)
+			for i, x := range xs {
+				want := math.Float64frombits(lane.RunDouble(d.Code(), []uint64{math.Float64bits(x)}, result))
+				if math.Float64bits(got[i]) != math.Float64bits(want) && (got[i] == got[i] || want == want) {
+					t.Fatalf("%s, %s of %g: got %g, want %g", set.name, f.name, x, got[i], want)
+				}
+			}
+		}
+	}
+}
+
+// TestDoubles holds functions of float64 to the library's, and elements to themselves at another place.
+func TestDoubles(t *testing.T) {
+	xs := doubleInputs()
+	eachTable(t, func(t *testing.T) {
+		for _, f := range doubles {
+			ys := make([]float64, len(xs))
+			f.f(ys, xs)
+			for i, x := range xs {
+				if f.name == "log" && x != 0 && math.Abs(x) < 0x1p-1022 {
+					continue // the library's assembly takes denormals for normal numbers
+				}
+				want := f.want(x)
+				near := 1e-15 * math.Abs(want)
+				if f.name == "sin" || f.name == "cos" { // the library's lose digits where they are near zero
+					near = max(near, 3e-15*min(math.Abs(x), 1))
+				}
+				same := math.Abs(ys[i]-want) <= near+5e-324 || ys[i] == want || ys[i] != ys[i] && want != want
+				if !same || want == 0 && math.Signbit(ys[i]) != math.Signbit(want) {
+					t.Fatalf("%s %g: got %.17g, want %.17g", f.name, x, ys[i], want)
+				}
+			}
+			for n := range 20 { // over itself, with and without a rest
+				at := append([]float64(nil), xs[30:30+n]...)
+				f.f(at, at)
+				for i, y := range at {
+					if math.Float64bits(y) != math.Float64bits(ys[30+i]) && y == y {
+						t.Fatalf("%s, %d elements in place: got %g, want %g", f.name, n, y, ys[30+i])
+					}
+				}
+			}
+		}
+	})
+}

@@ -130,7 +130,7 @@ func (t *mlpTile[T]) forward(lo int, x []T, along, out [][]T, kept []T) {
 			return
 		}
 		value = t.of(z, 0, to)
-		t.tanh(value, value)
+		Tanh(value, value)
 		t.activate(in, z, to)
 		t.clearRest(z, lo)
 	}
@@ -188,15 +188,6 @@ func (t *mlpTile[T]) fillRows(dst, numbers []T) {
 			row[i] = b
 		}
 	}
-}
-
-// tanh is of whole vectors.
-func (t *mlpTile[T]) tanh(dst, x []T) {
-	if t.t.tanh == nil {
-		unary(dst, x, simd.tanh, tanhOf[T])
-		return
-	}
-	t.t.tanh(len(dst), &dst[0], &x[0])
 }
 
 // activate computes the derivatives of tanh in y from its value, which is the first series of both, and the

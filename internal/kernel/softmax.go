@@ -6,7 +6,7 @@ import "math"
 // sum is the sum of exp(x[j]-max).
 func SoftmaxRow[T Float](dst, x []T) {
 	x = x[:len(dst)]
-	if len(dst) <= SumBlock && unary32(simd.softmaxRow, dst, x) {
+	if len(dst) <= SumBlock && inVectors(simd.softmaxRow, dst, x) {
 		return
 	}
 	sum := expSumStore(dst, x, MaxOf(x))

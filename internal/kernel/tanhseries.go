@@ -5,7 +5,6 @@ package kernel
 // seriesTable is kernels on whole vectors of so many lanes; without lanes there are none.
 type seriesTable[T Float] struct {
 	lanes      int
-	tanh       func(n int, dst, x *T) // of float64 only: that of float32 is among the other maps
 	first      func(n int, y1, y, x1 *T)
 	second     func(n int, y1, y2, y, x1, x2 *T)
 	firstGrad  func(n int, dy, d1, y, x1, g1 *T)
@@ -62,17 +61,6 @@ func (t *seriesTable[T]) inVectors(first []T, more ...[][]T) ([][]T, bool) {
 		out = append(out, list...)
 	}
 	return out, true
-}
-
-// Tanh sets dst[i] = tanh(x[i]).
-func Tanh[T Float](dst, x []T) {
-	t := seriesOf[T]()
-	s, ok := t.inVectors(dst, [][]T{x})
-	if !ok || t.tanh == nil {
-		unary(dst, x, simd.tanh, tanhOf[T])
-		return
-	}
-	t.whole(s, 1, func(n int, p []*T) { t.tanh(n, p[0], p[1]) })
 }
 
 // TanhSeries sets dst to the first one or two derivatives along a line of y = tanh x, of those of x.

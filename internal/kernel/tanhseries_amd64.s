@@ -4,145 +4,6 @@
 
 #include "textflag.h"
 
-// func tanhF64AVX2(n int, dst *float64, x *float64)
-// Requires: AVX, AVX2, FMA3
-TEXT ·tanhF64AVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ dst+8(FP), DX
-	MOVQ x+16(FP), BX
-	SHLQ $0x03, AX
-	XORQ CX, CX
-
-loop:
-	VMOVUPD      (BX)(CX*1), Y0
-	VBROADCASTSD tanhConst0<>+0(SB), Y1
-	VANDPD       Y1, Y0, Y1
-	VBROADCASTSD tanhConst1<>+0(SB), Y2
-	VANDPD       Y2, Y0, Y0
-	VBROADCASTSD tanhConst2<>+0(SB), Y2
-	VMINPD       Y0, Y2, Y0
-	VADDPD       Y0, Y0, Y0
-	VBROADCASTSD tanhConst3<>+0(SB), Y2
-	VMULPD       Y2, Y0, Y2
-	VBROADCASTSD tanhConst4<>+0(SB), Y3
-	VADDPD       Y3, Y2, Y2
-	VPSLLQ       $0x34, Y2, Y3
-	VBROADCASTSD tanhConst5<>+0(SB), Y4
-	VPADDQ       Y4, Y3, Y3
-	VBROADCASTSD tanhConst4<>+0(SB), Y4
-	VSUBPD       Y4, Y2, Y2
-	VBROADCASTSD tanhConst6<>+0(SB), Y4
-	VFNMADD231PD Y4, Y2, Y0
-	VBROADCASTSD tanhConst7<>+0(SB), Y4
-	VFNMADD231PD Y4, Y2, Y0
-	VBROADCASTSD tanhConst8<>+0(SB), Y2
-	VBROADCASTSD tanhConst9<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VBROADCASTSD tanhConst10<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VBROADCASTSD tanhConst11<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VBROADCASTSD tanhConst12<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VBROADCASTSD tanhConst13<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VBROADCASTSD tanhConst14<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VBROADCASTSD tanhConst15<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VBROADCASTSD tanhConst16<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VBROADCASTSD tanhConst17<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VBROADCASTSD tanhConst18<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VBROADCASTSD tanhConst19<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VBROADCASTSD tanhConst20<>+0(SB), Y4
-	VFMADD213PD  Y4, Y0, Y2
-	VMOVUPD      Y0, Y4
-	VMULPD       Y0, Y0, Y0
-	VFMADD231PD  Y0, Y2, Y4
-	VBROADCASTSD tanhConst5<>+0(SB), Y0
-	VSUBPD       Y0, Y3, Y0
-	VFMADD231PD  Y3, Y4, Y0
-	VBROADCASTSD tanhConst21<>+0(SB), Y2
-	VADDPD       Y2, Y0, Y2
-	VDIVPD       Y2, Y0, Y0
-	VORPD        Y1, Y0, Y0
-	VMOVUPD      Y0, (DX)(CX*1)
-	ADDQ         $0x00000020, CX
-	CMPQ         CX, AX
-	JLT          loop
-	VZEROUPPER
-	RET
-
-DATA tanhConst0<>+0(SB)/8, $0x8000000000000000
-GLOBL tanhConst0<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst1<>+0(SB)/8, $0x7fffffffffffffff
-GLOBL tanhConst1<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst2<>+0(SB)/8, $0x4034000000000000
-GLOBL tanhConst2<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst3<>+0(SB)/8, $0x3ff71547652b82fe
-GLOBL tanhConst3<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst4<>+0(SB)/8, $0x4338000000000000
-GLOBL tanhConst4<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst5<>+0(SB)/8, $0x3ff0000000000000
-GLOBL tanhConst5<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst6<>+0(SB)/8, $0x3fe62e42fee00000
-GLOBL tanhConst6<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst7<>+0(SB)/8, $0x3dea39ef35793c76
-GLOBL tanhConst7<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst8<>+0(SB)/8, $0x3da93974a8c07c9d
-GLOBL tanhConst8<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst9<>+0(SB)/8, $0x3de6124613a86d09
-GLOBL tanhConst9<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst10<>+0(SB)/8, $0x3e21eed8eff8d898
-GLOBL tanhConst10<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst11<>+0(SB)/8, $0x3e5ae64567f544e4
-GLOBL tanhConst11<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst12<>+0(SB)/8, $0x3e927e4fb7789f5c
-GLOBL tanhConst12<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst13<>+0(SB)/8, $0x3ec71de3a556c734
-GLOBL tanhConst13<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst14<>+0(SB)/8, $0x3efa01a01a01a01a
-GLOBL tanhConst14<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst15<>+0(SB)/8, $0x3f2a01a01a01a01a
-GLOBL tanhConst15<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst16<>+0(SB)/8, $0x3f56c16c16c16c17
-GLOBL tanhConst16<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst17<>+0(SB)/8, $0x3f81111111111111
-GLOBL tanhConst17<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst18<>+0(SB)/8, $0x3fa5555555555555
-GLOBL tanhConst18<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst19<>+0(SB)/8, $0x3fc5555555555555
-GLOBL tanhConst19<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst20<>+0(SB)/8, $0x3fe0000000000000
-GLOBL tanhConst20<>(SB), RODATA|NOPTR, $8
-
-DATA tanhConst21<>+0(SB)/8, $0x4000000000000000
-GLOBL tanhConst21<>(SB), RODATA|NOPTR, $8
-
 // func tanhFirstF64AVX2(n int, y1 *float64, y *float64, x1 *float64)
 // Requires: AVX
 TEXT ·tanhFirstF64AVX2(SB), NOSPLIT, $0-32
@@ -155,7 +16,7 @@ TEXT ·tanhFirstF64AVX2(SB), NOSPLIT, $0-32
 
 loop:
 	VMOVUPD      (BX)(CX*1), Y0
-	VBROADCASTSD tanhConst5<>+0(SB), Y1
+	VBROADCASTSD tanhConst0<>+0(SB), Y1
 	VMULPD       Y0, Y0, Y0
 	VSUBPD       Y0, Y1, Y0
 	VMULPD       (SI)(CX*1), Y0, Y0
@@ -165,6 +26,9 @@ loop:
 	JLT          loop
 	VZEROUPPER
 	RET
+
+DATA tanhConst0<>+0(SB)/8, $0x3ff0000000000000
+GLOBL tanhConst0<>(SB), RODATA|NOPTR, $8
 
 // func tanhSecondF64AVX2(n int, y1 *float64, y2 *float64, y *float64, x1 *float64, x2 *float64)
 // Requires: AVX
@@ -181,7 +45,7 @@ TEXT ·tanhSecondF64AVX2(SB), NOSPLIT, $0-48
 loop:
 	VMOVUPD      (SI)(CX*1), Y0
 	VMOVUPD      (DI)(CX*1), Y1
-	VBROADCASTSD tanhConst5<>+0(SB), Y2
+	VBROADCASTSD tanhConst0<>+0(SB), Y2
 	VMULPD       Y0, Y0, Y3
 	VSUBPD       Y3, Y2, Y2
 	VMULPD       Y1, Y2, Y3
@@ -213,7 +77,7 @@ TEXT ·tanhFirstGradF64AVX2(SB), NOSPLIT, $0-48
 loop:
 	VMOVUPD      (SI)(CX*1), Y0
 	VMOVUPD      (R8)(CX*1), Y1
-	VBROADCASTSD tanhConst5<>+0(SB), Y2
+	VBROADCASTSD tanhConst0<>+0(SB), Y2
 	VMULPD       Y0, Y0, Y3
 	VSUBPD       Y3, Y2, Y2
 	VMULPD       Y1, Y2, Y2
@@ -251,20 +115,20 @@ loop:
 	VMOVUPD      (R10)(CX*1), Y2
 	VMOVUPD      (R11)(CX*1), Y3
 	VMULPD       Y0, Y0, Y4
-	VBROADCASTSD tanhConst5<>+0(SB), Y5
+	VBROADCASTSD tanhConst0<>+0(SB), Y5
 	VSUBPD       Y4, Y5, Y5
 	VMULPD       Y3, Y5, Y6
 	VMOVUPD      Y6, (SI)(CX*1)
 	VMULPD       Y3, Y1, Y6
-	VBROADCASTSD tanhConst22<>+0(SB), Y7
+	VBROADCASTSD tanhConst1<>+0(SB), Y7
 	VMULPD       Y7, Y0, Y7
 	VMULPD       Y6, Y7, Y7
 	VSUBPD       Y7, Y2, Y7
 	VMULPD       Y7, Y5, Y5
 	VMOVUPD      Y5, (BX)(CX*1)
 	VMULPD       Y1, Y6, Y5
-	VBROADCASTSD tanhConst5<>+0(SB), Y6
-	VBROADCASTSD tanhConst23<>+0(SB), Y7
+	VBROADCASTSD tanhConst0<>+0(SB), Y6
+	VBROADCASTSD tanhConst2<>+0(SB), Y7
 	VMULPD       Y7, Y4, Y4
 	VSUBPD       Y4, Y6, Y4
 	VMULPD       Y4, Y5, Y4
@@ -283,11 +147,11 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA tanhConst22<>+0(SB)/8, $0x4010000000000000
-GLOBL tanhConst22<>(SB), RODATA|NOPTR, $8
+DATA tanhConst1<>+0(SB)/8, $0x4010000000000000
+GLOBL tanhConst1<>(SB), RODATA|NOPTR, $8
 
-DATA tanhConst23<>+0(SB)/8, $0x4008000000000000
-GLOBL tanhConst23<>(SB), RODATA|NOPTR, $8
+DATA tanhConst2<>+0(SB)/8, $0x4008000000000000
+GLOBL tanhConst2<>(SB), RODATA|NOPTR, $8
 
 // func seriesDotsF64AVX2(series int, n int, acc *float64, accRow int, x *float64, nextX int, y *float64, nextY int, stride int)
 // Requires: AVX, FMA3
@@ -364,79 +228,6 @@ loop:
 	VZEROUPPER
 	RET
 
-// func tanhF64AVX512(n int, dst *float64, x *float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·tanhF64AVX512(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ dst+8(FP), DX
-	MOVQ x+16(FP), BX
-	SHLQ $0x03, AX
-	XORQ CX, CX
-
-loop:
-	VMOVUPD      (BX)(CX*1), Z0
-	VBROADCASTSD tanhConst0<>+0(SB), Z1
-	VANDPD       Z1, Z0, Z1
-	VBROADCASTSD tanhConst1<>+0(SB), Z2
-	VANDPD       Z2, Z0, Z0
-	VBROADCASTSD tanhConst2<>+0(SB), Z2
-	VMINPD       Z0, Z2, Z0
-	VADDPD       Z0, Z0, Z0
-	VBROADCASTSD tanhConst3<>+0(SB), Z2
-	VMULPD       Z2, Z0, Z2
-	VBROADCASTSD tanhConst4<>+0(SB), Z3
-	VADDPD       Z3, Z2, Z2
-	VPSLLQ       $0x34, Z2, Z3
-	VBROADCASTSD tanhConst5<>+0(SB), Z4
-	VPADDQ       Z4, Z3, Z3
-	VBROADCASTSD tanhConst4<>+0(SB), Z4
-	VSUBPD       Z4, Z2, Z2
-	VBROADCASTSD tanhConst6<>+0(SB), Z4
-	VFNMADD231PD Z4, Z2, Z0
-	VBROADCASTSD tanhConst7<>+0(SB), Z4
-	VFNMADD231PD Z4, Z2, Z0
-	VBROADCASTSD tanhConst8<>+0(SB), Z2
-	VBROADCASTSD tanhConst9<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VBROADCASTSD tanhConst10<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VBROADCASTSD tanhConst11<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VBROADCASTSD tanhConst12<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VBROADCASTSD tanhConst13<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VBROADCASTSD tanhConst14<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VBROADCASTSD tanhConst15<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VBROADCASTSD tanhConst16<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VBROADCASTSD tanhConst17<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VBROADCASTSD tanhConst18<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VBROADCASTSD tanhConst19<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VBROADCASTSD tanhConst20<>+0(SB), Z4
-	VFMADD213PD  Z4, Z0, Z2
-	VMOVUPD      Z0, Z4
-	VMULPD       Z0, Z0, Z0
-	VFMADD231PD  Z0, Z2, Z4
-	VBROADCASTSD tanhConst5<>+0(SB), Z0
-	VSUBPD       Z0, Z3, Z0
-	VFMADD231PD  Z3, Z4, Z0
-	VBROADCASTSD tanhConst21<>+0(SB), Z2
-	VADDPD       Z2, Z0, Z2
-	VDIVPD       Z2, Z0, Z0
-	VORPD        Z1, Z0, Z0
-	VMOVUPD      Z0, (DX)(CX*1)
-	ADDQ         $0x00000040, CX
-	CMPQ         CX, AX
-	JLT          loop
-	VZEROUPPER
-	RET
-
 // func tanhFirstF64AVX512(n int, y1 *float64, y *float64, x1 *float64)
 // Requires: AVX, AVX512F
 TEXT ·tanhFirstF64AVX512(SB), NOSPLIT, $0-32
@@ -449,7 +240,7 @@ TEXT ·tanhFirstF64AVX512(SB), NOSPLIT, $0-32
 
 loop:
 	VMOVUPD      (BX)(CX*1), Z0
-	VBROADCASTSD tanhConst5<>+0(SB), Z1
+	VBROADCASTSD tanhConst0<>+0(SB), Z1
 	VMULPD       Z0, Z0, Z0
 	VSUBPD       Z0, Z1, Z0
 	VMULPD       (SI)(CX*1), Z0, Z0
@@ -475,7 +266,7 @@ TEXT ·tanhSecondF64AVX512(SB), NOSPLIT, $0-48
 loop:
 	VMOVUPD      (SI)(CX*1), Z0
 	VMOVUPD      (DI)(CX*1), Z1
-	VBROADCASTSD tanhConst5<>+0(SB), Z2
+	VBROADCASTSD tanhConst0<>+0(SB), Z2
 	VMULPD       Z0, Z0, Z3
 	VSUBPD       Z3, Z2, Z2
 	VMULPD       Z1, Z2, Z3
@@ -507,7 +298,7 @@ TEXT ·tanhFirstGradF64AVX512(SB), NOSPLIT, $0-48
 loop:
 	VMOVUPD      (SI)(CX*1), Z0
 	VMOVUPD      (R8)(CX*1), Z1
-	VBROADCASTSD tanhConst5<>+0(SB), Z2
+	VBROADCASTSD tanhConst0<>+0(SB), Z2
 	VMULPD       Z0, Z0, Z3
 	VSUBPD       Z3, Z2, Z2
 	VMULPD       Z1, Z2, Z2
@@ -545,20 +336,20 @@ loop:
 	VMOVUPD      (R10)(CX*1), Z2
 	VMOVUPD      (R11)(CX*1), Z3
 	VMULPD       Z0, Z0, Z4
-	VBROADCASTSD tanhConst5<>+0(SB), Z5
+	VBROADCASTSD tanhConst0<>+0(SB), Z5
 	VSUBPD       Z4, Z5, Z5
 	VMULPD       Z3, Z5, Z6
 	VMOVUPD      Z6, (SI)(CX*1)
 	VMULPD       Z3, Z1, Z6
-	VBROADCASTSD tanhConst22<>+0(SB), Z7
+	VBROADCASTSD tanhConst1<>+0(SB), Z7
 	VMULPD       Z7, Z0, Z7
 	VMULPD       Z6, Z7, Z7
 	VSUBPD       Z7, Z2, Z7
 	VMULPD       Z7, Z5, Z5
 	VMOVUPD      Z5, (BX)(CX*1)
 	VMULPD       Z1, Z6, Z5
-	VBROADCASTSD tanhConst5<>+0(SB), Z6
-	VBROADCASTSD tanhConst23<>+0(SB), Z7
+	VBROADCASTSD tanhConst0<>+0(SB), Z6
+	VBROADCASTSD tanhConst2<>+0(SB), Z7
 	VMULPD       Z7, Z4, Z4
 	VSUBPD       Z4, Z6, Z4
 	VMULPD       Z4, Z5, Z4
@@ -690,7 +481,7 @@ TEXT ·tanhFirstF32AVX2(SB), NOSPLIT, $0-32
 
 loop:
 	VMOVUPD      (BX)(CX*1), Y0
-	VBROADCASTSS tanhConst24<>+0(SB), Y1
+	VBROADCASTSS tanhConst3<>+0(SB), Y1
 	VMULPS       Y0, Y0, Y0
 	VSUBPS       Y0, Y1, Y0
 	VMULPS       (SI)(CX*1), Y0, Y0
@@ -701,8 +492,8 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA tanhConst24<>+0(SB)/4, $0x3f800000
-GLOBL tanhConst24<>(SB), RODATA|NOPTR, $4
+DATA tanhConst3<>+0(SB)/4, $0x3f800000
+GLOBL tanhConst3<>(SB), RODATA|NOPTR, $4
 
 // func tanhSecondF32AVX2(n int, y1 *float32, y2 *float32, y *float32, x1 *float32, x2 *float32)
 // Requires: AVX
@@ -719,7 +510,7 @@ TEXT ·tanhSecondF32AVX2(SB), NOSPLIT, $0-48
 loop:
 	VMOVUPD      (SI)(CX*1), Y0
 	VMOVUPD      (DI)(CX*1), Y1
-	VBROADCASTSS tanhConst24<>+0(SB), Y2
+	VBROADCASTSS tanhConst3<>+0(SB), Y2
 	VMULPS       Y0, Y0, Y3
 	VSUBPS       Y3, Y2, Y2
 	VMULPS       Y1, Y2, Y3
@@ -751,7 +542,7 @@ TEXT ·tanhFirstGradF32AVX2(SB), NOSPLIT, $0-48
 loop:
 	VMOVUPD      (SI)(CX*1), Y0
 	VMOVUPD      (R8)(CX*1), Y1
-	VBROADCASTSS tanhConst24<>+0(SB), Y2
+	VBROADCASTSS tanhConst3<>+0(SB), Y2
 	VMULPS       Y0, Y0, Y3
 	VSUBPS       Y3, Y2, Y2
 	VMULPS       Y1, Y2, Y2
@@ -789,20 +580,20 @@ loop:
 	VMOVUPD      (R10)(CX*1), Y2
 	VMOVUPD      (R11)(CX*1), Y3
 	VMULPS       Y0, Y0, Y4
-	VBROADCASTSS tanhConst24<>+0(SB), Y5
+	VBROADCASTSS tanhConst3<>+0(SB), Y5
 	VSUBPS       Y4, Y5, Y5
 	VMULPS       Y3, Y5, Y6
 	VMOVUPD      Y6, (SI)(CX*1)
 	VMULPS       Y3, Y1, Y6
-	VBROADCASTSS tanhConst25<>+0(SB), Y7
+	VBROADCASTSS tanhConst4<>+0(SB), Y7
 	VMULPS       Y7, Y0, Y7
 	VMULPS       Y6, Y7, Y7
 	VSUBPS       Y7, Y2, Y7
 	VMULPS       Y7, Y5, Y5
 	VMOVUPD      Y5, (BX)(CX*1)
 	VMULPS       Y1, Y6, Y5
-	VBROADCASTSS tanhConst24<>+0(SB), Y6
-	VBROADCASTSS tanhConst26<>+0(SB), Y7
+	VBROADCASTSS tanhConst3<>+0(SB), Y6
+	VBROADCASTSS tanhConst5<>+0(SB), Y7
 	VMULPS       Y7, Y4, Y4
 	VSUBPS       Y4, Y6, Y4
 	VMULPS       Y4, Y5, Y4
@@ -821,11 +612,11 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA tanhConst25<>+0(SB)/4, $0x40800000
-GLOBL tanhConst25<>(SB), RODATA|NOPTR, $4
+DATA tanhConst4<>+0(SB)/4, $0x40800000
+GLOBL tanhConst4<>(SB), RODATA|NOPTR, $4
 
-DATA tanhConst26<>+0(SB)/4, $0x40400000
-GLOBL tanhConst26<>(SB), RODATA|NOPTR, $4
+DATA tanhConst5<>+0(SB)/4, $0x40400000
+GLOBL tanhConst5<>(SB), RODATA|NOPTR, $4
 
 // func seriesDotsF32AVX2(series int, n int, acc *float32, accRow int, x *float32, nextX int, y *float32, nextY int, stride int)
 // Requires: AVX, FMA3
@@ -914,7 +705,7 @@ TEXT ·tanhFirstF32AVX512(SB), NOSPLIT, $0-32
 
 loop:
 	VMOVUPD      (BX)(CX*1), Z0
-	VBROADCASTSS tanhConst24<>+0(SB), Z1
+	VBROADCASTSS tanhConst3<>+0(SB), Z1
 	VMULPS       Z0, Z0, Z0
 	VSUBPS       Z0, Z1, Z0
 	VMULPS       (SI)(CX*1), Z0, Z0
@@ -940,7 +731,7 @@ TEXT ·tanhSecondF32AVX512(SB), NOSPLIT, $0-48
 loop:
 	VMOVUPD      (SI)(CX*1), Z0
 	VMOVUPD      (DI)(CX*1), Z1
-	VBROADCASTSS tanhConst24<>+0(SB), Z2
+	VBROADCASTSS tanhConst3<>+0(SB), Z2
 	VMULPS       Z0, Z0, Z3
 	VSUBPS       Z3, Z2, Z2
 	VMULPS       Z1, Z2, Z3
@@ -972,7 +763,7 @@ TEXT ·tanhFirstGradF32AVX512(SB), NOSPLIT, $0-48
 loop:
 	VMOVUPD      (SI)(CX*1), Z0
 	VMOVUPD      (R8)(CX*1), Z1
-	VBROADCASTSS tanhConst24<>+0(SB), Z2
+	VBROADCASTSS tanhConst3<>+0(SB), Z2
 	VMULPS       Z0, Z0, Z3
 	VSUBPS       Z3, Z2, Z2
 	VMULPS       Z1, Z2, Z2
@@ -1010,20 +801,20 @@ loop:
 	VMOVUPD      (R10)(CX*1), Z2
 	VMOVUPD      (R11)(CX*1), Z3
 	VMULPS       Z0, Z0, Z4
-	VBROADCASTSS tanhConst24<>+0(SB), Z5
+	VBROADCASTSS tanhConst3<>+0(SB), Z5
 	VSUBPS       Z4, Z5, Z5
 	VMULPS       Z3, Z5, Z6
 	VMOVUPD      Z6, (SI)(CX*1)
 	VMULPS       Z3, Z1, Z6
-	VBROADCASTSS tanhConst25<>+0(SB), Z7
+	VBROADCASTSS tanhConst4<>+0(SB), Z7
 	VMULPS       Z7, Z0, Z7
 	VMULPS       Z6, Z7, Z7
 	VSUBPS       Z7, Z2, Z7
 	VMULPS       Z7, Z5, Z5
 	VMOVUPD      Z5, (BX)(CX*1)
 	VMULPS       Z1, Z6, Z5
-	VBROADCASTSS tanhConst24<>+0(SB), Z6
-	VBROADCASTSS tanhConst26<>+0(SB), Z7
+	VBROADCASTSS tanhConst3<>+0(SB), Z6
+	VBROADCASTSS tanhConst5<>+0(SB), Z7
 	VMULPS       Z7, Z4, Z4
 	VSUBPS       Z4, Z6, Z4
 	VMULPS       Z4, Z5, Z4

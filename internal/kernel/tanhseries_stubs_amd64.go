@@ -5,9 +5,6 @@
 package kernel
 
 //go:noescape
-func tanhF64AVX2(n int, dst *float64, x *float64)
-
-//go:noescape
 func tanhFirstF64AVX2(n int, y1 *float64, y *float64, x1 *float64)
 
 //go:noescape
@@ -21,9 +18,6 @@ func tanhSecondGradF64AVX2(n int, dy *float64, d1 *float64, d2 *float64, y *floa
 
 //go:noescape
 func seriesDotsF64AVX2(series int, n int, acc *float64, accRow int, x *float64, nextX int, y *float64, nextY int, stride int)
-
-//go:noescape
-func tanhF64AVX512(n int, dst *float64, x *float64)
 
 //go:noescape
 func tanhFirstF64AVX512(n int, y1 *float64, y *float64, x1 *float64)

@@ -7,45 +7,6 @@ import (
 	"testing"
 )
 
-// TestTanh64 holds the vectors of float64 to the library's function, from the smallest numbers to infinity.
-func TestTanh64(t *testing.T) {
-	xs := []float64{
-		0,
-		math.Copysign(0, -1),
-		5e-324,
-		-1e-310,
-		math.Inf(1),
-		math.Inf(-1),
-		19,
-		19.5,
-		20,
-		710,
-		1e300,
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 20000 {
-		xs = append(xs, (2*r.Float64()-1)*math.Pow(10, float64(r.IntN(20)-17)))
-	}
-	ys := make([]float64, len(xs))
-	Tanh(ys, xs)
-	for i, x := range xs {
-		want := math.Tanh(x)
-		if d := math.Abs(ys[i] - want); !(d <= 5e-16*math.Abs(want)) || math.Signbit(ys[i]) != math.Signbit(x) {
-			t.Fatalf("tanh %g: got %.17g, want %.17g", x, ys[i], want)
-		}
-	}
-	for n := range 20 { // over itself, with and without a rest
-		at := slices.Clone(xs[11 : 11+n])
-		if Tanh(at, at); !slices.Equal(at, ys[11:11+n]) {
-			t.Errorf("%d elements in place: got %v, want %v", n, at, ys[11:11+n])
-		}
-	}
-	nan := []float64{math.NaN()}
-	if Tanh(nan, nan); nan[0] == nan[0] {
-		t.Errorf("tanh of NaN is %v", nan[0])
-	}
-}
-
 // TestTanhSeries holds vectors to the plain loops, and elements to themselves at another place.
 func TestTanhSeries(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))

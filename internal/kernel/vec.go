@@ -11,20 +11,22 @@ type Float interface{ float32 | float64 }
 // as an operand but must not overlap one at another offset. Nothing here starts
 // a goroutine; callers split rows or elements over a Pool.
 
-// simd holds the float32 kernels of the best instruction set found at start-up.
+// simd and simd64 hold the kernels of the best instruction set found at start-up.
 // A nil field means that the plain loop is used.
-var simd = bestTable()
+var simd, simd64 = bestTables()
 
-// namedTable is a table and the name of the instruction set it needs.
+// namedTable is the tables of an instruction set and its name.
 type namedTable struct {
-	name  string
-	table table32
+	name    string
+	table   table32
+	doubles table64
 }
 
-// bestTable returns the last of the tables this processor can run.
-func bestTable() table32 {
+// bestTables returns the last of the tables this processor can run.
+func bestTables() (table32, table64) {
 	all := tables()
-	return all[len(all)-1].table
+	best := all[len(all)-1]
+	return best.table, best.doubles
 }
 
 // tables lists what this processor can run, from plain to fastest.
@@ -72,26 +74,28 @@ type table32 struct {
 	philoxWords   func(dst []uint32, key [2]uint32, block uint64, third uint32)
 }
 
+// table64 is one instruction set's float64 kernels.
+type table64 struct {
+	exp, log, tanh, sigmoid, erf, sin, cos func(dst, x []float64)
+}
+
 // as32 returns x as a float32 slice, or nil when T is float64.
 func as32[T Float](x []T) []float32 {
 	v, _ := any(x).([]float32)
 	return v
 }
 
-// unary32 runs f over dst and x and reports true if there is an f and T is float32.
-func unary32[T Float](f func(dst, x []float32), dst, x []T) bool {
-	if f == nil {
+// inVectors runs f over dst and x and reports true if there is an f and T is its type.
+func inVectors[V, T Float](f func(dst, x []V), dst, x []T) bool {
+	d, ok := any(dst).([]V)
+	if f == nil || !ok {
 		return false
 	}
-	d := as32(dst)
-	if d == nil {
-		return false
-	}
-	f(d, as32(x))
+	f(d, any(x).([]V))
 	return true
 }
 
-// binary32 is like unary32 for kernels of two operands.
+// binary32 is like inVectors for kernels of two operands of float32.
 func binary32[T Float](f func(dst, x, y []float32), dst, x, y []T) bool {
 	if f == nil {
 		return false
@@ -104,7 +108,7 @@ func binary32[T Float](f func(dst, x, y []float32), dst, x, y []T) bool {
 	return true
 }
 
-// scalar32 is like unary32 for kernels of one operand and one constant.
+// scalar32 is like inVectors for kernels of one operand and one constant.
 func scalar32[T Float](f func(dst, x []float32, c float32), dst, x []T, c T) bool {
 	if f == nil {
 		return false

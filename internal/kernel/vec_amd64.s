@@ -15,14 +15,13 @@ TEXT ·expAVX2(SB), NOSPLIT, $0-48
 
 whole1:
 	VMOVUPS      (CX), Y0
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y1
-	VMOVUPS      lanes42b20000<>+0(SB), Y2
-	VMINPS       Y0, Y2, Y2
-	VMAXPS       Y2, Y1, Y1
+	VMOVUPS      lanes42b20000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y1
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
 	VMOVUPS      lanes4b400000<>+0(SB), Y2
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
 	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y1, Y1
 	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
@@ -46,14 +45,13 @@ whole1:
 	VANDPS       Y0, Y1, Y0
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y1
-	VMOVUPS      lanes42b20000<>+0(SB), Y2
-	VMINPS       Y0, Y2, Y2
-	VMAXPS       Y2, Y1, Y1
+	VMOVUPS      lanes42b20000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y1
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
 	VMOVUPS      lanes4b400000<>+0(SB), Y2
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
 	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y1, Y1
 	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
@@ -93,14 +91,13 @@ part1:
 	LEAQ         partialLanes<>+0(SB), SI
 	VMOVUPS      32(SI)(BX*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y3
-	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
 	VMOVUPS      lanes4b400000<>+0(SB), Y3
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
 	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
 	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
@@ -132,16 +129,6 @@ done1:
 	VZEROUPPER
 	RET
 
-DATA lanesc2ae999a<>+0(SB)/4, $0xc2ae999a
-DATA lanesc2ae999a<>+4(SB)/4, $0xc2ae999a
-DATA lanesc2ae999a<>+8(SB)/4, $0xc2ae999a
-DATA lanesc2ae999a<>+12(SB)/4, $0xc2ae999a
-DATA lanesc2ae999a<>+16(SB)/4, $0xc2ae999a
-DATA lanesc2ae999a<>+20(SB)/4, $0xc2ae999a
-DATA lanesc2ae999a<>+24(SB)/4, $0xc2ae999a
-DATA lanesc2ae999a<>+28(SB)/4, $0xc2ae999a
-GLOBL lanesc2ae999a<>(SB), RODATA|NOPTR, $32
-
 DATA lanes42b20000<>+0(SB)/4, $0x42b20000
 DATA lanes42b20000<>+4(SB)/4, $0x42b20000
 DATA lanes42b20000<>+8(SB)/4, $0x42b20000
@@ -151,6 +138,16 @@ DATA lanes42b20000<>+20(SB)/4, $0x42b20000
 DATA lanes42b20000<>+24(SB)/4, $0x42b20000
 DATA lanes42b20000<>+28(SB)/4, $0x42b20000
 GLOBL lanes42b20000<>(SB), RODATA|NOPTR, $32
+
+DATA lanesc2ae999a<>+0(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+4(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+8(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+12(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+16(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+20(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+24(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+28(SB)/4, $0xc2ae999a
+GLOBL lanesc2ae999a<>(SB), RODATA|NOPTR, $32
 
 DATA lanes4b400000<>+0(SB)/4, $0x4b400000
 DATA lanes4b400000<>+4(SB)/4, $0x4b400000
@@ -423,16 +420,6 @@ done2:
 	VZEROUPPER
 	RET
 
-DATA lanes00800000<>+0(SB)/4, $0x00800000
-DATA lanes00800000<>+4(SB)/4, $0x00800000
-DATA lanes00800000<>+8(SB)/4, $0x00800000
-DATA lanes00800000<>+12(SB)/4, $0x00800000
-DATA lanes00800000<>+16(SB)/4, $0x00800000
-DATA lanes00800000<>+20(SB)/4, $0x00800000
-DATA lanes00800000<>+24(SB)/4, $0x00800000
-DATA lanes00800000<>+28(SB)/4, $0x00800000
-GLOBL lanes00800000<>(SB), RODATA|NOPTR, $32
-
 DATA lanes4b000000<>+0(SB)/4, $0x4b000000
 DATA lanes4b000000<>+4(SB)/4, $0x4b000000
 DATA lanes4b000000<>+8(SB)/4, $0x4b000000
@@ -442,6 +429,16 @@ DATA lanes4b000000<>+20(SB)/4, $0x4b000000
 DATA lanes4b000000<>+24(SB)/4, $0x4b000000
 DATA lanes4b000000<>+28(SB)/4, $0x4b000000
 GLOBL lanes4b000000<>(SB), RODATA|NOPTR, $32
+
+DATA lanes00800000<>+0(SB)/4, $0x00800000
+DATA lanes00800000<>+4(SB)/4, $0x00800000
+DATA lanes00800000<>+8(SB)/4, $0x00800000
+DATA lanes00800000<>+12(SB)/4, $0x00800000
+DATA lanes00800000<>+16(SB)/4, $0x00800000
+DATA lanes00800000<>+20(SB)/4, $0x00800000
+DATA lanes00800000<>+24(SB)/4, $0x00800000
+DATA lanes00800000<>+28(SB)/4, $0x00800000
+GLOBL lanes00800000<>(SB), RODATA|NOPTR, $32
 
 DATA lanes3f2aaaab<>+0(SB)/4, $0x3f2aaaab
 DATA lanes3f2aaaab<>+4(SB)/4, $0x3f2aaaab
@@ -604,66 +601,54 @@ TEXT ·tanhAVX2(SB), NOSPLIT, $0-48
 
 whole3:
 	VMOVUPS      (CX), Y0
-	VMOVUPS      lanes41200000<>+0(SB), Y1
-	VANDPS       lanes7fffffff<>+0(SB), Y0, Y2
-	VMINPS       Y2, Y1, Y1
-	VADDPS       Y1, Y1, Y1
-	VMOVUPS      lanesc1f00000<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y1
-	VMAXPS       Y1, Y2, Y1
+	VANDPS       lanes7fffffff<>+0(SB), Y0, Y1
+	VMOVUPS      lanes41200000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
 	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
+	VFMADD231PS  lanes4038aa3b<>+0(SB), Y1, Y2
 	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
-	VPSLLD       $0x17, Y2, Y2
-	VPADDD       lanes3f000000<>+0(SB), Y2, Y2
-	VSUBPS       lanes3f000000<>+0(SB), Y2, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y4
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y4
-	VFMADD213PS  Y3, Y2, Y4
-	VADDPS       Y4, Y4, Y1
-	VADDPS       lanes40000000<>+0(SB), Y1, Y2
-	VDIVPS       Y2, Y1, Y1
+	VFNMADD231PS lanes3eb18000<>+0(SB), Y3, Y1
+	VFNMADD231PS lanesb8de8083<>+0(SB), Y3, Y1
+	VMOVUPS      lanes3d368b03<>+0(SB), Y3
+	VFMADD213PS  lanes3e090836<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3eaaaa8b<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f2aaa6c<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f800000<>+0(SB), Y1, Y3
+	VMULPS       Y1, Y1, Y4
+	VFMADD213PS  Y1, Y4, Y3
+	VPSLLD       $0x17, Y2, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMOVUPS      lanesbf000000<>+0(SB), Y2
+	VFMADD231PS  lanes3f000000<>+0(SB), Y1, Y2
+	VFMADD213PS  Y2, Y1, Y3
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
+	VDIVPS       Y1, Y3, Y1
 	VANDPS       lanes80000000<>+0(SB), Y0, Y0
 	VORPS        Y0, Y1, Y0
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
-	VMOVUPS      lanes41200000<>+0(SB), Y1
-	VANDPS       lanes7fffffff<>+0(SB), Y0, Y2
-	VMINPS       Y2, Y1, Y1
-	VADDPS       Y1, Y1, Y1
-	VMOVUPS      lanesc1f00000<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y1
-	VMAXPS       Y1, Y2, Y1
+	VANDPS       lanes7fffffff<>+0(SB), Y0, Y1
+	VMOVUPS      lanes41200000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
 	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
+	VFMADD231PS  lanes4038aa3b<>+0(SB), Y1, Y2
 	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
-	VPSLLD       $0x17, Y2, Y2
-	VPADDD       lanes3f000000<>+0(SB), Y2, Y2
-	VSUBPS       lanes3f000000<>+0(SB), Y2, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y4
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y4
-	VFMADD213PS  Y3, Y2, Y4
-	VADDPS       Y4, Y4, Y1
-	VADDPS       lanes40000000<>+0(SB), Y1, Y2
-	VDIVPS       Y2, Y1, Y1
+	VFNMADD231PS lanes3eb18000<>+0(SB), Y3, Y1
+	VFNMADD231PS lanesb8de8083<>+0(SB), Y3, Y1
+	VMOVUPS      lanes3d368b03<>+0(SB), Y3
+	VFMADD213PS  lanes3e090836<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3eaaaa8b<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f2aaa6c<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f800000<>+0(SB), Y1, Y3
+	VMULPS       Y1, Y1, Y4
+	VFMADD213PS  Y1, Y4, Y3
+	VPSLLD       $0x17, Y2, Y1
+	VPADDD       lanes3f800000<>+0(SB), Y1, Y1
+	VMOVUPS      lanesbf000000<>+0(SB), Y2
+	VFMADD231PS  lanes3f000000<>+0(SB), Y1, Y2
+	VFMADD213PS  Y2, Y1, Y3
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
+	VDIVPS       Y1, Y3, Y1
 	VANDPS       lanes80000000<>+0(SB), Y0, Y0
 	VORPS        Y0, Y1, Y0
 	VMOVUPS      Y0, 32(AX)
@@ -684,34 +669,28 @@ part3:
 	LEAQ         partialLanes<>+0(SB), SI
 	VMOVUPS      32(SI)(BX*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
-	VMOVUPS      lanes41200000<>+0(SB), Y2
-	VANDPS       lanes7fffffff<>+0(SB), Y1, Y3
-	VMINPS       Y3, Y2, Y2
-	VADDPS       Y2, Y2, Y2
-	VMOVUPS      lanesc1f00000<>+0(SB), Y3
-	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y2
-	VMAXPS       Y2, Y3, Y2
+	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
+	VMOVUPS      lanes41200000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
 	VMOVUPS      lanes4b400000<>+0(SB), Y3
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
+	VFMADD231PS  lanes4038aa3b<>+0(SB), Y2, Y3
 	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
-	VPSLLD       $0x17, Y3, Y3
-	VPADDD       lanes3f000000<>+0(SB), Y3, Y3
-	VSUBPS       lanes3f000000<>+0(SB), Y3, Y4
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y5
-	VMULPS       Y2, Y2, Y6
-	VFMADD213PS  Y2, Y6, Y5
-	VFMADD213PS  Y4, Y3, Y5
-	VADDPS       Y5, Y5, Y2
-	VADDPS       lanes40000000<>+0(SB), Y2, Y3
-	VDIVPS       Y3, Y2, Y2
+	VFNMADD231PS lanes3eb18000<>+0(SB), Y4, Y2
+	VFNMADD231PS lanesb8de8083<>+0(SB), Y4, Y2
+	VMOVUPS      lanes3d368b03<>+0(SB), Y4
+	VFMADD213PS  lanes3e090836<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3eaaaa8b<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f2aaa6c<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f800000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VPSLLD       $0x17, Y3, Y2
+	VPADDD       lanes3f800000<>+0(SB), Y2, Y2
+	VMOVUPS      lanesbf000000<>+0(SB), Y3
+	VFMADD231PS  lanes3f000000<>+0(SB), Y2, Y3
+	VFMADD213PS  Y3, Y2, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
+	VDIVPS       Y2, Y4, Y2
 	VANDPS       lanes80000000<>+0(SB), Y1, Y1
 	VORPS        Y1, Y2, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
@@ -724,16 +703,6 @@ done3:
 	VZEROUPPER
 	RET
 
-DATA lanes41200000<>+0(SB)/4, $0x41200000
-DATA lanes41200000<>+4(SB)/4, $0x41200000
-DATA lanes41200000<>+8(SB)/4, $0x41200000
-DATA lanes41200000<>+12(SB)/4, $0x41200000
-DATA lanes41200000<>+16(SB)/4, $0x41200000
-DATA lanes41200000<>+20(SB)/4, $0x41200000
-DATA lanes41200000<>+24(SB)/4, $0x41200000
-DATA lanes41200000<>+28(SB)/4, $0x41200000
-GLOBL lanes41200000<>(SB), RODATA|NOPTR, $32
-
 DATA lanes7fffffff<>+0(SB)/4, $0x7fffffff
 DATA lanes7fffffff<>+4(SB)/4, $0x7fffffff
 DATA lanes7fffffff<>+8(SB)/4, $0x7fffffff
@@ -744,25 +713,95 @@ DATA lanes7fffffff<>+24(SB)/4, $0x7fffffff
 DATA lanes7fffffff<>+28(SB)/4, $0x7fffffff
 GLOBL lanes7fffffff<>(SB), RODATA|NOPTR, $32
 
-DATA lanesc1f00000<>+0(SB)/4, $0xc1f00000
-DATA lanesc1f00000<>+4(SB)/4, $0xc1f00000
-DATA lanesc1f00000<>+8(SB)/4, $0xc1f00000
-DATA lanesc1f00000<>+12(SB)/4, $0xc1f00000
-DATA lanesc1f00000<>+16(SB)/4, $0xc1f00000
-DATA lanesc1f00000<>+20(SB)/4, $0xc1f00000
-DATA lanesc1f00000<>+24(SB)/4, $0xc1f00000
-DATA lanesc1f00000<>+28(SB)/4, $0xc1f00000
-GLOBL lanesc1f00000<>(SB), RODATA|NOPTR, $32
+DATA lanes41200000<>+0(SB)/4, $0x41200000
+DATA lanes41200000<>+4(SB)/4, $0x41200000
+DATA lanes41200000<>+8(SB)/4, $0x41200000
+DATA lanes41200000<>+12(SB)/4, $0x41200000
+DATA lanes41200000<>+16(SB)/4, $0x41200000
+DATA lanes41200000<>+20(SB)/4, $0x41200000
+DATA lanes41200000<>+24(SB)/4, $0x41200000
+DATA lanes41200000<>+28(SB)/4, $0x41200000
+GLOBL lanes41200000<>(SB), RODATA|NOPTR, $32
 
-DATA lanes40000000<>+0(SB)/4, $0x40000000
-DATA lanes40000000<>+4(SB)/4, $0x40000000
-DATA lanes40000000<>+8(SB)/4, $0x40000000
-DATA lanes40000000<>+12(SB)/4, $0x40000000
-DATA lanes40000000<>+16(SB)/4, $0x40000000
-DATA lanes40000000<>+20(SB)/4, $0x40000000
-DATA lanes40000000<>+24(SB)/4, $0x40000000
-DATA lanes40000000<>+28(SB)/4, $0x40000000
-GLOBL lanes40000000<>(SB), RODATA|NOPTR, $32
+DATA lanes4038aa3b<>+0(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+4(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+8(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+12(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+16(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+20(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+24(SB)/4, $0x4038aa3b
+DATA lanes4038aa3b<>+28(SB)/4, $0x4038aa3b
+GLOBL lanes4038aa3b<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3eb18000<>+0(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+4(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+8(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+12(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+16(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+20(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+24(SB)/4, $0x3eb18000
+DATA lanes3eb18000<>+28(SB)/4, $0x3eb18000
+GLOBL lanes3eb18000<>(SB), RODATA|NOPTR, $32
+
+DATA lanesb8de8083<>+0(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+4(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+8(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+12(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+16(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+20(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+24(SB)/4, $0xb8de8083
+DATA lanesb8de8083<>+28(SB)/4, $0xb8de8083
+GLOBL lanesb8de8083<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3d368b03<>+0(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+4(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+8(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+12(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+16(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+20(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+24(SB)/4, $0x3d368b03
+DATA lanes3d368b03<>+28(SB)/4, $0x3d368b03
+GLOBL lanes3d368b03<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3e090836<>+0(SB)/4, $0x3e090836
+DATA lanes3e090836<>+4(SB)/4, $0x3e090836
+DATA lanes3e090836<>+8(SB)/4, $0x3e090836
+DATA lanes3e090836<>+12(SB)/4, $0x3e090836
+DATA lanes3e090836<>+16(SB)/4, $0x3e090836
+DATA lanes3e090836<>+20(SB)/4, $0x3e090836
+DATA lanes3e090836<>+24(SB)/4, $0x3e090836
+DATA lanes3e090836<>+28(SB)/4, $0x3e090836
+GLOBL lanes3e090836<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3eaaaa8b<>+0(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+4(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+8(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+12(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+16(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+20(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+24(SB)/4, $0x3eaaaa8b
+DATA lanes3eaaaa8b<>+28(SB)/4, $0x3eaaaa8b
+GLOBL lanes3eaaaa8b<>(SB), RODATA|NOPTR, $32
+
+DATA lanes3f2aaa6c<>+0(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+4(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+8(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+12(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+16(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+20(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+24(SB)/4, $0x3f2aaa6c
+DATA lanes3f2aaa6c<>+28(SB)/4, $0x3f2aaa6c
+GLOBL lanes3f2aaa6c<>(SB), RODATA|NOPTR, $32
+
+DATA lanesbf000000<>+0(SB)/4, $0xbf000000
+DATA lanesbf000000<>+4(SB)/4, $0xbf000000
+DATA lanesbf000000<>+8(SB)/4, $0xbf000000
+DATA lanesbf000000<>+12(SB)/4, $0xbf000000
+DATA lanesbf000000<>+16(SB)/4, $0xbf000000
+DATA lanesbf000000<>+20(SB)/4, $0xbf000000
+DATA lanesbf000000<>+24(SB)/4, $0xbf000000
+DATA lanesbf000000<>+28(SB)/4, $0xbf000000
+GLOBL lanesbf000000<>(SB), RODATA|NOPTR, $32
 
 DATA lanes80000000<>+0(SB)/4, $0x80000000
 DATA lanes80000000<>+4(SB)/4, $0x80000000
@@ -785,9 +824,9 @@ TEXT ·erfAVX2(SB), NOSPLIT, $0-48
 
 whole4:
 	VMOVUPS      (CX), Y0
-	VMOVUPS      lanes41a00000<>+0(SB), Y1
-	VANDPS       lanes7fffffff<>+0(SB), Y0, Y2
-	VMINPS       Y2, Y1, Y1
+	VANDPS       lanes7fffffff<>+0(SB), Y0, Y1
+	VMOVUPS      lanes41a00000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
 	VMOVUPS      lanes3f800000<>+0(SB), Y2
 	VFMADD231PS  lanes3efd6d54<>+0(SB), Y1, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
@@ -797,14 +836,13 @@ whole4:
 	VFMSUB231PS  Y1, Y1, Y4
 	VMULPS       lanesbf800000<>+0(SB), Y3, Y1
 	VMULPS       lanesbf800000<>+0(SB), Y4, Y3
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
-	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y1, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      lanes4b400000<>+0(SB), Y5
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
 	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
 	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
 	VADDPS       Y3, Y4, Y3
@@ -838,8 +876,8 @@ whole4:
 	VFMADD213PS  lanes3e0ef835<>+0(SB), Y2, Y3
 	VMULPS       Y2, Y3, Y2
 	VMULPS       Y1, Y2, Y1
-	VMOVUPS      lanes3f800000<>+0(SB), Y2
 	VADDPS       Y1, Y1, Y1
+	VMOVUPS      lanes3f800000<>+0(SB), Y2
 	VSUBPS       Y1, Y2, Y1
 	VANDPS       lanes80000000<>+0(SB), Y0, Y2
 	VORPS        Y2, Y1, Y1
@@ -857,9 +895,9 @@ whole4:
 	VBLENDVPS    Y0, Y2, Y1, Y0
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
-	VMOVUPS      lanes41a00000<>+0(SB), Y1
-	VANDPS       lanes7fffffff<>+0(SB), Y0, Y2
-	VMINPS       Y2, Y1, Y1
+	VANDPS       lanes7fffffff<>+0(SB), Y0, Y1
+	VMOVUPS      lanes41a00000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
 	VMOVUPS      lanes3f800000<>+0(SB), Y2
 	VFMADD231PS  lanes3efd6d54<>+0(SB), Y1, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
@@ -869,14 +907,13 @@ whole4:
 	VFMSUB231PS  Y1, Y1, Y4
 	VMULPS       lanesbf800000<>+0(SB), Y3, Y1
 	VMULPS       lanesbf800000<>+0(SB), Y4, Y3
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
-	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y1, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      lanes4b400000<>+0(SB), Y5
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
 	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
 	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
 	VADDPS       Y3, Y4, Y3
@@ -910,8 +947,8 @@ whole4:
 	VFMADD213PS  lanes3e0ef835<>+0(SB), Y2, Y3
 	VMULPS       Y2, Y3, Y2
 	VMULPS       Y1, Y2, Y1
-	VMOVUPS      lanes3f800000<>+0(SB), Y2
 	VADDPS       Y1, Y1, Y1
+	VMOVUPS      lanes3f800000<>+0(SB), Y2
 	VSUBPS       Y1, Y2, Y1
 	VANDPS       lanes80000000<>+0(SB), Y0, Y2
 	VORPS        Y2, Y1, Y1
@@ -945,9 +982,9 @@ part4:
 	LEAQ         partialLanes<>+0(SB), SI
 	VMOVUPS      32(SI)(BX*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
-	VMOVUPS      lanes41a00000<>+0(SB), Y2
-	VANDPS       lanes7fffffff<>+0(SB), Y1, Y3
-	VMINPS       Y3, Y2, Y2
+	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
+	VMOVUPS      lanes41a00000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
 	VFMADD231PS  lanes3efd6d54<>+0(SB), Y2, Y3
 	VMOVUPS      lanes3f800000<>+0(SB), Y4
@@ -957,14 +994,13 @@ part4:
 	VFMSUB231PS  Y2, Y2, Y5
 	VMULPS       lanesbf800000<>+0(SB), Y4, Y2
 	VMULPS       lanesbf800000<>+0(SB), Y5, Y4
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y2, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y2, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
 	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
 	VADDPS       Y4, Y5, Y4
@@ -998,8 +1034,8 @@ part4:
 	VFMADD213PS  lanes3e0ef835<>+0(SB), Y3, Y4
 	VMULPS       Y3, Y4, Y3
 	VMULPS       Y2, Y3, Y2
-	VMOVUPS      lanes3f800000<>+0(SB), Y3
 	VADDPS       Y2, Y2, Y2
+	VMOVUPS      lanes3f800000<>+0(SB), Y3
 	VSUBPS       Y2, Y3, Y2
 	VANDPS       lanes80000000<>+0(SB), Y1, Y3
 	VORPS        Y3, Y2, Y2
@@ -1226,52 +1262,50 @@ TEXT ·expm1AVX2(SB), NOSPLIT, $0-48
 
 whole5:
 	VMOVUPS      (CX), Y0
+	VMOVUPS      lanes42b20000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
 	VMOVUPS      lanesc1f00000<>+0(SB), Y1
-	VMOVUPS      lanes42b20000<>+0(SB), Y2
-	VMINPS       Y0, Y2, Y0
 	VMAXPS       Y0, Y1, Y0
 	VMOVUPS      lanes4b400000<>+0(SB), Y1
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y0, Y1
 	VSUBPS       lanes4b400000<>+0(SB), Y1, Y2
-	VMOVUPS      Y0, Y0
 	VFNMADD231PS lanes3f318000<>+0(SB), Y2, Y0
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y2, Y0
 	VPSLLD       $0x17, Y1, Y1
 	VPADDD       lanes3f000000<>+0(SB), Y1, Y1
-	VSUBPS       lanes3f000000<>+0(SB), Y1, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y3
-	VMULPS       Y0, Y0, Y4
-	VFMADD213PS  Y0, Y4, Y3
-	VFMADD213PS  Y2, Y1, Y3
-	VADDPS       Y3, Y3, Y0
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y2
+	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y0, Y3
+	VFMADD213PS  Y0, Y3, Y2
+	VSUBPS       lanes3f000000<>+0(SB), Y1, Y0
+	VFMADD213PS  Y0, Y1, Y2
+	VADDPS       Y2, Y2, Y0
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
+	VMOVUPS      lanes42b20000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
 	VMOVUPS      lanesc1f00000<>+0(SB), Y1
-	VMOVUPS      lanes42b20000<>+0(SB), Y2
-	VMINPS       Y0, Y2, Y0
 	VMAXPS       Y0, Y1, Y0
 	VMOVUPS      lanes4b400000<>+0(SB), Y1
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y0, Y1
 	VSUBPS       lanes4b400000<>+0(SB), Y1, Y2
-	VMOVUPS      Y0, Y0
 	VFNMADD231PS lanes3f318000<>+0(SB), Y2, Y0
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y2, Y0
 	VPSLLD       $0x17, Y1, Y1
 	VPADDD       lanes3f000000<>+0(SB), Y1, Y1
-	VSUBPS       lanes3f000000<>+0(SB), Y1, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y3
-	VMULPS       Y0, Y0, Y4
-	VFMADD213PS  Y0, Y4, Y3
-	VFMADD213PS  Y2, Y1, Y3
-	VADDPS       Y3, Y3, Y0
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y2
+	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y2
+	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y0, Y3
+	VFMADD213PS  Y0, Y3, Y2
+	VSUBPS       lanes3f000000<>+0(SB), Y1, Y0
+	VFMADD213PS  Y0, Y1, Y2
+	VADDPS       Y2, Y2, Y0
 	VMOVUPS      Y0, 32(AX)
 	ADDQ         $+64, AX
 	ADDQ         $+64, CX
@@ -1290,28 +1324,27 @@ part5:
 	LEAQ         partialLanes<>+0(SB), SI
 	VMOVUPS      32(SI)(BX*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
+	VMOVUPS      lanes42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
 	VMOVUPS      lanesc1f00000<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y1
 	VMAXPS       Y1, Y2, Y1
 	VMOVUPS      lanes4b400000<>+0(SB), Y2
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
 	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y1, Y1
 	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
 	VPSLLD       $0x17, Y2, Y2
 	VPADDD       lanes3f000000<>+0(SB), Y2, Y2
-	VSUBPS       lanes3f000000<>+0(SB), Y2, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y4
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y4
-	VFMADD213PS  Y3, Y2, Y4
-	VADDPS       Y4, Y4, Y1
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
+	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
+	VMULPS       Y1, Y1, Y4
+	VFMADD213PS  Y1, Y4, Y3
+	VSUBPS       lanes3f000000<>+0(SB), Y2, Y1
+	VFMADD213PS  Y1, Y2, Y3
+	VADDPS       Y3, Y3, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 	ADDQ         $+32, AX
 	ADDQ         $+32, CX
@@ -1321,6 +1354,16 @@ part5:
 done5:
 	VZEROUPPER
 	RET
+
+DATA lanesc1f00000<>+0(SB)/4, $0xc1f00000
+DATA lanesc1f00000<>+4(SB)/4, $0xc1f00000
+DATA lanesc1f00000<>+8(SB)/4, $0xc1f00000
+DATA lanesc1f00000<>+12(SB)/4, $0xc1f00000
+DATA lanesc1f00000<>+16(SB)/4, $0xc1f00000
+DATA lanesc1f00000<>+20(SB)/4, $0xc1f00000
+DATA lanesc1f00000<>+24(SB)/4, $0xc1f00000
+DATA lanesc1f00000<>+28(SB)/4, $0xc1f00000
+GLOBL lanesc1f00000<>(SB), RODATA|NOPTR, $32
 
 // func log1pAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2, CMOV, FMA3
@@ -1492,14 +1535,13 @@ TEXT ·softplusAVX2(SB), NOSPLIT, $0-48
 whole7:
 	VMOVUPS      (CX), Y0
 	VORPS        lanes80000000<>+0(SB), Y0, Y1
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y3
-	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
 	VMOVUPS      lanes4b400000<>+0(SB), Y3
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
 	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
 	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
@@ -1566,14 +1608,13 @@ whole7:
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
 	VORPS        lanes80000000<>+0(SB), Y0, Y1
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y3
-	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
 	VMOVUPS      lanes4b400000<>+0(SB), Y3
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
 	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
 	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
@@ -1656,14 +1697,13 @@ part7:
 	VMOVUPS      32(SI)(BX*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
 	VORPS        lanes80000000<>+0(SB), Y1, Y2
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
-	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y4
-	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
 	VMOVUPS      lanes4b400000<>+0(SB), Y4
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
 	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y3, Y3
 	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
@@ -1749,72 +1789,70 @@ TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-48
 whole8:
 	VMOVUPS      (CX), Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y0
-	VMOVUPS      lanes3f800000<>+0(SB), Y1
+	VMOVUPS      lanes42b20000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y1
 	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y0, Y3, Y3
-	VMAXPS       Y3, Y2, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y3
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
-	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y5
-	VFMADD213PS  Y2, Y5, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      lanes4b400000<>+0(SB), Y2
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
+	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
+	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
+	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
+	VMULPS       Y1, Y1, Y4
+	VFMADD213PS  Y1, Y4, Y3
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
+	VPSUBD       lanes4b400000<>+0(SB), Y2, Y2
+	VPSRAD       $0x01, Y2, Y3
+	VPSUBD       Y3, Y2, Y2
 	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y3, Y1, Y1
+	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y1, Y1
 	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y0, Y0
-	VANDPS       Y0, Y2, Y0
+	VANDPS       Y0, Y1, Y0
 	VADDPS       lanes3f800000<>+0(SB), Y0, Y0
+	VMOVUPS      lanes3f800000<>+0(SB), Y1
 	VDIVPS       Y0, Y1, Y0
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y0
-	VMOVUPS      lanes3f800000<>+0(SB), Y1
+	VMOVUPS      lanes42b20000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y1
 	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y0, Y3, Y3
-	VMAXPS       Y3, Y2, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y3
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
-	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y5
-	VFMADD213PS  Y2, Y5, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      lanes4b400000<>+0(SB), Y2
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
+	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
+	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
+	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
+	VMULPS       Y1, Y1, Y4
+	VFMADD213PS  Y1, Y4, Y3
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
+	VPSUBD       lanes4b400000<>+0(SB), Y2, Y2
+	VPSRAD       $0x01, Y2, Y3
+	VPSUBD       Y3, Y2, Y2
 	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y3, Y1, Y1
+	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y1, Y1
 	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y0, Y0
-	VANDPS       Y0, Y2, Y0
+	VANDPS       Y0, Y1, Y0
 	VADDPS       lanes3f800000<>+0(SB), Y0, Y0
+	VMOVUPS      lanes3f800000<>+0(SB), Y1
 	VDIVPS       Y0, Y1, Y0
 	VMOVUPS      Y0, 32(AX)
 	ADDQ         $+64, AX
@@ -1835,37 +1873,36 @@ part8:
 	VMOVUPS      32(SI)(BX*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
 	VXORPS       lanes80000000<>+0(SB), Y1, Y1
-	VMOVUPS      lanes3f800000<>+0(SB), Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y2
 	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
-	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y1, Y4, Y4
-	VMAXPS       Y4, Y3, Y3
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y3, Y3
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
-	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
-	VMULPS       Y3, Y3, Y6
-	VFMADD213PS  Y3, Y6, Y5
-	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y3, Y3
+	VMAXPS       Y2, Y3, Y2
+	VMOVUPS      lanes4b400000<>+0(SB), Y3
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
+	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
 	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y3, Y3
+	VMULPS       Y4, Y2, Y2
+	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y2, Y2
 	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
-	VANDPS       Y1, Y3, Y1
+	VANDPS       Y1, Y2, Y1
 	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
+	VMOVUPS      lanes3f800000<>+0(SB), Y2
 	VDIVPS       Y1, Y2, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 	ADDQ         $+32, AX
@@ -1889,14 +1926,13 @@ TEXT ·siluAVX2(SB), NOSPLIT, $0-48
 whole9:
 	VMOVUPS      (CX), Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y1
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y3
-	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
 	VMOVUPS      lanes4b400000<>+0(SB), Y3
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
 	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
 	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
@@ -1923,14 +1959,13 @@ whole9:
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y1
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y3
-	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
 	VMOVUPS      lanes4b400000<>+0(SB), Y3
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
 	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
 	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
@@ -1973,14 +2008,13 @@ part9:
 	VMOVUPS      32(SI)(BX*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
 	VXORPS       lanes80000000<>+0(SB), Y1, Y2
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
-	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y4
-	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
 	VMOVUPS      lanes4b400000<>+0(SB), Y4
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
 	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y3, Y3
 	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
@@ -2025,9 +2059,9 @@ TEXT ·geluAVX2(SB), NOSPLIT, $0-48
 
 whole10:
 	VMOVUPS      (CX), Y0
-	VMOVUPS      lanes41a00000<>+0(SB), Y1
-	VANDPS       lanes7fffffff<>+0(SB), Y0, Y2
-	VMINPS       Y2, Y1, Y1
+	VANDPS       lanes7fffffff<>+0(SB), Y0, Y1
+	VMOVUPS      lanes41a00000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
 	VMOVUPS      lanes3f800000<>+0(SB), Y2
 	VFMADD231PS  lanes3eb33333<>+0(SB), Y1, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
@@ -2037,14 +2071,13 @@ whole10:
 	VFMSUB231PS  Y1, Y1, Y4
 	VMULPS       lanesbf000000<>+0(SB), Y3, Y1
 	VMULPS       lanesbf000000<>+0(SB), Y4, Y3
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
-	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y1, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      lanes4b400000<>+0(SB), Y5
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
 	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
 	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
 	VADDPS       Y3, Y4, Y3
@@ -2085,9 +2118,9 @@ whole10:
 	VMULPS       Y0, Y1, Y0
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
-	VMOVUPS      lanes41a00000<>+0(SB), Y1
-	VANDPS       lanes7fffffff<>+0(SB), Y0, Y2
-	VMINPS       Y2, Y1, Y1
+	VANDPS       lanes7fffffff<>+0(SB), Y0, Y1
+	VMOVUPS      lanes41a00000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
 	VMOVUPS      lanes3f800000<>+0(SB), Y2
 	VFMADD231PS  lanes3eb33333<>+0(SB), Y1, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
@@ -2097,14 +2130,13 @@ whole10:
 	VFMSUB231PS  Y1, Y1, Y4
 	VMULPS       lanesbf000000<>+0(SB), Y3, Y1
 	VMULPS       lanesbf000000<>+0(SB), Y4, Y3
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
-	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y1, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      lanes4b400000<>+0(SB), Y5
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
 	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
 	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
 	VADDPS       Y3, Y4, Y3
@@ -2161,9 +2193,9 @@ part10:
 	LEAQ         partialLanes<>+0(SB), SI
 	VMOVUPS      32(SI)(BX*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
-	VMOVUPS      lanes41a00000<>+0(SB), Y2
-	VANDPS       lanes7fffffff<>+0(SB), Y1, Y3
-	VMINPS       Y3, Y2, Y2
+	VANDPS       lanes7fffffff<>+0(SB), Y1, Y2
+	VMOVUPS      lanes41a00000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
 	VFMADD231PS  lanes3eb33333<>+0(SB), Y2, Y3
 	VMOVUPS      lanes3f800000<>+0(SB), Y4
@@ -2173,14 +2205,13 @@ part10:
 	VFMSUB231PS  Y2, Y2, Y5
 	VMULPS       lanesbf000000<>+0(SB), Y4, Y2
 	VMULPS       lanesbf000000<>+0(SB), Y5, Y4
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y2, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y2, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
 	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
 	VADDPS       Y4, Y5, Y4
@@ -2239,16 +2270,6 @@ DATA lanes3eb33333<>+24(SB)/4, $0x3eb33333
 DATA lanes3eb33333<>+28(SB)/4, $0x3eb33333
 GLOBL lanes3eb33333<>(SB), RODATA|NOPTR, $32
 
-DATA lanesbf000000<>+0(SB)/4, $0xbf000000
-DATA lanesbf000000<>+4(SB)/4, $0xbf000000
-DATA lanesbf000000<>+8(SB)/4, $0xbf000000
-DATA lanesbf000000<>+12(SB)/4, $0xbf000000
-DATA lanesbf000000<>+16(SB)/4, $0xbf000000
-DATA lanesbf000000<>+20(SB)/4, $0xbf000000
-DATA lanesbf000000<>+24(SB)/4, $0xbf000000
-DATA lanesbf000000<>+28(SB)/4, $0xbf000000
-GLOBL lanesbf000000<>(SB), RODATA|NOPTR, $32
-
 // func geluTanhAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·geluTanhAVX2(SB), NOSPLIT, $0-48
@@ -2264,14 +2285,13 @@ whole11:
 	VMOVUPS      lanesbd922279<>+0(SB), Y2
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y1, Y2
 	VMULPS       Y0, Y2, Y1
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y3
-	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
 	VMOVUPS      lanes4b400000<>+0(SB), Y3
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
 	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
 	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
@@ -2301,14 +2321,13 @@ whole11:
 	VMOVUPS      lanesbd922279<>+0(SB), Y2
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y1, Y2
 	VMULPS       Y0, Y2, Y1
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y3
-	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
 	VMOVUPS      lanes4b400000<>+0(SB), Y3
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
 	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
 	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
@@ -2354,14 +2373,13 @@ part11:
 	VMOVUPS      lanesbd922279<>+0(SB), Y3
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y2, Y3
 	VMULPS       Y1, Y3, Y2
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
-	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y4
-	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
 	VMOVUPS      lanes4b400000<>+0(SB), Y4
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
 	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y3, Y3
 	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
@@ -2470,13 +2488,13 @@ TEXT ·rsqrtAVX2(SB), NOSPLIT, $0-48
 
 whole13:
 	VMOVUPS (CX), Y0
-	VMOVUPS lanes3f800000<>+0(SB), Y1
 	VSQRTPS Y0, Y0
+	VMOVUPS lanes3f800000<>+0(SB), Y1
 	VDIVPS  Y0, Y1, Y0
 	VMOVUPS Y0, (AX)
 	VMOVUPS 32(CX), Y0
-	VMOVUPS lanes3f800000<>+0(SB), Y1
 	VSQRTPS Y0, Y0
+	VMOVUPS lanes3f800000<>+0(SB), Y1
 	VDIVPS  Y0, Y1, Y0
 	VMOVUPS Y0, 32(AX)
 	ADDQ    $+64, AX
@@ -2496,8 +2514,8 @@ part13:
 	LEAQ       partialLanes<>+0(SB), SI
 	VMOVUPS    32(SI)(BX*4), Y0
 	VMASKMOVPS (CX), Y0, Y1
-	VMOVUPS    lanes3f800000<>+0(SB), Y2
 	VSQRTPS    Y1, Y1
+	VMOVUPS    lanes3f800000<>+0(SB), Y2
 	VDIVPS     Y1, Y2, Y1
 	VMASKMOVPS Y1, Y0, (AX)
 	ADDQ       $+32, AX
@@ -2748,45 +2766,44 @@ TEXT ·geluTanhGradAVX2(SB), NOSPLIT, $0-72
 whole19:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      (DX), Y1
+	VMOVUPS      lanes461c4000<>+0(SB), Y2
+	VMINPS       Y0, Y2, Y0
 	VMOVUPS      lanesc61c4000<>+0(SB), Y2
-	VMOVUPS      lanes461c4000<>+0(SB), Y3
-	VMINPS       Y0, Y3, Y0
 	VMAXPS       Y0, Y2, Y0
 	VMULPS       Y0, Y0, Y2
 	VMOVUPS      lanesbd922279<>+0(SB), Y3
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y2, Y3
 	VMULPS       Y0, Y3, Y3
-	VMOVUPS      lanes3f800000<>+0(SB), Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
 	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y3, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
-	VMOVUPS      lanes4b400000<>+0(SB), Y6
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
-	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
-	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
-	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
-	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
-	VMULPS       Y5, Y5, Y8
-	VFMADD213PS  Y5, Y8, Y7
-	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
-	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
-	VPSRAD       $0x01, Y6, Y7
-	VPSUBD       Y7, Y6, Y6
-	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
-	VPSLLD       $0x17, Y7, Y7
-	VMULPS       Y7, Y5, Y5
+	VMAXPS       Y4, Y5, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y6
+	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
 	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y4, Y4
 	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y3, Y3
-	VANDPS       Y3, Y5, Y3
+	VANDPS       Y3, Y4, Y3
 	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
+	VMOVUPS      lanes3f800000<>+0(SB), Y4
 	VDIVPS       Y3, Y4, Y3
 	VMOVUPS      lanes3e5b33b6<>+0(SB), Y4
 	VFMADD213PS  lanes3fcc422a<>+0(SB), Y2, Y4
@@ -2800,45 +2817,44 @@ whole19:
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
 	VMOVUPS      32(DX), Y1
+	VMOVUPS      lanes461c4000<>+0(SB), Y2
+	VMINPS       Y0, Y2, Y0
 	VMOVUPS      lanesc61c4000<>+0(SB), Y2
-	VMOVUPS      lanes461c4000<>+0(SB), Y3
-	VMINPS       Y0, Y3, Y0
 	VMAXPS       Y0, Y2, Y0
 	VMULPS       Y0, Y0, Y2
 	VMOVUPS      lanesbd922279<>+0(SB), Y3
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y2, Y3
 	VMULPS       Y0, Y3, Y3
-	VMOVUPS      lanes3f800000<>+0(SB), Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
 	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y3, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
-	VMOVUPS      lanes4b400000<>+0(SB), Y6
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
-	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
-	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
-	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
-	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
-	VMULPS       Y5, Y5, Y8
-	VFMADD213PS  Y5, Y8, Y7
-	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
-	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
-	VPSRAD       $0x01, Y6, Y7
-	VPSUBD       Y7, Y6, Y6
-	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
-	VPSLLD       $0x17, Y7, Y7
-	VMULPS       Y7, Y5, Y5
+	VMAXPS       Y4, Y5, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y6
+	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
 	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y4, Y4
 	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y3, Y3
-	VANDPS       Y3, Y5, Y3
+	VANDPS       Y3, Y4, Y3
 	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
+	VMOVUPS      lanes3f800000<>+0(SB), Y4
 	VDIVPS       Y3, Y4, Y3
 	VMOVUPS      lanes3e5b33b6<>+0(SB), Y4
 	VFMADD213PS  lanes3fcc422a<>+0(SB), Y2, Y4
@@ -2869,45 +2885,44 @@ part19:
 	VMOVUPS      32(DI)(SI*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
 	VMASKMOVPS   (DX), Y0, Y2
+	VMOVUPS      lanes461c4000<>+0(SB), Y3
+	VMINPS       Y1, Y3, Y1
 	VMOVUPS      lanesc61c4000<>+0(SB), Y3
-	VMOVUPS      lanes461c4000<>+0(SB), Y4
-	VMINPS       Y1, Y4, Y1
 	VMAXPS       Y1, Y3, Y1
 	VMULPS       Y1, Y1, Y3
 	VMOVUPS      lanesbd922279<>+0(SB), Y4
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y3, Y4
 	VMULPS       Y1, Y4, Y4
-	VMOVUPS      lanes3f800000<>+0(SB), Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
 	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
-	VMOVUPS      lanes42b20000<>+0(SB), Y7
-	VMINPS       Y4, Y7, Y7
-	VMAXPS       Y7, Y6, Y6
-	VMOVUPS      lanes4b400000<>+0(SB), Y7
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y6, Y7
-	VSUBPS       lanes4b400000<>+0(SB), Y7, Y8
-	VMOVUPS      Y6, Y6
-	VFNMADD231PS lanes3f318000<>+0(SB), Y8, Y6
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y8, Y6
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y8
-	VFMADD213PS  lanes3c090836<>+0(SB), Y6, Y8
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y6, Y8
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y6, Y8
-	VFMADD213PS  lanes3f000000<>+0(SB), Y6, Y8
-	VMULPS       Y6, Y6, Y9
-	VFMADD213PS  Y6, Y9, Y8
-	VADDPS       lanes3f800000<>+0(SB), Y8, Y6
-	VPSUBD       lanes4b400000<>+0(SB), Y7, Y7
-	VPSRAD       $0x01, Y7, Y8
-	VPSUBD       Y8, Y7, Y7
-	VPADDD       lanes0000007f<>+0(SB), Y8, Y8
-	VPSLLD       $0x17, Y8, Y8
-	VMULPS       Y8, Y6, Y6
+	VMAXPS       Y5, Y6, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
+	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VFMADD213PS  Y5, Y8, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
 	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
 	VPSLLD       $0x17, Y7, Y7
-	VMULPS       Y7, Y6, Y6
+	VMULPS       Y7, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y5, Y5
 	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y4, Y4
-	VANDPS       Y4, Y6, Y4
+	VANDPS       Y4, Y5, Y4
 	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
+	VMOVUPS      lanes3f800000<>+0(SB), Y5
 	VDIVPS       Y4, Y5, Y4
 	VMOVUPS      lanes3e5b33b6<>+0(SB), Y5
 	VFMADD213PS  lanes3fcc422a<>+0(SB), Y3, Y5
@@ -2929,16 +2944,6 @@ done19:
 	VZEROUPPER
 	RET
 
-DATA lanesc61c4000<>+0(SB)/4, $0xc61c4000
-DATA lanesc61c4000<>+4(SB)/4, $0xc61c4000
-DATA lanesc61c4000<>+8(SB)/4, $0xc61c4000
-DATA lanesc61c4000<>+12(SB)/4, $0xc61c4000
-DATA lanesc61c4000<>+16(SB)/4, $0xc61c4000
-DATA lanesc61c4000<>+20(SB)/4, $0xc61c4000
-DATA lanesc61c4000<>+24(SB)/4, $0xc61c4000
-DATA lanesc61c4000<>+28(SB)/4, $0xc61c4000
-GLOBL lanesc61c4000<>(SB), RODATA|NOPTR, $32
-
 DATA lanes461c4000<>+0(SB)/4, $0x461c4000
 DATA lanes461c4000<>+4(SB)/4, $0x461c4000
 DATA lanes461c4000<>+8(SB)/4, $0x461c4000
@@ -2948,6 +2953,16 @@ DATA lanes461c4000<>+20(SB)/4, $0x461c4000
 DATA lanes461c4000<>+24(SB)/4, $0x461c4000
 DATA lanes461c4000<>+28(SB)/4, $0x461c4000
 GLOBL lanes461c4000<>(SB), RODATA|NOPTR, $32
+
+DATA lanesc61c4000<>+0(SB)/4, $0xc61c4000
+DATA lanesc61c4000<>+4(SB)/4, $0xc61c4000
+DATA lanesc61c4000<>+8(SB)/4, $0xc61c4000
+DATA lanesc61c4000<>+12(SB)/4, $0xc61c4000
+DATA lanesc61c4000<>+16(SB)/4, $0xc61c4000
+DATA lanesc61c4000<>+20(SB)/4, $0xc61c4000
+DATA lanesc61c4000<>+24(SB)/4, $0xc61c4000
+DATA lanesc61c4000<>+28(SB)/4, $0xc61c4000
+GLOBL lanesc61c4000<>(SB), RODATA|NOPTR, $32
 
 DATA lanes3e5b33b6<>+0(SB)/4, $0x3e5b33b6
 DATA lanes3e5b33b6<>+4(SB)/4, $0x3e5b33b6
@@ -2982,9 +2997,9 @@ TEXT ·geluGradAVX2(SB), NOSPLIT, $0-72
 whole20:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      (DX), Y1
-	VMOVUPS      lanes41a00000<>+0(SB), Y2
-	VANDPS       lanes7fffffff<>+0(SB), Y0, Y3
-	VMINPS       Y3, Y2, Y2
+	VANDPS       lanes7fffffff<>+0(SB), Y0, Y2
+	VMOVUPS      lanes41a00000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
 	VFMADD231PS  lanes3eb33333<>+0(SB), Y2, Y3
 	VMOVUPS      lanes3f800000<>+0(SB), Y4
@@ -2994,14 +3009,13 @@ whole20:
 	VFMSUB231PS  Y2, Y2, Y5
 	VMULPS       lanesbf000000<>+0(SB), Y4, Y2
 	VMULPS       lanesbf000000<>+0(SB), Y5, Y4
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y2, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y2, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
 	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
 	VADDPS       Y4, Y5, Y4
@@ -3040,18 +3054,18 @@ whole20:
 	VCMPPS       $0x11, lanes00000000<>+0(SB), Y0, Y5
 	VBLENDVPS    Y5, Y3, Y4, Y3
 	VMULPS       lanes3ecc422a<>+0(SB), Y2, Y2
+	VMOVUPS      lanes41a00000<>+0(SB), Y4
+	VMINPS       Y0, Y4, Y0
 	VMOVUPS      lanesc1a00000<>+0(SB), Y4
-	VMOVUPS      lanes41a00000<>+0(SB), Y5
-	VMINPS       Y0, Y5, Y0
 	VMAXPS       Y0, Y4, Y0
 	VFMADD231PS  Y0, Y2, Y3
 	VMULPS       Y1, Y3, Y0
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
 	VMOVUPS      32(DX), Y1
-	VMOVUPS      lanes41a00000<>+0(SB), Y2
-	VANDPS       lanes7fffffff<>+0(SB), Y0, Y3
-	VMINPS       Y3, Y2, Y2
+	VANDPS       lanes7fffffff<>+0(SB), Y0, Y2
+	VMOVUPS      lanes41a00000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
 	VFMADD231PS  lanes3eb33333<>+0(SB), Y2, Y3
 	VMOVUPS      lanes3f800000<>+0(SB), Y4
@@ -3061,14 +3075,13 @@ whole20:
 	VFMSUB231PS  Y2, Y2, Y5
 	VMULPS       lanesbf000000<>+0(SB), Y4, Y2
 	VMULPS       lanesbf000000<>+0(SB), Y5, Y4
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y2, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y2, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
 	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
 	VADDPS       Y4, Y5, Y4
@@ -3107,9 +3120,9 @@ whole20:
 	VCMPPS       $0x11, lanes00000000<>+0(SB), Y0, Y5
 	VBLENDVPS    Y5, Y3, Y4, Y3
 	VMULPS       lanes3ecc422a<>+0(SB), Y2, Y2
+	VMOVUPS      lanes41a00000<>+0(SB), Y4
+	VMINPS       Y0, Y4, Y0
 	VMOVUPS      lanesc1a00000<>+0(SB), Y4
-	VMOVUPS      lanes41a00000<>+0(SB), Y5
-	VMINPS       Y0, Y5, Y0
 	VMAXPS       Y0, Y4, Y0
 	VFMADD231PS  Y0, Y2, Y3
 	VMULPS       Y1, Y3, Y0
@@ -3133,9 +3146,9 @@ part20:
 	VMOVUPS      32(DI)(SI*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
 	VMASKMOVPS   (DX), Y0, Y2
-	VMOVUPS      lanes41a00000<>+0(SB), Y3
-	VANDPS       lanes7fffffff<>+0(SB), Y1, Y4
-	VMINPS       Y4, Y3, Y3
+	VANDPS       lanes7fffffff<>+0(SB), Y1, Y3
+	VMOVUPS      lanes41a00000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y3
 	VMOVUPS      lanes3f800000<>+0(SB), Y4
 	VFMADD231PS  lanes3eb33333<>+0(SB), Y3, Y4
 	VMOVUPS      lanes3f800000<>+0(SB), Y5
@@ -3145,14 +3158,13 @@ part20:
 	VFMSUB231PS  Y3, Y3, Y6
 	VMULPS       lanesbf000000<>+0(SB), Y5, Y3
 	VMULPS       lanesbf000000<>+0(SB), Y6, Y5
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
-	VMOVUPS      lanes42b20000<>+0(SB), Y7
-	VMINPS       Y3, Y7, Y7
-	VMAXPS       Y7, Y6, Y6
+	VMOVUPS      lanes42b20000<>+0(SB), Y6
+	VMINPS       Y3, Y6, Y6
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y7
+	VMAXPS       Y6, Y7, Y6
 	VMOVUPS      lanes4b400000<>+0(SB), Y7
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y6, Y7
 	VSUBPS       lanes4b400000<>+0(SB), Y7, Y8
-	VMOVUPS      Y6, Y6
 	VFNMADD231PS lanes3f318000<>+0(SB), Y8, Y6
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y8, Y6
 	VADDPS       Y5, Y6, Y5
@@ -3191,9 +3203,9 @@ part20:
 	VCMPPS       $0x11, lanes00000000<>+0(SB), Y1, Y6
 	VBLENDVPS    Y6, Y4, Y5, Y4
 	VMULPS       lanes3ecc422a<>+0(SB), Y3, Y3
+	VMOVUPS      lanes41a00000<>+0(SB), Y5
+	VMINPS       Y1, Y5, Y1
 	VMOVUPS      lanesc1a00000<>+0(SB), Y5
-	VMOVUPS      lanes41a00000<>+0(SB), Y6
-	VMINPS       Y1, Y6, Y1
 	VMAXPS       Y1, Y5, Y1
 	VFMADD231PS  Y1, Y3, Y4
 	VMULPS       Y2, Y4, Y1
@@ -3241,42 +3253,41 @@ TEXT ·siluGradAVX2(SB), NOSPLIT, $0-72
 whole21:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      (DX), Y1
+	VMOVUPS      lanes461c4000<>+0(SB), Y2
+	VMINPS       Y0, Y2, Y0
 	VMOVUPS      lanesc61c4000<>+0(SB), Y2
-	VMOVUPS      lanes461c4000<>+0(SB), Y3
-	VMINPS       Y0, Y3, Y0
 	VMAXPS       Y0, Y2, Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y2
-	VMOVUPS      lanes3f800000<>+0(SB), Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
 	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
-	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y2, Y5, Y5
-	VMAXPS       Y5, Y4, Y4
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
-	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
-	VMULPS       Y4, Y4, Y7
-	VFMADD213PS  Y4, Y7, Y6
-	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y6
-	VPSUBD       Y6, Y5, Y5
-	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
-	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y4, Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      lanes4b400000<>+0(SB), Y4
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y4, Y4
+	VMULPS       Y5, Y3, Y3
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y3, Y3
 	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
-	VANDPS       Y2, Y4, Y2
+	VANDPS       Y2, Y3, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
+	VMOVUPS      lanes3f800000<>+0(SB), Y3
 	VDIVPS       Y2, Y3, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
 	VSUBPS       Y2, Y3, Y3
@@ -3287,42 +3298,41 @@ whole21:
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
 	VMOVUPS      32(DX), Y1
+	VMOVUPS      lanes461c4000<>+0(SB), Y2
+	VMINPS       Y0, Y2, Y0
 	VMOVUPS      lanesc61c4000<>+0(SB), Y2
-	VMOVUPS      lanes461c4000<>+0(SB), Y3
-	VMINPS       Y0, Y3, Y0
 	VMAXPS       Y0, Y2, Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y2
-	VMOVUPS      lanes3f800000<>+0(SB), Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
 	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
-	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y2, Y5, Y5
-	VMAXPS       Y5, Y4, Y4
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
-	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
-	VMULPS       Y4, Y4, Y7
-	VFMADD213PS  Y4, Y7, Y6
-	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y6
-	VPSUBD       Y6, Y5, Y5
-	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
-	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y4, Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      lanes4b400000<>+0(SB), Y4
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y4, Y4
+	VMULPS       Y5, Y3, Y3
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y3, Y3
 	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
-	VANDPS       Y2, Y4, Y2
+	VANDPS       Y2, Y3, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
+	VMOVUPS      lanes3f800000<>+0(SB), Y3
 	VDIVPS       Y2, Y3, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
 	VSUBPS       Y2, Y3, Y3
@@ -3350,42 +3360,41 @@ part21:
 	VMOVUPS      32(DI)(SI*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
 	VMASKMOVPS   (DX), Y0, Y2
+	VMOVUPS      lanes461c4000<>+0(SB), Y3
+	VMINPS       Y1, Y3, Y1
 	VMOVUPS      lanesc61c4000<>+0(SB), Y3
-	VMOVUPS      lanes461c4000<>+0(SB), Y4
-	VMINPS       Y1, Y4, Y1
 	VMAXPS       Y1, Y3, Y1
 	VXORPS       lanes80000000<>+0(SB), Y1, Y3
-	VMOVUPS      lanes3f800000<>+0(SB), Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
 	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y3, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
-	VMOVUPS      lanes4b400000<>+0(SB), Y6
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
-	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
-	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
-	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
-	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
-	VMULPS       Y5, Y5, Y8
-	VFMADD213PS  Y5, Y8, Y7
-	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
-	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
-	VPSRAD       $0x01, Y6, Y7
-	VPSUBD       Y7, Y6, Y6
-	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
-	VPSLLD       $0x17, Y7, Y7
-	VMULPS       Y7, Y5, Y5
+	VMAXPS       Y4, Y5, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y6
+	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
 	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y4, Y4
 	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y3, Y3
-	VANDPS       Y3, Y5, Y3
+	VANDPS       Y3, Y4, Y3
 	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
+	VMOVUPS      lanes3f800000<>+0(SB), Y4
 	VDIVPS       Y3, Y4, Y3
 	VMOVUPS      lanes3f800000<>+0(SB), Y4
 	VSUBPS       Y3, Y4, Y4
@@ -3418,14 +3427,13 @@ whole22:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      (DX), Y1
 	VXORPS       lanes80000000<>+0(SB), Y0, Y2
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
-	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y4
-	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
 	VMOVUPS      lanes4b400000<>+0(SB), Y4
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
 	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y3, Y3
 	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
@@ -3454,14 +3462,13 @@ whole22:
 	VMOVUPS      32(CX), Y0
 	VMOVUPS      32(DX), Y1
 	VXORPS       lanes80000000<>+0(SB), Y0, Y2
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
-	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y4
-	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
 	VMOVUPS      lanes4b400000<>+0(SB), Y4
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
 	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y3, Y3
 	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
@@ -3507,14 +3514,13 @@ part22:
 	VMASKMOVPS   (CX), Y0, Y1
 	VMASKMOVPS   (DX), Y0, Y2
 	VXORPS       lanes80000000<>+0(SB), Y1, Y3
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
-	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y3, Y5, Y5
-	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      lanes4b400000<>+0(SB), Y5
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
 	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
 	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
@@ -3564,56 +3570,55 @@ TEXT ·swiGLUGradAVX2(SB), NOSPLIT, $0-120
 
 whole23:
 	VMOVUPS      (DX), Y0
-	VXORPS       lanes80000000<>+0(SB), Y0, Y1
-	VMOVUPS      lanes3f800000<>+0(SB), Y2
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
+	VMOVUPS      (BX), Y1
+	VMOVUPS      (SI), Y2
+	VXORPS       lanes80000000<>+0(SB), Y0, Y3
 	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y1, Y4, Y4
-	VMAXPS       Y4, Y3, Y3
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y3, Y3
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
-	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
-	VMULPS       Y3, Y3, Y6
-	VFMADD213PS  Y3, Y6, Y5
-	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
+	VMINPS       Y3, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y6
+	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y3, Y3
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y3, Y3
-	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
-	VANDPS       Y1, Y3, Y1
-	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
-	VDIVPS       Y1, Y2, Y1
-	VMOVUPS      (SI), Y2
-	VMOVUPS      (BX), Y3
-	VMULPS       Y0, Y1, Y4
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y4, Y3
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
+	VMOVUPS      lanes3f800000<>+0(SB), Y4
+	VDIVPS       Y3, Y4, Y3
+	VMULPS       Y0, Y3, Y4
 	VMULPS       Y2, Y4, Y4
-	VMOVUPS      Y4, (CX)
-	VMOVUPS      lanesc61c4000<>+0(SB), Y4
 	VMOVUPS      lanes461c4000<>+0(SB), Y5
 	VMINPS       Y0, Y5, Y0
-	VMAXPS       Y0, Y4, Y0
-	VMOVUPS      lanes3f800000<>+0(SB), Y4
-	VSUBPS       Y1, Y4, Y4
+	VMOVUPS      lanesc61c4000<>+0(SB), Y5
+	VMAXPS       Y0, Y5, Y0
 	VMOVUPS      lanes3f800000<>+0(SB), Y5
-	VFMADD231PS  Y0, Y4, Y5
-	VMULPS       Y1, Y5, Y0
-	VMULPS       Y3, Y0, Y0
+	VSUBPS       Y3, Y5, Y5
+	VMOVUPS      lanes3f800000<>+0(SB), Y6
+	VFMADD231PS  Y0, Y5, Y6
+	VMULPS       Y3, Y6, Y0
+	VMULPS       Y1, Y0, Y0
 	VMULPS       Y2, Y0, Y0
 	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y4, (CX)
 	ADDQ         $+32, AX
 	ADDQ         $+32, CX
 	ADDQ         $+32, SI
@@ -3634,56 +3639,55 @@ part23:
 	LEAQ         partialLanes<>+0(SB), R9
 	VMOVUPS      32(R9)(R8*4), Y0
 	VMASKMOVPS   (DX), Y0, Y1
-	VXORPS       lanes80000000<>+0(SB), Y1, Y2
-	VMOVUPS      lanes3f800000<>+0(SB), Y3
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
+	VMASKMOVPS   (BX), Y0, Y2
+	VMASKMOVPS   (SI), Y0, Y3
+	VXORPS       lanes80000000<>+0(SB), Y1, Y4
 	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y2, Y5, Y5
-	VMAXPS       Y5, Y4, Y4
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
-	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
-	VMULPS       Y4, Y4, Y7
-	VFMADD213PS  Y4, Y7, Y6
-	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y6
-	VPSUBD       Y6, Y5, Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
+	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VFMADD213PS  Y5, Y8, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
 	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y4, Y4
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
-	VANDPS       Y2, Y4, Y2
-	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
-	VDIVPS       Y2, Y3, Y2
-	VMASKMOVPS   (SI), Y0, Y3
-	VMASKMOVPS   (BX), Y0, Y4
-	VMULPS       Y1, Y2, Y5
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y4, Y4
+	VANDPS       Y4, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
+	VMOVUPS      lanes3f800000<>+0(SB), Y5
+	VDIVPS       Y4, Y5, Y4
+	VMULPS       Y1, Y4, Y5
 	VMULPS       Y3, Y5, Y5
-	VMASKMOVPS   Y5, Y0, (CX)
-	VMOVUPS      lanesc61c4000<>+0(SB), Y5
 	VMOVUPS      lanes461c4000<>+0(SB), Y6
 	VMINPS       Y1, Y6, Y1
-	VMAXPS       Y1, Y5, Y1
-	VMOVUPS      lanes3f800000<>+0(SB), Y5
-	VSUBPS       Y2, Y5, Y5
+	VMOVUPS      lanesc61c4000<>+0(SB), Y6
+	VMAXPS       Y1, Y6, Y1
 	VMOVUPS      lanes3f800000<>+0(SB), Y6
-	VFMADD231PS  Y1, Y5, Y6
-	VMULPS       Y2, Y6, Y1
-	VMULPS       Y4, Y1, Y1
+	VSUBPS       Y4, Y6, Y6
+	VMOVUPS      lanes3f800000<>+0(SB), Y7
+	VFMADD231PS  Y1, Y6, Y7
+	VMULPS       Y4, Y7, Y1
+	VMULPS       Y2, Y1, Y1
 	VMULPS       Y3, Y1, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
+	VMASKMOVPS   Y5, Y0, (CX)
 	ADDQ         $+32, AX
 	ADDQ         $+32, CX
 	ADDQ         $+32, SI
@@ -4710,14 +4714,13 @@ TEXT ·expSumAVX2(SB), NOSPLIT, $0-36
 whole40:
 	VMOVUPS      (AX), Y4
 	VSUBPS       Y3, Y4, Y4
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
 	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
@@ -4742,14 +4745,13 @@ whole40:
 	VADDPS       Y4, Y0, Y0
 	VMOVUPS      32(AX), Y4
 	VSUBPS       Y3, Y4, Y4
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
 	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
@@ -4789,14 +4791,13 @@ part40:
 	VMOVUPS      32(BX)(DX*4), Y4
 	VMASKMOVPS   (AX), Y4, Y5
 	VSUBPS       Y3, Y5, Y5
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
-	VMOVUPS      lanes42b20000<>+0(SB), Y7
-	VMINPS       Y5, Y7, Y7
-	VMAXPS       Y7, Y6, Y6
+	VMOVUPS      lanes42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y7
+	VMAXPS       Y6, Y7, Y6
 	VMOVUPS      lanes4b400000<>+0(SB), Y7
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y6, Y7
 	VSUBPS       lanes4b400000<>+0(SB), Y7, Y8
-	VMOVUPS      Y6, Y6
 	VFNMADD231PS lanes3f318000<>+0(SB), Y8, Y6
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y8, Y6
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y8
@@ -4852,14 +4853,13 @@ TEXT ·expSumStoreAVX2(SB), NOSPLIT, $0-60
 whole41:
 	VMOVUPS      (CX), Y4
 	VSUBPS       Y3, Y4, Y4
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
 	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
@@ -4885,14 +4885,13 @@ whole41:
 	VADDPS       Y4, Y0, Y0
 	VMOVUPS      32(CX), Y4
 	VSUBPS       Y3, Y4, Y4
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
 	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
@@ -4934,14 +4933,13 @@ part41:
 	VMOVUPS      32(SI)(BX*4), Y4
 	VMASKMOVPS   (CX), Y4, Y5
 	VSUBPS       Y3, Y5, Y5
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
-	VMOVUPS      lanes42b20000<>+0(SB), Y7
-	VMINPS       Y5, Y7, Y7
-	VMAXPS       Y7, Y6, Y6
+	VMOVUPS      lanes42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y7
+	VMAXPS       Y6, Y7, Y6
 	VMOVUPS      lanes4b400000<>+0(SB), Y7
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y6, Y7
 	VSUBPS       lanes4b400000<>+0(SB), Y7, Y8
-	VMOVUPS      Y6, Y6
 	VFNMADD231PS lanes3f318000<>+0(SB), Y8, Y6
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y8, Y6
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y8
@@ -5050,14 +5048,13 @@ done42:
 whole43:
 	VMOVUPS      (CX), Y4
 	VSUBPS       Y0, Y4, Y4
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
 	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
@@ -5083,14 +5080,13 @@ whole43:
 	VADDPS       Y4, Y1, Y1
 	VMOVUPS      32(CX), Y4
 	VSUBPS       Y0, Y4, Y4
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
 	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
@@ -5132,14 +5128,13 @@ part43:
 	VMOVUPS      32(SI)(BX*4), Y4
 	VMASKMOVPS   (CX), Y4, Y5
 	VSUBPS       Y0, Y5, Y5
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
-	VMOVUPS      lanes42b20000<>+0(SB), Y7
-	VMINPS       Y5, Y7, Y7
-	VMAXPS       Y7, Y6, Y6
+	VMOVUPS      lanes42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y7
+	VMAXPS       Y6, Y7, Y6
 	VMOVUPS      lanes4b400000<>+0(SB), Y7
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y6, Y7
 	VSUBPS       lanes4b400000<>+0(SB), Y7, Y8
-	VMOVUPS      Y6, Y6
 	VFNMADD231PS lanes3f318000<>+0(SB), Y8, Y6
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y8, Y6
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y8
@@ -5239,14 +5234,13 @@ TEXT ·expAffineAVX2(SB), NOSPLIT, $0-60
 whole45:
 	VMOVUPS      (CX), Y3
 	VSUBPS       Y0, Y3, Y3
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
-	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y3, Y5, Y5
-	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      lanes4b400000<>+0(SB), Y5
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
 	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
 	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
@@ -5272,14 +5266,13 @@ whole45:
 	VMOVUPS      Y3, (AX)
 	VMOVUPS      32(CX), Y3
 	VSUBPS       Y0, Y3, Y3
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
-	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y3, Y5, Y5
-	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
 	VMOVUPS      lanes4b400000<>+0(SB), Y5
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
 	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
 	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
@@ -5321,14 +5314,13 @@ part45:
 	VMOVUPS      32(SI)(BX*4), Y3
 	VMASKMOVPS   (CX), Y3, Y4
 	VSUBPS       Y0, Y4, Y4
-	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y6
-	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y5, Y5
 	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
 	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
@@ -6397,7 +6389,6 @@ whole56:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
@@ -6409,15 +6400,14 @@ whole56:
 	VFMADD213PS       Z1, Z4, Z3
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
-	VSCALEFPS.Z       Z2, Z1, K1, Z1
-	VMOVUPS           Z1, (AX)
+	VSCALEFPS.Z       Z2, Z1, K1, Z0
+	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
 	VBROADCASTSS      lanes42b20000<>+0(SB), Z1
 	VMINPS            Z0, Z1, Z1
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
@@ -6429,8 +6419,8 @@ whole56:
 	VFMADD213PS       Z1, Z4, Z3
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
-	VSCALEFPS.Z       Z2, Z1, K1, Z1
-	VMOVUPS           Z1, 64(AX)
+	VSCALEFPS.Z       Z2, Z1, K1, Z0
+	VMOVUPS           Z0, 64(AX)
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
@@ -6450,7 +6440,6 @@ part56:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
@@ -6462,8 +6451,8 @@ part56:
 	VFMADD213PS       Z1, Z4, Z3
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K2
-	VSCALEFPS.Z       Z2, Z1, K2, Z1
-	VMOVUPS           Z1, K1, (AX)
+	VSCALEFPS.Z       Z2, Z1, K2, Z0
+	VMOVUPS           Z0, K1, (AX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
@@ -6624,66 +6613,54 @@ TEXT ·tanhAVX512(SB), NOSPLIT, $0-48
 
 whole58:
 	VMOVUPS           (CX), Z0
-	VBROADCASTSS      lanes41200000<>+0(SB), Z1
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
-	VMINPS            Z2, Z1, Z1
-	VADDPS            Z1, Z1, Z1
-	VBROADCASTSS      lanesc1f00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
+	VBROADCASTSS      lanes41200000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VFMADD231PS.BCST  lanes4038aa3b<>+0(SB), Z1, Z2
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z3
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z1
-	VPSLLD            $0x17, Z2, Z2
-	VPADDD.BCST       lanes3f000000<>+0(SB), Z2, Z2
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z2, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z4
-	VMULPS            Z1, Z1, Z5
-	VFMADD213PS       Z1, Z5, Z4
-	VFMADD213PS       Z3, Z2, Z4
-	VADDPS            Z4, Z4, Z1
-	VADDPS.BCST       lanes40000000<>+0(SB), Z1, Z2
-	VDIVPS            Z2, Z1, Z1
+	VFNMADD231PS.BCST lanes3eb18000<>+0(SB), Z3, Z1
+	VFNMADD231PS.BCST lanesb8de8083<>+0(SB), Z3, Z1
+	VBROADCASTSS      lanes3d368b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3e090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3eaaaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VPSLLD            $0x17, Z2, Z1
+	VPADDD.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanesbf000000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3f000000<>+0(SB), Z1, Z2
+	VFMADD213PS       Z2, Z1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
+	VDIVPS            Z1, Z3, Z1
 	VANDPS.BCST       lanes80000000<>+0(SB), Z0, Z0
 	VORPS             Z0, Z1, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
-	VBROADCASTSS      lanes41200000<>+0(SB), Z1
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
-	VMINPS            Z2, Z1, Z1
-	VADDPS            Z1, Z1, Z1
-	VBROADCASTSS      lanesc1f00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
+	VBROADCASTSS      lanes41200000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VFMADD231PS.BCST  lanes4038aa3b<>+0(SB), Z1, Z2
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z3
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z1
-	VPSLLD            $0x17, Z2, Z2
-	VPADDD.BCST       lanes3f000000<>+0(SB), Z2, Z2
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z2, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z4
-	VMULPS            Z1, Z1, Z5
-	VFMADD213PS       Z1, Z5, Z4
-	VFMADD213PS       Z3, Z2, Z4
-	VADDPS            Z4, Z4, Z1
-	VADDPS.BCST       lanes40000000<>+0(SB), Z1, Z2
-	VDIVPS            Z2, Z1, Z1
+	VFNMADD231PS.BCST lanes3eb18000<>+0(SB), Z3, Z1
+	VFNMADD231PS.BCST lanesb8de8083<>+0(SB), Z3, Z1
+	VBROADCASTSS      lanes3d368b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3e090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3eaaaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VPSLLD            $0x17, Z2, Z1
+	VPADDD.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanesbf000000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3f000000<>+0(SB), Z1, Z2
+	VFMADD213PS       Z2, Z1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
+	VDIVPS            Z1, Z3, Z1
 	VANDPS.BCST       lanes80000000<>+0(SB), Z0, Z0
 	VORPS             Z0, Z1, Z0
 	VMOVUPS           Z0, 64(AX)
@@ -6701,34 +6678,28 @@ part58:
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
 	VMOVUPS.Z         (CX), K1, Z0
-	VBROADCASTSS      lanes41200000<>+0(SB), Z1
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
-	VMINPS            Z2, Z1, Z1
-	VADDPS            Z1, Z1, Z1
-	VBROADCASTSS      lanesc1f00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
+	VBROADCASTSS      lanes41200000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VFMADD231PS.BCST  lanes4038aa3b<>+0(SB), Z1, Z2
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z3
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z1
-	VPSLLD            $0x17, Z2, Z2
-	VPADDD.BCST       lanes3f000000<>+0(SB), Z2, Z2
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z2, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z4
-	VMULPS            Z1, Z1, Z5
-	VFMADD213PS       Z1, Z5, Z4
-	VFMADD213PS       Z3, Z2, Z4
-	VADDPS            Z4, Z4, Z1
-	VADDPS.BCST       lanes40000000<>+0(SB), Z1, Z2
-	VDIVPS            Z2, Z1, Z1
+	VFNMADD231PS.BCST lanes3eb18000<>+0(SB), Z3, Z1
+	VFNMADD231PS.BCST lanesb8de8083<>+0(SB), Z3, Z1
+	VBROADCASTSS      lanes3d368b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3e090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3eaaaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VPSLLD            $0x17, Z2, Z1
+	VPADDD.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanesbf000000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3f000000<>+0(SB), Z1, Z2
+	VFMADD213PS       Z2, Z1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
+	VDIVPS            Z1, Z3, Z1
 	VANDPS.BCST       lanes80000000<>+0(SB), Z0, Z0
 	VORPS             Z0, Z1, Z0
 	VMOVUPS           Z0, K1, (AX)
@@ -6752,9 +6723,9 @@ TEXT ·erfAVX512(SB), NOSPLIT, $0-48
 
 whole59:
 	VMOVUPS           (CX), Z0
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z1
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
-	VMINPS            Z2, Z1, Z1
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VFMADD231PS.BCST  lanes3efd6d54<>+0(SB), Z1, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z6
@@ -6769,7 +6740,6 @@ whole59:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z8
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z7, Z8
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z8, Z8
-	VMOVUPS           Z7, Z7
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z8, Z7
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z8, Z7
 	VADDPS            Z6, Z7, Z6
@@ -6782,20 +6752,20 @@ whole59:
 	VFMADD213PS       Z6, Z9, Z7
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z8, Z6, K1, Z6
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
-	VMULPS            Z2, Z1, Z1
-	VMULPS            Z6, Z1, Z1
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
+	VSCALEFPS.Z       Z8, Z6, K1, Z1
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z6
+	VMULPS            Z2, Z6, Z2
+	VMULPS            Z1, Z2, Z1
 	VADDPS            Z1, Z1, Z1
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VSUBPS            Z1, Z2, Z1
 	VANDPS.BCST       lanes80000000<>+0(SB), Z0, Z2
 	VORPS             Z2, Z1, Z1
@@ -6813,9 +6783,9 @@ whole59:
 	VBLENDMPS         Z2, Z1, K1, Z3
 	VMOVUPS           Z3, (AX)
 	VMOVUPS           64(CX), Z0
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z1
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
-	VMINPS            Z2, Z1, Z1
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VFMADD231PS.BCST  lanes3efd6d54<>+0(SB), Z1, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z6
@@ -6830,7 +6800,6 @@ whole59:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z8
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z7, Z8
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z8, Z8
-	VMOVUPS           Z7, Z7
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z8, Z7
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z8, Z7
 	VADDPS            Z6, Z7, Z6
@@ -6843,20 +6812,20 @@ whole59:
 	VFMADD213PS       Z6, Z9, Z7
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z8, Z6, K1, Z6
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
-	VMULPS            Z2, Z1, Z1
-	VMULPS            Z6, Z1, Z1
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
+	VSCALEFPS.Z       Z8, Z6, K1, Z1
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z6
+	VMULPS            Z2, Z6, Z2
+	VMULPS            Z1, Z2, Z1
 	VADDPS            Z1, Z1, Z1
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VSUBPS            Z1, Z2, Z1
 	VANDPS.BCST       lanes80000000<>+0(SB), Z0, Z2
 	VORPS             Z2, Z1, Z1
@@ -6887,9 +6856,9 @@ part59:
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
 	VMOVUPS.Z         (CX), K1, Z0
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z1
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
-	VMINPS            Z2, Z1, Z1
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VFMADD231PS.BCST  lanes3efd6d54<>+0(SB), Z1, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
@@ -6904,7 +6873,6 @@ part59:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z6
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
-	VMOVUPS           Z4, Z4
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z4
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z4
 	VADDPS            Z3, Z4, Z3
@@ -6917,20 +6885,20 @@ part59:
 	VFMADD213PS       Z3, Z7, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
-	VSCALEFPS.Z       Z6, Z3, K2, Z3
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
-	VMULPS            Z2, Z1, Z1
-	VMULPS            Z3, Z1, Z1
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
+	VSCALEFPS.Z       Z6, Z3, K2, Z1
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z3
+	VMULPS            Z2, Z3, Z2
+	VMULPS            Z1, Z2, Z1
 	VADDPS            Z1, Z1, Z1
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VSUBPS            Z1, Z2, Z1
 	VANDPS.BCST       lanes80000000<>+0(SB), Z0, Z2
 	VORPS             Z2, Z1, Z1
@@ -6967,52 +6935,50 @@ TEXT ·expm1AVX512(SB), NOSPLIT, $0-48
 
 whole60:
 	VMOVUPS           (CX), Z0
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z1
+	VMINPS            Z0, Z1, Z0
 	VBROADCASTSS      lanesc1f00000<>+0(SB), Z1
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
-	VMINPS            Z0, Z2, Z0
 	VMAXPS            Z0, Z1, Z0
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z1
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z0, Z1
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z1, Z2
-	VMOVUPS           Z0, Z0
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z0
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z0
 	VPSLLD            $0x17, Z1, Z1
 	VPADDD.BCST       lanes3f000000<>+0(SB), Z1, Z1
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z3
-	VMULPS            Z0, Z0, Z4
-	VFMADD213PS       Z0, Z4, Z3
-	VFMADD213PS       Z2, Z1, Z3
-	VADDPS            Z3, Z3, Z0
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z2
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z0
+	VFMADD213PS       Z0, Z1, Z2
+	VADDPS            Z2, Z2, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z1
+	VMINPS            Z0, Z1, Z0
 	VBROADCASTSS      lanesc1f00000<>+0(SB), Z1
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
-	VMINPS            Z0, Z2, Z0
 	VMAXPS            Z0, Z1, Z0
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z1
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z0, Z1
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z1, Z2
-	VMOVUPS           Z0, Z0
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z0
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z0
 	VPSLLD            $0x17, Z1, Z1
 	VPADDD.BCST       lanes3f000000<>+0(SB), Z1, Z1
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z3
-	VMULPS            Z0, Z0, Z4
-	VFMADD213PS       Z0, Z4, Z3
-	VFMADD213PS       Z2, Z1, Z3
-	VADDPS            Z3, Z3, Z0
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z2
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z0
+	VFMADD213PS       Z0, Z1, Z2
+	VADDPS            Z2, Z2, Z0
 	VMOVUPS           Z0, 64(AX)
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
@@ -7028,28 +6994,27 @@ part60:
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
 	VMOVUPS.Z         (CX), K1, Z0
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z1
+	VMINPS            Z0, Z1, Z0
 	VBROADCASTSS      lanesc1f00000<>+0(SB), Z1
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
-	VMINPS            Z0, Z2, Z0
 	VMAXPS            Z0, Z1, Z0
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z1
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z0, Z1
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z1, Z2
-	VMOVUPS           Z0, Z0
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z0
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z0
 	VPSLLD            $0x17, Z1, Z1
 	VPADDD.BCST       lanes3f000000<>+0(SB), Z1, Z1
-	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z3
-	VMULPS            Z0, Z0, Z4
-	VFMADD213PS       Z0, Z4, Z3
-	VFMADD213PS       Z2, Z1, Z3
-	VADDPS            Z3, Z3, Z0
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z2
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z2
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VSUBPS.BCST       lanes3f000000<>+0(SB), Z1, Z0
+	VFMADD213PS       Z0, Z1, Z2
+	VADDPS            Z2, Z2, Z0
 	VMOVUPS           Z0, K1, (AX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
@@ -7232,7 +7197,6 @@ whole62:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z21
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z21
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z21, Z21
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z21, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z21, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z22
@@ -7244,21 +7208,21 @@ whole62:
 	VFMADD213PS       Z2, Z23, Z22
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z22, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z21, Z2, K1, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
-	VSUBPS.BCST       lanes3f800000<>+0(SB), Z1, Z21
-	VSUBPS            Z21, Z2, Z2
-	VDIVPS            Z1, Z2, Z2
-	VMULPS.BCST       lanes4b000000<>+0(SB), Z1, Z21
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K1
-	VBLENDMPS         Z21, Z1, K1, Z3
+	VSCALEFPS.Z       Z21, Z2, K1, Z1
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z2
+	VSUBPS.BCST       lanes3f800000<>+0(SB), Z2, Z21
+	VSUBPS            Z21, Z1, Z1
+	VDIVPS            Z2, Z1, Z1
+	VMULPS.BCST       lanes4b000000<>+0(SB), Z2, Z21
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K1
+	VBLENDMPS         Z21, Z2, K1, Z3
 	VPSUBD.BCST       lanes3f2aaaab<>+0(SB), Z3, Z21
 	VPSRAD            $0x17, Z21, Z21
 	VPSLLD            $0x17, Z21, Z22
 	VPSUBD            Z22, Z3, Z22
 	VCVTDQ2PS         Z21, Z21
 	VSUBPS.BCST       lanes41b80000<>+0(SB), Z21, Z23
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K1
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K1
 	VBLENDMPS         Z23, Z21, K1, Z4
 	VSUBPS.BCST       lanes3f800000<>+0(SB), Z22, Z21
 	VMULPS            Z21, Z21, Z22
@@ -7275,14 +7239,14 @@ whole62:
 	VSUBPS.BCST       lanes3f000000<>+0(SB), Z23, Z23
 	VMULPS.BCST       lanesb95e8083<>+0(SB), Z4, Z24
 	VFMADD231PS       Z23, Z22, Z24
-	VADDPS            Z2, Z24, Z2
-	VADDPS            Z2, Z21, Z2
-	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z4, Z2
-	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z1, K1
-	VBLENDMPS         Z2, Z1, K1, Z5
-	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z1, K1
+	VADDPS            Z1, Z24, Z1
+	VADDPS            Z1, Z21, Z1
+	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z4, Z1
+	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z2, K1
+	VBLENDMPS         Z1, Z2, K1, Z5
+	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z2, K1
 	VBLENDMPS.BCST    lanesff800000<>+0(SB), Z5, K1, Z6
-	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z1, K1
+	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z2, K1
 	VBLENDMPS.BCST    lanes7fc00000<>+0(SB), Z6, K1, Z7
 	VPXORD            Z8, Z8, Z8
 	VMAXPS            Z0, Z8, Z0
@@ -7295,7 +7259,6 @@ whole62:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z21
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z21
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z21, Z21
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z21, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z21, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z22
@@ -7307,21 +7270,21 @@ whole62:
 	VFMADD213PS       Z2, Z23, Z22
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z22, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z21, Z2, K1, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
-	VSUBPS.BCST       lanes3f800000<>+0(SB), Z1, Z21
-	VSUBPS            Z21, Z2, Z2
-	VDIVPS            Z1, Z2, Z2
-	VMULPS.BCST       lanes4b000000<>+0(SB), Z1, Z21
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K1
-	VBLENDMPS         Z21, Z1, K1, Z9
+	VSCALEFPS.Z       Z21, Z2, K1, Z1
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z2
+	VSUBPS.BCST       lanes3f800000<>+0(SB), Z2, Z21
+	VSUBPS            Z21, Z1, Z1
+	VDIVPS            Z2, Z1, Z1
+	VMULPS.BCST       lanes4b000000<>+0(SB), Z2, Z21
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K1
+	VBLENDMPS         Z21, Z2, K1, Z9
 	VPSUBD.BCST       lanes3f2aaaab<>+0(SB), Z9, Z21
 	VPSRAD            $0x17, Z21, Z21
 	VPSLLD            $0x17, Z21, Z22
 	VPSUBD            Z22, Z9, Z22
 	VCVTDQ2PS         Z21, Z21
 	VSUBPS.BCST       lanes41b80000<>+0(SB), Z21, Z23
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K1
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K1
 	VBLENDMPS         Z23, Z21, K1, Z10
 	VSUBPS.BCST       lanes3f800000<>+0(SB), Z22, Z21
 	VMULPS            Z21, Z21, Z22
@@ -7338,14 +7301,14 @@ whole62:
 	VSUBPS.BCST       lanes3f000000<>+0(SB), Z23, Z23
 	VMULPS.BCST       lanesb95e8083<>+0(SB), Z10, Z24
 	VFMADD231PS       Z23, Z22, Z24
-	VADDPS            Z2, Z24, Z2
-	VADDPS            Z2, Z21, Z2
-	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z10, Z2
-	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z1, K1
-	VBLENDMPS         Z2, Z1, K1, Z11
-	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z1, K1
+	VADDPS            Z1, Z24, Z1
+	VADDPS            Z1, Z21, Z1
+	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z10, Z1
+	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z2, K1
+	VBLENDMPS         Z1, Z2, K1, Z11
+	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z2, K1
 	VBLENDMPS.BCST    lanesff800000<>+0(SB), Z11, K1, Z12
-	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z1, K1
+	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z2, K1
 	VBLENDMPS.BCST    lanes7fc00000<>+0(SB), Z12, K1, Z13
 	VPXORD            Z14, Z14, Z14
 	VMAXPS            Z0, Z14, Z0
@@ -7371,7 +7334,6 @@ part62:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
@@ -7383,21 +7345,21 @@ part62:
 	VFMADD213PS       Z2, Z5, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
-	VSCALEFPS.Z       Z3, Z2, K2, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
-	VSUBPS.BCST       lanes3f800000<>+0(SB), Z1, Z3
-	VSUBPS            Z3, Z2, Z2
-	VDIVPS            Z1, Z2, Z2
-	VMULPS.BCST       lanes4b000000<>+0(SB), Z1, Z3
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K2
-	VBLENDMPS         Z3, Z1, K2, Z15
+	VSCALEFPS.Z       Z3, Z2, K2, Z1
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z2
+	VSUBPS.BCST       lanes3f800000<>+0(SB), Z2, Z3
+	VSUBPS            Z3, Z1, Z1
+	VDIVPS            Z2, Z1, Z1
+	VMULPS.BCST       lanes4b000000<>+0(SB), Z2, Z3
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K2
+	VBLENDMPS         Z3, Z2, K2, Z15
 	VPSUBD.BCST       lanes3f2aaaab<>+0(SB), Z15, Z3
 	VPSRAD            $0x17, Z3, Z3
 	VPSLLD            $0x17, Z3, Z4
 	VPSUBD            Z4, Z15, Z4
 	VCVTDQ2PS         Z3, Z3
 	VSUBPS.BCST       lanes41b80000<>+0(SB), Z3, Z5
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K2
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K2
 	VBLENDMPS         Z5, Z3, K2, Z16
 	VSUBPS.BCST       lanes3f800000<>+0(SB), Z4, Z3
 	VMULPS            Z3, Z3, Z4
@@ -7414,14 +7376,14 @@ part62:
 	VSUBPS.BCST       lanes3f000000<>+0(SB), Z5, Z5
 	VMULPS.BCST       lanesb95e8083<>+0(SB), Z16, Z6
 	VFMADD231PS       Z5, Z4, Z6
-	VADDPS            Z2, Z6, Z2
-	VADDPS            Z2, Z3, Z2
-	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z16, Z2
-	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z1, K2
-	VBLENDMPS         Z2, Z1, K2, Z17
-	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z1, K2
+	VADDPS            Z1, Z6, Z1
+	VADDPS            Z1, Z3, Z1
+	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z16, Z1
+	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z2, K2
+	VBLENDMPS         Z1, Z2, K2, Z17
+	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z2, K2
 	VBLENDMPS.BCST    lanesff800000<>+0(SB), Z17, K2, Z18
-	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z1, K2
+	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z2, K2
 	VBLENDMPS.BCST    lanes7fc00000<>+0(SB), Z18, K2, Z19
 	VPXORD            Z20, Z20, Z20
 	VMAXPS            Z0, Z20, Z0
@@ -7448,50 +7410,48 @@ TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-48
 whole63:
 	VMOVUPS           (CX), Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z0
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z1
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
-	VMINPS            Z0, Z2, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
-	VMULPS            Z2, Z2, Z5
-	VFMADD213PS       Z2, Z5, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z1
+	VMINPS            Z0, Z1, Z1
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
-	VSCALEFPS.Z       Z3, Z2, K1, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z0
+	VSCALEFPS.Z       Z2, Z1, K1, Z0
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z0, Z0
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z1
 	VDIVPS            Z0, Z1, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z0
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z1
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
-	VMINPS            Z0, Z2, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
-	VMULPS            Z2, Z2, Z5
-	VFMADD213PS       Z2, Z5, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z1
+	VMINPS            Z0, Z1, Z1
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
-	VSCALEFPS.Z       Z3, Z2, K1, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z0
+	VSCALEFPS.Z       Z2, Z1, K1, Z0
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z0, Z0
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z1
 	VDIVPS            Z0, Z1, Z0
 	VMOVUPS           Z0, 64(AX)
 	ADDQ              $+128, AX
@@ -7509,26 +7469,25 @@ part63:
 	KMOVW             BX, K1
 	VMOVUPS.Z         (CX), K1, Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z0
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z1
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
-	VMINPS            Z0, Z2, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
-	VMULPS            Z2, Z2, Z5
-	VFMADD213PS       Z2, Z5, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z1
+	VMINPS            Z0, Z1, Z1
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K2
-	VSCALEFPS.Z       Z3, Z2, K2, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z0
+	VSCALEFPS.Z       Z2, Z1, K2, Z0
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z0, Z0
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z1
 	VDIVPS            Z0, Z1, Z0
 	VMOVUPS           Z0, K1, (AX)
 	ADDQ              $+64, AX
@@ -7557,7 +7516,6 @@ whole64:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
@@ -7569,8 +7527,8 @@ whole64:
 	VFMADD213PS       Z2, Z5, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z3, Z2, K1, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
+	VSCALEFPS.Z       Z3, Z2, K1, Z1
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
@@ -7580,7 +7538,6 @@ whole64:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
@@ -7592,8 +7549,8 @@ whole64:
 	VFMADD213PS       Z2, Z5, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z3, Z2, K1, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
+	VSCALEFPS.Z       Z3, Z2, K1, Z1
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, 64(AX)
 	ADDQ              $+128, AX
@@ -7616,7 +7573,6 @@ part64:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
@@ -7628,8 +7584,8 @@ part64:
 	VFMADD213PS       Z2, Z5, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
-	VSCALEFPS.Z       Z3, Z2, K2, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
+	VSCALEFPS.Z       Z3, Z2, K2, Z1
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, K1, (AX)
 	ADDQ              $+64, AX
@@ -7652,9 +7608,9 @@ TEXT ·geluAVX512(SB), NOSPLIT, $0-48
 
 whole65:
 	VMOVUPS           (CX), Z0
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z1
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
-	VMINPS            Z2, Z1, Z1
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VFMADD231PS.BCST  lanes3eb33333<>+0(SB), Z1, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z6
@@ -7669,7 +7625,6 @@ whole65:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z8
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z7, Z8
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z8, Z8
-	VMOVUPS           Z7, Z7
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z8, Z7
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z8, Z7
 	VADDPS            Z6, Z7, Z6
@@ -7682,18 +7637,18 @@ whole65:
 	VFMADD213PS       Z6, Z9, Z7
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z8, Z6, K1, Z6
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
-	VMULPS            Z2, Z1, Z1
-	VMULPS            Z6, Z1, Z1
+	VSCALEFPS.Z       Z8, Z6, K1, Z1
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z6
+	VMULPS            Z2, Z6, Z2
+	VMULPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VSUBPS            Z1, Z2, Z2
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K1
@@ -7701,9 +7656,9 @@ whole65:
 	VMULPS            Z0, Z3, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z1
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
-	VMINPS            Z2, Z1, Z1
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VFMADD231PS.BCST  lanes3eb33333<>+0(SB), Z1, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z6
@@ -7718,7 +7673,6 @@ whole65:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z8
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z7, Z8
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z8, Z8
-	VMOVUPS           Z7, Z7
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z8, Z7
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z8, Z7
 	VADDPS            Z6, Z7, Z6
@@ -7731,18 +7685,18 @@ whole65:
 	VFMADD213PS       Z6, Z9, Z7
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z8, Z6, K1, Z6
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
-	VMULPS            Z2, Z1, Z1
-	VMULPS            Z6, Z1, Z1
+	VSCALEFPS.Z       Z8, Z6, K1, Z1
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z6
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z6
+	VMULPS            Z2, Z6, Z2
+	VMULPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VSUBPS            Z1, Z2, Z2
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K1
@@ -7763,9 +7717,9 @@ part65:
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
 	VMOVUPS.Z         (CX), K1, Z0
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z1
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
-	VMINPS            Z2, Z1, Z1
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z1
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VFMADD231PS.BCST  lanes3eb33333<>+0(SB), Z1, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
@@ -7780,7 +7734,6 @@ part65:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z6
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
-	VMOVUPS           Z4, Z4
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z4
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z4
 	VADDPS            Z3, Z4, Z3
@@ -7793,18 +7746,18 @@ part65:
 	VFMADD213PS       Z3, Z7, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
-	VSCALEFPS.Z       Z6, Z3, K2, Z3
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
-	VMULPS            Z2, Z1, Z1
-	VMULPS            Z3, Z1, Z1
+	VSCALEFPS.Z       Z6, Z3, K2, Z1
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z3
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z3
+	VMULPS            Z2, Z3, Z2
+	VMULPS            Z1, Z2, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VSUBPS            Z1, Z2, Z2
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K2
@@ -7840,7 +7793,6 @@ whole66:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
@@ -7852,8 +7804,8 @@ whole66:
 	VFMADD213PS       Z2, Z5, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z3, Z2, K1, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
+	VSCALEFPS.Z       Z3, Z2, K1, Z1
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
@@ -7866,7 +7818,6 @@ whole66:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
@@ -7878,8 +7829,8 @@ whole66:
 	VFMADD213PS       Z2, Z5, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z3, Z2, K1, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
+	VSCALEFPS.Z       Z3, Z2, K1, Z1
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, 64(AX)
 	ADDQ              $+128, AX
@@ -7905,7 +7856,6 @@ part66:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
@@ -7917,8 +7867,8 @@ part66:
 	VFMADD213PS       Z2, Z5, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
-	VSCALEFPS.Z       Z3, Z2, K2, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
+	VSCALEFPS.Z       Z3, Z2, K2, Z1
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, K1, (AX)
 	ADDQ              $+64, AX
@@ -7982,13 +7932,13 @@ TEXT ·rsqrtAVX512(SB), NOSPLIT, $0-48
 
 whole68:
 	VMOVUPS      (CX), Z0
-	VBROADCASTSS lanes3f800000<>+0(SB), Z1
 	VSQRTPS      Z0, Z0
+	VBROADCASTSS lanes3f800000<>+0(SB), Z1
 	VDIVPS       Z0, Z1, Z0
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      64(CX), Z0
-	VBROADCASTSS lanes3f800000<>+0(SB), Z1
 	VSQRTPS      Z0, Z0
+	VBROADCASTSS lanes3f800000<>+0(SB), Z1
 	VDIVPS       Z0, Z1, Z0
 	VMOVUPS      Z0, 64(AX)
 	ADDQ         $+128, AX
@@ -8005,8 +7955,8 @@ part68:
 	BZHIL        DX, BX, BX
 	KMOVW        BX, K1
 	VMOVUPS.Z    (CX), K1, Z0
-	VBROADCASTSS lanes3f800000<>+0(SB), Z1
 	VSQRTPS      Z0, Z0
+	VBROADCASTSS lanes3f800000<>+0(SB), Z1
 	VDIVPS       Z0, Z1, Z0
 	VMOVUPS      Z0, K1, (AX)
 	ADDQ         $+64, AX
@@ -8242,34 +8192,33 @@ TEXT ·geluTanhGradAVX512(SB), NOSPLIT, $0-72
 whole74:
 	VMOVUPS           (CX), Z0
 	VMOVUPS           (DX), Z1
+	VBROADCASTSS      lanes461c4000<>+0(SB), Z2
+	VMINPS            Z0, Z2, Z0
 	VBROADCASTSS      lanesc61c4000<>+0(SB), Z2
-	VBROADCASTSS      lanes461c4000<>+0(SB), Z3
-	VMINPS            Z0, Z3, Z0
 	VMAXPS            Z0, Z2, Z0
 	VMULPS            Z0, Z0, Z2
 	VBROADCASTSS      lanesbd922279<>+0(SB), Z3
 	VFMADD213PS.BCST  lanesbfcc422a<>+0(SB), Z2, Z3
 	VMULPS            Z0, Z3, Z3
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
-	VMINPS            Z3, Z5, Z5
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z5, Z6
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
-	VMOVUPS           Z5, Z5
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z5
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z5
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z5, Z7
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z5, Z7
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z5, Z7
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z5, Z7
-	VMULPS            Z5, Z5, Z8
-	VFMADD213PS       Z5, Z8, Z7
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z5
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z3, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
+	VMULPS            Z4, Z4, Z7
+	VFMADD213PS       Z4, Z7, Z6
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
-	VSCALEFPS.Z       Z6, Z5, K1, Z5
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
+	VSCALEFPS.Z       Z5, Z4, K1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
 	VDIVPS            Z3, Z4, Z3
 	VBROADCASTSS      lanes3e5b33b6<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3fcc422a<>+0(SB), Z2, Z4
@@ -8283,34 +8232,33 @@ whole74:
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
 	VMOVUPS           64(DX), Z1
+	VBROADCASTSS      lanes461c4000<>+0(SB), Z2
+	VMINPS            Z0, Z2, Z0
 	VBROADCASTSS      lanesc61c4000<>+0(SB), Z2
-	VBROADCASTSS      lanes461c4000<>+0(SB), Z3
-	VMINPS            Z0, Z3, Z0
 	VMAXPS            Z0, Z2, Z0
 	VMULPS            Z0, Z0, Z2
 	VBROADCASTSS      lanesbd922279<>+0(SB), Z3
 	VFMADD213PS.BCST  lanesbfcc422a<>+0(SB), Z2, Z3
 	VMULPS            Z0, Z3, Z3
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
-	VMINPS            Z3, Z5, Z5
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z5, Z6
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
-	VMOVUPS           Z5, Z5
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z5
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z5
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z5, Z7
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z5, Z7
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z5, Z7
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z5, Z7
-	VMULPS            Z5, Z5, Z8
-	VFMADD213PS       Z5, Z8, Z7
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z5
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z3, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
+	VMULPS            Z4, Z4, Z7
+	VFMADD213PS       Z4, Z7, Z6
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
-	VSCALEFPS.Z       Z6, Z5, K1, Z5
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
+	VSCALEFPS.Z       Z5, Z4, K1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
 	VDIVPS            Z3, Z4, Z3
 	VBROADCASTSS      lanes3e5b33b6<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3fcc422a<>+0(SB), Z2, Z4
@@ -8338,34 +8286,33 @@ part74:
 	KMOVW             SI, K1
 	VMOVUPS.Z         (CX), K1, Z0
 	VMOVUPS.Z         (DX), K1, Z1
+	VBROADCASTSS      lanes461c4000<>+0(SB), Z2
+	VMINPS            Z0, Z2, Z0
 	VBROADCASTSS      lanesc61c4000<>+0(SB), Z2
-	VBROADCASTSS      lanes461c4000<>+0(SB), Z3
-	VMINPS            Z0, Z3, Z0
 	VMAXPS            Z0, Z2, Z0
 	VMULPS            Z0, Z0, Z2
 	VBROADCASTSS      lanesbd922279<>+0(SB), Z3
 	VFMADD213PS.BCST  lanesbfcc422a<>+0(SB), Z2, Z3
 	VMULPS            Z0, Z3, Z3
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
-	VMINPS            Z3, Z5, Z5
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z5, Z6
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
-	VMOVUPS           Z5, Z5
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z5
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z5
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z5, Z7
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z5, Z7
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z5, Z7
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z5, Z7
-	VMULPS            Z5, Z5, Z8
-	VFMADD213PS       Z5, Z8, Z7
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z5
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z3, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
+	VMULPS            Z4, Z4, Z7
+	VFMADD213PS       Z4, Z7, Z6
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K2
-	VSCALEFPS.Z       Z6, Z5, K2, Z5
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
+	VSCALEFPS.Z       Z5, Z4, K2, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
 	VDIVPS            Z3, Z4, Z3
 	VBROADCASTSS      lanes3e5b33b6<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3fcc422a<>+0(SB), Z2, Z4
@@ -8400,9 +8347,9 @@ TEXT ·geluGradAVX512(SB), NOSPLIT, $0-72
 whole75:
 	VMOVUPS           (CX), Z0
 	VMOVUPS           (DX), Z1
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z2
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z3
-	VMINPS            Z3, Z2, Z2
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z3
+	VMINPS            Z2, Z3, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3eb33333<>+0(SB), Z2, Z3
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z7
@@ -8417,7 +8364,6 @@ whole75:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z9
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z8, Z9
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z9, Z9
-	VMOVUPS           Z8, Z8
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z9, Z8
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z9, Z8
 	VADDPS            Z7, Z8, Z7
@@ -8430,35 +8376,35 @@ whole75:
 	VFMADD213PS       Z7, Z10, Z8
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z7
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
-	VSCALEFPS.Z       Z9, Z7, K1, Z7
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z2
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z2
-	VMULPS            Z3, Z2, Z2
-	VMULPS            Z7, Z2, Z2
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
-	VSUBPS            Z2, Z3, Z3
+	VSCALEFPS.Z       Z9, Z7, K1, Z2
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z7
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z7
+	VMULPS            Z3, Z7, Z3
+	VMULPS            Z2, Z3, Z3
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z7
+	VSUBPS            Z3, Z7, Z7
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K1
-	VBLENDMPS         Z2, Z3, K1, Z4
-	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z7, Z2
+	VBLENDMPS         Z3, Z7, K1, Z4
+	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z3
+	VMINPS            Z0, Z3, Z0
 	VBROADCASTSS      lanesc1a00000<>+0(SB), Z3
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z7
-	VMINPS            Z0, Z7, Z0
 	VMAXPS            Z0, Z3, Z0
 	VFMADD231PS       Z0, Z2, Z4
 	VMULPS            Z1, Z4, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
 	VMOVUPS           64(DX), Z1
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z2
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z3
-	VMINPS            Z3, Z2, Z2
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z3
+	VMINPS            Z2, Z3, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3eb33333<>+0(SB), Z2, Z3
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z7
@@ -8473,7 +8419,6 @@ whole75:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z9
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z8, Z9
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z9, Z9
-	VMOVUPS           Z8, Z8
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z9, Z8
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z9, Z8
 	VADDPS            Z7, Z8, Z7
@@ -8486,26 +8431,26 @@ whole75:
 	VFMADD213PS       Z7, Z10, Z8
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z7
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
-	VSCALEFPS.Z       Z9, Z7, K1, Z7
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z2
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z2
-	VMULPS            Z3, Z2, Z2
-	VMULPS            Z7, Z2, Z2
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
-	VSUBPS            Z2, Z3, Z3
+	VSCALEFPS.Z       Z9, Z7, K1, Z2
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z7
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z7
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z7
+	VMULPS            Z3, Z7, Z3
+	VMULPS            Z2, Z3, Z3
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z7
+	VSUBPS            Z3, Z7, Z7
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K1
-	VBLENDMPS         Z2, Z3, K1, Z5
-	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z7, Z2
+	VBLENDMPS         Z3, Z7, K1, Z5
+	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z3
+	VMINPS            Z0, Z3, Z0
 	VBROADCASTSS      lanesc1a00000<>+0(SB), Z3
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z7
-	VMINPS            Z0, Z7, Z0
 	VMAXPS            Z0, Z3, Z0
 	VFMADD231PS       Z0, Z2, Z5
 	VMULPS            Z1, Z5, Z0
@@ -8526,9 +8471,9 @@ part75:
 	KMOVW             SI, K1
 	VMOVUPS.Z         (CX), K1, Z0
 	VMOVUPS.Z         (DX), K1, Z1
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z2
-	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z3
-	VMINPS            Z3, Z2, Z2
+	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z3
+	VMINPS            Z2, Z3, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3eb33333<>+0(SB), Z2, Z3
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
@@ -8543,7 +8488,6 @@ part75:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z5, Z7
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
-	VMOVUPS           Z5, Z5
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z5
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z5
 	VADDPS            Z4, Z5, Z4
@@ -8556,26 +8500,26 @@ part75:
 	VFMADD213PS       Z4, Z8, Z5
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K2
-	VSCALEFPS.Z       Z7, Z4, K2, Z4
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z2
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z2
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z2
-	VMULPS            Z3, Z2, Z2
-	VMULPS            Z4, Z2, Z2
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
-	VSUBPS            Z2, Z3, Z3
+	VSCALEFPS.Z       Z7, Z4, K2, Z2
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z4
+	VMULPS            Z3, Z4, Z3
+	VMULPS            Z2, Z3, Z3
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
+	VSUBPS            Z3, Z4, Z4
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K2
-	VBLENDMPS         Z2, Z3, K2, Z6
-	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z4, Z2
+	VBLENDMPS         Z3, Z4, K2, Z6
+	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes41a00000<>+0(SB), Z3
+	VMINPS            Z0, Z3, Z0
 	VBROADCASTSS      lanesc1a00000<>+0(SB), Z3
-	VBROADCASTSS      lanes41a00000<>+0(SB), Z4
-	VMINPS            Z0, Z4, Z0
 	VMAXPS            Z0, Z3, Z0
 	VFMADD231PS       Z0, Z2, Z6
 	VMULPS            Z1, Z6, Z0
@@ -8603,31 +8547,30 @@ TEXT ·siluGradAVX512(SB), NOSPLIT, $0-72
 whole76:
 	VMOVUPS           (CX), Z0
 	VMOVUPS           (DX), Z1
+	VBROADCASTSS      lanes461c4000<>+0(SB), Z2
+	VMINPS            Z0, Z2, Z0
 	VBROADCASTSS      lanesc61c4000<>+0(SB), Z2
-	VBROADCASTSS      lanes461c4000<>+0(SB), Z3
-	VMINPS            Z0, Z3, Z0
 	VMAXPS            Z0, Z2, Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z2
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
-	VMINPS            Z2, Z4, Z4
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
-	VMOVUPS           Z4, Z4
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
-	VMULPS            Z4, Z4, Z7
-	VFMADD213PS       Z4, Z7, Z6
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
+	VMINPS            Z2, Z3, Z3
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
+	VMULPS            Z3, Z3, Z6
+	VFMADD213PS       Z3, Z6, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
-	VSCALEFPS.Z       Z5, Z4, K1, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VSCALEFPS.Z       Z4, Z3, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VDIVPS            Z2, Z3, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VSUBPS            Z2, Z3, Z3
@@ -8638,31 +8581,30 @@ whole76:
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
 	VMOVUPS           64(DX), Z1
+	VBROADCASTSS      lanes461c4000<>+0(SB), Z2
+	VMINPS            Z0, Z2, Z0
 	VBROADCASTSS      lanesc61c4000<>+0(SB), Z2
-	VBROADCASTSS      lanes461c4000<>+0(SB), Z3
-	VMINPS            Z0, Z3, Z0
 	VMAXPS            Z0, Z2, Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z2
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
-	VMINPS            Z2, Z4, Z4
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
-	VMOVUPS           Z4, Z4
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
-	VMULPS            Z4, Z4, Z7
-	VFMADD213PS       Z4, Z7, Z6
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
+	VMINPS            Z2, Z3, Z3
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
+	VMULPS            Z3, Z3, Z6
+	VFMADD213PS       Z3, Z6, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
-	VSCALEFPS.Z       Z5, Z4, K1, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VSCALEFPS.Z       Z4, Z3, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VDIVPS            Z2, Z3, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VSUBPS            Z2, Z3, Z3
@@ -8687,31 +8629,30 @@ part76:
 	KMOVW             SI, K1
 	VMOVUPS.Z         (CX), K1, Z0
 	VMOVUPS.Z         (DX), K1, Z1
+	VBROADCASTSS      lanes461c4000<>+0(SB), Z2
+	VMINPS            Z0, Z2, Z0
 	VBROADCASTSS      lanesc61c4000<>+0(SB), Z2
-	VBROADCASTSS      lanes461c4000<>+0(SB), Z3
-	VMINPS            Z0, Z3, Z0
 	VMAXPS            Z0, Z2, Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z2
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
-	VMINPS            Z2, Z4, Z4
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
-	VMOVUPS           Z4, Z4
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
-	VMULPS            Z4, Z4, Z7
-	VFMADD213PS       Z4, Z7, Z6
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
+	VMINPS            Z2, Z3, Z3
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
+	VMULPS            Z3, Z3, Z6
+	VFMADD213PS       Z3, Z6, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K2
-	VSCALEFPS.Z       Z5, Z4, K2, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VSCALEFPS.Z       Z4, Z3, K2, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VDIVPS            Z2, Z3, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VSUBPS            Z2, Z3, Z3
@@ -8749,7 +8690,6 @@ whole77:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z3, Z3
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
@@ -8761,8 +8701,8 @@ whole77:
 	VFMADD213PS       Z3, Z6, Z5
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
-	VSCALEFPS.Z       Z4, Z3, K1, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z2
+	VSCALEFPS.Z       Z4, Z3, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
 	VDIVPS            Z2, Z0, Z0
 	VMULPS            Z1, Z0, Z0
 	VMOVUPS           Z0, (AX)
@@ -8774,7 +8714,6 @@ whole77:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z3, Z3
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
@@ -8786,8 +8725,8 @@ whole77:
 	VFMADD213PS       Z3, Z6, Z5
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
-	VSCALEFPS.Z       Z4, Z3, K1, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z2
+	VSCALEFPS.Z       Z4, Z3, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
 	VDIVPS            Z2, Z0, Z0
 	VMULPS            Z1, Z0, Z0
 	VMOVUPS           Z0, 64(AX)
@@ -8813,7 +8752,6 @@ part77:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z3, Z3
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
@@ -8825,8 +8763,8 @@ part77:
 	VFMADD213PS       Z3, Z6, Z5
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K2
-	VSCALEFPS.Z       Z4, Z3, K2, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z2
+	VSCALEFPS.Z       Z4, Z3, K2, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
 	VDIVPS            Z2, Z0, Z0
 	VMULPS            Z1, Z0, Z0
 	VMOVUPS           Z0, K1, (AX)
@@ -8854,45 +8792,44 @@ TEXT ·swiGLUGradAVX512(SB), NOSPLIT, $0-120
 
 whole78:
 	VMOVUPS           (DX), Z0
-	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z1
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z3
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z3, Z3
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
-	VMULPS            Z3, Z3, Z6
-	VFMADD213PS       Z3, Z6, Z5
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
-	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z4, Z3, K1, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VDIVPS            Z1, Z2, Z1
+	VMOVUPS           (BX), Z1
 	VMOVUPS           (SI), Z2
-	VMOVUPS           (BX), Z3
-	VMULPS            Z0, Z1, Z4
+	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z3
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z3, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
+	VMULPS            Z4, Z4, Z7
+	VFMADD213PS       Z4, Z7, Z6
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
+	VSCALEFPS.Z       Z5, Z4, K1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
+	VDIVPS            Z3, Z4, Z3
+	VMULPS            Z0, Z3, Z4
 	VMULPS            Z2, Z4, Z4
-	VMOVUPS           Z4, (CX)
-	VBROADCASTSS      lanesc61c4000<>+0(SB), Z4
 	VBROADCASTSS      lanes461c4000<>+0(SB), Z5
 	VMINPS            Z0, Z5, Z0
-	VMAXPS            Z0, Z4, Z0
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
-	VSUBPS            Z1, Z4, Z4
+	VBROADCASTSS      lanesc61c4000<>+0(SB), Z5
+	VMAXPS            Z0, Z5, Z0
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z5
-	VFMADD231PS       Z0, Z4, Z5
-	VMULPS            Z1, Z5, Z0
-	VMULPS            Z3, Z0, Z0
+	VSUBPS            Z3, Z5, Z5
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z6
+	VFMADD231PS       Z0, Z5, Z6
+	VMULPS            Z3, Z6, Z0
+	VMULPS            Z1, Z0, Z0
 	VMULPS            Z2, Z0, Z0
 	VMOVUPS           Z0, (AX)
+	VMOVUPS           Z4, (CX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	ADDQ              $+64, SI
@@ -8910,45 +8847,44 @@ part78:
 	BZHIL             DI, R8, R8
 	KMOVW             R8, K1
 	VMOVUPS.Z         (DX), K1, Z0
-	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z1
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z3
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z3, Z3
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
-	VMULPS            Z3, Z3, Z6
-	VFMADD213PS       Z3, Z6, Z5
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
-	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
-	VSCALEFPS.Z       Z4, Z3, K2, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VDIVPS            Z1, Z2, Z1
+	VMOVUPS.Z         (BX), K1, Z1
 	VMOVUPS.Z         (SI), K1, Z2
-	VMOVUPS.Z         (BX), K1, Z3
-	VMULPS            Z0, Z1, Z4
+	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z3
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z3, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
+	VMULPS            Z4, Z4, Z7
+	VFMADD213PS       Z4, Z7, Z6
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K2
+	VSCALEFPS.Z       Z5, Z4, K2, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
+	VDIVPS            Z3, Z4, Z3
+	VMULPS            Z0, Z3, Z4
 	VMULPS            Z2, Z4, Z4
-	VMOVUPS           Z4, K1, (CX)
-	VBROADCASTSS      lanesc61c4000<>+0(SB), Z4
 	VBROADCASTSS      lanes461c4000<>+0(SB), Z5
 	VMINPS            Z0, Z5, Z0
-	VMAXPS            Z0, Z4, Z0
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
-	VSUBPS            Z1, Z4, Z4
+	VBROADCASTSS      lanesc61c4000<>+0(SB), Z5
+	VMAXPS            Z0, Z5, Z0
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z5
-	VFMADD231PS       Z0, Z4, Z5
-	VMULPS            Z1, Z5, Z0
-	VMULPS            Z3, Z0, Z0
+	VSUBPS            Z3, Z5, Z5
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z6
+	VFMADD231PS       Z0, Z5, Z6
+	VMULPS            Z3, Z6, Z0
+	VMULPS            Z1, Z0, Z0
 	VMULPS            Z2, Z0, Z0
 	VMOVUPS           Z0, K1, (AX)
+	VMOVUPS           Z4, K1, (CX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	ADDQ              $+64, SI
@@ -9945,7 +9881,6 @@ whole95:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
-	VMOVUPS           Z6, Z6
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
@@ -9957,8 +9892,8 @@ whole95:
 	VFMADD213PS       Z6, Z9, Z8
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
-	VSCALEFPS.Z       Z7, Z6, K1, Z6
-	VADDPS            Z6, Z0, Z0
+	VSCALEFPS.Z       Z7, Z6, K1, Z4
+	VADDPS            Z4, Z0, Z0
 	VMOVUPS           64(AX), Z4
 	VSUBPS            Z3, Z4, Z4
 	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
@@ -9966,7 +9901,6 @@ whole95:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
-	VMOVUPS           Z6, Z6
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
@@ -9978,8 +9912,8 @@ whole95:
 	VFMADD213PS       Z6, Z9, Z8
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
-	VSCALEFPS.Z       Z7, Z6, K1, Z6
-	VADDPS            Z6, Z1, Z1
+	VSCALEFPS.Z       Z7, Z6, K1, Z4
+	VADDPS            Z4, Z1, Z1
 	ADDQ              $+128, AX
 	SUBQ              $+32, CX
 	JGE               whole95
@@ -9999,7 +9933,6 @@ part95:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
-	VMOVUPS           Z6, Z6
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
@@ -10011,8 +9944,8 @@ part95:
 	VFMADD213PS       Z6, Z9, Z8
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K2
-	VSCALEFPS.Z       Z7, Z6, K2, Z6
-	VBLENDMPS         Z6, Z2, K1, Z5
+	VSCALEFPS.Z       Z7, Z6, K2, Z4
+	VBLENDMPS         Z4, Z2, K1, Z5
 	VADDPS            Z5, Z0, Z0
 	ADDQ              $+64, AX
 	SUBQ              $+16, CX
@@ -10053,7 +9986,6 @@ whole96:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
-	VMOVUPS           Z6, Z6
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
@@ -10065,9 +9997,9 @@ whole96:
 	VFMADD213PS       Z6, Z9, Z8
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
-	VSCALEFPS.Z       Z7, Z6, K1, Z6
-	VMOVUPS           Z6, (AX)
-	VADDPS            Z6, Z0, Z0
+	VSCALEFPS.Z       Z7, Z6, K1, Z4
+	VMOVUPS           Z4, (AX)
+	VADDPS            Z4, Z0, Z0
 	VMOVUPS           64(CX), Z4
 	VSUBPS            Z3, Z4, Z4
 	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
@@ -10075,7 +10007,6 @@ whole96:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
-	VMOVUPS           Z6, Z6
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
@@ -10087,9 +10018,9 @@ whole96:
 	VFMADD213PS       Z6, Z9, Z8
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
-	VSCALEFPS.Z       Z7, Z6, K1, Z6
-	VMOVUPS           Z6, 64(AX)
-	VADDPS            Z6, Z1, Z1
+	VSCALEFPS.Z       Z7, Z6, K1, Z4
+	VMOVUPS           Z4, 64(AX)
+	VADDPS            Z4, Z1, Z1
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
@@ -10110,7 +10041,6 @@ part96:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
-	VMOVUPS           Z6, Z6
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
@@ -10122,9 +10052,9 @@ part96:
 	VFMADD213PS       Z6, Z9, Z8
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K2
-	VSCALEFPS.Z       Z7, Z6, K2, Z6
-	VMOVUPS           Z6, K1, (AX)
-	VBLENDMPS         Z6, Z2, K1, Z5
+	VSCALEFPS.Z       Z7, Z6, K2, Z4
+	VMOVUPS           Z4, K1, (AX)
+	VBLENDMPS         Z4, Z2, K1, Z5
 	VADDPS            Z5, Z0, Z0
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
@@ -10216,7 +10146,6 @@ whole98:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
@@ -10228,9 +10157,9 @@ whole98:
 	VFMADD213PS       Z2, Z5, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z3, Z2, K1, Z2
-	VMOVUPS           Z2, (AX)
-	VADDPS            Z2, Z7, Z7
+	VSCALEFPS.Z       Z3, Z2, K1, Z1
+	VMOVUPS           Z1, (AX)
+	VADDPS            Z1, Z7, Z7
 	VMOVUPS           64(CX), Z1
 	VSUBPS            Z0, Z1, Z1
 	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
@@ -10238,7 +10167,6 @@ whole98:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
@@ -10250,9 +10178,9 @@ whole98:
 	VFMADD213PS       Z2, Z5, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
-	VSCALEFPS.Z       Z3, Z2, K1, Z2
-	VMOVUPS           Z2, 64(AX)
-	VADDPS            Z2, Z8, Z8
+	VSCALEFPS.Z       Z3, Z2, K1, Z1
+	VMOVUPS           Z1, 64(AX)
+	VADDPS            Z1, Z8, Z8
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
@@ -10273,7 +10201,6 @@ part98:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
@@ -10285,9 +10212,9 @@ part98:
 	VFMADD213PS       Z2, Z5, Z4
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
-	VSCALEFPS.Z       Z3, Z2, K2, Z2
-	VMOVUPS           Z2, K1, (AX)
-	VBLENDMPS         Z2, Z9, K1, Z10
+	VSCALEFPS.Z       Z3, Z2, K2, Z1
+	VMOVUPS           Z1, K1, (AX)
+	VBLENDMPS         Z1, Z9, K1, Z10
 	VADDPS            Z10, Z7, Z7
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
@@ -10368,7 +10295,6 @@ whole100:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
-	VMOVUPS           Z4, Z4
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
@@ -10380,9 +10306,9 @@ whole100:
 	VFMADD213PS       Z4, Z7, Z6
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
-	VSCALEFPS.Z       Z5, Z4, K1, Z4
-	VFMADD213PS       Z2, Z1, Z4
-	VMOVUPS           Z4, (AX)
+	VSCALEFPS.Z       Z5, Z4, K1, Z3
+	VFMADD213PS       Z2, Z1, Z3
+	VMOVUPS           Z3, (AX)
 	VMOVUPS           64(CX), Z3
 	VSUBPS            Z0, Z3, Z3
 	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
@@ -10390,7 +10316,6 @@ whole100:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
-	VMOVUPS           Z4, Z4
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
@@ -10402,9 +10327,9 @@ whole100:
 	VFMADD213PS       Z4, Z7, Z6
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
-	VSCALEFPS.Z       Z5, Z4, K1, Z4
-	VFMADD213PS       Z2, Z1, Z4
-	VMOVUPS           Z4, 64(AX)
+	VSCALEFPS.Z       Z5, Z4, K1, Z3
+	VFMADD213PS       Z2, Z1, Z3
+	VMOVUPS           Z3, 64(AX)
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
@@ -10425,7 +10350,6 @@ part100:
 	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
 	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
 	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
-	VMOVUPS           Z4, Z4
 	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
 	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
 	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
@@ -10437,9 +10361,9 @@ part100:
 	VFMADD213PS       Z4, Z7, Z6
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K2
-	VSCALEFPS.Z       Z5, Z4, K2, Z4
-	VFMADD213PS       Z2, Z1, Z4
-	VMOVUPS           Z4, K1, (AX)
+	VSCALEFPS.Z       Z5, Z4, K2, Z3
+	VFMADD213PS       Z2, Z1, Z3
+	VMOVUPS           Z3, K1, (AX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
@@ -11376,5 +11300,3060 @@ next:
 check:
 	SUBQ $+32, CX
 	JGE  next
+	VZEROUPPER
+	RET
+
+// func expF64AVX2(dst []float64, x []float64)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·expF64AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+8, DX
+	JL   rest111
+
+whole111:
+	VMOVUPS      (CX), Y0
+	VMOVUPS      quads4086300000000000<>+0(SB), Y1
+	VMINPD       Y0, Y1, Y0
+	VMOVUPS      quadsc087500000000000<>+0(SB), Y1
+	VMAXPD       Y0, Y1, Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y1
+	VFMADD231PD  quads3ff71547652b82fe<>+0(SB), Y0, Y1
+	VSUBPD       quads4338000000000000<>+0(SB), Y1, Y1
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y1, Y0
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y1, Y0
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y2
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y0, Y2
+	VMULPD       Y0, Y0, Y3
+	VFMADD231PD  Y3, Y2, Y0
+	VADDPD       quads3ff0000000000000<>+0(SB), Y0, Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y2
+	VFMADD231PD  quads3fe0000000000000<>+0(SB), Y1, Y2
+	VSUBPD       quads4338000000000000<>+0(SB), Y2, Y3
+	VSUBPD       Y3, Y1, Y1
+	VADDPD       quads4338000000000000<>+0(SB), Y1, Y1
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y2, Y2
+	VMULPD       Y2, Y0, Y0
+	VPSLLQ       $0x34, Y1, Y1
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y1, Y1
+	VMULPD       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y0
+	VMOVUPS      quads4086300000000000<>+0(SB), Y1
+	VMINPD       Y0, Y1, Y0
+	VMOVUPS      quadsc087500000000000<>+0(SB), Y1
+	VMAXPD       Y0, Y1, Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y1
+	VFMADD231PD  quads3ff71547652b82fe<>+0(SB), Y0, Y1
+	VSUBPD       quads4338000000000000<>+0(SB), Y1, Y1
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y1, Y0
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y1, Y0
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y2
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y0, Y2
+	VMULPD       Y0, Y0, Y3
+	VFMADD231PD  Y3, Y2, Y0
+	VADDPD       quads3ff0000000000000<>+0(SB), Y0, Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y2
+	VFMADD231PD  quads3fe0000000000000<>+0(SB), Y1, Y2
+	VSUBPD       quads4338000000000000<>+0(SB), Y2, Y3
+	VSUBPD       Y3, Y1, Y1
+	VADDPD       quads4338000000000000<>+0(SB), Y1, Y1
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y2, Y2
+	VMULPD       Y2, Y0, Y0
+	VPSLLQ       $0x34, Y1, Y1
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y1, Y1
+	VMULPD       Y1, Y0, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	SUBQ         $+8, DX
+	JGE          whole111
+
+rest111:
+	ADDQ $+8, DX
+	JZ   done111
+
+part111:
+	MOVQ         $+4, BX
+	CMPQ         DX, BX
+	CMOVQLT      DX, BX
+	NEGQ         BX
+	LEAQ         partialLanes<>+0(SB), SI
+	VMOVUPS      32(SI)(BX*8), Y0
+	VMASKMOVPD   (CX), Y0, Y1
+	VMOVUPS      quads4086300000000000<>+0(SB), Y2
+	VMINPD       Y1, Y2, Y1
+	VMOVUPS      quadsc087500000000000<>+0(SB), Y2
+	VMAXPD       Y1, Y2, Y1
+	VMOVUPS      quads4338000000000000<>+0(SB), Y2
+	VFMADD231PD  quads3ff71547652b82fe<>+0(SB), Y1, Y2
+	VSUBPD       quads4338000000000000<>+0(SB), Y2, Y2
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y2, Y1
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y2, Y1
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y3
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y1, Y3
+	VMULPD       Y1, Y1, Y4
+	VFMADD231PD  Y4, Y3, Y1
+	VADDPD       quads3ff0000000000000<>+0(SB), Y1, Y1
+	VMOVUPS      quads4338000000000000<>+0(SB), Y3
+	VFMADD231PD  quads3fe0000000000000<>+0(SB), Y2, Y3
+	VSUBPD       quads4338000000000000<>+0(SB), Y3, Y4
+	VSUBPD       Y4, Y2, Y2
+	VADDPD       quads4338000000000000<>+0(SB), Y2, Y2
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y1, Y1
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y2, Y2
+	VMULPD       Y2, Y1, Y1
+	VMASKMOVPD   Y1, Y0, (AX)
+	ADDQ         $+32, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DX
+	JG           part111
+
+done111:
+	VZEROUPPER
+	RET
+
+DATA quads4086300000000000<>+0(SB)/8, $0x4086300000000000
+DATA quads4086300000000000<>+8(SB)/8, $0x4086300000000000
+DATA quads4086300000000000<>+16(SB)/8, $0x4086300000000000
+DATA quads4086300000000000<>+24(SB)/8, $0x4086300000000000
+GLOBL quads4086300000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quadsc087500000000000<>+0(SB)/8, $0xc087500000000000
+DATA quadsc087500000000000<>+8(SB)/8, $0xc087500000000000
+DATA quadsc087500000000000<>+16(SB)/8, $0xc087500000000000
+DATA quadsc087500000000000<>+24(SB)/8, $0xc087500000000000
+GLOBL quadsc087500000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads4338000000000000<>+0(SB)/8, $0x4338000000000000
+DATA quads4338000000000000<>+8(SB)/8, $0x4338000000000000
+DATA quads4338000000000000<>+16(SB)/8, $0x4338000000000000
+DATA quads4338000000000000<>+24(SB)/8, $0x4338000000000000
+GLOBL quads4338000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads3ff71547652b82fe<>+0(SB)/8, $0x3ff71547652b82fe
+DATA quads3ff71547652b82fe<>+8(SB)/8, $0x3ff71547652b82fe
+DATA quads3ff71547652b82fe<>+16(SB)/8, $0x3ff71547652b82fe
+DATA quads3ff71547652b82fe<>+24(SB)/8, $0x3ff71547652b82fe
+GLOBL quads3ff71547652b82fe<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fe62e42fee00000<>+0(SB)/8, $0x3fe62e42fee00000
+DATA quads3fe62e42fee00000<>+8(SB)/8, $0x3fe62e42fee00000
+DATA quads3fe62e42fee00000<>+16(SB)/8, $0x3fe62e42fee00000
+DATA quads3fe62e42fee00000<>+24(SB)/8, $0x3fe62e42fee00000
+GLOBL quads3fe62e42fee00000<>(SB), RODATA|NOPTR, $32
+
+DATA quads3dea39ef35793c76<>+0(SB)/8, $0x3dea39ef35793c76
+DATA quads3dea39ef35793c76<>+8(SB)/8, $0x3dea39ef35793c76
+DATA quads3dea39ef35793c76<>+16(SB)/8, $0x3dea39ef35793c76
+DATA quads3dea39ef35793c76<>+24(SB)/8, $0x3dea39ef35793c76
+GLOBL quads3dea39ef35793c76<>(SB), RODATA|NOPTR, $32
+
+DATA quads3da93974a8c07c9d<>+0(SB)/8, $0x3da93974a8c07c9d
+DATA quads3da93974a8c07c9d<>+8(SB)/8, $0x3da93974a8c07c9d
+DATA quads3da93974a8c07c9d<>+16(SB)/8, $0x3da93974a8c07c9d
+DATA quads3da93974a8c07c9d<>+24(SB)/8, $0x3da93974a8c07c9d
+GLOBL quads3da93974a8c07c9d<>(SB), RODATA|NOPTR, $32
+
+DATA quads3de6124613a86d09<>+0(SB)/8, $0x3de6124613a86d09
+DATA quads3de6124613a86d09<>+8(SB)/8, $0x3de6124613a86d09
+DATA quads3de6124613a86d09<>+16(SB)/8, $0x3de6124613a86d09
+DATA quads3de6124613a86d09<>+24(SB)/8, $0x3de6124613a86d09
+GLOBL quads3de6124613a86d09<>(SB), RODATA|NOPTR, $32
+
+DATA quads3e21eed8eff8d898<>+0(SB)/8, $0x3e21eed8eff8d898
+DATA quads3e21eed8eff8d898<>+8(SB)/8, $0x3e21eed8eff8d898
+DATA quads3e21eed8eff8d898<>+16(SB)/8, $0x3e21eed8eff8d898
+DATA quads3e21eed8eff8d898<>+24(SB)/8, $0x3e21eed8eff8d898
+GLOBL quads3e21eed8eff8d898<>(SB), RODATA|NOPTR, $32
+
+DATA quads3e5ae64567f544e4<>+0(SB)/8, $0x3e5ae64567f544e4
+DATA quads3e5ae64567f544e4<>+8(SB)/8, $0x3e5ae64567f544e4
+DATA quads3e5ae64567f544e4<>+16(SB)/8, $0x3e5ae64567f544e4
+DATA quads3e5ae64567f544e4<>+24(SB)/8, $0x3e5ae64567f544e4
+GLOBL quads3e5ae64567f544e4<>(SB), RODATA|NOPTR, $32
+
+DATA quads3e927e4fb7789f5c<>+0(SB)/8, $0x3e927e4fb7789f5c
+DATA quads3e927e4fb7789f5c<>+8(SB)/8, $0x3e927e4fb7789f5c
+DATA quads3e927e4fb7789f5c<>+16(SB)/8, $0x3e927e4fb7789f5c
+DATA quads3e927e4fb7789f5c<>+24(SB)/8, $0x3e927e4fb7789f5c
+GLOBL quads3e927e4fb7789f5c<>(SB), RODATA|NOPTR, $32
+
+DATA quads3ec71de3a556c734<>+0(SB)/8, $0x3ec71de3a556c734
+DATA quads3ec71de3a556c734<>+8(SB)/8, $0x3ec71de3a556c734
+DATA quads3ec71de3a556c734<>+16(SB)/8, $0x3ec71de3a556c734
+DATA quads3ec71de3a556c734<>+24(SB)/8, $0x3ec71de3a556c734
+GLOBL quads3ec71de3a556c734<>(SB), RODATA|NOPTR, $32
+
+DATA quads3efa01a01a01a01a<>+0(SB)/8, $0x3efa01a01a01a01a
+DATA quads3efa01a01a01a01a<>+8(SB)/8, $0x3efa01a01a01a01a
+DATA quads3efa01a01a01a01a<>+16(SB)/8, $0x3efa01a01a01a01a
+DATA quads3efa01a01a01a01a<>+24(SB)/8, $0x3efa01a01a01a01a
+GLOBL quads3efa01a01a01a01a<>(SB), RODATA|NOPTR, $32
+
+DATA quads3f2a01a01a01a01a<>+0(SB)/8, $0x3f2a01a01a01a01a
+DATA quads3f2a01a01a01a01a<>+8(SB)/8, $0x3f2a01a01a01a01a
+DATA quads3f2a01a01a01a01a<>+16(SB)/8, $0x3f2a01a01a01a01a
+DATA quads3f2a01a01a01a01a<>+24(SB)/8, $0x3f2a01a01a01a01a
+GLOBL quads3f2a01a01a01a01a<>(SB), RODATA|NOPTR, $32
+
+DATA quads3f56c16c16c16c17<>+0(SB)/8, $0x3f56c16c16c16c17
+DATA quads3f56c16c16c16c17<>+8(SB)/8, $0x3f56c16c16c16c17
+DATA quads3f56c16c16c16c17<>+16(SB)/8, $0x3f56c16c16c16c17
+DATA quads3f56c16c16c16c17<>+24(SB)/8, $0x3f56c16c16c16c17
+GLOBL quads3f56c16c16c16c17<>(SB), RODATA|NOPTR, $32
+
+DATA quads3f81111111111111<>+0(SB)/8, $0x3f81111111111111
+DATA quads3f81111111111111<>+8(SB)/8, $0x3f81111111111111
+DATA quads3f81111111111111<>+16(SB)/8, $0x3f81111111111111
+DATA quads3f81111111111111<>+24(SB)/8, $0x3f81111111111111
+GLOBL quads3f81111111111111<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fa5555555555555<>+0(SB)/8, $0x3fa5555555555555
+DATA quads3fa5555555555555<>+8(SB)/8, $0x3fa5555555555555
+DATA quads3fa5555555555555<>+16(SB)/8, $0x3fa5555555555555
+DATA quads3fa5555555555555<>+24(SB)/8, $0x3fa5555555555555
+GLOBL quads3fa5555555555555<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fc5555555555555<>+0(SB)/8, $0x3fc5555555555555
+DATA quads3fc5555555555555<>+8(SB)/8, $0x3fc5555555555555
+DATA quads3fc5555555555555<>+16(SB)/8, $0x3fc5555555555555
+DATA quads3fc5555555555555<>+24(SB)/8, $0x3fc5555555555555
+GLOBL quads3fc5555555555555<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fe0000000000000<>+0(SB)/8, $0x3fe0000000000000
+DATA quads3fe0000000000000<>+8(SB)/8, $0x3fe0000000000000
+DATA quads3fe0000000000000<>+16(SB)/8, $0x3fe0000000000000
+DATA quads3fe0000000000000<>+24(SB)/8, $0x3fe0000000000000
+GLOBL quads3fe0000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
+DATA quads3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
+DATA quads3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
+DATA quads3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
+GLOBL quads3ff0000000000000<>(SB), RODATA|NOPTR, $32
+
+// func logF64AVX2(dst []float64, x []float64)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·logF64AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+8, DX
+	JL   rest112
+
+whole112:
+	VMOVUPS     (CX), Y0
+	VMULPD      quads4350000000000000<>+0(SB), Y0, Y1
+	VCMPPD      $0x11, quads0010000000000000<>+0(SB), Y0, Y2
+	VBLENDVPD   Y2, Y1, Y0, Y1
+	VPADDQ      quads00095f6200000000<>+0(SB), Y1, Y1
+	VANDPD      quads000fffffffffffff<>+0(SB), Y1, Y2
+	VPADDQ      quads3fe6a09e00000000<>+0(SB), Y2, Y2
+	VPSRLQ      $0x34, Y1, Y1
+	VORPD       quads4330000000000000<>+0(SB), Y1, Y1
+	VSUBPD      quads43300000000003ff<>+0(SB), Y1, Y1
+	VSUBPD      quads404b000000000000<>+0(SB), Y1, Y3
+	VCMPPD      $0x11, quads0010000000000000<>+0(SB), Y0, Y4
+	VBLENDVPD   Y4, Y3, Y1, Y1
+	VSUBPD      quads3ff0000000000000<>+0(SB), Y2, Y2
+	VMULPD      Y2, Y2, Y3
+	VMULPD      quads3fe0000000000000<>+0(SB), Y3, Y3
+	VADDPD      quads4000000000000000<>+0(SB), Y2, Y4
+	VDIVPD      Y4, Y2, Y4
+	VMULPD      Y4, Y4, Y5
+	VMOVUPS     quads3fc2f112df3e5244<>+0(SB), Y6
+	VFMADD213PD quads3fc39a09d078c69f<>+0(SB), Y5, Y6
+	VFMADD213PD quads3fc7466496cb03de<>+0(SB), Y5, Y6
+	VFMADD213PD quads3fcc71c51d8e78af<>+0(SB), Y5, Y6
+	VFMADD213PD quads3fd2492494229359<>+0(SB), Y5, Y6
+	VFMADD213PD quads3fd999999997fa04<>+0(SB), Y5, Y6
+	VFMADD213PD quads3fe5555555555593<>+0(SB), Y5, Y6
+	VMULPD      Y5, Y6, Y5
+	VMULPD      quads3dea39ef35793c76<>+0(SB), Y1, Y6
+	VADDPD      Y5, Y3, Y5
+	VFMADD231PD Y5, Y4, Y6
+	VSUBPD      Y6, Y3, Y3
+	VSUBPD      Y3, Y2, Y2
+	VFMADD231PD quads3fe62e42fee00000<>+0(SB), Y1, Y2
+	VCMPPD      $0x11, quads7ff0000000000000<>+0(SB), Y0, Y1
+	VBLENDVPD   Y1, Y2, Y0, Y1
+	VCMPPD      $0x00, quads0000000000000000<>+0(SB), Y0, Y2
+	VBLENDVPD   Y2, quadsfff0000000000000<>+0(SB), Y1, Y1
+	VCMPPD      $0x11, quads0000000000000000<>+0(SB), Y0, Y0
+	VBLENDVPD   Y0, quads7ff8000000000001<>+0(SB), Y1, Y0
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     32(CX), Y0
+	VMULPD      quads4350000000000000<>+0(SB), Y0, Y1
+	VCMPPD      $0x11, quads0010000000000000<>+0(SB), Y0, Y2
+	VBLENDVPD   Y2, Y1, Y0, Y1
+	VPADDQ      quads00095f6200000000<>+0(SB), Y1, Y1
+	VANDPD      quads000fffffffffffff<>+0(SB), Y1, Y2
+	VPADDQ      quads3fe6a09e00000000<>+0(SB), Y2, Y2
+	VPSRLQ      $0x34, Y1, Y1
+	VORPD       quads4330000000000000<>+0(SB), Y1, Y1
+	VSUBPD      quads43300000000003ff<>+0(SB), Y1, Y1
+	VSUBPD      quads404b000000000000<>+0(SB), Y1, Y3
+	VCMPPD      $0x11, quads0010000000000000<>+0(SB), Y0, Y4
+	VBLENDVPD   Y4, Y3, Y1, Y1
+	VSUBPD      quads3ff0000000000000<>+0(SB), Y2, Y2
+	VMULPD      Y2, Y2, Y3
+	VMULPD      quads3fe0000000000000<>+0(SB), Y3, Y3
+	VADDPD      quads4000000000000000<>+0(SB), Y2, Y4
+	VDIVPD      Y4, Y2, Y4
+	VMULPD      Y4, Y4, Y5
+	VMOVUPS     quads3fc2f112df3e5244<>+0(SB), Y6
+	VFMADD213PD quads3fc39a09d078c69f<>+0(SB), Y5, Y6
+	VFMADD213PD quads3fc7466496cb03de<>+0(SB), Y5, Y6
+	VFMADD213PD quads3fcc71c51d8e78af<>+0(SB), Y5, Y6
+	VFMADD213PD quads3fd2492494229359<>+0(SB), Y5, Y6
+	VFMADD213PD quads3fd999999997fa04<>+0(SB), Y5, Y6
+	VFMADD213PD quads3fe5555555555593<>+0(SB), Y5, Y6
+	VMULPD      Y5, Y6, Y5
+	VMULPD      quads3dea39ef35793c76<>+0(SB), Y1, Y6
+	VADDPD      Y5, Y3, Y5
+	VFMADD231PD Y5, Y4, Y6
+	VSUBPD      Y6, Y3, Y3
+	VSUBPD      Y3, Y2, Y2
+	VFMADD231PD quads3fe62e42fee00000<>+0(SB), Y1, Y2
+	VCMPPD      $0x11, quads7ff0000000000000<>+0(SB), Y0, Y1
+	VBLENDVPD   Y1, Y2, Y0, Y1
+	VCMPPD      $0x00, quads0000000000000000<>+0(SB), Y0, Y2
+	VBLENDVPD   Y2, quadsfff0000000000000<>+0(SB), Y1, Y1
+	VCMPPD      $0x11, quads0000000000000000<>+0(SB), Y0, Y0
+	VBLENDVPD   Y0, quads7ff8000000000001<>+0(SB), Y1, Y0
+	VMOVUPS     Y0, 32(AX)
+	ADDQ        $+64, AX
+	ADDQ        $+64, CX
+	SUBQ        $+8, DX
+	JGE         whole112
+
+rest112:
+	ADDQ $+8, DX
+	JZ   done112
+
+part112:
+	MOVQ        $+4, BX
+	CMPQ        DX, BX
+	CMOVQLT     DX, BX
+	NEGQ        BX
+	LEAQ        partialLanes<>+0(SB), SI
+	VMOVUPS     32(SI)(BX*8), Y0
+	VMASKMOVPD  (CX), Y0, Y1
+	VMULPD      quads4350000000000000<>+0(SB), Y1, Y2
+	VCMPPD      $0x11, quads0010000000000000<>+0(SB), Y1, Y3
+	VBLENDVPD   Y3, Y2, Y1, Y2
+	VPADDQ      quads00095f6200000000<>+0(SB), Y2, Y2
+	VANDPD      quads000fffffffffffff<>+0(SB), Y2, Y3
+	VPADDQ      quads3fe6a09e00000000<>+0(SB), Y3, Y3
+	VPSRLQ      $0x34, Y2, Y2
+	VORPD       quads4330000000000000<>+0(SB), Y2, Y2
+	VSUBPD      quads43300000000003ff<>+0(SB), Y2, Y2
+	VSUBPD      quads404b000000000000<>+0(SB), Y2, Y4
+	VCMPPD      $0x11, quads0010000000000000<>+0(SB), Y1, Y5
+	VBLENDVPD   Y5, Y4, Y2, Y2
+	VSUBPD      quads3ff0000000000000<>+0(SB), Y3, Y3
+	VMULPD      Y3, Y3, Y4
+	VMULPD      quads3fe0000000000000<>+0(SB), Y4, Y4
+	VADDPD      quads4000000000000000<>+0(SB), Y3, Y5
+	VDIVPD      Y5, Y3, Y5
+	VMULPD      Y5, Y5, Y6
+	VMOVUPS     quads3fc2f112df3e5244<>+0(SB), Y7
+	VFMADD213PD quads3fc39a09d078c69f<>+0(SB), Y6, Y7
+	VFMADD213PD quads3fc7466496cb03de<>+0(SB), Y6, Y7
+	VFMADD213PD quads3fcc71c51d8e78af<>+0(SB), Y6, Y7
+	VFMADD213PD quads3fd2492494229359<>+0(SB), Y6, Y7
+	VFMADD213PD quads3fd999999997fa04<>+0(SB), Y6, Y7
+	VFMADD213PD quads3fe5555555555593<>+0(SB), Y6, Y7
+	VMULPD      Y6, Y7, Y6
+	VMULPD      quads3dea39ef35793c76<>+0(SB), Y2, Y7
+	VADDPD      Y6, Y4, Y6
+	VFMADD231PD Y6, Y5, Y7
+	VSUBPD      Y7, Y4, Y4
+	VSUBPD      Y4, Y3, Y3
+	VFMADD231PD quads3fe62e42fee00000<>+0(SB), Y2, Y3
+	VCMPPD      $0x11, quads7ff0000000000000<>+0(SB), Y1, Y2
+	VBLENDVPD   Y2, Y3, Y1, Y2
+	VCMPPD      $0x00, quads0000000000000000<>+0(SB), Y1, Y3
+	VBLENDVPD   Y3, quadsfff0000000000000<>+0(SB), Y2, Y2
+	VCMPPD      $0x11, quads0000000000000000<>+0(SB), Y1, Y1
+	VBLENDVPD   Y1, quads7ff8000000000001<>+0(SB), Y2, Y1
+	VMASKMOVPD  Y1, Y0, (AX)
+	ADDQ        $+32, AX
+	ADDQ        $+32, CX
+	SUBQ        $+4, DX
+	JG          part112
+
+done112:
+	VZEROUPPER
+	RET
+
+DATA quads4350000000000000<>+0(SB)/8, $0x4350000000000000
+DATA quads4350000000000000<>+8(SB)/8, $0x4350000000000000
+DATA quads4350000000000000<>+16(SB)/8, $0x4350000000000000
+DATA quads4350000000000000<>+24(SB)/8, $0x4350000000000000
+GLOBL quads4350000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads0010000000000000<>+0(SB)/8, $0x0010000000000000
+DATA quads0010000000000000<>+8(SB)/8, $0x0010000000000000
+DATA quads0010000000000000<>+16(SB)/8, $0x0010000000000000
+DATA quads0010000000000000<>+24(SB)/8, $0x0010000000000000
+GLOBL quads0010000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads00095f6200000000<>+0(SB)/8, $0x00095f6200000000
+DATA quads00095f6200000000<>+8(SB)/8, $0x00095f6200000000
+DATA quads00095f6200000000<>+16(SB)/8, $0x00095f6200000000
+DATA quads00095f6200000000<>+24(SB)/8, $0x00095f6200000000
+GLOBL quads00095f6200000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads000fffffffffffff<>+0(SB)/8, $0x000fffffffffffff
+DATA quads000fffffffffffff<>+8(SB)/8, $0x000fffffffffffff
+DATA quads000fffffffffffff<>+16(SB)/8, $0x000fffffffffffff
+DATA quads000fffffffffffff<>+24(SB)/8, $0x000fffffffffffff
+GLOBL quads000fffffffffffff<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fe6a09e00000000<>+0(SB)/8, $0x3fe6a09e00000000
+DATA quads3fe6a09e00000000<>+8(SB)/8, $0x3fe6a09e00000000
+DATA quads3fe6a09e00000000<>+16(SB)/8, $0x3fe6a09e00000000
+DATA quads3fe6a09e00000000<>+24(SB)/8, $0x3fe6a09e00000000
+GLOBL quads3fe6a09e00000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads4330000000000000<>+0(SB)/8, $0x4330000000000000
+DATA quads4330000000000000<>+8(SB)/8, $0x4330000000000000
+DATA quads4330000000000000<>+16(SB)/8, $0x4330000000000000
+DATA quads4330000000000000<>+24(SB)/8, $0x4330000000000000
+GLOBL quads4330000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads43300000000003ff<>+0(SB)/8, $0x43300000000003ff
+DATA quads43300000000003ff<>+8(SB)/8, $0x43300000000003ff
+DATA quads43300000000003ff<>+16(SB)/8, $0x43300000000003ff
+DATA quads43300000000003ff<>+24(SB)/8, $0x43300000000003ff
+GLOBL quads43300000000003ff<>(SB), RODATA|NOPTR, $32
+
+DATA quads404b000000000000<>+0(SB)/8, $0x404b000000000000
+DATA quads404b000000000000<>+8(SB)/8, $0x404b000000000000
+DATA quads404b000000000000<>+16(SB)/8, $0x404b000000000000
+DATA quads404b000000000000<>+24(SB)/8, $0x404b000000000000
+GLOBL quads404b000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads4000000000000000<>+0(SB)/8, $0x4000000000000000
+DATA quads4000000000000000<>+8(SB)/8, $0x4000000000000000
+DATA quads4000000000000000<>+16(SB)/8, $0x4000000000000000
+DATA quads4000000000000000<>+24(SB)/8, $0x4000000000000000
+GLOBL quads4000000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fc2f112df3e5244<>+0(SB)/8, $0x3fc2f112df3e5244
+DATA quads3fc2f112df3e5244<>+8(SB)/8, $0x3fc2f112df3e5244
+DATA quads3fc2f112df3e5244<>+16(SB)/8, $0x3fc2f112df3e5244
+DATA quads3fc2f112df3e5244<>+24(SB)/8, $0x3fc2f112df3e5244
+GLOBL quads3fc2f112df3e5244<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fc39a09d078c69f<>+0(SB)/8, $0x3fc39a09d078c69f
+DATA quads3fc39a09d078c69f<>+8(SB)/8, $0x3fc39a09d078c69f
+DATA quads3fc39a09d078c69f<>+16(SB)/8, $0x3fc39a09d078c69f
+DATA quads3fc39a09d078c69f<>+24(SB)/8, $0x3fc39a09d078c69f
+GLOBL quads3fc39a09d078c69f<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fc7466496cb03de<>+0(SB)/8, $0x3fc7466496cb03de
+DATA quads3fc7466496cb03de<>+8(SB)/8, $0x3fc7466496cb03de
+DATA quads3fc7466496cb03de<>+16(SB)/8, $0x3fc7466496cb03de
+DATA quads3fc7466496cb03de<>+24(SB)/8, $0x3fc7466496cb03de
+GLOBL quads3fc7466496cb03de<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fcc71c51d8e78af<>+0(SB)/8, $0x3fcc71c51d8e78af
+DATA quads3fcc71c51d8e78af<>+8(SB)/8, $0x3fcc71c51d8e78af
+DATA quads3fcc71c51d8e78af<>+16(SB)/8, $0x3fcc71c51d8e78af
+DATA quads3fcc71c51d8e78af<>+24(SB)/8, $0x3fcc71c51d8e78af
+GLOBL quads3fcc71c51d8e78af<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fd2492494229359<>+0(SB)/8, $0x3fd2492494229359
+DATA quads3fd2492494229359<>+8(SB)/8, $0x3fd2492494229359
+DATA quads3fd2492494229359<>+16(SB)/8, $0x3fd2492494229359
+DATA quads3fd2492494229359<>+24(SB)/8, $0x3fd2492494229359
+GLOBL quads3fd2492494229359<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fd999999997fa04<>+0(SB)/8, $0x3fd999999997fa04
+DATA quads3fd999999997fa04<>+8(SB)/8, $0x3fd999999997fa04
+DATA quads3fd999999997fa04<>+16(SB)/8, $0x3fd999999997fa04
+DATA quads3fd999999997fa04<>+24(SB)/8, $0x3fd999999997fa04
+GLOBL quads3fd999999997fa04<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fe5555555555593<>+0(SB)/8, $0x3fe5555555555593
+DATA quads3fe5555555555593<>+8(SB)/8, $0x3fe5555555555593
+DATA quads3fe5555555555593<>+16(SB)/8, $0x3fe5555555555593
+DATA quads3fe5555555555593<>+24(SB)/8, $0x3fe5555555555593
+GLOBL quads3fe5555555555593<>(SB), RODATA|NOPTR, $32
+
+DATA quads7ff0000000000000<>+0(SB)/8, $0x7ff0000000000000
+DATA quads7ff0000000000000<>+8(SB)/8, $0x7ff0000000000000
+DATA quads7ff0000000000000<>+16(SB)/8, $0x7ff0000000000000
+DATA quads7ff0000000000000<>+24(SB)/8, $0x7ff0000000000000
+GLOBL quads7ff0000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads0000000000000000<>+0(SB)/8, $0x0000000000000000
+DATA quads0000000000000000<>+8(SB)/8, $0x0000000000000000
+DATA quads0000000000000000<>+16(SB)/8, $0x0000000000000000
+DATA quads0000000000000000<>+24(SB)/8, $0x0000000000000000
+GLOBL quads0000000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quadsfff0000000000000<>+0(SB)/8, $0xfff0000000000000
+DATA quadsfff0000000000000<>+8(SB)/8, $0xfff0000000000000
+DATA quadsfff0000000000000<>+16(SB)/8, $0xfff0000000000000
+DATA quadsfff0000000000000<>+24(SB)/8, $0xfff0000000000000
+GLOBL quadsfff0000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads7ff8000000000001<>+0(SB)/8, $0x7ff8000000000001
+DATA quads7ff8000000000001<>+8(SB)/8, $0x7ff8000000000001
+DATA quads7ff8000000000001<>+16(SB)/8, $0x7ff8000000000001
+DATA quads7ff8000000000001<>+24(SB)/8, $0x7ff8000000000001
+GLOBL quads7ff8000000000001<>(SB), RODATA|NOPTR, $32
+
+// func tanhF64AVX2(dst []float64, x []float64)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·tanhF64AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+8, DX
+	JL   rest113
+
+whole113:
+	VMOVUPS      (CX), Y0
+	VANDPD       quads7fffffffffffffff<>+0(SB), Y0, Y1
+	VMOVUPS      quads4034000000000000<>+0(SB), Y2
+	VMINPD       Y1, Y2, Y1
+	VADDPD       Y1, Y1, Y1
+	VMULPD       quads3ff71547652b82fe<>+0(SB), Y1, Y2
+	VADDPD       quads4338000000000000<>+0(SB), Y2, Y2
+	VSUBPD       quads4338000000000000<>+0(SB), Y2, Y3
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y3, Y1
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y3, Y1
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y2, Y2
+	VSUBPD       quads3ff0000000000000<>+0(SB), Y2, Y3
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y4
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y1, Y4
+	VMULPD       Y1, Y1, Y5
+	VFMADD231PD  Y5, Y4, Y1
+	VFMADD231PD  Y2, Y1, Y3
+	VADDPD       quads4000000000000000<>+0(SB), Y3, Y1
+	VDIVPD       Y1, Y3, Y1
+	VANDPD       quads8000000000000000<>+0(SB), Y0, Y0
+	VORPD        Y0, Y1, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y0
+	VANDPD       quads7fffffffffffffff<>+0(SB), Y0, Y1
+	VMOVUPS      quads4034000000000000<>+0(SB), Y2
+	VMINPD       Y1, Y2, Y1
+	VADDPD       Y1, Y1, Y1
+	VMULPD       quads3ff71547652b82fe<>+0(SB), Y1, Y2
+	VADDPD       quads4338000000000000<>+0(SB), Y2, Y2
+	VSUBPD       quads4338000000000000<>+0(SB), Y2, Y3
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y3, Y1
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y3, Y1
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y2, Y2
+	VSUBPD       quads3ff0000000000000<>+0(SB), Y2, Y3
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y4
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y1, Y4
+	VMULPD       Y1, Y1, Y5
+	VFMADD231PD  Y5, Y4, Y1
+	VFMADD231PD  Y2, Y1, Y3
+	VADDPD       quads4000000000000000<>+0(SB), Y3, Y1
+	VDIVPD       Y1, Y3, Y1
+	VANDPD       quads8000000000000000<>+0(SB), Y0, Y0
+	VORPD        Y0, Y1, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	SUBQ         $+8, DX
+	JGE          whole113
+
+rest113:
+	ADDQ $+8, DX
+	JZ   done113
+
+part113:
+	MOVQ         $+4, BX
+	CMPQ         DX, BX
+	CMOVQLT      DX, BX
+	NEGQ         BX
+	LEAQ         partialLanes<>+0(SB), SI
+	VMOVUPS      32(SI)(BX*8), Y0
+	VMASKMOVPD   (CX), Y0, Y1
+	VANDPD       quads7fffffffffffffff<>+0(SB), Y1, Y2
+	VMOVUPS      quads4034000000000000<>+0(SB), Y3
+	VMINPD       Y2, Y3, Y2
+	VADDPD       Y2, Y2, Y2
+	VMULPD       quads3ff71547652b82fe<>+0(SB), Y2, Y3
+	VADDPD       quads4338000000000000<>+0(SB), Y3, Y3
+	VSUBPD       quads4338000000000000<>+0(SB), Y3, Y4
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y4, Y2
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y4, Y2
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y3, Y3
+	VSUBPD       quads3ff0000000000000<>+0(SB), Y3, Y4
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y5
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y2, Y5
+	VMULPD       Y2, Y2, Y6
+	VFMADD231PD  Y6, Y5, Y2
+	VFMADD231PD  Y3, Y2, Y4
+	VADDPD       quads4000000000000000<>+0(SB), Y4, Y2
+	VDIVPD       Y2, Y4, Y2
+	VANDPD       quads8000000000000000<>+0(SB), Y1, Y1
+	VORPD        Y1, Y2, Y1
+	VMASKMOVPD   Y1, Y0, (AX)
+	ADDQ         $+32, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DX
+	JG           part113
+
+done113:
+	VZEROUPPER
+	RET
+
+DATA quads7fffffffffffffff<>+0(SB)/8, $0x7fffffffffffffff
+DATA quads7fffffffffffffff<>+8(SB)/8, $0x7fffffffffffffff
+DATA quads7fffffffffffffff<>+16(SB)/8, $0x7fffffffffffffff
+DATA quads7fffffffffffffff<>+24(SB)/8, $0x7fffffffffffffff
+GLOBL quads7fffffffffffffff<>(SB), RODATA|NOPTR, $32
+
+DATA quads4034000000000000<>+0(SB)/8, $0x4034000000000000
+DATA quads4034000000000000<>+8(SB)/8, $0x4034000000000000
+DATA quads4034000000000000<>+16(SB)/8, $0x4034000000000000
+DATA quads4034000000000000<>+24(SB)/8, $0x4034000000000000
+GLOBL quads4034000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads8000000000000000<>+0(SB)/8, $0x8000000000000000
+DATA quads8000000000000000<>+8(SB)/8, $0x8000000000000000
+DATA quads8000000000000000<>+16(SB)/8, $0x8000000000000000
+DATA quads8000000000000000<>+24(SB)/8, $0x8000000000000000
+GLOBL quads8000000000000000<>(SB), RODATA|NOPTR, $32
+
+// func sigmoidF64AVX2(dst []float64, x []float64)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·sigmoidF64AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+8, DX
+	JL   rest114
+
+whole114:
+	VMOVUPS      (CX), Y0
+	VXORPD       quads8000000000000000<>+0(SB), Y0, Y0
+	VMOVUPS      quads4086300000000000<>+0(SB), Y1
+	VMINPD       Y0, Y1, Y0
+	VMOVUPS      quadsc087500000000000<>+0(SB), Y1
+	VMAXPD       Y0, Y1, Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y1
+	VFMADD231PD  quads3ff71547652b82fe<>+0(SB), Y0, Y1
+	VSUBPD       quads4338000000000000<>+0(SB), Y1, Y1
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y1, Y0
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y1, Y0
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y2
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y0, Y2
+	VMULPD       Y0, Y0, Y3
+	VFMADD231PD  Y3, Y2, Y0
+	VADDPD       quads3ff0000000000000<>+0(SB), Y0, Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y2
+	VFMADD231PD  quads3fe0000000000000<>+0(SB), Y1, Y2
+	VSUBPD       quads4338000000000000<>+0(SB), Y2, Y3
+	VSUBPD       Y3, Y1, Y1
+	VADDPD       quads4338000000000000<>+0(SB), Y1, Y1
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y2, Y2
+	VMULPD       Y2, Y0, Y0
+	VPSLLQ       $0x34, Y1, Y1
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y1, Y1
+	VMULPD       Y1, Y0, Y0
+	VADDPD       quads3ff0000000000000<>+0(SB), Y0, Y0
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y1
+	VDIVPD       Y0, Y1, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y0
+	VXORPD       quads8000000000000000<>+0(SB), Y0, Y0
+	VMOVUPS      quads4086300000000000<>+0(SB), Y1
+	VMINPD       Y0, Y1, Y0
+	VMOVUPS      quadsc087500000000000<>+0(SB), Y1
+	VMAXPD       Y0, Y1, Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y1
+	VFMADD231PD  quads3ff71547652b82fe<>+0(SB), Y0, Y1
+	VSUBPD       quads4338000000000000<>+0(SB), Y1, Y1
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y1, Y0
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y1, Y0
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y2
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y0, Y2
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y0, Y2
+	VMULPD       Y0, Y0, Y3
+	VFMADD231PD  Y3, Y2, Y0
+	VADDPD       quads3ff0000000000000<>+0(SB), Y0, Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y2
+	VFMADD231PD  quads3fe0000000000000<>+0(SB), Y1, Y2
+	VSUBPD       quads4338000000000000<>+0(SB), Y2, Y3
+	VSUBPD       Y3, Y1, Y1
+	VADDPD       quads4338000000000000<>+0(SB), Y1, Y1
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y2, Y2
+	VMULPD       Y2, Y0, Y0
+	VPSLLQ       $0x34, Y1, Y1
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y1, Y1
+	VMULPD       Y1, Y0, Y0
+	VADDPD       quads3ff0000000000000<>+0(SB), Y0, Y0
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y1
+	VDIVPD       Y0, Y1, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	SUBQ         $+8, DX
+	JGE          whole114
+
+rest114:
+	ADDQ $+8, DX
+	JZ   done114
+
+part114:
+	MOVQ         $+4, BX
+	CMPQ         DX, BX
+	CMOVQLT      DX, BX
+	NEGQ         BX
+	LEAQ         partialLanes<>+0(SB), SI
+	VMOVUPS      32(SI)(BX*8), Y0
+	VMASKMOVPD   (CX), Y0, Y1
+	VXORPD       quads8000000000000000<>+0(SB), Y1, Y1
+	VMOVUPS      quads4086300000000000<>+0(SB), Y2
+	VMINPD       Y1, Y2, Y1
+	VMOVUPS      quadsc087500000000000<>+0(SB), Y2
+	VMAXPD       Y1, Y2, Y1
+	VMOVUPS      quads4338000000000000<>+0(SB), Y2
+	VFMADD231PD  quads3ff71547652b82fe<>+0(SB), Y1, Y2
+	VSUBPD       quads4338000000000000<>+0(SB), Y2, Y2
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y2, Y1
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y2, Y1
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y3
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y1, Y3
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y1, Y3
+	VMULPD       Y1, Y1, Y4
+	VFMADD231PD  Y4, Y3, Y1
+	VADDPD       quads3ff0000000000000<>+0(SB), Y1, Y1
+	VMOVUPS      quads4338000000000000<>+0(SB), Y3
+	VFMADD231PD  quads3fe0000000000000<>+0(SB), Y2, Y3
+	VSUBPD       quads4338000000000000<>+0(SB), Y3, Y4
+	VSUBPD       Y4, Y2, Y2
+	VADDPD       quads4338000000000000<>+0(SB), Y2, Y2
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y1, Y1
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y2, Y2
+	VMULPD       Y2, Y1, Y1
+	VADDPD       quads3ff0000000000000<>+0(SB), Y1, Y1
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y2
+	VDIVPD       Y1, Y2, Y1
+	VMASKMOVPD   Y1, Y0, (AX)
+	ADDQ         $+32, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DX
+	JG           part114
+
+done114:
+	VZEROUPPER
+	RET
+
+// func erfF64AVX2(dst []float64, x []float64)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·erfF64AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+8, DX
+	JL   rest115
+
+whole115:
+	VMOVUPS      (CX), Y0
+	VANDPD       quads7fffffffffffffff<>+0(SB), Y0, Y1
+	VMOVUPS      quads4018000000000000<>+0(SB), Y2
+	VMINPD       Y1, Y2, Y1
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y2
+	VFMADD231PD  quads3fd3333333333333<>+0(SB), Y1, Y2
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y3
+	VDIVPD       Y2, Y3, Y2
+	VMOVUPS      quadsbf9fe0bb4c5a8d12<>+0(SB), Y3
+	VFMADD213PD  quads3fce7b44b142a4b2<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbfe88539ea90d3de<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3ff5bdfdee6dd9e0<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbff90f620d1845ee<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3ff5d597c080cc0d<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbfe7782e56026b0a<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fdd632501ac34d1<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3f778e39cc7a70f7<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fc651a0d9a15ee4<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fc41e84e9d1617b<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fc5b8611ba7bee3<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fc5a993f0740c1e<>+0(SB), Y2, Y3
+	VMULPD       Y2, Y3, Y2
+	VMULPD       Y1, Y1, Y1
+	VXORPD       quads8000000000000000<>+0(SB), Y1, Y1
+	VMOVUPS      quads4086300000000000<>+0(SB), Y3
+	VMINPD       Y1, Y3, Y1
+	VMOVUPS      quadsc087500000000000<>+0(SB), Y3
+	VMAXPD       Y1, Y3, Y1
+	VMOVUPS      quads4338000000000000<>+0(SB), Y3
+	VFMADD231PD  quads3ff71547652b82fe<>+0(SB), Y1, Y3
+	VSUBPD       quads4338000000000000<>+0(SB), Y3, Y3
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y3, Y1
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y3, Y1
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y4
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y1, Y4
+	VMULPD       Y1, Y1, Y5
+	VFMADD231PD  Y5, Y4, Y1
+	VADDPD       quads3ff0000000000000<>+0(SB), Y1, Y1
+	VMOVUPS      quads4338000000000000<>+0(SB), Y4
+	VFMADD231PD  quads3fe0000000000000<>+0(SB), Y3, Y4
+	VSUBPD       quads4338000000000000<>+0(SB), Y4, Y5
+	VSUBPD       Y5, Y3, Y3
+	VADDPD       quads4338000000000000<>+0(SB), Y3, Y3
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y4, Y4
+	VMULPD       Y4, Y1, Y1
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y1, Y1
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y3
+	VFNMADD231PD Y1, Y2, Y3
+	VANDPD       quads8000000000000000<>+0(SB), Y0, Y1
+	VORPD        Y1, Y3, Y1
+	VMULPD       Y0, Y0, Y2
+	VMOVUPS      quadsbe0ab8923d8184f4<>+0(SB), Y3
+	VFMADD213PD  quads3e4d70e34cc01c0b<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbe85c053af87571e<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3ebb97f80a4e12a4<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbeef4ca44b024ea2<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3f1f9a2ba119ff7c<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbf4c02db03742681<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3f7565bccf8fd727<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbf9b82ce311f9202<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fbce2f21a040cb5<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbfd812746b0379bc<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3ff20dd750429b6d<>+0(SB), Y2, Y3
+	VMULPD       Y0, Y3, Y2
+	VANDPD       quads7fffffffffffffff<>+0(SB), Y0, Y0
+	VCMPPD       $0x11, quads3ff0000000000000<>+0(SB), Y0, Y0
+	VBLENDVPD    Y0, Y2, Y1, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y0
+	VANDPD       quads7fffffffffffffff<>+0(SB), Y0, Y1
+	VMOVUPS      quads4018000000000000<>+0(SB), Y2
+	VMINPD       Y1, Y2, Y1
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y2
+	VFMADD231PD  quads3fd3333333333333<>+0(SB), Y1, Y2
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y3
+	VDIVPD       Y2, Y3, Y2
+	VMOVUPS      quadsbf9fe0bb4c5a8d12<>+0(SB), Y3
+	VFMADD213PD  quads3fce7b44b142a4b2<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbfe88539ea90d3de<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3ff5bdfdee6dd9e0<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbff90f620d1845ee<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3ff5d597c080cc0d<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbfe7782e56026b0a<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fdd632501ac34d1<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3f778e39cc7a70f7<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fc651a0d9a15ee4<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fc41e84e9d1617b<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fc5b8611ba7bee3<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fc5a993f0740c1e<>+0(SB), Y2, Y3
+	VMULPD       Y2, Y3, Y2
+	VMULPD       Y1, Y1, Y1
+	VXORPD       quads8000000000000000<>+0(SB), Y1, Y1
+	VMOVUPS      quads4086300000000000<>+0(SB), Y3
+	VMINPD       Y1, Y3, Y1
+	VMOVUPS      quadsc087500000000000<>+0(SB), Y3
+	VMAXPD       Y1, Y3, Y1
+	VMOVUPS      quads4338000000000000<>+0(SB), Y3
+	VFMADD231PD  quads3ff71547652b82fe<>+0(SB), Y1, Y3
+	VSUBPD       quads4338000000000000<>+0(SB), Y3, Y3
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y3, Y1
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y3, Y1
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y4
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y1, Y4
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y1, Y4
+	VMULPD       Y1, Y1, Y5
+	VFMADD231PD  Y5, Y4, Y1
+	VADDPD       quads3ff0000000000000<>+0(SB), Y1, Y1
+	VMOVUPS      quads4338000000000000<>+0(SB), Y4
+	VFMADD231PD  quads3fe0000000000000<>+0(SB), Y3, Y4
+	VSUBPD       quads4338000000000000<>+0(SB), Y4, Y5
+	VSUBPD       Y5, Y3, Y3
+	VADDPD       quads4338000000000000<>+0(SB), Y3, Y3
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y4, Y4
+	VMULPD       Y4, Y1, Y1
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y1, Y1
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y3
+	VFNMADD231PD Y1, Y2, Y3
+	VANDPD       quads8000000000000000<>+0(SB), Y0, Y1
+	VORPD        Y1, Y3, Y1
+	VMULPD       Y0, Y0, Y2
+	VMOVUPS      quadsbe0ab8923d8184f4<>+0(SB), Y3
+	VFMADD213PD  quads3e4d70e34cc01c0b<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbe85c053af87571e<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3ebb97f80a4e12a4<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbeef4ca44b024ea2<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3f1f9a2ba119ff7c<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbf4c02db03742681<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3f7565bccf8fd727<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbf9b82ce311f9202<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3fbce2f21a040cb5<>+0(SB), Y2, Y3
+	VFMADD213PD  quadsbfd812746b0379bc<>+0(SB), Y2, Y3
+	VFMADD213PD  quads3ff20dd750429b6d<>+0(SB), Y2, Y3
+	VMULPD       Y0, Y3, Y2
+	VANDPD       quads7fffffffffffffff<>+0(SB), Y0, Y0
+	VCMPPD       $0x11, quads3ff0000000000000<>+0(SB), Y0, Y0
+	VBLENDVPD    Y0, Y2, Y1, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	SUBQ         $+8, DX
+	JGE          whole115
+
+rest115:
+	ADDQ $+8, DX
+	JZ   done115
+
+part115:
+	MOVQ         $+4, BX
+	CMPQ         DX, BX
+	CMOVQLT      DX, BX
+	NEGQ         BX
+	LEAQ         partialLanes<>+0(SB), SI
+	VMOVUPS      32(SI)(BX*8), Y0
+	VMASKMOVPD   (CX), Y0, Y1
+	VANDPD       quads7fffffffffffffff<>+0(SB), Y1, Y2
+	VMOVUPS      quads4018000000000000<>+0(SB), Y3
+	VMINPD       Y2, Y3, Y2
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y3
+	VFMADD231PD  quads3fd3333333333333<>+0(SB), Y2, Y3
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y4
+	VDIVPD       Y3, Y4, Y3
+	VMOVUPS      quadsbf9fe0bb4c5a8d12<>+0(SB), Y4
+	VFMADD213PD  quads3fce7b44b142a4b2<>+0(SB), Y3, Y4
+	VFMADD213PD  quadsbfe88539ea90d3de<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3ff5bdfdee6dd9e0<>+0(SB), Y3, Y4
+	VFMADD213PD  quadsbff90f620d1845ee<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3ff5d597c080cc0d<>+0(SB), Y3, Y4
+	VFMADD213PD  quadsbfe7782e56026b0a<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3fdd632501ac34d1<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3f778e39cc7a70f7<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3fc651a0d9a15ee4<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3fc41e84e9d1617b<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3fc5b8611ba7bee3<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3fc5a993f0740c1e<>+0(SB), Y3, Y4
+	VMULPD       Y3, Y4, Y3
+	VMULPD       Y2, Y2, Y2
+	VXORPD       quads8000000000000000<>+0(SB), Y2, Y2
+	VMOVUPS      quads4086300000000000<>+0(SB), Y4
+	VMINPD       Y2, Y4, Y2
+	VMOVUPS      quadsc087500000000000<>+0(SB), Y4
+	VMAXPD       Y2, Y4, Y2
+	VMOVUPS      quads4338000000000000<>+0(SB), Y4
+	VFMADD231PD  quads3ff71547652b82fe<>+0(SB), Y2, Y4
+	VSUBPD       quads4338000000000000<>+0(SB), Y4, Y4
+	VFNMADD231PD quads3fe62e42fee00000<>+0(SB), Y4, Y2
+	VFNMADD231PD quads3dea39ef35793c76<>+0(SB), Y4, Y2
+	VMOVUPS      quads3da93974a8c07c9d<>+0(SB), Y5
+	VFMADD213PD  quads3de6124613a86d09<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3e21eed8eff8d898<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3e5ae64567f544e4<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3e927e4fb7789f5c<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3ec71de3a556c734<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3efa01a01a01a01a<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3f2a01a01a01a01a<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3f56c16c16c16c17<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3f81111111111111<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3fa5555555555555<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3fc5555555555555<>+0(SB), Y2, Y5
+	VFMADD213PD  quads3fe0000000000000<>+0(SB), Y2, Y5
+	VMULPD       Y2, Y2, Y6
+	VFMADD231PD  Y6, Y5, Y2
+	VADDPD       quads3ff0000000000000<>+0(SB), Y2, Y2
+	VMOVUPS      quads4338000000000000<>+0(SB), Y5
+	VFMADD231PD  quads3fe0000000000000<>+0(SB), Y4, Y5
+	VSUBPD       quads4338000000000000<>+0(SB), Y5, Y6
+	VSUBPD       Y6, Y4, Y4
+	VADDPD       quads4338000000000000<>+0(SB), Y4, Y4
+	VPSLLQ       $0x34, Y5, Y5
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y5, Y5
+	VMULPD       Y5, Y2, Y2
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       quads3ff0000000000000<>+0(SB), Y4, Y4
+	VMULPD       Y4, Y2, Y2
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y4
+	VFNMADD231PD Y2, Y3, Y4
+	VANDPD       quads8000000000000000<>+0(SB), Y1, Y2
+	VORPD        Y2, Y4, Y2
+	VMULPD       Y1, Y1, Y3
+	VMOVUPS      quadsbe0ab8923d8184f4<>+0(SB), Y4
+	VFMADD213PD  quads3e4d70e34cc01c0b<>+0(SB), Y3, Y4
+	VFMADD213PD  quadsbe85c053af87571e<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3ebb97f80a4e12a4<>+0(SB), Y3, Y4
+	VFMADD213PD  quadsbeef4ca44b024ea2<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3f1f9a2ba119ff7c<>+0(SB), Y3, Y4
+	VFMADD213PD  quadsbf4c02db03742681<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3f7565bccf8fd727<>+0(SB), Y3, Y4
+	VFMADD213PD  quadsbf9b82ce311f9202<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3fbce2f21a040cb5<>+0(SB), Y3, Y4
+	VFMADD213PD  quadsbfd812746b0379bc<>+0(SB), Y3, Y4
+	VFMADD213PD  quads3ff20dd750429b6d<>+0(SB), Y3, Y4
+	VMULPD       Y1, Y4, Y3
+	VANDPD       quads7fffffffffffffff<>+0(SB), Y1, Y1
+	VCMPPD       $0x11, quads3ff0000000000000<>+0(SB), Y1, Y1
+	VBLENDVPD    Y1, Y3, Y2, Y1
+	VMASKMOVPD   Y1, Y0, (AX)
+	ADDQ         $+32, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DX
+	JG           part115
+
+done115:
+	VZEROUPPER
+	RET
+
+DATA quads4018000000000000<>+0(SB)/8, $0x4018000000000000
+DATA quads4018000000000000<>+8(SB)/8, $0x4018000000000000
+DATA quads4018000000000000<>+16(SB)/8, $0x4018000000000000
+DATA quads4018000000000000<>+24(SB)/8, $0x4018000000000000
+GLOBL quads4018000000000000<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fd3333333333333<>+0(SB)/8, $0x3fd3333333333333
+DATA quads3fd3333333333333<>+8(SB)/8, $0x3fd3333333333333
+DATA quads3fd3333333333333<>+16(SB)/8, $0x3fd3333333333333
+DATA quads3fd3333333333333<>+24(SB)/8, $0x3fd3333333333333
+GLOBL quads3fd3333333333333<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbf9fe0bb4c5a8d12<>+0(SB)/8, $0xbf9fe0bb4c5a8d12
+DATA quadsbf9fe0bb4c5a8d12<>+8(SB)/8, $0xbf9fe0bb4c5a8d12
+DATA quadsbf9fe0bb4c5a8d12<>+16(SB)/8, $0xbf9fe0bb4c5a8d12
+DATA quadsbf9fe0bb4c5a8d12<>+24(SB)/8, $0xbf9fe0bb4c5a8d12
+GLOBL quadsbf9fe0bb4c5a8d12<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fce7b44b142a4b2<>+0(SB)/8, $0x3fce7b44b142a4b2
+DATA quads3fce7b44b142a4b2<>+8(SB)/8, $0x3fce7b44b142a4b2
+DATA quads3fce7b44b142a4b2<>+16(SB)/8, $0x3fce7b44b142a4b2
+DATA quads3fce7b44b142a4b2<>+24(SB)/8, $0x3fce7b44b142a4b2
+GLOBL quads3fce7b44b142a4b2<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbfe88539ea90d3de<>+0(SB)/8, $0xbfe88539ea90d3de
+DATA quadsbfe88539ea90d3de<>+8(SB)/8, $0xbfe88539ea90d3de
+DATA quadsbfe88539ea90d3de<>+16(SB)/8, $0xbfe88539ea90d3de
+DATA quadsbfe88539ea90d3de<>+24(SB)/8, $0xbfe88539ea90d3de
+GLOBL quadsbfe88539ea90d3de<>(SB), RODATA|NOPTR, $32
+
+DATA quads3ff5bdfdee6dd9e0<>+0(SB)/8, $0x3ff5bdfdee6dd9e0
+DATA quads3ff5bdfdee6dd9e0<>+8(SB)/8, $0x3ff5bdfdee6dd9e0
+DATA quads3ff5bdfdee6dd9e0<>+16(SB)/8, $0x3ff5bdfdee6dd9e0
+DATA quads3ff5bdfdee6dd9e0<>+24(SB)/8, $0x3ff5bdfdee6dd9e0
+GLOBL quads3ff5bdfdee6dd9e0<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbff90f620d1845ee<>+0(SB)/8, $0xbff90f620d1845ee
+DATA quadsbff90f620d1845ee<>+8(SB)/8, $0xbff90f620d1845ee
+DATA quadsbff90f620d1845ee<>+16(SB)/8, $0xbff90f620d1845ee
+DATA quadsbff90f620d1845ee<>+24(SB)/8, $0xbff90f620d1845ee
+GLOBL quadsbff90f620d1845ee<>(SB), RODATA|NOPTR, $32
+
+DATA quads3ff5d597c080cc0d<>+0(SB)/8, $0x3ff5d597c080cc0d
+DATA quads3ff5d597c080cc0d<>+8(SB)/8, $0x3ff5d597c080cc0d
+DATA quads3ff5d597c080cc0d<>+16(SB)/8, $0x3ff5d597c080cc0d
+DATA quads3ff5d597c080cc0d<>+24(SB)/8, $0x3ff5d597c080cc0d
+GLOBL quads3ff5d597c080cc0d<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbfe7782e56026b0a<>+0(SB)/8, $0xbfe7782e56026b0a
+DATA quadsbfe7782e56026b0a<>+8(SB)/8, $0xbfe7782e56026b0a
+DATA quadsbfe7782e56026b0a<>+16(SB)/8, $0xbfe7782e56026b0a
+DATA quadsbfe7782e56026b0a<>+24(SB)/8, $0xbfe7782e56026b0a
+GLOBL quadsbfe7782e56026b0a<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fdd632501ac34d1<>+0(SB)/8, $0x3fdd632501ac34d1
+DATA quads3fdd632501ac34d1<>+8(SB)/8, $0x3fdd632501ac34d1
+DATA quads3fdd632501ac34d1<>+16(SB)/8, $0x3fdd632501ac34d1
+DATA quads3fdd632501ac34d1<>+24(SB)/8, $0x3fdd632501ac34d1
+GLOBL quads3fdd632501ac34d1<>(SB), RODATA|NOPTR, $32
+
+DATA quads3f778e39cc7a70f7<>+0(SB)/8, $0x3f778e39cc7a70f7
+DATA quads3f778e39cc7a70f7<>+8(SB)/8, $0x3f778e39cc7a70f7
+DATA quads3f778e39cc7a70f7<>+16(SB)/8, $0x3f778e39cc7a70f7
+DATA quads3f778e39cc7a70f7<>+24(SB)/8, $0x3f778e39cc7a70f7
+GLOBL quads3f778e39cc7a70f7<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fc651a0d9a15ee4<>+0(SB)/8, $0x3fc651a0d9a15ee4
+DATA quads3fc651a0d9a15ee4<>+8(SB)/8, $0x3fc651a0d9a15ee4
+DATA quads3fc651a0d9a15ee4<>+16(SB)/8, $0x3fc651a0d9a15ee4
+DATA quads3fc651a0d9a15ee4<>+24(SB)/8, $0x3fc651a0d9a15ee4
+GLOBL quads3fc651a0d9a15ee4<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fc41e84e9d1617b<>+0(SB)/8, $0x3fc41e84e9d1617b
+DATA quads3fc41e84e9d1617b<>+8(SB)/8, $0x3fc41e84e9d1617b
+DATA quads3fc41e84e9d1617b<>+16(SB)/8, $0x3fc41e84e9d1617b
+DATA quads3fc41e84e9d1617b<>+24(SB)/8, $0x3fc41e84e9d1617b
+GLOBL quads3fc41e84e9d1617b<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fc5b8611ba7bee3<>+0(SB)/8, $0x3fc5b8611ba7bee3
+DATA quads3fc5b8611ba7bee3<>+8(SB)/8, $0x3fc5b8611ba7bee3
+DATA quads3fc5b8611ba7bee3<>+16(SB)/8, $0x3fc5b8611ba7bee3
+DATA quads3fc5b8611ba7bee3<>+24(SB)/8, $0x3fc5b8611ba7bee3
+GLOBL quads3fc5b8611ba7bee3<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fc5a993f0740c1e<>+0(SB)/8, $0x3fc5a993f0740c1e
+DATA quads3fc5a993f0740c1e<>+8(SB)/8, $0x3fc5a993f0740c1e
+DATA quads3fc5a993f0740c1e<>+16(SB)/8, $0x3fc5a993f0740c1e
+DATA quads3fc5a993f0740c1e<>+24(SB)/8, $0x3fc5a993f0740c1e
+GLOBL quads3fc5a993f0740c1e<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbe0ab8923d8184f4<>+0(SB)/8, $0xbe0ab8923d8184f4
+DATA quadsbe0ab8923d8184f4<>+8(SB)/8, $0xbe0ab8923d8184f4
+DATA quadsbe0ab8923d8184f4<>+16(SB)/8, $0xbe0ab8923d8184f4
+DATA quadsbe0ab8923d8184f4<>+24(SB)/8, $0xbe0ab8923d8184f4
+GLOBL quadsbe0ab8923d8184f4<>(SB), RODATA|NOPTR, $32
+
+DATA quads3e4d70e34cc01c0b<>+0(SB)/8, $0x3e4d70e34cc01c0b
+DATA quads3e4d70e34cc01c0b<>+8(SB)/8, $0x3e4d70e34cc01c0b
+DATA quads3e4d70e34cc01c0b<>+16(SB)/8, $0x3e4d70e34cc01c0b
+DATA quads3e4d70e34cc01c0b<>+24(SB)/8, $0x3e4d70e34cc01c0b
+GLOBL quads3e4d70e34cc01c0b<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbe85c053af87571e<>+0(SB)/8, $0xbe85c053af87571e
+DATA quadsbe85c053af87571e<>+8(SB)/8, $0xbe85c053af87571e
+DATA quadsbe85c053af87571e<>+16(SB)/8, $0xbe85c053af87571e
+DATA quadsbe85c053af87571e<>+24(SB)/8, $0xbe85c053af87571e
+GLOBL quadsbe85c053af87571e<>(SB), RODATA|NOPTR, $32
+
+DATA quads3ebb97f80a4e12a4<>+0(SB)/8, $0x3ebb97f80a4e12a4
+DATA quads3ebb97f80a4e12a4<>+8(SB)/8, $0x3ebb97f80a4e12a4
+DATA quads3ebb97f80a4e12a4<>+16(SB)/8, $0x3ebb97f80a4e12a4
+DATA quads3ebb97f80a4e12a4<>+24(SB)/8, $0x3ebb97f80a4e12a4
+GLOBL quads3ebb97f80a4e12a4<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbeef4ca44b024ea2<>+0(SB)/8, $0xbeef4ca44b024ea2
+DATA quadsbeef4ca44b024ea2<>+8(SB)/8, $0xbeef4ca44b024ea2
+DATA quadsbeef4ca44b024ea2<>+16(SB)/8, $0xbeef4ca44b024ea2
+DATA quadsbeef4ca44b024ea2<>+24(SB)/8, $0xbeef4ca44b024ea2
+GLOBL quadsbeef4ca44b024ea2<>(SB), RODATA|NOPTR, $32
+
+DATA quads3f1f9a2ba119ff7c<>+0(SB)/8, $0x3f1f9a2ba119ff7c
+DATA quads3f1f9a2ba119ff7c<>+8(SB)/8, $0x3f1f9a2ba119ff7c
+DATA quads3f1f9a2ba119ff7c<>+16(SB)/8, $0x3f1f9a2ba119ff7c
+DATA quads3f1f9a2ba119ff7c<>+24(SB)/8, $0x3f1f9a2ba119ff7c
+GLOBL quads3f1f9a2ba119ff7c<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbf4c02db03742681<>+0(SB)/8, $0xbf4c02db03742681
+DATA quadsbf4c02db03742681<>+8(SB)/8, $0xbf4c02db03742681
+DATA quadsbf4c02db03742681<>+16(SB)/8, $0xbf4c02db03742681
+DATA quadsbf4c02db03742681<>+24(SB)/8, $0xbf4c02db03742681
+GLOBL quadsbf4c02db03742681<>(SB), RODATA|NOPTR, $32
+
+DATA quads3f7565bccf8fd727<>+0(SB)/8, $0x3f7565bccf8fd727
+DATA quads3f7565bccf8fd727<>+8(SB)/8, $0x3f7565bccf8fd727
+DATA quads3f7565bccf8fd727<>+16(SB)/8, $0x3f7565bccf8fd727
+DATA quads3f7565bccf8fd727<>+24(SB)/8, $0x3f7565bccf8fd727
+GLOBL quads3f7565bccf8fd727<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbf9b82ce311f9202<>+0(SB)/8, $0xbf9b82ce311f9202
+DATA quadsbf9b82ce311f9202<>+8(SB)/8, $0xbf9b82ce311f9202
+DATA quadsbf9b82ce311f9202<>+16(SB)/8, $0xbf9b82ce311f9202
+DATA quadsbf9b82ce311f9202<>+24(SB)/8, $0xbf9b82ce311f9202
+GLOBL quadsbf9b82ce311f9202<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fbce2f21a040cb5<>+0(SB)/8, $0x3fbce2f21a040cb5
+DATA quads3fbce2f21a040cb5<>+8(SB)/8, $0x3fbce2f21a040cb5
+DATA quads3fbce2f21a040cb5<>+16(SB)/8, $0x3fbce2f21a040cb5
+DATA quads3fbce2f21a040cb5<>+24(SB)/8, $0x3fbce2f21a040cb5
+GLOBL quads3fbce2f21a040cb5<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbfd812746b0379bc<>+0(SB)/8, $0xbfd812746b0379bc
+DATA quadsbfd812746b0379bc<>+8(SB)/8, $0xbfd812746b0379bc
+DATA quadsbfd812746b0379bc<>+16(SB)/8, $0xbfd812746b0379bc
+DATA quadsbfd812746b0379bc<>+24(SB)/8, $0xbfd812746b0379bc
+GLOBL quadsbfd812746b0379bc<>(SB), RODATA|NOPTR, $32
+
+DATA quads3ff20dd750429b6d<>+0(SB)/8, $0x3ff20dd750429b6d
+DATA quads3ff20dd750429b6d<>+8(SB)/8, $0x3ff20dd750429b6d
+DATA quads3ff20dd750429b6d<>+16(SB)/8, $0x3ff20dd750429b6d
+DATA quads3ff20dd750429b6d<>+24(SB)/8, $0x3ff20dd750429b6d
+GLOBL quads3ff20dd750429b6d<>(SB), RODATA|NOPTR, $32
+
+// func sinF64AVX2(dst []float64, x []float64)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·sinF64AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+8, DX
+	JL   rest116
+
+whole116:
+	VMOVUPS      (CX), Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y1
+	VFMADD231PD  quads3fe45f306dc9c883<>+0(SB), Y0, Y1
+	VSUBPD       quads4338000000000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y3
+	VFNMADD231PD quads3ff921fb54442d18<>+0(SB), Y2, Y3
+	VMULPD       quads3c91a62633145c07<>+0(SB), Y2, Y4
+	VMOVUPS      quads3c91a62633145c07<>+0(SB), Y5
+	VMOVUPS      Y4, Y6
+	VFMSUB231PD  Y5, Y2, Y6
+	VSUBPD       Y4, Y3, Y5
+	VSUBPD       Y3, Y5, Y7
+	VSUBPD       Y7, Y5, Y8
+	VSUBPD       Y8, Y3, Y3
+	VADDPD       Y7, Y4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VSUBPD       Y6, Y3, Y3
+	VFNMADD231PD quadsb91f1976b7ed8fbc<>+0(SB), Y2, Y3
+	VMULPD       Y5, Y5, Y2
+	VMULPD       quads3fe0000000000000<>+0(SB), Y2, Y4
+	VMULPD       Y5, Y2, Y6
+	VMOVUPS      Y3, Y7
+	VFNMADD231PD Y4, Y3, Y7
+	VMOVUPS      quads3de5d93a5acfd57c<>+0(SB), Y8
+	VFMADD213PD  quadsbe5ae5e68a2b9ceb<>+0(SB), Y2, Y8
+	VFMADD213PD  quads3ec71de357b1fe7d<>+0(SB), Y2, Y8
+	VFMADD213PD  quadsbf2a01a019c161d5<>+0(SB), Y2, Y8
+	VFMADD213PD  quads3f8111111110f8a6<>+0(SB), Y2, Y8
+	VFMADD213PD  quadsbfc5555555555549<>+0(SB), Y2, Y8
+	VFMADD231PD  Y8, Y6, Y7
+	VADDPD       Y7, Y5, Y6
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y7
+	VSUBPD       Y4, Y7, Y7
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y8
+	VSUBPD       Y7, Y8, Y8
+	VSUBPD       Y4, Y8, Y4
+	VMULPD       Y2, Y2, Y8
+	VMOVUPS      quadsbda8fae9be8838d4<>+0(SB), Y9
+	VFMADD213PD  quads3e21ee9ebdb4b1c4<>+0(SB), Y2, Y9
+	VFMADD213PD  quadsbe927e4f809c52ad<>+0(SB), Y2, Y9
+	VFMADD213PD  quads3efa01a019cb1590<>+0(SB), Y2, Y9
+	VFMADD213PD  quadsbf56c16c16c15177<>+0(SB), Y2, Y9
+	VFMADD213PD  quads3fa555555555554c<>+0(SB), Y2, Y9
+	VFMADD231PD  Y9, Y8, Y4
+	VFNMADD231PD Y3, Y5, Y4
+	VADDPD       Y4, Y7, Y2
+	VPSLLQ       $0x3f, Y1, Y3
+	VBLENDVPD    Y3, Y2, Y6, Y2
+	VPSLLQ       $0x3e, Y1, Y1
+	VANDPD       quads8000000000000000<>+0(SB), Y1, Y1
+	VXORPD       Y1, Y2, Y1
+	VCMPPD       $0x00, quads0000000000000000<>+0(SB), Y0, Y2
+	VBLENDVPD    Y2, Y0, Y1, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y1
+	VFMADD231PD  quads3fe45f306dc9c883<>+0(SB), Y0, Y1
+	VSUBPD       quads4338000000000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y3
+	VFNMADD231PD quads3ff921fb54442d18<>+0(SB), Y2, Y3
+	VMULPD       quads3c91a62633145c07<>+0(SB), Y2, Y4
+	VMOVUPS      quads3c91a62633145c07<>+0(SB), Y5
+	VMOVUPS      Y4, Y6
+	VFMSUB231PD  Y5, Y2, Y6
+	VSUBPD       Y4, Y3, Y5
+	VSUBPD       Y3, Y5, Y7
+	VSUBPD       Y7, Y5, Y8
+	VSUBPD       Y8, Y3, Y3
+	VADDPD       Y7, Y4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VSUBPD       Y6, Y3, Y3
+	VFNMADD231PD quadsb91f1976b7ed8fbc<>+0(SB), Y2, Y3
+	VMULPD       Y5, Y5, Y2
+	VMULPD       quads3fe0000000000000<>+0(SB), Y2, Y4
+	VMULPD       Y5, Y2, Y6
+	VMOVUPS      Y3, Y7
+	VFNMADD231PD Y4, Y3, Y7
+	VMOVUPS      quads3de5d93a5acfd57c<>+0(SB), Y8
+	VFMADD213PD  quadsbe5ae5e68a2b9ceb<>+0(SB), Y2, Y8
+	VFMADD213PD  quads3ec71de357b1fe7d<>+0(SB), Y2, Y8
+	VFMADD213PD  quadsbf2a01a019c161d5<>+0(SB), Y2, Y8
+	VFMADD213PD  quads3f8111111110f8a6<>+0(SB), Y2, Y8
+	VFMADD213PD  quadsbfc5555555555549<>+0(SB), Y2, Y8
+	VFMADD231PD  Y8, Y6, Y7
+	VADDPD       Y7, Y5, Y6
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y7
+	VSUBPD       Y4, Y7, Y7
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y8
+	VSUBPD       Y7, Y8, Y8
+	VSUBPD       Y4, Y8, Y4
+	VMULPD       Y2, Y2, Y8
+	VMOVUPS      quadsbda8fae9be8838d4<>+0(SB), Y9
+	VFMADD213PD  quads3e21ee9ebdb4b1c4<>+0(SB), Y2, Y9
+	VFMADD213PD  quadsbe927e4f809c52ad<>+0(SB), Y2, Y9
+	VFMADD213PD  quads3efa01a019cb1590<>+0(SB), Y2, Y9
+	VFMADD213PD  quadsbf56c16c16c15177<>+0(SB), Y2, Y9
+	VFMADD213PD  quads3fa555555555554c<>+0(SB), Y2, Y9
+	VFMADD231PD  Y9, Y8, Y4
+	VFNMADD231PD Y3, Y5, Y4
+	VADDPD       Y4, Y7, Y2
+	VPSLLQ       $0x3f, Y1, Y3
+	VBLENDVPD    Y3, Y2, Y6, Y2
+	VPSLLQ       $0x3e, Y1, Y1
+	VANDPD       quads8000000000000000<>+0(SB), Y1, Y1
+	VXORPD       Y1, Y2, Y1
+	VCMPPD       $0x00, quads0000000000000000<>+0(SB), Y0, Y2
+	VBLENDVPD    Y2, Y0, Y1, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	SUBQ         $+8, DX
+	JGE          whole116
+
+rest116:
+	ADDQ $+8, DX
+	JZ   done116
+
+part116:
+	MOVQ         $+4, BX
+	CMPQ         DX, BX
+	CMOVQLT      DX, BX
+	NEGQ         BX
+	LEAQ         partialLanes<>+0(SB), SI
+	VMOVUPS      32(SI)(BX*8), Y0
+	VMASKMOVPD   (CX), Y0, Y1
+	VMOVUPS      quads4338000000000000<>+0(SB), Y2
+	VFMADD231PD  quads3fe45f306dc9c883<>+0(SB), Y1, Y2
+	VSUBPD       quads4338000000000000<>+0(SB), Y2, Y3
+	VMOVUPS      Y1, Y4
+	VFNMADD231PD quads3ff921fb54442d18<>+0(SB), Y3, Y4
+	VMULPD       quads3c91a62633145c07<>+0(SB), Y3, Y5
+	VMOVUPS      quads3c91a62633145c07<>+0(SB), Y6
+	VMOVUPS      Y5, Y7
+	VFMSUB231PD  Y6, Y3, Y7
+	VSUBPD       Y5, Y4, Y6
+	VSUBPD       Y4, Y6, Y8
+	VSUBPD       Y8, Y6, Y9
+	VSUBPD       Y9, Y4, Y4
+	VADDPD       Y8, Y5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VSUBPD       Y7, Y4, Y4
+	VFNMADD231PD quadsb91f1976b7ed8fbc<>+0(SB), Y3, Y4
+	VMULPD       Y6, Y6, Y3
+	VMULPD       quads3fe0000000000000<>+0(SB), Y3, Y5
+	VMULPD       Y6, Y3, Y7
+	VMOVUPS      Y4, Y8
+	VFNMADD231PD Y5, Y4, Y8
+	VMOVUPS      quads3de5d93a5acfd57c<>+0(SB), Y9
+	VFMADD213PD  quadsbe5ae5e68a2b9ceb<>+0(SB), Y3, Y9
+	VFMADD213PD  quads3ec71de357b1fe7d<>+0(SB), Y3, Y9
+	VFMADD213PD  quadsbf2a01a019c161d5<>+0(SB), Y3, Y9
+	VFMADD213PD  quads3f8111111110f8a6<>+0(SB), Y3, Y9
+	VFMADD213PD  quadsbfc5555555555549<>+0(SB), Y3, Y9
+	VFMADD231PD  Y9, Y7, Y8
+	VADDPD       Y8, Y6, Y7
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y8
+	VSUBPD       Y5, Y8, Y8
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y9
+	VSUBPD       Y8, Y9, Y9
+	VSUBPD       Y5, Y9, Y5
+	VMULPD       Y3, Y3, Y9
+	VMOVUPS      quadsbda8fae9be8838d4<>+0(SB), Y10
+	VFMADD213PD  quads3e21ee9ebdb4b1c4<>+0(SB), Y3, Y10
+	VFMADD213PD  quadsbe927e4f809c52ad<>+0(SB), Y3, Y10
+	VFMADD213PD  quads3efa01a019cb1590<>+0(SB), Y3, Y10
+	VFMADD213PD  quadsbf56c16c16c15177<>+0(SB), Y3, Y10
+	VFMADD213PD  quads3fa555555555554c<>+0(SB), Y3, Y10
+	VFMADD231PD  Y10, Y9, Y5
+	VFNMADD231PD Y4, Y6, Y5
+	VADDPD       Y5, Y8, Y3
+	VPSLLQ       $0x3f, Y2, Y4
+	VBLENDVPD    Y4, Y3, Y7, Y3
+	VPSLLQ       $0x3e, Y2, Y2
+	VANDPD       quads8000000000000000<>+0(SB), Y2, Y2
+	VXORPD       Y2, Y3, Y2
+	VCMPPD       $0x00, quads0000000000000000<>+0(SB), Y1, Y3
+	VBLENDVPD    Y3, Y1, Y2, Y1
+	VMASKMOVPD   Y1, Y0, (AX)
+	ADDQ         $+32, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DX
+	JG           part116
+
+done116:
+	VZEROUPPER
+	RET
+
+DATA quads3fe45f306dc9c883<>+0(SB)/8, $0x3fe45f306dc9c883
+DATA quads3fe45f306dc9c883<>+8(SB)/8, $0x3fe45f306dc9c883
+DATA quads3fe45f306dc9c883<>+16(SB)/8, $0x3fe45f306dc9c883
+DATA quads3fe45f306dc9c883<>+24(SB)/8, $0x3fe45f306dc9c883
+GLOBL quads3fe45f306dc9c883<>(SB), RODATA|NOPTR, $32
+
+DATA quads3ff921fb54442d18<>+0(SB)/8, $0x3ff921fb54442d18
+DATA quads3ff921fb54442d18<>+8(SB)/8, $0x3ff921fb54442d18
+DATA quads3ff921fb54442d18<>+16(SB)/8, $0x3ff921fb54442d18
+DATA quads3ff921fb54442d18<>+24(SB)/8, $0x3ff921fb54442d18
+GLOBL quads3ff921fb54442d18<>(SB), RODATA|NOPTR, $32
+
+DATA quads3c91a62633145c07<>+0(SB)/8, $0x3c91a62633145c07
+DATA quads3c91a62633145c07<>+8(SB)/8, $0x3c91a62633145c07
+DATA quads3c91a62633145c07<>+16(SB)/8, $0x3c91a62633145c07
+DATA quads3c91a62633145c07<>+24(SB)/8, $0x3c91a62633145c07
+GLOBL quads3c91a62633145c07<>(SB), RODATA|NOPTR, $32
+
+DATA quadsb91f1976b7ed8fbc<>+0(SB)/8, $0xb91f1976b7ed8fbc
+DATA quadsb91f1976b7ed8fbc<>+8(SB)/8, $0xb91f1976b7ed8fbc
+DATA quadsb91f1976b7ed8fbc<>+16(SB)/8, $0xb91f1976b7ed8fbc
+DATA quadsb91f1976b7ed8fbc<>+24(SB)/8, $0xb91f1976b7ed8fbc
+GLOBL quadsb91f1976b7ed8fbc<>(SB), RODATA|NOPTR, $32
+
+DATA quads3de5d93a5acfd57c<>+0(SB)/8, $0x3de5d93a5acfd57c
+DATA quads3de5d93a5acfd57c<>+8(SB)/8, $0x3de5d93a5acfd57c
+DATA quads3de5d93a5acfd57c<>+16(SB)/8, $0x3de5d93a5acfd57c
+DATA quads3de5d93a5acfd57c<>+24(SB)/8, $0x3de5d93a5acfd57c
+GLOBL quads3de5d93a5acfd57c<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbe5ae5e68a2b9ceb<>+0(SB)/8, $0xbe5ae5e68a2b9ceb
+DATA quadsbe5ae5e68a2b9ceb<>+8(SB)/8, $0xbe5ae5e68a2b9ceb
+DATA quadsbe5ae5e68a2b9ceb<>+16(SB)/8, $0xbe5ae5e68a2b9ceb
+DATA quadsbe5ae5e68a2b9ceb<>+24(SB)/8, $0xbe5ae5e68a2b9ceb
+GLOBL quadsbe5ae5e68a2b9ceb<>(SB), RODATA|NOPTR, $32
+
+DATA quads3ec71de357b1fe7d<>+0(SB)/8, $0x3ec71de357b1fe7d
+DATA quads3ec71de357b1fe7d<>+8(SB)/8, $0x3ec71de357b1fe7d
+DATA quads3ec71de357b1fe7d<>+16(SB)/8, $0x3ec71de357b1fe7d
+DATA quads3ec71de357b1fe7d<>+24(SB)/8, $0x3ec71de357b1fe7d
+GLOBL quads3ec71de357b1fe7d<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbf2a01a019c161d5<>+0(SB)/8, $0xbf2a01a019c161d5
+DATA quadsbf2a01a019c161d5<>+8(SB)/8, $0xbf2a01a019c161d5
+DATA quadsbf2a01a019c161d5<>+16(SB)/8, $0xbf2a01a019c161d5
+DATA quadsbf2a01a019c161d5<>+24(SB)/8, $0xbf2a01a019c161d5
+GLOBL quadsbf2a01a019c161d5<>(SB), RODATA|NOPTR, $32
+
+DATA quads3f8111111110f8a6<>+0(SB)/8, $0x3f8111111110f8a6
+DATA quads3f8111111110f8a6<>+8(SB)/8, $0x3f8111111110f8a6
+DATA quads3f8111111110f8a6<>+16(SB)/8, $0x3f8111111110f8a6
+DATA quads3f8111111110f8a6<>+24(SB)/8, $0x3f8111111110f8a6
+GLOBL quads3f8111111110f8a6<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbfc5555555555549<>+0(SB)/8, $0xbfc5555555555549
+DATA quadsbfc5555555555549<>+8(SB)/8, $0xbfc5555555555549
+DATA quadsbfc5555555555549<>+16(SB)/8, $0xbfc5555555555549
+DATA quadsbfc5555555555549<>+24(SB)/8, $0xbfc5555555555549
+GLOBL quadsbfc5555555555549<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbda8fae9be8838d4<>+0(SB)/8, $0xbda8fae9be8838d4
+DATA quadsbda8fae9be8838d4<>+8(SB)/8, $0xbda8fae9be8838d4
+DATA quadsbda8fae9be8838d4<>+16(SB)/8, $0xbda8fae9be8838d4
+DATA quadsbda8fae9be8838d4<>+24(SB)/8, $0xbda8fae9be8838d4
+GLOBL quadsbda8fae9be8838d4<>(SB), RODATA|NOPTR, $32
+
+DATA quads3e21ee9ebdb4b1c4<>+0(SB)/8, $0x3e21ee9ebdb4b1c4
+DATA quads3e21ee9ebdb4b1c4<>+8(SB)/8, $0x3e21ee9ebdb4b1c4
+DATA quads3e21ee9ebdb4b1c4<>+16(SB)/8, $0x3e21ee9ebdb4b1c4
+DATA quads3e21ee9ebdb4b1c4<>+24(SB)/8, $0x3e21ee9ebdb4b1c4
+GLOBL quads3e21ee9ebdb4b1c4<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbe927e4f809c52ad<>+0(SB)/8, $0xbe927e4f809c52ad
+DATA quadsbe927e4f809c52ad<>+8(SB)/8, $0xbe927e4f809c52ad
+DATA quadsbe927e4f809c52ad<>+16(SB)/8, $0xbe927e4f809c52ad
+DATA quadsbe927e4f809c52ad<>+24(SB)/8, $0xbe927e4f809c52ad
+GLOBL quadsbe927e4f809c52ad<>(SB), RODATA|NOPTR, $32
+
+DATA quads3efa01a019cb1590<>+0(SB)/8, $0x3efa01a019cb1590
+DATA quads3efa01a019cb1590<>+8(SB)/8, $0x3efa01a019cb1590
+DATA quads3efa01a019cb1590<>+16(SB)/8, $0x3efa01a019cb1590
+DATA quads3efa01a019cb1590<>+24(SB)/8, $0x3efa01a019cb1590
+GLOBL quads3efa01a019cb1590<>(SB), RODATA|NOPTR, $32
+
+DATA quadsbf56c16c16c15177<>+0(SB)/8, $0xbf56c16c16c15177
+DATA quadsbf56c16c16c15177<>+8(SB)/8, $0xbf56c16c16c15177
+DATA quadsbf56c16c16c15177<>+16(SB)/8, $0xbf56c16c16c15177
+DATA quadsbf56c16c16c15177<>+24(SB)/8, $0xbf56c16c16c15177
+GLOBL quadsbf56c16c16c15177<>(SB), RODATA|NOPTR, $32
+
+DATA quads3fa555555555554c<>+0(SB)/8, $0x3fa555555555554c
+DATA quads3fa555555555554c<>+8(SB)/8, $0x3fa555555555554c
+DATA quads3fa555555555554c<>+16(SB)/8, $0x3fa555555555554c
+DATA quads3fa555555555554c<>+24(SB)/8, $0x3fa555555555554c
+GLOBL quads3fa555555555554c<>(SB), RODATA|NOPTR, $32
+
+// func cosF64AVX2(dst []float64, x []float64)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·cosF64AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+8, DX
+	JL   rest117
+
+whole117:
+	VMOVUPS      (CX), Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y1
+	VFMADD231PD  quads3fe45f306dc9c883<>+0(SB), Y0, Y1
+	VSUBPD       quads4338000000000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y0
+	VFNMADD231PD quads3ff921fb54442d18<>+0(SB), Y2, Y0
+	VMULPD       quads3c91a62633145c07<>+0(SB), Y2, Y3
+	VMOVUPS      quads3c91a62633145c07<>+0(SB), Y4
+	VMOVUPS      Y3, Y5
+	VFMSUB231PD  Y4, Y2, Y5
+	VSUBPD       Y3, Y0, Y4
+	VSUBPD       Y0, Y4, Y6
+	VSUBPD       Y6, Y4, Y7
+	VSUBPD       Y7, Y0, Y0
+	VADDPD       Y6, Y3, Y3
+	VSUBPD       Y3, Y0, Y0
+	VSUBPD       Y5, Y0, Y0
+	VFNMADD231PD quadsb91f1976b7ed8fbc<>+0(SB), Y2, Y0
+	VPADDQ       quads0000000000000001<>+0(SB), Y1, Y1
+	VMULPD       Y4, Y4, Y2
+	VMULPD       quads3fe0000000000000<>+0(SB), Y2, Y3
+	VMULPD       Y4, Y2, Y5
+	VMOVUPS      Y0, Y6
+	VFNMADD231PD Y3, Y0, Y6
+	VMOVUPS      quads3de5d93a5acfd57c<>+0(SB), Y7
+	VFMADD213PD  quadsbe5ae5e68a2b9ceb<>+0(SB), Y2, Y7
+	VFMADD213PD  quads3ec71de357b1fe7d<>+0(SB), Y2, Y7
+	VFMADD213PD  quadsbf2a01a019c161d5<>+0(SB), Y2, Y7
+	VFMADD213PD  quads3f8111111110f8a6<>+0(SB), Y2, Y7
+	VFMADD213PD  quadsbfc5555555555549<>+0(SB), Y2, Y7
+	VFMADD231PD  Y7, Y5, Y6
+	VADDPD       Y6, Y4, Y5
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y6
+	VSUBPD       Y3, Y6, Y6
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y7
+	VSUBPD       Y6, Y7, Y7
+	VSUBPD       Y3, Y7, Y3
+	VMULPD       Y2, Y2, Y7
+	VMOVUPS      quadsbda8fae9be8838d4<>+0(SB), Y8
+	VFMADD213PD  quads3e21ee9ebdb4b1c4<>+0(SB), Y2, Y8
+	VFMADD213PD  quadsbe927e4f809c52ad<>+0(SB), Y2, Y8
+	VFMADD213PD  quads3efa01a019cb1590<>+0(SB), Y2, Y8
+	VFMADD213PD  quadsbf56c16c16c15177<>+0(SB), Y2, Y8
+	VFMADD213PD  quads3fa555555555554c<>+0(SB), Y2, Y8
+	VFMADD231PD  Y8, Y7, Y3
+	VFNMADD231PD Y0, Y4, Y3
+	VADDPD       Y3, Y6, Y0
+	VPSLLQ       $0x3f, Y1, Y2
+	VBLENDVPD    Y2, Y0, Y5, Y0
+	VPSLLQ       $0x3e, Y1, Y1
+	VANDPD       quads8000000000000000<>+0(SB), Y1, Y1
+	VXORPD       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y0
+	VMOVUPS      quads4338000000000000<>+0(SB), Y1
+	VFMADD231PD  quads3fe45f306dc9c883<>+0(SB), Y0, Y1
+	VSUBPD       quads4338000000000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y0
+	VFNMADD231PD quads3ff921fb54442d18<>+0(SB), Y2, Y0
+	VMULPD       quads3c91a62633145c07<>+0(SB), Y2, Y3
+	VMOVUPS      quads3c91a62633145c07<>+0(SB), Y4
+	VMOVUPS      Y3, Y5
+	VFMSUB231PD  Y4, Y2, Y5
+	VSUBPD       Y3, Y0, Y4
+	VSUBPD       Y0, Y4, Y6
+	VSUBPD       Y6, Y4, Y7
+	VSUBPD       Y7, Y0, Y0
+	VADDPD       Y6, Y3, Y3
+	VSUBPD       Y3, Y0, Y0
+	VSUBPD       Y5, Y0, Y0
+	VFNMADD231PD quadsb91f1976b7ed8fbc<>+0(SB), Y2, Y0
+	VPADDQ       quads0000000000000001<>+0(SB), Y1, Y1
+	VMULPD       Y4, Y4, Y2
+	VMULPD       quads3fe0000000000000<>+0(SB), Y2, Y3
+	VMULPD       Y4, Y2, Y5
+	VMOVUPS      Y0, Y6
+	VFNMADD231PD Y3, Y0, Y6
+	VMOVUPS      quads3de5d93a5acfd57c<>+0(SB), Y7
+	VFMADD213PD  quadsbe5ae5e68a2b9ceb<>+0(SB), Y2, Y7
+	VFMADD213PD  quads3ec71de357b1fe7d<>+0(SB), Y2, Y7
+	VFMADD213PD  quadsbf2a01a019c161d5<>+0(SB), Y2, Y7
+	VFMADD213PD  quads3f8111111110f8a6<>+0(SB), Y2, Y7
+	VFMADD213PD  quadsbfc5555555555549<>+0(SB), Y2, Y7
+	VFMADD231PD  Y7, Y5, Y6
+	VADDPD       Y6, Y4, Y5
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y6
+	VSUBPD       Y3, Y6, Y6
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y7
+	VSUBPD       Y6, Y7, Y7
+	VSUBPD       Y3, Y7, Y3
+	VMULPD       Y2, Y2, Y7
+	VMOVUPS      quadsbda8fae9be8838d4<>+0(SB), Y8
+	VFMADD213PD  quads3e21ee9ebdb4b1c4<>+0(SB), Y2, Y8
+	VFMADD213PD  quadsbe927e4f809c52ad<>+0(SB), Y2, Y8
+	VFMADD213PD  quads3efa01a019cb1590<>+0(SB), Y2, Y8
+	VFMADD213PD  quadsbf56c16c16c15177<>+0(SB), Y2, Y8
+	VFMADD213PD  quads3fa555555555554c<>+0(SB), Y2, Y8
+	VFMADD231PD  Y8, Y7, Y3
+	VFNMADD231PD Y0, Y4, Y3
+	VADDPD       Y3, Y6, Y0
+	VPSLLQ       $0x3f, Y1, Y2
+	VBLENDVPD    Y2, Y0, Y5, Y0
+	VPSLLQ       $0x3e, Y1, Y1
+	VANDPD       quads8000000000000000<>+0(SB), Y1, Y1
+	VXORPD       Y1, Y0, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	SUBQ         $+8, DX
+	JGE          whole117
+
+rest117:
+	ADDQ $+8, DX
+	JZ   done117
+
+part117:
+	MOVQ         $+4, BX
+	CMPQ         DX, BX
+	CMOVQLT      DX, BX
+	NEGQ         BX
+	LEAQ         partialLanes<>+0(SB), SI
+	VMOVUPS      32(SI)(BX*8), Y0
+	VMASKMOVPD   (CX), Y0, Y1
+	VMOVUPS      quads4338000000000000<>+0(SB), Y2
+	VFMADD231PD  quads3fe45f306dc9c883<>+0(SB), Y1, Y2
+	VSUBPD       quads4338000000000000<>+0(SB), Y2, Y3
+	VMOVUPS      Y1, Y1
+	VFNMADD231PD quads3ff921fb54442d18<>+0(SB), Y3, Y1
+	VMULPD       quads3c91a62633145c07<>+0(SB), Y3, Y4
+	VMOVUPS      quads3c91a62633145c07<>+0(SB), Y5
+	VMOVUPS      Y4, Y6
+	VFMSUB231PD  Y5, Y3, Y6
+	VSUBPD       Y4, Y1, Y5
+	VSUBPD       Y1, Y5, Y7
+	VSUBPD       Y7, Y5, Y8
+	VSUBPD       Y8, Y1, Y1
+	VADDPD       Y7, Y4, Y4
+	VSUBPD       Y4, Y1, Y1
+	VSUBPD       Y6, Y1, Y1
+	VFNMADD231PD quadsb91f1976b7ed8fbc<>+0(SB), Y3, Y1
+	VPADDQ       quads0000000000000001<>+0(SB), Y2, Y2
+	VMULPD       Y5, Y5, Y3
+	VMULPD       quads3fe0000000000000<>+0(SB), Y3, Y4
+	VMULPD       Y5, Y3, Y6
+	VMOVUPS      Y1, Y7
+	VFNMADD231PD Y4, Y1, Y7
+	VMOVUPS      quads3de5d93a5acfd57c<>+0(SB), Y8
+	VFMADD213PD  quadsbe5ae5e68a2b9ceb<>+0(SB), Y3, Y8
+	VFMADD213PD  quads3ec71de357b1fe7d<>+0(SB), Y3, Y8
+	VFMADD213PD  quadsbf2a01a019c161d5<>+0(SB), Y3, Y8
+	VFMADD213PD  quads3f8111111110f8a6<>+0(SB), Y3, Y8
+	VFMADD213PD  quadsbfc5555555555549<>+0(SB), Y3, Y8
+	VFMADD231PD  Y8, Y6, Y7
+	VADDPD       Y7, Y5, Y6
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y7
+	VSUBPD       Y4, Y7, Y7
+	VMOVUPS      quads3ff0000000000000<>+0(SB), Y8
+	VSUBPD       Y7, Y8, Y8
+	VSUBPD       Y4, Y8, Y4
+	VMULPD       Y3, Y3, Y8
+	VMOVUPS      quadsbda8fae9be8838d4<>+0(SB), Y9
+	VFMADD213PD  quads3e21ee9ebdb4b1c4<>+0(SB), Y3, Y9
+	VFMADD213PD  quadsbe927e4f809c52ad<>+0(SB), Y3, Y9
+	VFMADD213PD  quads3efa01a019cb1590<>+0(SB), Y3, Y9
+	VFMADD213PD  quadsbf56c16c16c15177<>+0(SB), Y3, Y9
+	VFMADD213PD  quads3fa555555555554c<>+0(SB), Y3, Y9
+	VFMADD231PD  Y9, Y8, Y4
+	VFNMADD231PD Y1, Y5, Y4
+	VADDPD       Y4, Y7, Y1
+	VPSLLQ       $0x3f, Y2, Y3
+	VBLENDVPD    Y3, Y1, Y6, Y1
+	VPSLLQ       $0x3e, Y2, Y2
+	VANDPD       quads8000000000000000<>+0(SB), Y2, Y2
+	VXORPD       Y2, Y1, Y1
+	VMASKMOVPD   Y1, Y0, (AX)
+	ADDQ         $+32, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DX
+	JG           part117
+
+done117:
+	VZEROUPPER
+	RET
+
+DATA quads0000000000000001<>+0(SB)/8, $0x0000000000000001
+DATA quads0000000000000001<>+8(SB)/8, $0x0000000000000001
+DATA quads0000000000000001<>+16(SB)/8, $0x0000000000000001
+DATA quads0000000000000001<>+24(SB)/8, $0x0000000000000001
+GLOBL quads0000000000000001<>(SB), RODATA|NOPTR, $32
+
+// func expF64AVX512(dst []float64, x []float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·expF64AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+16, DX
+	JL   rest118
+
+whole118:
+	VMOVUPS           (CX), Z0
+	VBROADCASTSD      quads4086300000000000<>+0(SB), Z1
+	VMINPD            Z0, Z1, Z0
+	VBROADCASTSD      quadsc087500000000000<>+0(SB), Z1
+	VMAXPD            Z0, Z1, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3ff71547652b82fe<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z1, Z0
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z1, Z0
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z2
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z0, Z2
+	VMULPD            Z0, Z0, Z3
+	VFMADD231PD       Z3, Z2, Z0
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z2
+	VFMADD231PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z2
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z2, Z3
+	VSUBPD            Z3, Z1, Z1
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VPSLLQ            $0x34, Z2, Z2
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z2, Z2
+	VMULPD            Z2, Z0, Z0
+	VPSLLQ            $0x34, Z1, Z1
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z1, Z1
+	VMULPD            Z1, Z0, Z0
+	VMOVUPS           Z0, (AX)
+	VMOVUPS           64(CX), Z0
+	VBROADCASTSD      quads4086300000000000<>+0(SB), Z1
+	VMINPD            Z0, Z1, Z0
+	VBROADCASTSD      quadsc087500000000000<>+0(SB), Z1
+	VMAXPD            Z0, Z1, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3ff71547652b82fe<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z1, Z0
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z1, Z0
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z2
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z0, Z2
+	VMULPD            Z0, Z0, Z3
+	VFMADD231PD       Z3, Z2, Z0
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z2
+	VFMADD231PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z2
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z2, Z3
+	VSUBPD            Z3, Z1, Z1
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VPSLLQ            $0x34, Z2, Z2
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z2, Z2
+	VMULPD            Z2, Z0, Z0
+	VPSLLQ            $0x34, Z1, Z1
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z1, Z1
+	VMULPD            Z1, Z0, Z0
+	VMOVUPS           Z0, 64(AX)
+	ADDQ              $+128, AX
+	ADDQ              $+128, CX
+	SUBQ              $+16, DX
+	JGE               whole118
+
+rest118:
+	ADDQ $+16, DX
+	JZ   done118
+
+part118:
+	MOVL              $0x000000ff, BX
+	BZHIL             DX, BX, BX
+	KMOVW             BX, K1
+	VMOVUPD.Z         (CX), K1, Z0
+	VBROADCASTSD      quads4086300000000000<>+0(SB), Z1
+	VMINPD            Z0, Z1, Z0
+	VBROADCASTSD      quadsc087500000000000<>+0(SB), Z1
+	VMAXPD            Z0, Z1, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3ff71547652b82fe<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z1, Z0
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z1, Z0
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z2
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z0, Z2
+	VMULPD            Z0, Z0, Z3
+	VFMADD231PD       Z3, Z2, Z0
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z2
+	VFMADD231PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z2
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z2, Z3
+	VSUBPD            Z3, Z1, Z1
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VPSLLQ            $0x34, Z2, Z2
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z2, Z2
+	VMULPD            Z2, Z0, Z0
+	VPSLLQ            $0x34, Z1, Z1
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z1, Z1
+	VMULPD            Z1, Z0, Z0
+	VMOVUPD           Z0, K1, (AX)
+	ADDQ              $+64, AX
+	ADDQ              $+64, CX
+	SUBQ              $+8, DX
+	JG                part118
+
+done118:
+	VZEROUPPER
+	RET
+
+// func logF64AVX512(dst []float64, x []float64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·logF64AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+16, DX
+	JL   rest119
+
+whole119:
+	VMOVUPS          (CX), Z0
+	VMULPD.BCST      quads4350000000000000<>+0(SB), Z0, Z1
+	VCMPPD.BCST      $0x11, quads0010000000000000<>+0(SB), Z0, K1
+	VBLENDMPD        Z1, Z0, K1, Z2
+	VPADDQ.BCST      quads00095f6200000000<>+0(SB), Z2, Z1
+	VANDPD.BCST      quads000fffffffffffff<>+0(SB), Z1, Z17
+	VPADDQ.BCST      quads3fe6a09e00000000<>+0(SB), Z17, Z17
+	VPSRLQ           $0x34, Z1, Z1
+	VORPD.BCST       quads4330000000000000<>+0(SB), Z1, Z1
+	VSUBPD.BCST      quads43300000000003ff<>+0(SB), Z1, Z1
+	VSUBPD.BCST      quads404b000000000000<>+0(SB), Z1, Z18
+	VCMPPD.BCST      $0x11, quads0010000000000000<>+0(SB), Z0, K1
+	VBLENDMPD        Z18, Z1, K1, Z3
+	VSUBPD.BCST      quads3ff0000000000000<>+0(SB), Z17, Z1
+	VMULPD           Z1, Z1, Z17
+	VMULPD.BCST      quads3fe0000000000000<>+0(SB), Z17, Z17
+	VADDPD.BCST      quads4000000000000000<>+0(SB), Z1, Z18
+	VDIVPD           Z18, Z1, Z18
+	VMULPD           Z18, Z18, Z19
+	VBROADCASTSD     quads3fc2f112df3e5244<>+0(SB), Z20
+	VFMADD213PD.BCST quads3fc39a09d078c69f<>+0(SB), Z19, Z20
+	VFMADD213PD.BCST quads3fc7466496cb03de<>+0(SB), Z19, Z20
+	VFMADD213PD.BCST quads3fcc71c51d8e78af<>+0(SB), Z19, Z20
+	VFMADD213PD.BCST quads3fd2492494229359<>+0(SB), Z19, Z20
+	VFMADD213PD.BCST quads3fd999999997fa04<>+0(SB), Z19, Z20
+	VFMADD213PD.BCST quads3fe5555555555593<>+0(SB), Z19, Z20
+	VMULPD           Z19, Z20, Z19
+	VMULPD.BCST      quads3dea39ef35793c76<>+0(SB), Z3, Z20
+	VADDPD           Z19, Z17, Z19
+	VFMADD231PD      Z19, Z18, Z20
+	VSUBPD           Z20, Z17, Z17
+	VSUBPD           Z17, Z1, Z1
+	VFMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z3, Z1
+	VCMPPD.BCST      $0x11, quads7ff0000000000000<>+0(SB), Z0, K1
+	VBLENDMPD        Z1, Z0, K1, Z4
+	VCMPPD.BCST      $0x00, quads0000000000000000<>+0(SB), Z0, K1
+	VBLENDMPD.BCST   quadsfff0000000000000<>+0(SB), Z4, K1, Z5
+	VCMPPD.BCST      $0x11, quads0000000000000000<>+0(SB), Z0, K1
+	VBLENDMPD.BCST   quads7ff8000000000001<>+0(SB), Z5, K1, Z6
+	VMOVUPS          Z6, (AX)
+	VMOVUPS          64(CX), Z0
+	VMULPD.BCST      quads4350000000000000<>+0(SB), Z0, Z1
+	VCMPPD.BCST      $0x11, quads0010000000000000<>+0(SB), Z0, K1
+	VBLENDMPD        Z1, Z0, K1, Z7
+	VPADDQ.BCST      quads00095f6200000000<>+0(SB), Z7, Z1
+	VANDPD.BCST      quads000fffffffffffff<>+0(SB), Z1, Z17
+	VPADDQ.BCST      quads3fe6a09e00000000<>+0(SB), Z17, Z17
+	VPSRLQ           $0x34, Z1, Z1
+	VORPD.BCST       quads4330000000000000<>+0(SB), Z1, Z1
+	VSUBPD.BCST      quads43300000000003ff<>+0(SB), Z1, Z1
+	VSUBPD.BCST      quads404b000000000000<>+0(SB), Z1, Z18
+	VCMPPD.BCST      $0x11, quads0010000000000000<>+0(SB), Z0, K1
+	VBLENDMPD        Z18, Z1, K1, Z8
+	VSUBPD.BCST      quads3ff0000000000000<>+0(SB), Z17, Z1
+	VMULPD           Z1, Z1, Z17
+	VMULPD.BCST      quads3fe0000000000000<>+0(SB), Z17, Z17
+	VADDPD.BCST      quads4000000000000000<>+0(SB), Z1, Z18
+	VDIVPD           Z18, Z1, Z18
+	VMULPD           Z18, Z18, Z19
+	VBROADCASTSD     quads3fc2f112df3e5244<>+0(SB), Z20
+	VFMADD213PD.BCST quads3fc39a09d078c69f<>+0(SB), Z19, Z20
+	VFMADD213PD.BCST quads3fc7466496cb03de<>+0(SB), Z19, Z20
+	VFMADD213PD.BCST quads3fcc71c51d8e78af<>+0(SB), Z19, Z20
+	VFMADD213PD.BCST quads3fd2492494229359<>+0(SB), Z19, Z20
+	VFMADD213PD.BCST quads3fd999999997fa04<>+0(SB), Z19, Z20
+	VFMADD213PD.BCST quads3fe5555555555593<>+0(SB), Z19, Z20
+	VMULPD           Z19, Z20, Z19
+	VMULPD.BCST      quads3dea39ef35793c76<>+0(SB), Z8, Z20
+	VADDPD           Z19, Z17, Z19
+	VFMADD231PD      Z19, Z18, Z20
+	VSUBPD           Z20, Z17, Z17
+	VSUBPD           Z17, Z1, Z1
+	VFMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z8, Z1
+	VCMPPD.BCST      $0x11, quads7ff0000000000000<>+0(SB), Z0, K1
+	VBLENDMPD        Z1, Z0, K1, Z9
+	VCMPPD.BCST      $0x00, quads0000000000000000<>+0(SB), Z0, K1
+	VBLENDMPD.BCST   quadsfff0000000000000<>+0(SB), Z9, K1, Z10
+	VCMPPD.BCST      $0x11, quads0000000000000000<>+0(SB), Z0, K1
+	VBLENDMPD.BCST   quads7ff8000000000001<>+0(SB), Z10, K1, Z11
+	VMOVUPS          Z11, 64(AX)
+	ADDQ             $+128, AX
+	ADDQ             $+128, CX
+	SUBQ             $+16, DX
+	JGE              whole119
+
+rest119:
+	ADDQ $+16, DX
+	JZ   done119
+
+part119:
+	MOVL             $0x000000ff, BX
+	BZHIL            DX, BX, BX
+	KMOVW            BX, K1
+	VMOVUPD.Z        (CX), K1, Z0
+	VMULPD.BCST      quads4350000000000000<>+0(SB), Z0, Z1
+	VCMPPD.BCST      $0x11, quads0010000000000000<>+0(SB), Z0, K2
+	VBLENDMPD        Z1, Z0, K2, Z12
+	VPADDQ.BCST      quads00095f6200000000<>+0(SB), Z12, Z1
+	VANDPD.BCST      quads000fffffffffffff<>+0(SB), Z1, Z2
+	VPADDQ.BCST      quads3fe6a09e00000000<>+0(SB), Z2, Z2
+	VPSRLQ           $0x34, Z1, Z1
+	VORPD.BCST       quads4330000000000000<>+0(SB), Z1, Z1
+	VSUBPD.BCST      quads43300000000003ff<>+0(SB), Z1, Z1
+	VSUBPD.BCST      quads404b000000000000<>+0(SB), Z1, Z3
+	VCMPPD.BCST      $0x11, quads0010000000000000<>+0(SB), Z0, K2
+	VBLENDMPD        Z3, Z1, K2, Z13
+	VSUBPD.BCST      quads3ff0000000000000<>+0(SB), Z2, Z1
+	VMULPD           Z1, Z1, Z2
+	VMULPD.BCST      quads3fe0000000000000<>+0(SB), Z2, Z2
+	VADDPD.BCST      quads4000000000000000<>+0(SB), Z1, Z3
+	VDIVPD           Z3, Z1, Z3
+	VMULPD           Z3, Z3, Z4
+	VBROADCASTSD     quads3fc2f112df3e5244<>+0(SB), Z5
+	VFMADD213PD.BCST quads3fc39a09d078c69f<>+0(SB), Z4, Z5
+	VFMADD213PD.BCST quads3fc7466496cb03de<>+0(SB), Z4, Z5
+	VFMADD213PD.BCST quads3fcc71c51d8e78af<>+0(SB), Z4, Z5
+	VFMADD213PD.BCST quads3fd2492494229359<>+0(SB), Z4, Z5
+	VFMADD213PD.BCST quads3fd999999997fa04<>+0(SB), Z4, Z5
+	VFMADD213PD.BCST quads3fe5555555555593<>+0(SB), Z4, Z5
+	VMULPD           Z4, Z5, Z4
+	VMULPD.BCST      quads3dea39ef35793c76<>+0(SB), Z13, Z5
+	VADDPD           Z4, Z2, Z4
+	VFMADD231PD      Z4, Z3, Z5
+	VSUBPD           Z5, Z2, Z2
+	VSUBPD           Z2, Z1, Z1
+	VFMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z13, Z1
+	VCMPPD.BCST      $0x11, quads7ff0000000000000<>+0(SB), Z0, K2
+	VBLENDMPD        Z1, Z0, K2, Z14
+	VCMPPD.BCST      $0x00, quads0000000000000000<>+0(SB), Z0, K2
+	VBLENDMPD.BCST   quadsfff0000000000000<>+0(SB), Z14, K2, Z15
+	VCMPPD.BCST      $0x11, quads0000000000000000<>+0(SB), Z0, K2
+	VBLENDMPD.BCST   quads7ff8000000000001<>+0(SB), Z15, K2, Z16
+	VMOVUPD          Z16, K1, (AX)
+	ADDQ             $+64, AX
+	ADDQ             $+64, CX
+	SUBQ             $+8, DX
+	JG               part119
+
+done119:
+	VZEROUPPER
+	RET
+
+// func tanhF64AVX512(dst []float64, x []float64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·tanhF64AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+16, DX
+	JL   rest120
+
+whole120:
+	VMOVUPS           (CX), Z0
+	VANDPD.BCST       quads7fffffffffffffff<>+0(SB), Z0, Z1
+	VBROADCASTSD      quads4034000000000000<>+0(SB), Z2
+	VMINPD            Z1, Z2, Z1
+	VADDPD            Z1, Z1, Z1
+	VMULPD.BCST       quads3ff71547652b82fe<>+0(SB), Z1, Z2
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z2, Z2
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z2, Z3
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z3, Z1
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z3, Z1
+	VPSLLQ            $0x34, Z2, Z2
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z2, Z2
+	VSUBPD.BCST       quads3ff0000000000000<>+0(SB), Z2, Z3
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z4
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z4
+	VMULPD            Z1, Z1, Z5
+	VFMADD231PD       Z5, Z4, Z1
+	VFMADD231PD       Z2, Z1, Z3
+	VADDPD.BCST       quads4000000000000000<>+0(SB), Z3, Z1
+	VDIVPD            Z1, Z3, Z1
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z0, Z0
+	VORPD             Z0, Z1, Z0
+	VMOVUPS           Z0, (AX)
+	VMOVUPS           64(CX), Z0
+	VANDPD.BCST       quads7fffffffffffffff<>+0(SB), Z0, Z1
+	VBROADCASTSD      quads4034000000000000<>+0(SB), Z2
+	VMINPD            Z1, Z2, Z1
+	VADDPD            Z1, Z1, Z1
+	VMULPD.BCST       quads3ff71547652b82fe<>+0(SB), Z1, Z2
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z2, Z2
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z2, Z3
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z3, Z1
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z3, Z1
+	VPSLLQ            $0x34, Z2, Z2
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z2, Z2
+	VSUBPD.BCST       quads3ff0000000000000<>+0(SB), Z2, Z3
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z4
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z4
+	VMULPD            Z1, Z1, Z5
+	VFMADD231PD       Z5, Z4, Z1
+	VFMADD231PD       Z2, Z1, Z3
+	VADDPD.BCST       quads4000000000000000<>+0(SB), Z3, Z1
+	VDIVPD            Z1, Z3, Z1
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z0, Z0
+	VORPD             Z0, Z1, Z0
+	VMOVUPS           Z0, 64(AX)
+	ADDQ              $+128, AX
+	ADDQ              $+128, CX
+	SUBQ              $+16, DX
+	JGE               whole120
+
+rest120:
+	ADDQ $+16, DX
+	JZ   done120
+
+part120:
+	MOVL              $0x000000ff, BX
+	BZHIL             DX, BX, BX
+	KMOVW             BX, K1
+	VMOVUPD.Z         (CX), K1, Z0
+	VANDPD.BCST       quads7fffffffffffffff<>+0(SB), Z0, Z1
+	VBROADCASTSD      quads4034000000000000<>+0(SB), Z2
+	VMINPD            Z1, Z2, Z1
+	VADDPD            Z1, Z1, Z1
+	VMULPD.BCST       quads3ff71547652b82fe<>+0(SB), Z1, Z2
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z2, Z2
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z2, Z3
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z3, Z1
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z3, Z1
+	VPSLLQ            $0x34, Z2, Z2
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z2, Z2
+	VSUBPD.BCST       quads3ff0000000000000<>+0(SB), Z2, Z3
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z4
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z4
+	VMULPD            Z1, Z1, Z5
+	VFMADD231PD       Z5, Z4, Z1
+	VFMADD231PD       Z2, Z1, Z3
+	VADDPD.BCST       quads4000000000000000<>+0(SB), Z3, Z1
+	VDIVPD            Z1, Z3, Z1
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z0, Z0
+	VORPD             Z0, Z1, Z0
+	VMOVUPD           Z0, K1, (AX)
+	ADDQ              $+64, AX
+	ADDQ              $+64, CX
+	SUBQ              $+8, DX
+	JG                part120
+
+done120:
+	VZEROUPPER
+	RET
+
+// func sigmoidF64AVX512(dst []float64, x []float64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·sigmoidF64AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+16, DX
+	JL   rest121
+
+whole121:
+	VMOVUPS           (CX), Z0
+	VXORPD.BCST       quads8000000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads4086300000000000<>+0(SB), Z1
+	VMINPD            Z0, Z1, Z0
+	VBROADCASTSD      quadsc087500000000000<>+0(SB), Z1
+	VMAXPD            Z0, Z1, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3ff71547652b82fe<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z1, Z0
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z1, Z0
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z2
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z0, Z2
+	VMULPD            Z0, Z0, Z3
+	VFMADD231PD       Z3, Z2, Z0
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z2
+	VFMADD231PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z2
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z2, Z3
+	VSUBPD            Z3, Z1, Z1
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VPSLLQ            $0x34, Z2, Z2
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z2, Z2
+	VMULPD            Z2, Z0, Z0
+	VPSLLQ            $0x34, Z1, Z1
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z1, Z1
+	VMULPD            Z1, Z0, Z0
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z1
+	VDIVPD            Z0, Z1, Z0
+	VMOVUPS           Z0, (AX)
+	VMOVUPS           64(CX), Z0
+	VXORPD.BCST       quads8000000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads4086300000000000<>+0(SB), Z1
+	VMINPD            Z0, Z1, Z0
+	VBROADCASTSD      quadsc087500000000000<>+0(SB), Z1
+	VMAXPD            Z0, Z1, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3ff71547652b82fe<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z1, Z0
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z1, Z0
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z2
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z0, Z2
+	VMULPD            Z0, Z0, Z3
+	VFMADD231PD       Z3, Z2, Z0
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z2
+	VFMADD231PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z2
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z2, Z3
+	VSUBPD            Z3, Z1, Z1
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VPSLLQ            $0x34, Z2, Z2
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z2, Z2
+	VMULPD            Z2, Z0, Z0
+	VPSLLQ            $0x34, Z1, Z1
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z1, Z1
+	VMULPD            Z1, Z0, Z0
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z1
+	VDIVPD            Z0, Z1, Z0
+	VMOVUPS           Z0, 64(AX)
+	ADDQ              $+128, AX
+	ADDQ              $+128, CX
+	SUBQ              $+16, DX
+	JGE               whole121
+
+rest121:
+	ADDQ $+16, DX
+	JZ   done121
+
+part121:
+	MOVL              $0x000000ff, BX
+	BZHIL             DX, BX, BX
+	KMOVW             BX, K1
+	VMOVUPD.Z         (CX), K1, Z0
+	VXORPD.BCST       quads8000000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads4086300000000000<>+0(SB), Z1
+	VMINPD            Z0, Z1, Z0
+	VBROADCASTSD      quadsc087500000000000<>+0(SB), Z1
+	VMAXPD            Z0, Z1, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3ff71547652b82fe<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z1, Z0
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z1, Z0
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z2
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z0, Z2
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z0, Z2
+	VMULPD            Z0, Z0, Z3
+	VFMADD231PD       Z3, Z2, Z0
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z2
+	VFMADD231PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z2
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z2, Z3
+	VSUBPD            Z3, Z1, Z1
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z1, Z1
+	VPSLLQ            $0x34, Z2, Z2
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z2, Z2
+	VMULPD            Z2, Z0, Z0
+	VPSLLQ            $0x34, Z1, Z1
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z1, Z1
+	VMULPD            Z1, Z0, Z0
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z0, Z0
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z1
+	VDIVPD            Z0, Z1, Z0
+	VMOVUPD           Z0, K1, (AX)
+	ADDQ              $+64, AX
+	ADDQ              $+64, CX
+	SUBQ              $+8, DX
+	JG                part121
+
+done121:
+	VZEROUPPER
+	RET
+
+// func erfF64AVX512(dst []float64, x []float64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·erfF64AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+16, DX
+	JL   rest122
+
+whole122:
+	VMOVUPS           (CX), Z0
+	VANDPD.BCST       quads7fffffffffffffff<>+0(SB), Z0, Z1
+	VBROADCASTSD      quads4018000000000000<>+0(SB), Z2
+	VMINPD            Z1, Z2, Z1
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z2
+	VFMADD231PD.BCST  quads3fd3333333333333<>+0(SB), Z1, Z2
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z6
+	VDIVPD            Z2, Z6, Z2
+	VBROADCASTSD      quadsbf9fe0bb4c5a8d12<>+0(SB), Z6
+	VFMADD213PD.BCST  quads3fce7b44b142a4b2<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbfe88539ea90d3de<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3ff5bdfdee6dd9e0<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbff90f620d1845ee<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3ff5d597c080cc0d<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbfe7782e56026b0a<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fdd632501ac34d1<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3f778e39cc7a70f7<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fc651a0d9a15ee4<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fc41e84e9d1617b<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fc5b8611ba7bee3<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fc5a993f0740c1e<>+0(SB), Z2, Z6
+	VMULPD            Z2, Z6, Z2
+	VMULPD            Z1, Z1, Z1
+	VXORPD.BCST       quads8000000000000000<>+0(SB), Z1, Z1
+	VBROADCASTSD      quads4086300000000000<>+0(SB), Z6
+	VMINPD            Z1, Z6, Z1
+	VBROADCASTSD      quadsc087500000000000<>+0(SB), Z6
+	VMAXPD            Z1, Z6, Z1
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z6
+	VFMADD231PD.BCST  quads3ff71547652b82fe<>+0(SB), Z1, Z6
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z6, Z6
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z6, Z1
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z6, Z1
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z7
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z7
+	VMULPD            Z1, Z1, Z8
+	VFMADD231PD       Z8, Z7, Z1
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z1, Z1
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z7
+	VFMADD231PD.BCST  quads3fe0000000000000<>+0(SB), Z6, Z7
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z7, Z8
+	VSUBPD            Z8, Z6, Z6
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z6, Z6
+	VPSLLQ            $0x34, Z7, Z7
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z7, Z7
+	VMULPD            Z7, Z1, Z1
+	VPSLLQ            $0x34, Z6, Z6
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z6, Z6
+	VMULPD            Z6, Z1, Z1
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z6
+	VFNMADD231PD      Z1, Z2, Z6
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z0, Z1
+	VORPD             Z1, Z6, Z1
+	VMULPD            Z0, Z0, Z2
+	VBROADCASTSD      quadsbe0ab8923d8184f4<>+0(SB), Z6
+	VFMADD213PD.BCST  quads3e4d70e34cc01c0b<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbe85c053af87571e<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3ebb97f80a4e12a4<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbeef4ca44b024ea2<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3f1f9a2ba119ff7c<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbf4c02db03742681<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3f7565bccf8fd727<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbf9b82ce311f9202<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fbce2f21a040cb5<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbfd812746b0379bc<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3ff20dd750429b6d<>+0(SB), Z2, Z6
+	VMULPD            Z0, Z6, Z2
+	VANDPD.BCST       quads7fffffffffffffff<>+0(SB), Z0, Z0
+	VCMPPD.BCST       $0x11, quads3ff0000000000000<>+0(SB), Z0, K1
+	VBLENDMPD         Z2, Z1, K1, Z3
+	VMOVUPS           Z3, (AX)
+	VMOVUPS           64(CX), Z0
+	VANDPD.BCST       quads7fffffffffffffff<>+0(SB), Z0, Z1
+	VBROADCASTSD      quads4018000000000000<>+0(SB), Z2
+	VMINPD            Z1, Z2, Z1
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z2
+	VFMADD231PD.BCST  quads3fd3333333333333<>+0(SB), Z1, Z2
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z6
+	VDIVPD            Z2, Z6, Z2
+	VBROADCASTSD      quadsbf9fe0bb4c5a8d12<>+0(SB), Z6
+	VFMADD213PD.BCST  quads3fce7b44b142a4b2<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbfe88539ea90d3de<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3ff5bdfdee6dd9e0<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbff90f620d1845ee<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3ff5d597c080cc0d<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbfe7782e56026b0a<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fdd632501ac34d1<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3f778e39cc7a70f7<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fc651a0d9a15ee4<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fc41e84e9d1617b<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fc5b8611ba7bee3<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fc5a993f0740c1e<>+0(SB), Z2, Z6
+	VMULPD            Z2, Z6, Z2
+	VMULPD            Z1, Z1, Z1
+	VXORPD.BCST       quads8000000000000000<>+0(SB), Z1, Z1
+	VBROADCASTSD      quads4086300000000000<>+0(SB), Z6
+	VMINPD            Z1, Z6, Z1
+	VBROADCASTSD      quadsc087500000000000<>+0(SB), Z6
+	VMAXPD            Z1, Z6, Z1
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z6
+	VFMADD231PD.BCST  quads3ff71547652b82fe<>+0(SB), Z1, Z6
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z6, Z6
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z6, Z1
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z6, Z1
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z7
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z1, Z7
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z7
+	VMULPD            Z1, Z1, Z8
+	VFMADD231PD       Z8, Z7, Z1
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z1, Z1
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z7
+	VFMADD231PD.BCST  quads3fe0000000000000<>+0(SB), Z6, Z7
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z7, Z8
+	VSUBPD            Z8, Z6, Z6
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z6, Z6
+	VPSLLQ            $0x34, Z7, Z7
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z7, Z7
+	VMULPD            Z7, Z1, Z1
+	VPSLLQ            $0x34, Z6, Z6
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z6, Z6
+	VMULPD            Z6, Z1, Z1
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z6
+	VFNMADD231PD      Z1, Z2, Z6
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z0, Z1
+	VORPD             Z1, Z6, Z1
+	VMULPD            Z0, Z0, Z2
+	VBROADCASTSD      quadsbe0ab8923d8184f4<>+0(SB), Z6
+	VFMADD213PD.BCST  quads3e4d70e34cc01c0b<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbe85c053af87571e<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3ebb97f80a4e12a4<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbeef4ca44b024ea2<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3f1f9a2ba119ff7c<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbf4c02db03742681<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3f7565bccf8fd727<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbf9b82ce311f9202<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3fbce2f21a040cb5<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quadsbfd812746b0379bc<>+0(SB), Z2, Z6
+	VFMADD213PD.BCST  quads3ff20dd750429b6d<>+0(SB), Z2, Z6
+	VMULPD            Z0, Z6, Z2
+	VANDPD.BCST       quads7fffffffffffffff<>+0(SB), Z0, Z0
+	VCMPPD.BCST       $0x11, quads3ff0000000000000<>+0(SB), Z0, K1
+	VBLENDMPD         Z2, Z1, K1, Z4
+	VMOVUPS           Z4, 64(AX)
+	ADDQ              $+128, AX
+	ADDQ              $+128, CX
+	SUBQ              $+16, DX
+	JGE               whole122
+
+rest122:
+	ADDQ $+16, DX
+	JZ   done122
+
+part122:
+	MOVL              $0x000000ff, BX
+	BZHIL             DX, BX, BX
+	KMOVW             BX, K1
+	VMOVUPD.Z         (CX), K1, Z0
+	VANDPD.BCST       quads7fffffffffffffff<>+0(SB), Z0, Z1
+	VBROADCASTSD      quads4018000000000000<>+0(SB), Z2
+	VMINPD            Z1, Z2, Z1
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z2
+	VFMADD231PD.BCST  quads3fd3333333333333<>+0(SB), Z1, Z2
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z3
+	VDIVPD            Z2, Z3, Z2
+	VBROADCASTSD      quadsbf9fe0bb4c5a8d12<>+0(SB), Z3
+	VFMADD213PD.BCST  quads3fce7b44b142a4b2<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quadsbfe88539ea90d3de<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3ff5bdfdee6dd9e0<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quadsbff90f620d1845ee<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3ff5d597c080cc0d<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quadsbfe7782e56026b0a<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3fdd632501ac34d1<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3f778e39cc7a70f7<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3fc651a0d9a15ee4<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3fc41e84e9d1617b<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3fc5b8611ba7bee3<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3fc5a993f0740c1e<>+0(SB), Z2, Z3
+	VMULPD            Z2, Z3, Z2
+	VMULPD            Z1, Z1, Z1
+	VXORPD.BCST       quads8000000000000000<>+0(SB), Z1, Z1
+	VBROADCASTSD      quads4086300000000000<>+0(SB), Z3
+	VMINPD            Z1, Z3, Z1
+	VBROADCASTSD      quadsc087500000000000<>+0(SB), Z3
+	VMAXPD            Z1, Z3, Z1
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z3
+	VFMADD231PD.BCST  quads3ff71547652b82fe<>+0(SB), Z1, Z3
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z3, Z3
+	VFNMADD231PD.BCST quads3fe62e42fee00000<>+0(SB), Z3, Z1
+	VFNMADD231PD.BCST quads3dea39ef35793c76<>+0(SB), Z3, Z1
+	VBROADCASTSD      quads3da93974a8c07c9d<>+0(SB), Z4
+	VFMADD213PD.BCST  quads3de6124613a86d09<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e21eed8eff8d898<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e5ae64567f544e4<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3e927e4fb7789f5c<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3ec71de3a556c734<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3efa01a01a01a01a<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f2a01a01a01a01a<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f56c16c16c16c17<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3f81111111111111<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fa5555555555555<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fc5555555555555<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  quads3fe0000000000000<>+0(SB), Z1, Z4
+	VMULPD            Z1, Z1, Z6
+	VFMADD231PD       Z6, Z4, Z1
+	VADDPD.BCST       quads3ff0000000000000<>+0(SB), Z1, Z1
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z4
+	VFMADD231PD.BCST  quads3fe0000000000000<>+0(SB), Z3, Z4
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z4, Z6
+	VSUBPD            Z6, Z3, Z3
+	VADDPD.BCST       quads4338000000000000<>+0(SB), Z3, Z3
+	VPSLLQ            $0x34, Z4, Z4
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z4, Z4
+	VMULPD            Z4, Z1, Z1
+	VPSLLQ            $0x34, Z3, Z3
+	VPADDQ.BCST       quads3ff0000000000000<>+0(SB), Z3, Z3
+	VMULPD            Z3, Z1, Z1
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z3
+	VFNMADD231PD      Z1, Z2, Z3
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z0, Z1
+	VORPD             Z1, Z3, Z1
+	VMULPD            Z0, Z0, Z2
+	VBROADCASTSD      quadsbe0ab8923d8184f4<>+0(SB), Z3
+	VFMADD213PD.BCST  quads3e4d70e34cc01c0b<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quadsbe85c053af87571e<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3ebb97f80a4e12a4<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quadsbeef4ca44b024ea2<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3f1f9a2ba119ff7c<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quadsbf4c02db03742681<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3f7565bccf8fd727<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quadsbf9b82ce311f9202<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3fbce2f21a040cb5<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quadsbfd812746b0379bc<>+0(SB), Z2, Z3
+	VFMADD213PD.BCST  quads3ff20dd750429b6d<>+0(SB), Z2, Z3
+	VMULPD            Z0, Z3, Z2
+	VANDPD.BCST       quads7fffffffffffffff<>+0(SB), Z0, Z0
+	VCMPPD.BCST       $0x11, quads3ff0000000000000<>+0(SB), Z0, K2
+	VBLENDMPD         Z2, Z1, K2, Z5
+	VMOVUPD           Z5, K1, (AX)
+	ADDQ              $+64, AX
+	ADDQ              $+64, CX
+	SUBQ              $+8, DX
+	JG                part122
+
+done122:
+	VZEROUPPER
+	RET
+
+// func sinF64AVX512(dst []float64, x []float64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·sinF64AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+16, DX
+	JL   rest123
+
+whole123:
+	VMOVUPS           (CX), Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3fe45f306dc9c883<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z2
+	VMOVUPS           Z0, Z3
+	VFNMADD231PD.BCST quads3ff921fb54442d18<>+0(SB), Z2, Z3
+	VMULPD.BCST       quads3c91a62633145c07<>+0(SB), Z2, Z4
+	VBROADCASTSD      quads3c91a62633145c07<>+0(SB), Z5
+	VMOVUPS           Z4, Z6
+	VFMSUB231PD       Z5, Z2, Z6
+	VSUBPD            Z4, Z3, Z5
+	VSUBPD            Z3, Z5, Z13
+	VSUBPD            Z13, Z5, Z14
+	VSUBPD            Z14, Z3, Z3
+	VADDPD            Z13, Z4, Z4
+	VSUBPD            Z4, Z3, Z3
+	VSUBPD            Z6, Z3, Z3
+	VFNMADD231PD.BCST quadsb91f1976b7ed8fbc<>+0(SB), Z2, Z3
+	VMULPD            Z5, Z5, Z2
+	VMULPD.BCST       quads3fe0000000000000<>+0(SB), Z2, Z4
+	VMULPD            Z5, Z2, Z6
+	VMOVUPS           Z3, Z13
+	VFNMADD231PD      Z4, Z3, Z13
+	VBROADCASTSD      quads3de5d93a5acfd57c<>+0(SB), Z14
+	VFMADD213PD.BCST  quadsbe5ae5e68a2b9ceb<>+0(SB), Z2, Z14
+	VFMADD213PD.BCST  quads3ec71de357b1fe7d<>+0(SB), Z2, Z14
+	VFMADD213PD.BCST  quadsbf2a01a019c161d5<>+0(SB), Z2, Z14
+	VFMADD213PD.BCST  quads3f8111111110f8a6<>+0(SB), Z2, Z14
+	VFMADD213PD.BCST  quadsbfc5555555555549<>+0(SB), Z2, Z14
+	VFMADD231PD       Z14, Z6, Z13
+	VADDPD            Z13, Z5, Z6
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z13
+	VSUBPD            Z4, Z13, Z13
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z14
+	VSUBPD            Z13, Z14, Z14
+	VSUBPD            Z4, Z14, Z4
+	VMULPD            Z2, Z2, Z14
+	VBROADCASTSD      quadsbda8fae9be8838d4<>+0(SB), Z15
+	VFMADD213PD.BCST  quads3e21ee9ebdb4b1c4<>+0(SB), Z2, Z15
+	VFMADD213PD.BCST  quadsbe927e4f809c52ad<>+0(SB), Z2, Z15
+	VFMADD213PD.BCST  quads3efa01a019cb1590<>+0(SB), Z2, Z15
+	VFMADD213PD.BCST  quadsbf56c16c16c15177<>+0(SB), Z2, Z15
+	VFMADD213PD.BCST  quads3fa555555555554c<>+0(SB), Z2, Z15
+	VFMADD231PD       Z15, Z14, Z4
+	VFNMADD231PD      Z3, Z5, Z4
+	VADDPD            Z4, Z13, Z2
+	VPSLLQ            $0x3f, Z1, Z3
+	VPMOVQ2M          Z3, K1
+	VBLENDMPD         Z2, Z6, K1, Z7
+	VPSLLQ            $0x3e, Z1, Z1
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z1, Z1
+	VXORPD            Z1, Z7, Z1
+	VCMPPD.BCST       $0x00, quads0000000000000000<>+0(SB), Z0, K1
+	VBLENDMPD         Z0, Z1, K1, Z8
+	VMOVUPS           Z8, (AX)
+	VMOVUPS           64(CX), Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3fe45f306dc9c883<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z2
+	VMOVUPS           Z0, Z3
+	VFNMADD231PD.BCST quads3ff921fb54442d18<>+0(SB), Z2, Z3
+	VMULPD.BCST       quads3c91a62633145c07<>+0(SB), Z2, Z4
+	VBROADCASTSD      quads3c91a62633145c07<>+0(SB), Z5
+	VMOVUPS           Z4, Z6
+	VFMSUB231PD       Z5, Z2, Z6
+	VSUBPD            Z4, Z3, Z5
+	VSUBPD            Z3, Z5, Z13
+	VSUBPD            Z13, Z5, Z14
+	VSUBPD            Z14, Z3, Z3
+	VADDPD            Z13, Z4, Z4
+	VSUBPD            Z4, Z3, Z3
+	VSUBPD            Z6, Z3, Z3
+	VFNMADD231PD.BCST quadsb91f1976b7ed8fbc<>+0(SB), Z2, Z3
+	VMULPD            Z5, Z5, Z2
+	VMULPD.BCST       quads3fe0000000000000<>+0(SB), Z2, Z4
+	VMULPD            Z5, Z2, Z6
+	VMOVUPS           Z3, Z13
+	VFNMADD231PD      Z4, Z3, Z13
+	VBROADCASTSD      quads3de5d93a5acfd57c<>+0(SB), Z14
+	VFMADD213PD.BCST  quadsbe5ae5e68a2b9ceb<>+0(SB), Z2, Z14
+	VFMADD213PD.BCST  quads3ec71de357b1fe7d<>+0(SB), Z2, Z14
+	VFMADD213PD.BCST  quadsbf2a01a019c161d5<>+0(SB), Z2, Z14
+	VFMADD213PD.BCST  quads3f8111111110f8a6<>+0(SB), Z2, Z14
+	VFMADD213PD.BCST  quadsbfc5555555555549<>+0(SB), Z2, Z14
+	VFMADD231PD       Z14, Z6, Z13
+	VADDPD            Z13, Z5, Z6
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z13
+	VSUBPD            Z4, Z13, Z13
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z14
+	VSUBPD            Z13, Z14, Z14
+	VSUBPD            Z4, Z14, Z4
+	VMULPD            Z2, Z2, Z14
+	VBROADCASTSD      quadsbda8fae9be8838d4<>+0(SB), Z15
+	VFMADD213PD.BCST  quads3e21ee9ebdb4b1c4<>+0(SB), Z2, Z15
+	VFMADD213PD.BCST  quadsbe927e4f809c52ad<>+0(SB), Z2, Z15
+	VFMADD213PD.BCST  quads3efa01a019cb1590<>+0(SB), Z2, Z15
+	VFMADD213PD.BCST  quadsbf56c16c16c15177<>+0(SB), Z2, Z15
+	VFMADD213PD.BCST  quads3fa555555555554c<>+0(SB), Z2, Z15
+	VFMADD231PD       Z15, Z14, Z4
+	VFNMADD231PD      Z3, Z5, Z4
+	VADDPD            Z4, Z13, Z2
+	VPSLLQ            $0x3f, Z1, Z3
+	VPMOVQ2M          Z3, K1
+	VBLENDMPD         Z2, Z6, K1, Z9
+	VPSLLQ            $0x3e, Z1, Z1
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z1, Z1
+	VXORPD            Z1, Z9, Z1
+	VCMPPD.BCST       $0x00, quads0000000000000000<>+0(SB), Z0, K1
+	VBLENDMPD         Z0, Z1, K1, Z10
+	VMOVUPS           Z10, 64(AX)
+	ADDQ              $+128, AX
+	ADDQ              $+128, CX
+	SUBQ              $+16, DX
+	JGE               whole123
+
+rest123:
+	ADDQ $+16, DX
+	JZ   done123
+
+part123:
+	MOVL              $0x000000ff, BX
+	BZHIL             DX, BX, BX
+	KMOVW             BX, K1
+	VMOVUPD.Z         (CX), K1, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3fe45f306dc9c883<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z2
+	VMOVUPS           Z0, Z3
+	VFNMADD231PD.BCST quads3ff921fb54442d18<>+0(SB), Z2, Z3
+	VMULPD.BCST       quads3c91a62633145c07<>+0(SB), Z2, Z4
+	VBROADCASTSD      quads3c91a62633145c07<>+0(SB), Z5
+	VMOVUPS           Z4, Z6
+	VFMSUB231PD       Z5, Z2, Z6
+	VSUBPD            Z4, Z3, Z5
+	VSUBPD            Z3, Z5, Z7
+	VSUBPD            Z7, Z5, Z8
+	VSUBPD            Z8, Z3, Z3
+	VADDPD            Z7, Z4, Z4
+	VSUBPD            Z4, Z3, Z3
+	VSUBPD            Z6, Z3, Z3
+	VFNMADD231PD.BCST quadsb91f1976b7ed8fbc<>+0(SB), Z2, Z3
+	VMULPD            Z5, Z5, Z2
+	VMULPD.BCST       quads3fe0000000000000<>+0(SB), Z2, Z4
+	VMULPD            Z5, Z2, Z6
+	VMOVUPS           Z3, Z7
+	VFNMADD231PD      Z4, Z3, Z7
+	VBROADCASTSD      quads3de5d93a5acfd57c<>+0(SB), Z8
+	VFMADD213PD.BCST  quadsbe5ae5e68a2b9ceb<>+0(SB), Z2, Z8
+	VFMADD213PD.BCST  quads3ec71de357b1fe7d<>+0(SB), Z2, Z8
+	VFMADD213PD.BCST  quadsbf2a01a019c161d5<>+0(SB), Z2, Z8
+	VFMADD213PD.BCST  quads3f8111111110f8a6<>+0(SB), Z2, Z8
+	VFMADD213PD.BCST  quadsbfc5555555555549<>+0(SB), Z2, Z8
+	VFMADD231PD       Z8, Z6, Z7
+	VADDPD            Z7, Z5, Z6
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z7
+	VSUBPD            Z4, Z7, Z7
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z8
+	VSUBPD            Z7, Z8, Z8
+	VSUBPD            Z4, Z8, Z4
+	VMULPD            Z2, Z2, Z8
+	VBROADCASTSD      quadsbda8fae9be8838d4<>+0(SB), Z9
+	VFMADD213PD.BCST  quads3e21ee9ebdb4b1c4<>+0(SB), Z2, Z9
+	VFMADD213PD.BCST  quadsbe927e4f809c52ad<>+0(SB), Z2, Z9
+	VFMADD213PD.BCST  quads3efa01a019cb1590<>+0(SB), Z2, Z9
+	VFMADD213PD.BCST  quadsbf56c16c16c15177<>+0(SB), Z2, Z9
+	VFMADD213PD.BCST  quads3fa555555555554c<>+0(SB), Z2, Z9
+	VFMADD231PD       Z9, Z8, Z4
+	VFNMADD231PD      Z3, Z5, Z4
+	VADDPD            Z4, Z7, Z2
+	VPSLLQ            $0x3f, Z1, Z3
+	VPMOVQ2M          Z3, K2
+	VBLENDMPD         Z2, Z6, K2, Z11
+	VPSLLQ            $0x3e, Z1, Z1
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z1, Z1
+	VXORPD            Z1, Z11, Z1
+	VCMPPD.BCST       $0x00, quads0000000000000000<>+0(SB), Z0, K2
+	VBLENDMPD         Z0, Z1, K2, Z12
+	VMOVUPD           Z12, K1, (AX)
+	ADDQ              $+64, AX
+	ADDQ              $+64, CX
+	SUBQ              $+8, DX
+	JG                part123
+
+done123:
+	VZEROUPPER
+	RET
+
+// func cosF64AVX512(dst []float64, x []float64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·cosF64AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $+16, DX
+	JL   rest124
+
+whole124:
+	VMOVUPS           (CX), Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3fe45f306dc9c883<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z2
+	VMOVUPS           Z0, Z0
+	VFNMADD231PD.BCST quads3ff921fb54442d18<>+0(SB), Z2, Z0
+	VMULPD.BCST       quads3c91a62633145c07<>+0(SB), Z2, Z6
+	VBROADCASTSD      quads3c91a62633145c07<>+0(SB), Z7
+	VMOVUPS           Z6, Z8
+	VFMSUB231PD       Z7, Z2, Z8
+	VSUBPD            Z6, Z0, Z7
+	VSUBPD            Z0, Z7, Z9
+	VSUBPD            Z9, Z7, Z10
+	VSUBPD            Z10, Z0, Z0
+	VADDPD            Z9, Z6, Z6
+	VSUBPD            Z6, Z0, Z0
+	VSUBPD            Z8, Z0, Z0
+	VFNMADD231PD.BCST quadsb91f1976b7ed8fbc<>+0(SB), Z2, Z0
+	VPADDQ.BCST       quads0000000000000001<>+0(SB), Z1, Z1
+	VMULPD            Z7, Z7, Z2
+	VMULPD.BCST       quads3fe0000000000000<>+0(SB), Z2, Z6
+	VMULPD            Z7, Z2, Z8
+	VMOVUPS           Z0, Z9
+	VFNMADD231PD      Z6, Z0, Z9
+	VBROADCASTSD      quads3de5d93a5acfd57c<>+0(SB), Z10
+	VFMADD213PD.BCST  quadsbe5ae5e68a2b9ceb<>+0(SB), Z2, Z10
+	VFMADD213PD.BCST  quads3ec71de357b1fe7d<>+0(SB), Z2, Z10
+	VFMADD213PD.BCST  quadsbf2a01a019c161d5<>+0(SB), Z2, Z10
+	VFMADD213PD.BCST  quads3f8111111110f8a6<>+0(SB), Z2, Z10
+	VFMADD213PD.BCST  quadsbfc5555555555549<>+0(SB), Z2, Z10
+	VFMADD231PD       Z10, Z8, Z9
+	VADDPD            Z9, Z7, Z8
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z9
+	VSUBPD            Z6, Z9, Z9
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z10
+	VSUBPD            Z9, Z10, Z10
+	VSUBPD            Z6, Z10, Z6
+	VMULPD            Z2, Z2, Z10
+	VBROADCASTSD      quadsbda8fae9be8838d4<>+0(SB), Z11
+	VFMADD213PD.BCST  quads3e21ee9ebdb4b1c4<>+0(SB), Z2, Z11
+	VFMADD213PD.BCST  quadsbe927e4f809c52ad<>+0(SB), Z2, Z11
+	VFMADD213PD.BCST  quads3efa01a019cb1590<>+0(SB), Z2, Z11
+	VFMADD213PD.BCST  quadsbf56c16c16c15177<>+0(SB), Z2, Z11
+	VFMADD213PD.BCST  quads3fa555555555554c<>+0(SB), Z2, Z11
+	VFMADD231PD       Z11, Z10, Z6
+	VFNMADD231PD      Z0, Z7, Z6
+	VADDPD            Z6, Z9, Z0
+	VPSLLQ            $0x3f, Z1, Z2
+	VPMOVQ2M          Z2, K1
+	VBLENDMPD         Z0, Z8, K1, Z3
+	VPSLLQ            $0x3e, Z1, Z0
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z0, Z0
+	VXORPD            Z0, Z3, Z0
+	VMOVUPS           Z0, (AX)
+	VMOVUPS           64(CX), Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3fe45f306dc9c883<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z2
+	VMOVUPS           Z0, Z0
+	VFNMADD231PD.BCST quads3ff921fb54442d18<>+0(SB), Z2, Z0
+	VMULPD.BCST       quads3c91a62633145c07<>+0(SB), Z2, Z6
+	VBROADCASTSD      quads3c91a62633145c07<>+0(SB), Z7
+	VMOVUPS           Z6, Z8
+	VFMSUB231PD       Z7, Z2, Z8
+	VSUBPD            Z6, Z0, Z7
+	VSUBPD            Z0, Z7, Z9
+	VSUBPD            Z9, Z7, Z10
+	VSUBPD            Z10, Z0, Z0
+	VADDPD            Z9, Z6, Z6
+	VSUBPD            Z6, Z0, Z0
+	VSUBPD            Z8, Z0, Z0
+	VFNMADD231PD.BCST quadsb91f1976b7ed8fbc<>+0(SB), Z2, Z0
+	VPADDQ.BCST       quads0000000000000001<>+0(SB), Z1, Z1
+	VMULPD            Z7, Z7, Z2
+	VMULPD.BCST       quads3fe0000000000000<>+0(SB), Z2, Z6
+	VMULPD            Z7, Z2, Z8
+	VMOVUPS           Z0, Z9
+	VFNMADD231PD      Z6, Z0, Z9
+	VBROADCASTSD      quads3de5d93a5acfd57c<>+0(SB), Z10
+	VFMADD213PD.BCST  quadsbe5ae5e68a2b9ceb<>+0(SB), Z2, Z10
+	VFMADD213PD.BCST  quads3ec71de357b1fe7d<>+0(SB), Z2, Z10
+	VFMADD213PD.BCST  quadsbf2a01a019c161d5<>+0(SB), Z2, Z10
+	VFMADD213PD.BCST  quads3f8111111110f8a6<>+0(SB), Z2, Z10
+	VFMADD213PD.BCST  quadsbfc5555555555549<>+0(SB), Z2, Z10
+	VFMADD231PD       Z10, Z8, Z9
+	VADDPD            Z9, Z7, Z8
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z9
+	VSUBPD            Z6, Z9, Z9
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z10
+	VSUBPD            Z9, Z10, Z10
+	VSUBPD            Z6, Z10, Z6
+	VMULPD            Z2, Z2, Z10
+	VBROADCASTSD      quadsbda8fae9be8838d4<>+0(SB), Z11
+	VFMADD213PD.BCST  quads3e21ee9ebdb4b1c4<>+0(SB), Z2, Z11
+	VFMADD213PD.BCST  quadsbe927e4f809c52ad<>+0(SB), Z2, Z11
+	VFMADD213PD.BCST  quads3efa01a019cb1590<>+0(SB), Z2, Z11
+	VFMADD213PD.BCST  quadsbf56c16c16c15177<>+0(SB), Z2, Z11
+	VFMADD213PD.BCST  quads3fa555555555554c<>+0(SB), Z2, Z11
+	VFMADD231PD       Z11, Z10, Z6
+	VFNMADD231PD      Z0, Z7, Z6
+	VADDPD            Z6, Z9, Z0
+	VPSLLQ            $0x3f, Z1, Z2
+	VPMOVQ2M          Z2, K1
+	VBLENDMPD         Z0, Z8, K1, Z4
+	VPSLLQ            $0x3e, Z1, Z0
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z0, Z0
+	VXORPD            Z0, Z4, Z0
+	VMOVUPS           Z0, 64(AX)
+	ADDQ              $+128, AX
+	ADDQ              $+128, CX
+	SUBQ              $+16, DX
+	JGE               whole124
+
+rest124:
+	ADDQ $+16, DX
+	JZ   done124
+
+part124:
+	MOVL              $0x000000ff, BX
+	BZHIL             DX, BX, BX
+	KMOVW             BX, K1
+	VMOVUPD.Z         (CX), K1, Z0
+	VBROADCASTSD      quads4338000000000000<>+0(SB), Z1
+	VFMADD231PD.BCST  quads3fe45f306dc9c883<>+0(SB), Z0, Z1
+	VSUBPD.BCST       quads4338000000000000<>+0(SB), Z1, Z2
+	VMOVUPS           Z0, Z0
+	VFNMADD231PD.BCST quads3ff921fb54442d18<>+0(SB), Z2, Z0
+	VMULPD.BCST       quads3c91a62633145c07<>+0(SB), Z2, Z3
+	VBROADCASTSD      quads3c91a62633145c07<>+0(SB), Z4
+	VMOVUPS           Z3, Z6
+	VFMSUB231PD       Z4, Z2, Z6
+	VSUBPD            Z3, Z0, Z4
+	VSUBPD            Z0, Z4, Z7
+	VSUBPD            Z7, Z4, Z8
+	VSUBPD            Z8, Z0, Z0
+	VADDPD            Z7, Z3, Z3
+	VSUBPD            Z3, Z0, Z0
+	VSUBPD            Z6, Z0, Z0
+	VFNMADD231PD.BCST quadsb91f1976b7ed8fbc<>+0(SB), Z2, Z0
+	VPADDQ.BCST       quads0000000000000001<>+0(SB), Z1, Z1
+	VMULPD            Z4, Z4, Z2
+	VMULPD.BCST       quads3fe0000000000000<>+0(SB), Z2, Z3
+	VMULPD            Z4, Z2, Z6
+	VMOVUPS           Z0, Z7
+	VFNMADD231PD      Z3, Z0, Z7
+	VBROADCASTSD      quads3de5d93a5acfd57c<>+0(SB), Z8
+	VFMADD213PD.BCST  quadsbe5ae5e68a2b9ceb<>+0(SB), Z2, Z8
+	VFMADD213PD.BCST  quads3ec71de357b1fe7d<>+0(SB), Z2, Z8
+	VFMADD213PD.BCST  quadsbf2a01a019c161d5<>+0(SB), Z2, Z8
+	VFMADD213PD.BCST  quads3f8111111110f8a6<>+0(SB), Z2, Z8
+	VFMADD213PD.BCST  quadsbfc5555555555549<>+0(SB), Z2, Z8
+	VFMADD231PD       Z8, Z6, Z7
+	VADDPD            Z7, Z4, Z6
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z7
+	VSUBPD            Z3, Z7, Z7
+	VBROADCASTSD      quads3ff0000000000000<>+0(SB), Z8
+	VSUBPD            Z7, Z8, Z8
+	VSUBPD            Z3, Z8, Z3
+	VMULPD            Z2, Z2, Z8
+	VBROADCASTSD      quadsbda8fae9be8838d4<>+0(SB), Z9
+	VFMADD213PD.BCST  quads3e21ee9ebdb4b1c4<>+0(SB), Z2, Z9
+	VFMADD213PD.BCST  quadsbe927e4f809c52ad<>+0(SB), Z2, Z9
+	VFMADD213PD.BCST  quads3efa01a019cb1590<>+0(SB), Z2, Z9
+	VFMADD213PD.BCST  quadsbf56c16c16c15177<>+0(SB), Z2, Z9
+	VFMADD213PD.BCST  quads3fa555555555554c<>+0(SB), Z2, Z9
+	VFMADD231PD       Z9, Z8, Z3
+	VFNMADD231PD      Z0, Z4, Z3
+	VADDPD            Z3, Z7, Z0
+	VPSLLQ            $0x3f, Z1, Z2
+	VPMOVQ2M          Z2, K2
+	VBLENDMPD         Z0, Z6, K2, Z5
+	VPSLLQ            $0x3e, Z1, Z0
+	VANDPD.BCST       quads8000000000000000<>+0(SB), Z0, Z0
+	VXORPD            Z0, Z5, Z0
+	VMOVUPD           Z0, K1, (AX)
+	ADDQ              $+64, AX
+	ADDQ              $+64, CX
+	SUBQ              $+8, DX
+	JG                part124
+
+done124:
 	VZEROUPPER
 	RET

@@ -227,3 +227,31 @@ func adamWAVX512(pOut []float32, mOut []float32, vOut []float32, p []float32, g 
 func philoxUniformAVX512(dst []float32, key [2]uint32, block uint64)
 
 func philoxWordsAVX512(dst []uint32, key [2]uint32, block uint64, third uint32)
+
+func expF64AVX2(dst []float64, x []float64)
+
+func logF64AVX2(dst []float64, x []float64)
+
+func tanhF64AVX2(dst []float64, x []float64)
+
+func sigmoidF64AVX2(dst []float64, x []float64)
+
+func erfF64AVX2(dst []float64, x []float64)
+
+func sinF64AVX2(dst []float64, x []float64)
+
+func cosF64AVX2(dst []float64, x []float64)
+
+func expF64AVX512(dst []float64, x []float64)
+
+func logF64AVX512(dst []float64, x []float64)
+
+func tanhF64AVX512(dst []float64, x []float64)
+
+func sigmoidF64AVX512(dst []float64, x []float64)
+
+func erfF64AVX512(dst []float64, x []float64)
+
+func sinF64AVX512(dst []float64, x []float64)
+
+func cosF64AVX512(dst []float64, x []float64)

@@ -10,10 +10,10 @@ import (
 // eachTable runs f once for every instruction set this processor has.
 func eachTable(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	best := simd
-	defer func() { simd = best }()
+	best, doubles := simd, simd64
+	defer func() { simd, simd64 = best, doubles }()
 	for _, nt := range tables() {
-		simd = nt.table
+		simd, simd64 = nt.table, nt.doubles
 		t.Run(nt.name, f)
 	}
 }

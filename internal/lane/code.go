@@ -7,32 +7,33 @@ type Op uint8
 
 // The instructions. A, B, C and D are their operands; those marked * may be constants.
 const (
-	Load    Op = iota // A*
-	Add               // A + B*
-	Sub               // A - B*
-	Mul               // A · B*
-	Div               // A / B*
-	Min               // the smaller; B* where either is NaN
-	Max               // the larger; B* where either is NaN
-	And               // bits of A and B*
-	Or                // bits of A or B*
-	Xor               // bits of A that differ from B*
-	AddInt            // A + B*, as 32-bit integers
-	SubInt            // A - B*, as 32-bit integers
-	Sqrt              // square root of A
-	ShiftL            // A shifted to the left by Imm bits
-	ShiftR            // A shifted to the right by Imm bits, the sign repeated
-	FromInt           // the 32-bit integer A as a float
-	Round             // A as a whole number: 0 nearest even, 1 down, 2 up
-	MulAdd            // A·B + C*, rounded once
-	AddMul            // A + B·C*, rounded once
-	DedMul            // A - B·C*, rounded once
-	MulDed            // B·C - A, rounded once
-	Compare           // all ones where A compares to B* as Imm says, else zero
-	Choose            // C* where A compares to B* as Imm says, else D
-	Select            // B* where the bits of A are all ones, C where they are zero
-	ToHalf            // A as the nearest 16-bit float with 5 bits of exponent, as a 32-bit one; 16 lanes only
-	Scale             // A·2^B where C compares to D* as Imm says, else zero; 16 lanes only
+	Load      Op = iota // A*
+	Add                 // A + B*
+	Sub                 // A - B*
+	Mul                 // A · B*
+	Div                 // A / B*
+	Min                 // the smaller; B* where either is NaN
+	Max                 // the larger; B* where either is NaN
+	And                 // bits of A and B*
+	Or                  // bits of A or B*
+	Xor                 // bits of A that differ from B*
+	AddInt              // A + B*, as integers
+	SubInt              // A - B*, as integers
+	Sqrt                // square root of A
+	ShiftL              // A shifted to the left by Imm bits
+	ShiftR              // A shifted to the right by Imm bits, the sign repeated; 32-bit lanes only
+	ShiftDown           // A shifted to the right by Imm bits, zeros behind it; 64-bit lanes only
+	FromInt             // the integer A as a float; 32-bit lanes only
+	Round               // A as a whole number: 0 nearest even, 1 down, 2 up
+	MulAdd              // A·B + C*, rounded once
+	AddMul              // A + B·C*, rounded once
+	DedMul              // A - B·C*, rounded once
+	MulDed              // B·C - A, rounded once
+	Compare             // all ones where A compares to B* as Imm says, else zero
+	Choose              // C* where A compares to B* as Imm says, else D
+	Select              // B* where the bits of A are all ones, C where they are zero
+	ToHalf              // A as the nearest 16-bit float with 5 bits of exponent, as a 32-bit one; 16 lanes only
+	Scale               // A·2^B where C compares to D* as Imm says, else zero; 16 lanes only
 )
 
 // The comparisons that Imm names, as the processor numbers them.
@@ -49,7 +50,7 @@ const (
 type Arg struct {
 	// Reg is a virtual register; it is negative for a constant.
 	Reg  int
-	Bits uint32
+	Bits uint64
 }
 
 // IsConst reports whether the operand is a constant.
@@ -65,8 +66,8 @@ type Instr struct {
 
 // counts is how many operands instructions have.
 var counts = [...]int{Load: 1, Add: 2, Sub: 2, Mul: 2, Div: 2, Min: 2, Max: 2, And: 2, Or: 2, Xor: 2,
-	AddInt: 2, SubInt: 2, Sqrt: 1, ShiftL: 1, ShiftR: 1, FromInt: 1, Round: 1, MulAdd: 3, AddMul: 3, DedMul: 3,
-	MulDed: 3, Compare: 2, Choose: 4, Select: 3, ToHalf: 1, Scale: 4}
+	AddInt: 2, SubInt: 2, Sqrt: 1, ShiftL: 1, ShiftR: 1, ShiftDown: 1, FromInt: 1, Round: 1, MulAdd: 3,
+	AddMul: 3, DedMul: 3, MulDed: 3, Compare: 2, Choose: 4, Select: 3, ToHalf: 1, Scale: 4}
 
 // Args returns the instruction's operands.
 func (i *Instr) Args() []Arg { return i.Arg[:counts[i.Op]] }
@@ -75,15 +76,31 @@ func (i *Instr) Args() []Arg { return i.Arg[:counts[i.Op]] }
 func Const(v float64) Arg { return Bits(math.Float32bits(float32(v))) }
 
 // Bits returns a bit pattern in every lane.
-func Bits(b uint32) Arg { return Arg{Reg: -1, Bits: b} }
+func Bits(b uint32) Arg { return Arg{Reg: -1, Bits: uint64(b)} }
+
+// Bits64 returns a bit pattern in every lane of 64 bits.
+func Bits64(b uint64) Arg { return Arg{Reg: -1, Bits: b} }
 
 // Builder writes a list of instructions. Registers below Inputs hold what the formula is given.
 type Builder struct {
-	// Wide is whether vectors have 16 lanes.
+	// Wide is whether vectors have 512 bits: 16 lanes, or 8 of 64 bits.
 	Wide bool
-	Code []Instr
-	regs int
+	// double is whether lanes have 64 bits.
+	double bool
+	Code   []Instr
+	regs   int
 }
+
+// number returns a float in every lane, of the lanes' size.
+func (b *Builder) number(v float64) Arg {
+	if b.double {
+		return Bits64(math.Float64bits(v))
+	}
+	return Const(v)
+}
+
+// sign returns the bit of the sign in every lane.
+func (b *Builder) sign() Arg { return b.number(math.Copysign(0, -1)) }
 
 // NewBuilder starts a formula of so many inputs.
 func NewBuilder(wide bool, inputs int) *Builder { return &Builder{Wide: wide, regs: inputs} }
@@ -128,10 +145,15 @@ func (b *Builder) Div(x, y Arg) Arg { return b.two(Div, x, y) }
 func (b *Builder) Sqrt(x Arg) Arg { return b.emit(Sqrt, 0, b.reg(x)) }
 
 // Abs returns x without its sign.
-func (b *Builder) Abs(x Arg) Arg { return b.two(And, x, Bits(0x7fffffff)) }
+func (b *Builder) Abs(x Arg) Arg {
+	if b.double {
+		return b.two(And, x, Bits64(math.MaxInt64))
+	}
+	return b.two(And, x, Bits(math.MaxInt32))
+}
 
 // Neg returns x with the other sign.
-func (b *Builder) Neg(x Arg) Arg { return b.two(Xor, x, Bits(0x80000000)) }
+func (b *Builder) Neg(x Arg) Arg { return b.two(Xor, x, b.sign()) }
 
 // Round returns x as a whole number: 0 nearest even, 1 down, 2 up.
 func (b *Builder) Round(x Arg, mode uint8) Arg { return b.emit(Round, mode, b.reg(x)) }

@@ -29,8 +29,6 @@ const (
 
 	geluC0 = 0.7978845608028653558798921198687637369 // sqrt(2/pi)
 	geluC1 = 0.044715
-
-	signBit = 0x80000000
 )
 
 func (b *Builder) mulAdd(p, x, q Arg) Arg { return b.emit(MulAdd, 0, b.reg(p), x, q) }
@@ -43,14 +41,14 @@ func (b *Builder) choose(predicate uint8, x, y, yes, no Arg) Arg {
 
 // clamp limits x to [low,high] and keeps NaN.
 func (b *Builder) clamp(x Arg, low, high float64) Arg {
-	return b.two(Max, Const(low), b.two(Min, Const(high), x))
+	return b.two(Max, b.number(low), b.two(Min, b.number(high), x))
 }
 
 // horner returns the polynomial in x with the coefficients from the highest power down.
 func (b *Builder) horner(x Arg, coef []float64) Arg {
-	p := b.reg(Const(coef[0]))
+	p := b.reg(b.number(coef[0]))
 	for _, k := range coef[1:] {
-		p = b.mulAdd(p, x, Const(k))
+		p = b.mulAdd(p, x, b.number(k))
 	}
 	return p
 }
@@ -103,23 +101,27 @@ func (b *Builder) expReduced(d reduced, low Arg) Arg {
 // Expm1 returns exp(x)-1. With s = 2^(n-1) it is 2*(s*(exp(r)-1) + (s-1/2)), which is exact near zero and
 // does not overflow early.
 func (b *Builder) Expm1(x Arg) Arg {
-	return b.expm1Within(b.clamp(x, -30, 89))
-}
-
-// expm1Within is like Expm1 for x from -30 to 89.
-func (b *Builder) expm1Within(x Arg) Arg {
-	d := b.reduce(x)
+	d := b.reduce(b.clamp(x, -30, 89))
 	scale := b.two(AddInt, b.emit(ShiftL, 23, d.shifted), Bits(126<<23))
-	h := b.Sub(scale, Const(0.5))
-	p := b.mulAdd(b.expm1Reduced(d.r), scale, h)
+	p := b.mulAdd(b.expm1Reduced(d.r), scale, b.Sub(scale, Const(0.5)))
 	return b.Add(p, p)
 }
 
-// Tanh returns expm1(2|x|)/(expm1(2|x|)+2) with the sign of x.
+// Tanh returns e/(e+1) with the sign of x, for e = expm1(2|x|)/2: of |x|, with all that is twice something in
+// Expm1's steps as the half of it, for which there are constants.
 func (b *Builder) Tanh(x Arg) Arg {
 	a := b.two(Min, Const(10), b.Abs(x))
-	e := b.expm1Within(b.Add(a, a))
-	return b.Or(b.Div(e, b.Add(e, Const(2))), b.And(x, Bits(signBit)))
+	shifted := b.addMul(Const(shifter), a, Const(2*math.Log2E))
+	n := b.Sub(shifted, Const(shifter))
+	r := b.dedMul(b.dedMul(a, n, Const(ln2Hi/2)), n, Const(ln2Lo/2))
+	coef := make([]float64, len(expCoef))
+	for i, c := range expCoef {
+		coef[i] = math.Ldexp(c, len(coef)-i)
+	}
+	e := b.mulAdd(b.horner(r, coef), b.Mul(r, r), r)
+	scale := b.two(AddInt, b.emit(ShiftL, 23, shifted), Bits(127<<23))
+	e = b.mulAdd(e, scale, b.addMul(Const(-0.5), scale, Const(0.5)))
+	return b.Or(b.Div(e, b.Add(e, Const(1))), b.And(x, b.sign()))
 }
 
 // sigmoidOfMinus returns 1/(1+exp(x)).
@@ -133,6 +135,12 @@ func (b *Builder) SiLU(x Arg) Arg { return b.Div(x, b.Add(b.Exp(b.Neg(x)), Const
 
 // Rsqrt returns one over the square root.
 func (b *Builder) Rsqrt(x Arg) Arg { return b.Div(Const(1), b.Sqrt(x)) }
+
+// Reciprocal returns one over x.
+func (b *Builder) Reciprocal(x Arg) Arg { return b.Div(Const(1), x) }
+
+// Square returns x times itself.
+func (b *Builder) Square(x Arg) Arg { return b.Mul(x, x) }
 
 // ReLU returns the larger of x and 0, keeping NaN.
 func (b *Builder) ReLU(x Arg) Arg { return b.two(Max, Const(0), x) }
@@ -178,7 +186,7 @@ func (b *Builder) Log1p(x Arg) Arg {
 
 // Softplus returns max(x,0) + log1p(exp(-|x|)).
 func (b *Builder) Softplus(x Arg) Arg {
-	y := b.Log1p(b.Exp(b.Or(x, Bits(signBit))))
+	y := b.Log1p(b.Exp(b.Or(x, b.sign())))
 	return b.Add(b.ReLU(x), y)
 }
 
@@ -200,7 +208,7 @@ func (b *Builder) normalTail(x Arg, rate float64) (q, e Arg) {
 func (b *Builder) Erf(x Arg) Arg {
 	q, _ := b.normalTail(x, -1)
 	large := b.Sub(Const(1), b.Add(q, q))
-	large = b.Or(large, b.And(x, Bits(signBit)))
+	large = b.Or(large, b.And(x, b.sign()))
 	small := b.Mul(b.horner(b.Mul(x, x), erfCoef), x)
 	return b.choose(Less, b.Abs(x), Const(1), small, large)
 }
@@ -251,6 +259,13 @@ func (b *Builder) SiLUGrad(x, dy Arg) Arg {
 
 // SwiGLU returns SiLU of the gate times up.
 func (b *Builder) SwiGLU(gate, up Arg) Arg { return b.Mul(b.SiLU(gate), up) }
+
+// SwiGLUGrad returns dy times the derivatives of SwiGLU by the gate and by up.
+func (b *Builder) SwiGLUGrad(gate, up, dy Arg) (dgate, dup Arg) {
+	p := b.Sigmoid(gate)
+	dup = b.Mul(b.Mul(p, gate), dy)
+	return b.Mul(b.Mul(b.logisticGrad(p, b.clamp(gate, -1e4, 1e4)), up), dy), dup
+}
 
 // logisticGrad returns p + p*(1-p)*w, the derivative of x*p(z(x)) for a logistic p and w = x*z'(x).
 func (b *Builder) logisticGrad(p, w Arg) Arg {

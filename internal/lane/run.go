@@ -4,16 +4,23 @@ import "math"
 
 // Run computes a list on one lane: in holds the bits of the inputs, and the answer is those of result. It is
 // what the instructions mean, in plain Go.
-func Run(code []Instr, in []uint32, result Arg) uint32 {
-	regs := append([]uint32{}, in...)
-	value := func(a Arg) uint32 {
+func Run(code []Instr, in []uint32, result Arg) uint32 { return run(code, in, result, step) }
+
+// RunDouble is like Run for lanes of 64 bits.
+func RunDouble(code []Instr, in []uint64, result Arg) uint64 {
+	return run(code, in, result, stepDouble)
+}
+
+func run[W uint32 | uint64](code []Instr, in []W, result Arg, step func(Op, uint8, [4]W) W) W {
+	regs := append([]W{}, in...)
+	value := func(a Arg) W {
 		if a.IsConst() {
-			return a.Bits
+			return W(a.Bits)
 		}
 		return regs[a.Reg]
 	}
 	for _, i := range code {
-		var v [4]uint32
+		var v [4]W
 		for k, a := range i.Args() {
 			v[k] = value(a)
 		}
@@ -46,7 +53,7 @@ func step(op Op, imm uint8, v [4]uint32) uint32 {
 	case FromInt:
 		return math.Float32bits(float32(int32(v[0])))
 	case Compare:
-		return ones(compare(imm, float(v[0]), float(v[1])))
+		return ones[uint32](compare(imm, float(v[0]), float(v[1])))
 	case Choose:
 		return either(compare(imm, float(v[0]), float(v[1])), v[2], v[3])
 	case Select:
@@ -57,9 +64,9 @@ func step(op Op, imm uint8, v [4]uint32) uint32 {
 
 func float(b uint32) float32 { return math.Float32frombits(b) }
 
-func ones(b bool) uint32 { return either(b, math.MaxUint32, 0) }
+func ones[W uint32 | uint64](b bool) W { return either(b, ^W(0), 0) }
 
-func either(b bool, yes, no uint32) uint32 {
+func either[W uint32 | uint64](b bool, yes, no W) W {
 	if b {
 		return yes
 	}
@@ -124,7 +131,7 @@ func roundHalf(x float32) float32 {
 
 var rounding = [...]func(float64) float64{math.RoundToEven, math.Floor, math.Ceil}
 
-func compare(predicate uint8, a, b float32) bool {
+func compare[T float32 | float64](predicate uint8, a, b T) bool {
 	switch predicate {
 	case Equal:
 		return a == b

@@ -70,8 +70,9 @@ func CheckConstraints(p *ir.Func) error {
 			continue
 		}
 		m, _, err := c.Constraint()
-		if err == nil && (m.Size() > 1 || m.Devices()[0] != 0) {
-			err = fmt.Errorf("mesh %v: got one device, want a Strategy of its devices, or Distribute for a program as it is annotated", m)
+		if err == nil && (m.Size() > 1 || !m.Contains(0)) {
+			err = fmt.Errorf("mesh %v: got one device, want a Strategy of its devices, or Distribute for a "+
+				"program as it is annotated", m)
 		}
 		if err != nil {
 			return &AnnotatedError{&ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}}

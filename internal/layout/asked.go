@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -19,24 +20,46 @@ type asked struct {
 	strong bool
 }
 
-// held is where the model's parameters are: those that are on a mesh already.
-func heldOf(c Config) map[string]op.Layout {
-	held := map[string]op.Layout{}
-	for _, p := range c.Params {
-		if p.Value == nil {
-			continue
+// heldOf returns where the model's parameters lie, those that are on a mesh already, and who says so.
+func heldOf(params []*nn.Param) (map[string]placed, error) {
+	held := map[string]placed{}
+	for _, p := range params {
+		at, ok, err := HeldAt(p)
+		if err != nil {
+			return nil, err
 		}
-		if at, ok := op.LayoutOf(p.Value); ok {
-			held[p.Name] = op.Layout{Mesh: at.Mesh, Spec: at.Spec.With()}
+		if ok {
+			held[p.Name] = placed{at, ParameterText(p)}
 		}
 	}
-	return held
+	return held, nil
+}
+
+// HeldAt returns where a parameter is, and whether it is on a mesh. One whose sums are pending is refused: it
+// has no value of its own that an optimizer could change.
+func HeldAt(p *nn.Param) (at op.Layout, ok bool, err error) {
+	if p.Value == nil {
+		return at, false, nil
+	}
+	if at, ok = op.LayoutOf(p.Value); ok && len(at.Spec.Partial) > 0 {
+		return at, true, fmt.Errorf("%s: it is %v on mesh %v: a parameter is split or whole: want no sums that "+
+			"are pending", ParameterText(p), at.Spec, at.Mesh)
+	}
+	return at, ok, nil
+}
+
+// ParameterText names a parameter and the line that laid it on its mesh, for messages.
+func ParameterText(p *nn.Param) string {
+	if line := op.LaidAt(p.Value); line != "" {
+		return fmt.Sprintf("parameter %q, laid at %s", p.Name, line)
+	}
+	return fmt.Sprintf("parameter %q", p.Name)
 }
 
 // Held returns where a parameter lay when the run began, and whether it was on a mesh.
 func (l *Layout) Held(name string) (op.Layout, bool) {
 	at, ok := l.held[name]
-	return at, ok
+	return at.Layout, ok
 }
 
 // asks returns every mesh that a program's tensors are laid on.
@@ -44,7 +67,7 @@ func (l *Layout) asks(f *ir.Func) ([]asked, error) {
 	var list []asked
 	for _, p := range l.Params {
 		if at, ok := l.held[p.Name]; ok {
-			list = append(list, asked{at.Mesh, fmt.Sprintf("parameter %q", p.Name), true})
+			list = append(list, asked{at.Mesh, at.what, true})
 		}
 	}
 	for i, at := range l.Loaded {

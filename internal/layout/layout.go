@@ -43,13 +43,15 @@ type Layout struct {
 	unscheduled error
 	// applied is the result of Layers for the last traced program.
 	applied *applied
-	// held is the layout of parameters that are on a mesh already, on where each parameter is on which rank
-	// by that and by what the first program asks of it; homes is the ranks that hold it in any case.
-	held  map[string]op.Layout
+	// held is the layout of parameters that are on a mesh already, on where each parameter lies on which rank by
+	// that and by what the first program asks of it; homes is the ranks that hold it in any case.
+	held  map[string]placed
 	on    map[string]map[int]placed
 	homes map[string][]int
-	// ranks is the devices of the pipeline, where meshes alone say them; nil where the strategy does.
+	// ranks is the devices of the pipeline, where meshes alone say them; nil where the strategy does. first is
+	// who says the first of them, for messages.
 	ranks []*rank
+	first string
 	// cut is the stages that compute with each weight, where a step was cut by itself.
 	cut [][]int
 	// batchAxes is the axes that split the rows of a batch.
@@ -62,8 +64,11 @@ func New(c Config) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Layout{Config: c, given: c.Strategy, held: heldOf(c)}
+	l := &Layout{Config: c, given: c.Strategy}
 	l.Strategy = s
+	if l.held, err = heldOf(c.Params); err != nil {
+		return nil, err
+	}
 	if l.Meshes, err = s.Meshes(); err != nil {
 		return nil, err
 	}
@@ -90,34 +95,21 @@ func (l *Layout) Apply(f *ir.Func) (*ir.Func, error) {
 // Cuts returns the marks at which stages begin.
 func (l *Layout) Cuts(f *ir.Func) ([]string, error) {
 	stages := l.Schedule.Stages
-	var layers []string
-	for _, n := range f.Nodes() {
-		if label, ok := op.Marked(n); ok {
-			if _, ok := nn.LayerOf(label); ok {
-				layers = append(layers, label)
-			}
-		}
-	}
 	if stages == 1 {
 		return nil, nil
 	}
 	if l.applied != nil && l.applied.cuts != nil {
 		return l.applied.cuts, nil
 	}
-	counts := l.Strategy.Layers
+	layers, counts := layerMarks(f), l.Strategy.Layers
 	if counts == nil {
 		if len(layers) < stages {
 			return nil, tooFewLayers(len(layers), stages)
 		}
 		counts = Evenly(len(layers), stages)
 	}
-	total := 0
-	for _, n := range counts {
-		total += n
-	}
-	if len(counts) != stages || total != len(layers) {
-		return nil, fmt.Errorf("strategy: layers of stages are %v: want %d numbers with the sum %d", counts, stages,
-			len(layers))
+	if err := checkCounts(counts, stages, len(layers)); err != nil {
+		return nil, err
 	}
 	var cuts []string
 	at := 0
@@ -129,6 +121,35 @@ func (l *Layout) Cuts(f *ir.Func) ([]string, error) {
 		cuts = append(cuts, layers[at])
 	}
 	return cuts, nil
+}
+
+// layerMarks returns the marks with which the layers of a program begin.
+func layerMarks(f *ir.Func) (layers []string) {
+	for _, n := range f.Nodes() {
+		if label, ok := op.Marked(n); ok {
+			if _, ok := nn.LayerOf(label); ok {
+				layers = append(layers, label)
+			}
+		}
+	}
+	return layers
+}
+
+// checkCounts returns an error unless there is a count for each stage, and the sum of them is all layers.
+func checkCounts(counts []int, stages, layers int) error {
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	switch {
+	case layers == 0:
+		return fmt.Errorf("strategy: layers of stages are %v: the model marks none: "+
+			"want op.Mark(x, nn.LayerMark(i)) where each begins, or no layers, so that it is cut where it is narrowest", counts)
+	case len(counts) != stages || total != layers:
+		return fmt.Errorf("strategy: layers of stages are %v: want %d numbers with the sum %d", counts, stages,
+			layers)
+	}
+	return nil
 }
 
 func tooFewLayers(layers, stages int) error {

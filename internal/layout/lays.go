@@ -34,7 +34,7 @@ func (l *Layout) placedOn(f *ir.Func, meshes []*mesh.Mesh) map[string]map[int]pl
 	}
 	for _, p := range l.Params {
 		if at, ok := l.held[p.Name]; ok {
-			add(p.Name, at, fmt.Sprintf("mesh %v of its value", at.Mesh))
+			add(p.Name, at.Layout, fmt.Sprintf("%s, mesh %v of its value", at.what, at.Mesh))
 		}
 	}
 	for _, n := range f.Nodes() {
@@ -43,7 +43,7 @@ func (l *Layout) placedOn(f *ir.Func, meshes []*mesh.Mesh) map[string]map[int]pl
 			continue
 		}
 		if w := sourceOf(n); w != nil && w.ID() < len(l.Params) {
-			add(w.Name(), at, fmt.Sprintf("%s: %s", n.Pos(), n.Op().Name()))
+			add(w.Name(), at, fmt.Sprintf("parameter %q: %s: %s", w.Name(), n.Pos(), n.Op().Name()))
 		}
 	}
 	return on
@@ -81,10 +81,12 @@ func (l *Layout) lays(p *nn.Param) (map[int]step.Lay, error) {
 		at, ok := l.on[p.Name][rank]
 		switch {
 		case ok && said && !onlyAxes(at.Mesh, byName).Equal(at.Spec):
-			return nil, fmt.Errorf("parameter %q: %s asks for %s, an annotation or a plan for %s: want one of them",
-				p.Name, at.what, at.Spec, byName)
+			return nil, fmt.Errorf("%s asks for %s, an annotation or a plan for %s: want one of them", at.what,
+				at.Spec, byName)
 		case !ok && said && l.ranks != nil:
 			at.Layout = op.Layout{Mesh: m, Spec: onlyAxes(m, byName)}
+		case !ok && l.ranks != nil && l.Strategy.Zero > 0: // which splits it over the axes of each rank
+			at.Layout = op.Layout{Mesh: m, Spec: mesh.Whole(len(p.Type.Shape))}
 		case !ok:
 			continue
 		}
@@ -165,15 +167,51 @@ func (l *Layout) zeroAxes(m *mesh.Mesh) (axes mesh.Axes) {
 	return axes
 }
 
-// checkZero returns an error where ZeRO has nothing to split over.
+// groups reports whether groups of Shard devices can be made of axes, the innermost first.
+func (l *Layout) groups(m *mesh.Mesh, axes mesh.Axes) bool {
+	rest := max(l.Strategy.Shard, 1)
+	for _, x := range slices.Backward(axes) {
+		n := m.Extent(x)
+		if rest < n {
+			return n%rest == 0
+		}
+		if rest%n != 0 {
+			return false
+		}
+		rest /= n
+	}
+	return rest == 1
+}
+
+// checkZero returns an error where ZeRO has nothing to split over, or groups of the wrong size.
 func (l *Layout) checkZero() error {
-	if l.Strategy.Zero == 0 || l.ranks == nil {
+	if l.Strategy.Zero == 0 {
 		return nil
 	}
-	for _, m := range l.Meshes {
-		if len(l.zeroAxes(m)) > 0 {
-			return nil
+	meshes := slices.Clone(l.Meshes)
+	for _, on := range l.on {
+		for _, at := range on {
+			meshes = append(meshes, at.Mesh)
 		}
+	}
+	split := false
+	for _, m := range meshes {
+		axes := l.zeroAxes(m)
+		if !l.groups(m, axes) {
+			return fmt.Errorf("mesh %v: %w", m, l.given.Ungrouped(m.Count(axes)))
+		}
+		split = split || len(axes) > 0
+	}
+	switch {
+	case split || l.ranks == nil && l.ZeroAxis == "":
+		return nil
+	case l.ranks == nil:
+		return fmt.Errorf("strategy: the optimizer is sharded over axis %s, which has one device: set DP to 2 or "+
+			"more, or leave out the sharding", l.ZeroAxis)
+	}
+	if l.ZeroAxis != "" {
+		return fmt.Errorf("zero=%d over axis %q: none of the meshes that parameters are on has one of several "+
+			"devices: want an axis of %v", l.Strategy.Zero, l.ZeroAxis, l.Meshes)
 	}
 	return fmt.Errorf("zero=%d: no axis of %v splits the batch: want one called %s, or to name one: "+
 		"ShardingStage1{Axis: …}", l.Strategy.Zero, l.Meshes, strategy.DataAxis)

@@ -7,7 +7,6 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/mesh"
-	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -83,6 +82,9 @@ func (l *Layout) place(f *ir.Func, kind passKind) (*Program, error) {
 
 // decide takes the ranks of the first program for all.
 func (l *Layout) decide(p *placer, list []asked) (err error) {
+	if err := l.contradicted(list[0]); err != nil {
+		return err
+	}
 	order := p.order()
 	for r := range l.ranks {
 		if slices.Contains(order, r) {
@@ -103,7 +105,7 @@ func (l *Layout) decide(p *placer, list []asked) (err error) {
 		ranks[i] = l.ranks[r]
 	}
 	p.renumber(order, ranks)
-	l.ranks = ranks
+	l.ranks, l.first = ranks, list[0].what
 	if l.Meshes, err = meshesOf(ranks); err != nil {
 		return err
 	}
@@ -117,6 +119,25 @@ func (l *Layout) decide(p *placer, list []asked) (err error) {
 		l.homes[name] = []int{rankOf(ranks, at.Mesh)}
 	}
 	return nil
+}
+
+// contradicted returns an error where a strategy says what the meshes of a program, of which a is one, say.
+func (l *Layout) contradicted(a asked) error {
+	switch s := l.given; {
+	case s.Layers != nil:
+		return l.alone(a, "the layers of stages")
+	case s.Sequence:
+		return l.alone(a, "how sequences lie between layers")
+	case s.Context != "" && s.Context != "ring":
+		return l.alone(a, "how sequences meet in attention")
+	}
+	return nil
+}
+
+// alone returns the error of a strategy that says what the meshes of a program, of which a is one, say alone.
+func (l *Layout) alone(a asked, what string) error {
+	return fmt.Errorf("%s: mesh %v: meshes say %s, and %s does: want one of both", a.what, a.mesh, what,
+		l.strategyText())
 }
 
 // placed returns the program in its stages, with a schedule for them.
@@ -143,20 +164,21 @@ func (l *Layout) placed(p *placer, first bool) (out *Program, err error) {
 func (l *Layout) scheduled(place []int) (*pipeline.Schedule, error) {
 	s := l.given
 	if s.VPP > 1 && s.VPP*len(l.ranks) != len(place) {
-		return nil, fmt.Errorf("%s: meshes make %d stages on %d ranks, in the order %v, and vpp=%d wants %d: want data to pass "+
-			"every mesh %[5]d times, or no vpp", l.strategyText(), len(place), len(l.ranks), place, s.VPP, s.VPP*len(l.ranks))
+		return nil, fmt.Errorf("%s: meshes make %d stages on %d ranks, in the order %v, and vpp=%d of %s wants %d: "+
+			"want data to pass every mesh %[5]d times, or no vpp", l.first, len(place), len(l.ranks), place, s.VPP,
+			l.strategyText(), s.VPP*len(l.ranks))
 	}
 	if !s.OwnSchedule() {
 		p, err := pipeline.Placed(s.Schedule, place, len(l.ranks), l.Strategy.Micro)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", l.strategyText(), err)
+			return nil, fmt.Errorf("%s: meshes make %d stages for %s: %w", l.first, len(place), l.strategyText(), err)
 		}
 		return p, nil
 	}
 	p, err := pipeline.Parse(s.Schedule)
 	if err == nil && (!slices.Equal(p.Place, place) || p.Micros != l.Strategy.Micro) {
-		err = fmt.Errorf("%s: the schedule has stages on ranks %v and %d micro-batches: got meshes with %v and %d",
-			l.strategyText(), p.Place, p.Micros, place, l.Strategy.Micro)
+		err = fmt.Errorf("%s: the schedule of %s has stages on ranks %v and %d micro-batches: got meshes with %v "+
+			"and %d", l.first, l.strategyText(), p.Place, p.Micros, place, l.Strategy.Micro)
 	}
 	return p, err
 }
@@ -180,6 +202,9 @@ func (l *Layout) placeIn(f *ir.Func, list []asked, kind passKind) (*Program, err
 	if len(p.order()) == 1 {
 		return l.unplaced(f, kind)
 	}
+	if l.given.Layers != nil {
+		return nil, l.alone(list[0], "the layers of stages")
+	}
 	if kind == forwardPass {
 		return l.placed(p, false)
 	}
@@ -198,6 +223,11 @@ func (l *Layout) unplaced(f *ir.Func, kind passKind) (*Program, error) {
 	switch {
 	case l.unscheduled != nil:
 		return nil, l.unscheduled
+	case l.Schedule.Stages == 1 && l.Strategy.Layers != nil:
+		if err := checkCounts(l.Strategy.Layers, 1, len(layerMarks(f))); err != nil {
+			return nil, err
+		}
+		fallthrough
 	case l.Schedule.Stages == 1 || l.Strategy.Layers != nil || l.Layers.cuts() || hasLayers(f):
 		return &Program{Func: f, Schedule: l.Schedule}, nil
 	case l.cut != nil && kind == forwardPass:
@@ -216,16 +246,7 @@ func (l *Layout) Devices() int {
 }
 
 // hasLayers reports whether a program says where its layers begin.
-func hasLayers(f *ir.Func) bool {
-	return slices.ContainsFunc(f.Nodes(), func(n *ir.Node) bool {
-		label, ok := op.Marked(n)
-		if !ok {
-			return false
-		}
-		_, layer := nn.LayerOf(label)
-		return layer
-	})
-}
+func hasLayers(f *ir.Func) bool { return len(layerMarks(f)) > 0 }
 
 // rowAxes returns the axes that split the rows of a batch: by the loader, or where the program first lays it.
 func (l *Layout) rowAxes(f *ir.Func) (names []string) {

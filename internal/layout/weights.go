@@ -7,6 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/strategy"
 )
 
@@ -38,11 +40,26 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 	if l.Strategy.TP > 1 && !asked && !l.splits(list, strategy.TensorAxis) {
 		return nil, l.unsplit()
 	}
+	if l.Strategy.CP > 1 && !asked && f != nil && !l.hasSequences(f) {
+		return nil, fmt.Errorf("strategy: cp=%d: nothing is split over it, so that all of its devices would compute "+
+			"the same: the model marks no sequences: want cp=1 and dp=%d, or op.Mark(x, nn.LayerMark(i)) of "+
+			"[batch, sequence, …] where layers begin", l.Strategy.CP, l.Strategy.DP*l.Strategy.CP)
+	}
 	if _, context := l.Strategy.Experts(); l.Strategy.EP > 1 && !l.splits(list, strategy.ExpertAxis) &&
 		!(context && l.splits(list, strategy.ContextAxis)) {
 		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", l.Strategy.EP, l.Strategy.DP)
 	}
 	return list, nil
+}
+
+// hasSequences reports whether the context axis may split something of a program: what is between layers, or
+// what somebody lays on meshes.
+func (l *Layout) hasSequences(f *ir.Func) bool {
+	return len(l.Loaded) > 0 || slices.ContainsFunc(f.Nodes(), func(n *ir.Node) bool {
+		_, asks := n.Op().(op.Constrainer)
+		label, marked := op.Marked(n)
+		return asks || marked && nn.IsStream(label) && len(n.Out()[0].Shape()) > 1
+	})
 }
 
 // splits reports whether some weight is split over an axis.

@@ -21,7 +21,7 @@ import (
 func randomLoops(t *rapid.T) *ir.Func {
 	b := ir.NewBuilder("loops")
 	rows, cols := rapid.SampledFrom([]int{1, 2, 3, 7, 300}).Draw(t, "rows"),
-		rapid.SampledFrom([]int{1, 2, 5, 16, 33, 64, 130, 4100}).Draw(t, "cols")
+		rapid.SampledFrom([]int{1, 2, 5, 16, 33, 64, 130, 4096, 4100}).Draw(t, "cols")
 	if rows*cols > 1<<18 {
 		rows = 7
 	}
@@ -121,7 +121,10 @@ func drawOp(t *rapid.T, b *ir.Builder, x, y *op.Tensor, truths *[]*op.Tensor, sp
 			return op.KeepDims(fold(x, -1), x, -1)
 		}
 	case 7:
-		if len(x.Shape()) > 1 {
+		switch {
+		case rapid.IntRange(0, 3).Draw(t, "all") == 0:
+			return rapid.SampledFrom([]func(x *op.Tensor, dims ...int) *op.Tensor{op.Sum, op.Mean}).Draw(t, "total")(x)
+		case len(x.Shape()) > 1:
 			return op.Sum(x, 0)
 		}
 	case 8:
@@ -263,7 +266,7 @@ func testGroups(t *testing.T, how string) {
 	}
 }
 
-func runAll(t *rapid.T, d *cpu.Device, f *ir.Func, args []array.Array) []array.Array {
+func runAll(t rapid.TB, d *cpu.Device, f *ir.Func, args []array.Array) []array.Array {
 	e, err := d.Compile(f, cpu.Options{NoFuse: true})
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +290,7 @@ func runAll(t *rapid.T, d *cpu.Device, f *ir.Func, args []array.Array) []array.A
 }
 
 // sameBits allows any NaN for a NaN: which one it is depends on the order of operands.
-func sameBits(t *rapid.T, got, want array.Array, result int, f, g *ir.Func) {
+func sameBits(t rapid.TB, got, want array.Array, result int, f, g *ir.Func) {
 	if want.DType() == array.Bool {
 		if string(got.Bytes()) != string(want.Bytes()) {
 			t.Fatalf("result %d: got %v, want %v\n%v\n%v", result, got, want, f, g)
@@ -406,6 +409,30 @@ func TestHotTruths(t *testing.T) {
 		}
 		if hots != c.want {
 			t.Errorf("got %d one_hot, want %d:\n%v", hots, c.want, out)
+		}
+	}
+}
+
+// TestTotals: a sum of all elements is part of the loop that makes them, however many there are.
+func TestTotals(t *testing.T) {
+	for _, shape := range []array.Shape{{40000}, {300, 257}, {17, 4096}, {9, 8192}} {
+		b := ir.NewBuilder("loss")
+		x := b.Param("x", ir.Type{DType: array.F32, Shape: shape})
+		y := b.Param("y", ir.Type{DType: array.F32, Shape: shape[len(shape)-1:]})
+		if shape[len(shape)-1]%4096 != 0 {
+			y = b.Param("z", x.Type())
+		}
+		d := op.Square(op.Sub(x, y))
+		f, err := b.Build(op.Mean(d), op.Sum(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, _, err := pass.Groups(f, pass.GroupConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(g.Nodes()) != 1 {
+			t.Errorf("%v: got\n%v", shape, g)
 		}
 	}
 }

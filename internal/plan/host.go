@@ -60,6 +60,10 @@ type HostTimes struct {
 	Points  []HostPoint  `yaml:"points,omitempty" json:"points,omitempty"`
 }
 
+// MaxFactor is the largest HostFactor.Factor. A product that took longer than that was waiting for a core, not
+// computing.
+const MaxFactor = 1000
+
 // HostFactor is the time of a product, or of attention, over that of the grid's products of the same sides.
 type HostFactor struct {
 	M int `yaml:"m" json:"m"`
@@ -240,8 +244,9 @@ func (h *Host) check() error {
 	}
 	for _, o := range h.Ops {
 		for _, f := range append(slices.Clone(o.One.Factors), o.All.Factors...) {
-			if f.M < 1 || f.N < 1 || f.K < 1 || !(f.Factor > 0 && f.Factor < 1000) {
-				return fmt.Errorf("calibration: host: %s: factor %+v: want sides of at least 1 and a factor between 0 and 1000", o.Op, f)
+			if f.M < 1 || f.N < 1 || f.K < 1 || !(f.Factor > 0 && f.Factor <= MaxFactor) {
+				return fmt.Errorf("calibration: host: %s: factor %+v: want sides of at least 1 and a factor between 0 and %d",
+					o.Op, f, MaxFactor)
 			}
 		}
 		for _, p := range append(slices.Clone(o.One.Points), o.All.Points...) {

@@ -29,7 +29,8 @@ func TestParams(t *testing.T) {
 }
 
 func TestModelNames(t *testing.T) {
-	for _, s := range []string{"Llama-3.1-8B", "llama3-8b", "LLAMA_3_8B"} {
+	for _, s := range []string{"Llama-3.1-8B", "llama3-8b", "LLAMA_3_8B", "meta-llama/Meta-Llama-3-8B-Instruct",
+		"meta-llama/Llama-3.1-8B"} {
 		if m, err := ModelPreset(s); err != nil || m.Name != "llama-3-8b" {
 			t.Errorf("%s: got %s, %v", s, m.Name, err)
 		}

@@ -103,8 +103,14 @@ func ModelPreset(name string) (Model, error) {
 	return Model{}, fmt.Errorf("model: unknown name %q: near it are %s, %s, %s; or give a Hugging Face config.json", name, near[0].Name, near[1].Name, near[2].Name)
 }
 
+// modelKey returns a name as names are compared, without whose it is on the Hub and how it was tuned.
 func modelKey(s string) string {
 	s = strings.ToLower(s)
+	s = s[strings.LastIndex(s, "/")+1:]
+	s = strings.TrimPrefix(s, "meta-")
+	for _, end := range []string{"-v0.1", "-hf", "-instruct", "-chat", "-base"} {
+		s = strings.TrimSuffix(s, end)
+	}
 	for _, alias := range [][2]string{{"llama-3.1", "llama-3"}, {"llama3.1", "llama3"},
 		{"deepseek-v3.1", "deepseek-v3"}, {"deepseek-r1", "deepseek-v3"}, {"gpt-3", "gpt3"}, {"gpt-2", "gpt2"}} {
 		s = strings.Replace(s, alias[0], alias[1], 1)

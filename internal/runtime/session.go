@@ -84,7 +84,7 @@ func (s *Session) Sharded(t ir.Type, layout op.Layout, parts map[int]array.Array
 				array.Shape(box.Size))
 		}
 	}
-	return ir.Leaf(s, t, &Shards{Layout: layout, Parts: parts}), nil
+	return ir.Leaf(s, t, &Shards{Layout: layout, Parts: parts, Line: ir.Caller()}), nil
 }
 
 // Read returns the whole of an eager tensor, wherever it is. Of one that is on a mesh it is a collective of
@@ -140,10 +140,20 @@ func (s *Session) record(o ir.Op, in []*ir.Value) []*ir.Value {
 		}
 		return ir.InvalidResults(s, o, len(in), err)
 	}
+	if _, asked := o.(op.Constrainer); asked {
+		asks(out[0])
+	}
 	if tracked {
 		ir.Record(o, in, out, int(s.seq.Add(1)))
 	}
 	return out
+}
+
+// asks remembers the line that lays a tensor on its mesh.
+func asks(x *ir.Value) {
+	if at, ok := ShardsOf(x); ok && at.Line == "" {
+		at.Line = ir.Caller()
+	}
 }
 
 // carriedError is a mistake made earlier, which already names its place.

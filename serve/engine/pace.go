@@ -11,7 +11,7 @@ type pace struct {
 }
 
 // leastChunk is how many tokens of prompts a step takes at least: fewer would read all weights for little.
-const leastChunk = 16
+const leastChunk = 8
 
 // chunk returns how many tokens of prompts the next step takes, beside so many that are being continued.
 func (p *pace) chunk(room, continued int) int {

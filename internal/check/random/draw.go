@@ -118,7 +118,7 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 		x.Zero = r.IntN(4)
 	}
 	x.Bucket, x.Host = pick(r, 0, 0, 1, 300, 1<<20), pick(r, 0, 0, 2, 4)
-	if x.DP == 4 {
+	if x.DP == 4 && x.Zero > 0 {
 		x.Shard = pick(r, 0, 2*max(1, x.CP))
 	}
 	x.Schedule = pick(r, "fthenb", "1f1b", "interleaved", "zbh1", "zbv", "dualpipev")

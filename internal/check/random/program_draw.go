@@ -45,6 +45,7 @@ func DrawAnnotated(seed uint64) *Annotated {
 		d.step()
 	}
 	d.loss()
+	d.asks()
 	return d.Annotated
 }
 

@@ -15,7 +15,7 @@ import (
 // inPlan returns an error where a plan has something elsewhere than the program asks: a parameter, what the
 // optimizer keeps for it, or a value that parameters have a part in. What the batch alone decides is made
 // wherever it is needed.
-func (p *Annotated) inPlan(d *galley.DistModel) error {
+func (p *Annotated) inPlan(d *galley.DistModel, zero int) error {
 	var types []galley.Type
 	for _, a := range p.batch(0) {
 		types = append(types, ir.TypeOf(a))
@@ -28,7 +28,7 @@ func (p *Annotated) inPlan(d *galley.DistModel) error {
 		return p.onOne()
 	}
 	for i := range plan.Step.Weights {
-		if err := p.weightInPlan(plan.Step, i); err != nil {
+		if err := p.weightInPlan(plan.Step, i, zero); err != nil {
 			return fmt.Errorf("w%d: %w", i, err)
 		}
 	}
@@ -97,8 +97,9 @@ func real(m *mesh.Mesh, s mesh.Spec) mesh.Spec {
 	return s
 }
 
-// weightInPlan compares a parameter's layout at home with what is asked.
-func (p *Annotated) weightInPlan(plan *step.Plan, i int) error {
+// weightInPlan compares a parameter's layout at home with what is asked; a stage of ZeRO splits some of it
+// besides.
+func (p *Annotated) weightInPlan(plan *step.Plan, i, zero int) error {
 	at := p.Weights[i].At
 	if at.Mesh < 0 {
 		return nil
@@ -109,10 +110,14 @@ func (p *Annotated) weightInPlan(plan *step.Plan, i int) error {
 	}
 	w := &plan.Weights[i]
 	lay := w.LayOn(plan.Meshes, w.Home)
-	for name, got := range map[string]mesh.Spec{"the parameter": lay.Rest, "its slots": lay.Slot,
-		"its use": lay.Use} {
-		if !lay.Mesh.Equal(p.Meshes[at.Mesh]) || !real(lay.Mesh, got).Equal(real(lay.Mesh, want)) {
-			return fmt.Errorf("%s: got %v on %v, want %v on %v", name, got, lay.Mesh, want, p.Meshes[at.Mesh])
+	for _, x := range []struct {
+		name string
+		got  mesh.Spec
+		from int
+	}{{"the parameter", lay.Rest, 3}, {"the sum of its gradients", lay.Sum, 2}, {"its slots", lay.Slot, 1},
+		{"its use", lay.Use, 4}} {
+		if !lay.Mesh.Equal(p.Meshes[at.Mesh]) || !besides(zero, x.from, lay.Mesh, x.got, want) {
+			return fmt.Errorf("%s: got %v on %v, want %v on %v", x.name, x.got, lay.Mesh, want, p.Meshes[at.Mesh])
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package random
 
 import (
 	"fmt"
+	"io"
 	"regexp"
 
 	"github.com/galley-ml/galley"
@@ -77,7 +78,7 @@ func (p *Annotated) Alone() (*Trained, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.loop(s, params, alone, func() error { return nil })
+	return p.loop(s, params, nil, alone, func() error { return nil })
 }
 
 // Eager trains the program op by op on its meshes. Every annotation is looked at when it is asked for, and
@@ -94,7 +95,8 @@ func (p *Annotated) Eager() (*Trained, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.loop(w, params, p.layChecked, func() error { return p.paramsHonoured(params) })
+	stage := p.eagerStage()
+	return p.loop(w, params, stage, p.layChecked, func() error { return p.paramsHonoured(params, stage) })
 }
 
 // laidParams returns the parameters where the program asks for them.
@@ -113,10 +115,16 @@ func (p *Annotated) laidParams(w *dtensor.World) ([]*nn.Param, error) {
 	return params, nil
 }
 
-func (p *Annotated) paramsHonoured(params []*nn.Param) error {
+// paramsHonoured is an error where a parameter or its gradient is elsewhere than was asked, but for what a
+// stage of ZeRO splits besides.
+func (p *Annotated) paramsHonoured(params []*nn.Param, stage optim.ShardingStage) error {
+	zero := 0
+	if stage != nil {
+		zero = stage.Stage()
+	}
 	for i, x := range params {
-		for _, v := range []*op.Tensor{x.Value, x.Grad()} {
-			if err := p.honoured(v, p.Weights[i].At); err != nil {
+		for from, v := range map[int]*op.Tensor{3: x.Value, 2: x.Grad()} {
+			if err := p.honouredBesides(v, p.Weights[i].At, zero, from); err != nil {
 				return fmt.Errorf("parameter %q: %w", x.Name, err)
 			}
 		}
@@ -125,8 +133,10 @@ func (p *Annotated) paramsHonoured(params []*nn.Param) error {
 }
 
 // loop trains as people write it; look is called after each step, before gradients are cleared.
-func (p *Annotated) loop(s session, params []*nn.Param, place placing, look func() error) (*Trained, error) {
-	opt, err := eager.NewOptimizer(params, p.adamW(), eager.Config{Schedule: optim.Constant{LR: 1e-2}})
+func (p *Annotated) loop(s session, params []*nn.Param, stage optim.ShardingStage, place placing,
+	look func() error) (*Trained, error) {
+	opt, err := eager.NewOptimizer(params, p.adamW(), eager.Config{Schedule: optim.Constant{LR: 1e-2},
+		Sharding: stage})
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +214,7 @@ func (p *Annotated) Check() error {
 	for _, way := range []struct {
 		name string
 		run  func() (*Trained, error)
-	}{{"eager", p.Eager}, {"static", p.Static}} {
+	}{{"eager", p.Eager}, {"static", p.Static}, {"static", p.Under}} {
 		got, err := way.run()
 		if err == nil {
 			err = got.Compare(want)
@@ -216,8 +226,26 @@ func (p *Annotated) Check() error {
 	return nil
 }
 
-// refusal is what is refused of programs that are compiled: a line, and that sums stay pending in what goes to
-// another stage.
+// Outcome is how many of some programs were wrong, and how many refused with their line when they were
+// compiled.
+type Outcome struct{ Wrong, Refused int }
+
+// Programs checks the programs of seeds; those that are wrong are written with what is.
+func Programs(w io.Writer, from uint64, n int) (out Outcome) {
+	for seed := from; seed < from+uint64(n); seed++ {
+		switch err := DrawAnnotated(seed).Check(); {
+		case Refused(err):
+			out.Refused++
+		case err != nil:
+			out.Wrong++
+			fmt.Fprintln(w, err)
+		}
+	}
+	return out
+}
+
+// refusal is what is refused of programs that are compiled: a line, and that sums stay pending in what goes
+// to another stage.
 var refusal = regexp.MustCompile(`static: .*\.go:\d+: constrain: .*its sums are pending, and another stage`)
 
 // Refused reports whether an error of Check is an annotation that is refused with its line.

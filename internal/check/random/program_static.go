@@ -43,11 +43,12 @@ func (b batches) Batch(i int) ([]array.Array, error) { return b.batch(i), nil }
 // Static trains the program as one that is compiled, for AdamW's steps; gradients are what a step of SGD takes
 // off the parameters.
 func (p *Annotated) Static() (*Trained, error) {
-	t, err := p.compiled(p.adamW(), 1e-2, programSteps)
+	t, err := p.compiled(&galley.Optimizer{Optimizer: p.adamW(), Schedule: optim.Constant{LR: 1e-2}},
+		programSteps, nil)
 	if err != nil {
 		return nil, err
 	}
-	once, err := p.compiled(optim.SGD{}, 1, 1)
+	once, err := p.compiled(&galley.Optimizer{Optimizer: optim.SGD{}, Schedule: optim.Constant{LR: 1}}, 1, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func (p *Annotated) taken(after []array.Array) ([]array.Array, error) {
 }
 
 // compiled trains the program for some steps by ToStatic.
-func (p *Annotated) compiled(o optim.Optimizer, lr float64, steps int) (*Trained, error) {
+func (p *Annotated) compiled(o optim.Optimizer, steps int, s *galley.Strategy) (*Trained, error) {
 	host := galley.CPU(galley.Config{Threads: 1})
 	defer host.Close()
 	w, err := dtensor.NewWorld(host, p.Devices)
@@ -92,8 +93,7 @@ func (p *Annotated) compiled(o optim.Optimizer, lr float64, steps int) (*Trained
 	}
 	model := &written{p, params}
 	loss := func(out, _ []*op.Tensor) *op.Tensor { return out[0] }
-	d, err := galley.ToStatic(model, batches{p}, loss, &galley.Optimizer{Optimizer: o,
-		Schedule: optim.Constant{LR: lr}}, nil)
+	d, err := galley.ToStatic(model, batches{p}, loss, o, s)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,11 @@ func (p *Annotated) compiled(o optim.Optimizer, lr float64, steps int) (*Trained
 	if p.changed != nil {
 		p.changed(p)
 	}
-	if err := p.inPlan(d); err != nil {
+	zero := 0
+	if s != nil {
+		zero = p.Asked.Zero
+	}
+	if err := p.inPlan(d, zero); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	t := &Trained{}

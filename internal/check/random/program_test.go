@@ -10,7 +10,7 @@ import (
 )
 
 var programs = flag.Int("programs", 0,
-	"how many annotated programs to draw: go test ./internal/check/random -run Annotated -args -programs 500")
+	"how many annotated programs to draw; galley check programs draws more")
 
 // TestAnnotatedPrograms: a program whose tensors say where they are is trained op by op, compiled, and on one
 // device with the same values, gradients and parameters after two steps of AdamW; what is asked is done, or
@@ -23,19 +23,14 @@ func TestAnnotatedPrograms(t *testing.T) {
 	if *programs > 0 {
 		n = *programs
 	}
-	wrong, refused := 0, 0
-	for seed := *from; seed < *from+uint64(n); seed++ {
-		switch err := DrawAnnotated(seed).Check(); {
-		case Refused(err):
-			refused++
-		case err != nil:
-			wrong++
-			t.Error(err)
-		}
+	var text strings.Builder
+	r := Programs(&text, *from, n)
+	t.Logf("%d of %d are wrong, %d are refused with their line when they are compiled", r.Wrong, n, r.Refused)
+	if r.Wrong > 0 {
+		t.Error(text.String())
 	}
-	t.Logf("%d of %d are wrong, %d are refused with their line when they are compiled", wrong, n, refused)
-	if refused > n/20 {
-		t.Errorf("%d of %d are refused", refused, n)
+	if r.Refused > n/20 {
+		t.Errorf("%d of %d are refused", r.Refused, n)
 	}
 }
 

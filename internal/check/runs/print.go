@@ -114,8 +114,44 @@ func (t *runTable) summary() {
 		line(w, s.name, s.held, s.factors(), s.level1)
 	}
 	line(w, "Megatron-style A100/H100, source left out", score(mega), "", plainScore(mega))
-	line(w, "all, source left out", score(all), "", plainScore(all))
+	whole := score(all)
+	line(w, "all, source left out", whole, "", plainScore(all))
 	w.Flush()
+	t.targets(whole)
+}
+
+// What predictions of sources left out should reach.
+const (
+	wantMAPE, wantRegret = 0.12, 0.03
+	wantHeld             = 0.85
+)
+
+// targets says which of them are reached.
+func (t *runTable) targets(all runScore) {
+	if all.n == 0 {
+		return
+	}
+	verdict := func(reached bool) string { return map[bool]string{true: "reached", false: "missed"}[reached] }
+	fmt.Fprintf(t.w, "mean error %s, at most %s wanted: %s\n", percent(all.mape, 1), percent(wantMAPE, 1),
+		verdict(all.mape <= wantMAPE))
+	var worse []string
+	for _, s := range t.sources {
+		if s.held.n > 0 && s.held.mape > s.level1.mape+0.0005 {
+			worse = append(worse, fmt.Sprintf("%s (%s, %s without)", s.name, percent(s.held.mape, 1),
+				percent(s.level1.mape, 1)))
+		}
+	}
+	if worse == nil {
+		worse = []string{"none"}
+	}
+	fmt.Fprintf(t.w, "sources that others' factors make worse, none wanted: %s\n", strings.Join(worse, ", "))
+	if all.groups > 0 {
+		fmt.Fprintf(t.w, "regret %s, at most %s wanted: %s\n", percent(all.regret, 1), percent(wantRegret, 1),
+			verdict(all.regret <= wantRegret))
+	}
+	held := float64(all.held) / float64(all.n)
+	fmt.Fprintf(t.w, "in the interval %s, at least %s wanted: %s\n", percent(held, 1), percent(wantHeld, 1),
+		verdict(held >= wantHeld))
 }
 
 // megatron reports whether a row is of a Megatron-style source on A100 or H100.

@@ -25,7 +25,7 @@ func TestRuns(t *testing.T) {
 		used int
 		mape float64
 	}{
-		"korthikanti": {10, 0.06}, "sc21": {10, 0.09}, "vtrain": {12, 0.09}, "simumax": {4, 0.12}, "bigscience": {4,
+		"korthikanti": {10, 0.06}, "sc21": {10, 0.09}, "vtrain": {14, 0.09}, "simumax": {4, 0.12}, "bigscience": {4,
 			0.3}, "amp": {4, 0.5},
 		"mbridge": {1, 0.5}, "nemo": {1, 0.1}, "maxtext": {1, 0.25},
 	}
@@ -42,6 +42,12 @@ func TestRuns(t *testing.T) {
 		}
 		if slices.ContainsFunc(table.others(s), func(o plan.Seen) bool { return o.Source == s.name }) {
 			t.Errorf("%s is predicted from itself", s.name)
+		}
+	}
+	// Tensor parallelism that leaves the host is as slow as it was.
+	for _, c := range table.source("vtrain").cases {
+		if off := c.got.Step/c.step - 1; c.strategy.TP > 8 && (off < -0.15 || off > 0.15) {
+			t.Errorf("%s: off by %+.1f%%, want at most 15%%", c.row.ID, 100*off)
 		}
 	}
 	for name, w := range map[string]struct {
@@ -68,7 +74,8 @@ func TestRunsPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"mbridge: 1 of 1 rows used\n  assumed: latent attention of deepseek-v3",
-		"recompute none", "time from TFLOP/s", "korthikanti-t5-1T-selective", "source left out", "rows predicted"} {
+		"recompute none", "time from TFLOP/s", "korthikanti-t5-1T-selective", "source left out", "rows predicted", "at most 12.0% wanted: ",
+		"others' factors make worse, none wanted: ", "at least 85.0% wanted: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

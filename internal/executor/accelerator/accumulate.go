@@ -84,6 +84,9 @@ func (r *Executor) cutLoss(batch []ir.Type) (*cutLoss, error) {
 	}
 	forms := executor.LossForms(loss, params, rows)
 	f, err := b.Build(forms...)
+	if err == nil {
+		err = r.checkMeshes(f)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/stage"
 	"github.com/galley-ml/galley/strategy"
 )
@@ -240,10 +241,21 @@ func (r *Executor) program(batch []ir.Type) (*ir.Func, layouts, error) {
 
 func (r *Executor) traced(batch []ir.Type) (*ir.Func, error) {
 	p, err := r.c.TraceStep(batch)
+	if err == nil {
+		err = r.checkMeshes(p)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return r.c.OptimizeProgram(p)
+}
+
+// checkMeshes returns an error where a program asks for other devices than the one that there is.
+func (r *Executor) checkMeshes(p *ir.Func) error {
+	if r.group != nil {
+		return nil
+	}
+	return layout.CheckConstraints(p)
 }
 
 // open returns an error where there is no state any more.

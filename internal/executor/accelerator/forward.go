@@ -126,6 +126,9 @@ func (f *forward) compiled(types []ir.Type) (*forwardParts, error) {
 		return p, nil
 	}
 	whole, err := r.c.TraceForward("forward", types, r.sees(f.f))
+	if err == nil {
+		err = r.checkMeshes(whole)
+	}
 	if err != nil {
 		return nil, err
 	}

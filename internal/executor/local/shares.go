@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -180,6 +181,9 @@ func (s *Shares) cutLoss(batch []ir.Type) (st *sharedStep, programs []*ir.Func, 
 	}
 	forms := executor.LossForms(loss, params, rows)
 	f, err := b.Build(forms...)
+	if err == nil {
+		err = layout.CheckConstraints(f)
+	}
 	if err != nil {
 		return nil, nil, nil, err
 	}

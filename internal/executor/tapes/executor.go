@@ -154,6 +154,9 @@ func (h *planner) runConfig() (c step.RunConfig, err error) {
 func (e *Executor) planned(types []ir.Type) (*step.Plan, error) {
 	if key := fmt.Sprint(types); e.plan == nil || e.planTypes != key {
 		s, cut, err := e.h.newStep(types)
+		if err == nil {
+			err = e.h.c.CheckRanks(len(e.h.Meshes))
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,11 +1,16 @@
 module github.com/galley-ml/galley/internal/kernel/gen
 
-go 1.26.0
+go 1.26.8
 
-require github.com/mmcloughlin/avo v0.6.0
+require (
+	github.com/galley-ml/galley v0.0.0
+	github.com/mmcloughlin/avo v0.6.0
+)
 
 require (
 	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/tools v0.52.0 // indirect
 )
+
+replace github.com/galley-ml/galley => ../../../

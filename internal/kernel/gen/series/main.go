@@ -1,5 +1,5 @@
-// Command series generates kernels of tanh's derivatives along a line, of tanh itself for float64, and of the
-// sums that are the gradients of a layer's weights.
+// Command series generates kernels of tanh's derivatives along a line, and of the sums that are the gradients
+// of a layer's weights.
 package main
 
 import (
@@ -23,9 +23,6 @@ func main() {
 	ConstraintExpr("!noasm")
 	sets := []isa{{"AVX2", 32, true}, {"AVX512", 64, true}, {"AVX2", 32, false}, {"AVX512", 64, false}}
 	for _, s := range sets {
-		if s.double {
-			s.tanh()
-		}
 		s.first()
 		s.second()
 		s.firstGrad()
@@ -134,64 +131,6 @@ func (s isa) load(m operand.Mem) reg.VecVirtual {
 	d := s.reg()
 	VMOVUPD(m, d)
 	return d
-}
-
-// The greatest argument that matters to tanh, and the parts of a logarithm: exact products, and the rest.
-const (
-	tanhMost  = 20
-	ln2High   = 0x1.62e42feep-1
-	ln2Low    = 0x1.a39ef35793c76p-33
-	roundBits = 0x1.8p52 // added and taken off again it leaves a whole number, whose bits are the lowest ones
-)
-
-// tanh is t/(t+2) with t = e^2x - 1 for positive x. That is 2^k·p + (2^k - 1), with p = e^r - 1 by its series
-// for the r that is left of 2x: it keeps all digits of small x.
-func (s isa) tanh() {
-	s.loop("tanh", "dst, x", func(at func(string) operand.Mem) {
-		x := s.load(at("x"))
-		sign := s.and(x, s.bits(1<<63))
-		size := s.and(x, s.bits(1<<63-1))
-		least := s.reg()
-		VMINPD(size, s.number(tanhMost), least) // NaN stays
-		v := s.add(least, least)
-		whole := s.add(s.mul(v, s.number(math.Log2E)), s.number(roundBits))
-		power := s.reg()
-		VPSLLQ(operand.U8(52), whole, power)
-		scale := s.reg()
-		VPADDQ(s.number(1), power, scale)
-		k := s.sub(whole, s.number(roundBits))
-		VFNMADD231PD(s.number(ln2High), k, v)
-		VFNMADD231PD(s.number(ln2Low), k, v)
-		p := s.expm1(v)
-		t := s.sub(scale, s.number(1))
-		VFMADD231PD(scale, p, t)
-		y := s.div(t, s.add(t, s.number(2)))
-		VMOVUPD(s.or(y, sign), at("dst"))
-	})
-}
-
-// expm1Terms is how many powers of r up to ln 2/2 count beside the first: r^14/14! does not.
-const expm1Terms = 13
-
-// expm1 is e^r - 1.
-func (s isa) expm1(r reg.VecVirtual) reg.VecVirtual {
-	q := s.number(factor(expm1Terms + 1))
-	for n := expm1Terms; n >= 2; n-- {
-		VFMADD213PD(s.number(factor(n)), r, q)
-	}
-	p := s.reg()
-	VMOVUPD(r, p)
-	VFMADD231PD(s.mul(r, r), q, p)
-	return p
-}
-
-// factor is 1/n!.
-func factor(n int) float64 {
-	f := 1.0
-	for i := 2; i <= n; i++ {
-		f *= float64(i)
-	}
-	return 1 / f
 }
 
 // slope is 1 - y².

@@ -21,7 +21,7 @@ func (s isa) columns(streams map[string]reg.GPVirtual, n reg.GPVirtual, rows, st
 		group = append(group, step{isa: s, lane: u, streams: streams})
 	}
 	s.walk("wideRow", group, rows, stride)
-	advance(streams, chunk)
+	s.advance(streams, chunk)
 	SUBQ(operand.I32(chunk), n)
 	JGE(operand.LabelRef("wide"))
 	Label("narrow")
@@ -31,7 +31,7 @@ func (s isa) columns(streams map[string]reg.GPVirtual, n reg.GPVirtual, rows, st
 	t := step{isa: s, streams: streams, partial: true}
 	t.mask(n)
 	s.walk("restRow", []step{t}, rows, stride)
-	advance(streams, s.width)
+	s.advance(streams, s.width)
 	SUBQ(operand.I32(s.width), n)
 	JG(operand.LabelRef("rest"))
 	Label("done")

@@ -1,50 +1,72 @@
 package main
 
-import (
-	"math"
-)
+import "github.com/galley-ml/galley/internal/lane"
 
-const (
-	geluC0 = 0.7978845608028653558798921198687637369 // sqrt(2/pi)
-	geluC1 = 0.044715
-)
+// formula is a function of one operand as the set's instructions.
+func (s isa) formula(f func(b *lane.Builder, x lane.Arg) lane.Arg) func(x vec) vec {
+	return func(x vec) vec {
+		b := lane.NewBuilder(s.wide(), 1)
+		y := f(b, b.In(0))
+		return s.emit(b.Code, []vec{x}, y)[0]
+	}
+}
+
+// formula2 is formula for two operands.
+func (s isa) formula2(f func(b *lane.Builder, x, y lane.Arg) lane.Arg) func(x, y vec) vec {
+	return func(x, y vec) vec {
+		b := lane.NewBuilder(s.wide(), 2)
+		z := f(b, b.In(0), b.In(1))
+		return s.emit(b.Code, []vec{x, y}, z)[0]
+	}
+}
+
+func (s isa) exp(x vec) vec  { return s.formula((*lane.Builder).Exp)(x) }
+func (s isa) sqrt(x vec) vec { return s.formula((*lane.Builder).Sqrt)(x) }
 
 // unary emits dst[i] = f(x[i]).
 func (s isa) unary(name string, f func(x vec) vec) {
-	s.function(name, "(dst, x []float32)")
+	element := "float32"
+	if s.double {
+		element = "float64"
+	}
+	s.function(name, "(dst, x []"+element+")")
 	s.loop(2, []string{"dst", "x"}, func(t step) { t.out("dst", f(t.in("x"))) })
 	finish()
 }
 
 func (s isa) unaryKernels() {
-	s.unary("exp", s.exp)
-	s.unary("log", func(x vec) vec { return s.log(x, nil) })
-	s.unary("tanh", s.tanh)
-	s.unary("erf", s.erf)
-	s.unary("expm1", s.expm1)
-	s.unary("log1p", s.log1p)
-	s.unary("softplus", s.softplus)
-	s.unary("sigmoid", func(x vec) vec { return s.sigmoidOfMinus(s.neg(x)) })
-	s.unary("silu", func(x vec) vec { return s.div(x, s.add(s.exp(s.neg(x)), c(1))) })
-	s.unary("gelu", func(x vec) vec { cdf, _ := s.normalCDF(x); return s.mul(cdf, x) })
-	s.unary("geluTanh", func(x vec) vec {
-		return s.div(x, s.add(s.exp(s.geluExponent(x, s.mul(x, x))), c(1)))
-	})
-	s.unary("sqrt", s.sqrt)
-	s.unary("rsqrt", func(x vec) vec { return s.div(s.load(c(1)), s.sqrt(x)) })
-	s.unary("reciprocal", func(x vec) vec { return s.div(s.load(c(1)), x) })
-	s.unary("neg", s.neg)
-	s.unary("abs", s.abs)
-	s.unary("square", func(x vec) vec { return s.mul(x, x) })
-	s.unary("relu", func(x vec) vec { return s.max(s.zero(), x) })
+	for _, k := range []struct {
+		name string
+		f    func(b *lane.Builder, x lane.Arg) lane.Arg
+	}{
+		{"exp", (*lane.Builder).Exp}, {"log", (*lane.Builder).Log}, {"tanh", (*lane.Builder).Tanh},
+		{"erf", (*lane.Builder).Erf}, {"expm1", (*lane.Builder).Expm1}, {"log1p", (*lane.Builder).Log1p},
+		{"softplus", (*lane.Builder).Softplus}, {"sigmoid", (*lane.Builder).Sigmoid},
+		{"silu", (*lane.Builder).SiLU}, {"gelu", (*lane.Builder).GELU}, {"geluTanh", (*lane.Builder).GELUTanh},
+		{"sqrt", (*lane.Builder).Sqrt}, {"rsqrt", (*lane.Builder).Rsqrt},
+		{"reciprocal", (*lane.Builder).Reciprocal}, {"neg", (*lane.Builder).Neg}, {"abs", (*lane.Builder).Abs},
+		{"square", (*lane.Builder).Square}, {"relu", (*lane.Builder).ReLU},
+	} {
+		s.unary(k.name, s.formula(k.f))
+	}
 }
 
-// geluExponent returns -2u = x*(a + b*x^2), where the tanh form of GELU is
-// x/(1+exp(-2u)).
-func (s isa) geluExponent(x, xx vec) vec {
-	p := s.load(c(-2 * geluC0 * geluC1))
-	s.mulAdd(p, xx, c(-2*geluC0))
-	return s.mul(p, x)
+// doubleKernels emits the element functions of float64.
+func (s isa) doubleKernels() {
+	for _, k := range []struct {
+		name string
+		f    func(d lane.Double, x lane.Arg) lane.Arg
+	}{
+		{"exp", lane.Double.Exp}, {"log", lane.Double.Log}, {"tanh", lane.Double.Tanh},
+		{"sigmoid", lane.Double.Sigmoid}, {"erf", lane.Double.Erf}, {"sin", lane.Double.Sin},
+		{"cos", lane.Double.Cos},
+	} {
+		s.unary(k.name, func(x vec) vec {
+			d := lane.NewDouble(s.wide(), 1)
+			y := k.f(d, d.In(0))
+			return s.emit(d.Code(), []vec{x}, y)[0]
+		})
+	}
 }
 
 // binary emits dst[i] = f(x[i], y[i]) with the given parameter names.
@@ -61,9 +83,8 @@ func (s isa) binaryKernels() {
 	s.binary("sub", func(x, y vec) vec { return s.sub(x, y) })
 	s.binary("mul", func(x, y vec) vec { return s.mul(x, y) })
 	s.binary("div", func(x, y vec) vec { return s.div(x, y) })
-	// The instructions return y where either is NaN, so only x needs a look.
-	s.binary("max", func(x, y vec) vec { return s.choose(unordered, x, x, x, s.max(x, y)) })
-	s.binary("min", func(x, y vec) vec { return s.choose(unordered, x, x, x, s.min(x, y)) })
+	s.binary("max", s.formula2((*lane.Builder).Max))
+	s.binary("min", s.formula2((*lane.Builder).Min))
 	s.function("mulAdd", "(dst, x, y, z []float32)")
 	s.loop(2, []string{"dst", "x", "y", "z"}, func(t step) {
 		t.out("dst", s.accumulate(t.in("z"), t.in("x"), t.in("y")))
@@ -83,43 +104,17 @@ func (s isa) withScalar(name string, f func(t step, x, k vec) vec) {
 }
 
 func (s isa) gradKernels() {
-	s.binary("geluTanhGrad", func(x, dy vec) vec {
-		x = s.clamp(x, -1e4, 1e4) // the derivative is constant there; avoids inf*0
-		xx := s.mul(x, x)
-		p := s.sigmoidOfMinus(s.geluExponent(x, xx))
-		du := s.load(c(2 * geluC0 * 3 * geluC1))
-		s.mulAdd(du, xx, c(2*geluC0))
-		return s.mul(s.logisticGrad(p, s.mul(x, du)), dy)
-	})
-	s.binary("geluGrad", func(x, dy vec) vec {
-		cdf, e := s.normalCDF(x)
-		s.accumulate(cdf, s.mul(e, c(1/math.Sqrt(2*math.Pi))), s.clamp(x, -20, 20))
-		return s.mul(cdf, dy)
-	})
-	s.binary("siluGrad", func(x, dy vec) vec {
-		x = s.clamp(x, -1e4, 1e4)
-		return s.mul(s.logisticGrad(s.sigmoidOfMinus(s.neg(x)), x), dy)
-	})
-	s.binary("swiGLU", func(gate, up vec) vec {
-		return s.mul(s.div(gate, s.add(s.exp(s.neg(gate)), c(1))), up)
-	})
+	s.binary("geluTanhGrad", s.formula2((*lane.Builder).GELUTanhGrad))
+	s.binary("geluGrad", s.formula2((*lane.Builder).GELUGrad))
+	s.binary("siluGrad", s.formula2((*lane.Builder).SiLUGrad))
+	s.binary("swiGLU", s.formula2((*lane.Builder).SwiGLU))
 	s.function("swiGLUGrad", "(dgate, dup, gate, up, dy []float32)")
 	s.loop(1, []string{"dgate", "dup", "gate", "up", "dy"}, func(t step) {
-		x := t.in("gate")
-		p := s.sigmoidOfMinus(s.neg(x))
-		dy, up := t.in("dy"), t.in("up")
-		t.out("dup", s.mul(s.mul(p, x), dy))
-		limited := s.clamp(x, -1e4, 1e4)
-		t.out("dgate", s.mul(s.mul(s.logisticGrad(p, limited), up), dy))
+		b := lane.NewBuilder(s.wide(), 3)
+		dgate, dup := b.SwiGLUGrad(b.In(0), b.In(1), b.In(2))
+		out := s.emit(b.Code, []vec{t.in("gate"), t.in("up"), t.in("dy")}, dgate, dup)
+		t.out("dgate", out[0])
+		t.out("dup", out[1])
 	})
 	finish()
-}
-
-// logisticGrad returns p + p*(1-p)*w, the derivative of x*p(z(x)) for a logistic
-// p and w = x*z'(x).
-func (s isa) logisticGrad(p, w vec) vec {
-	rest := s.sub(s.load(c(1)), p)
-	r := s.load(c(1))
-	s.accumulate(r, rest, w)
-	return s.mul(r, p)
 }

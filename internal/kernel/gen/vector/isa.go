@@ -4,6 +4,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // vec is a register of the instruction set's full width.
@@ -12,11 +14,20 @@ type vec = reg.VecVirtual
 // isa is an instruction set: the methods emit the same operation in either. An
 // operand that is an operand.Op may be a vector or a memory constant.
 type isa struct {
-	name  string
-	width int // float32 lanes
+	name   string
+	width  int  // lanes
+	double bool // of float64
 }
 
-func (s isa) wide() bool { return s.width == 16 }
+// bytes is the size of a lane.
+func (s isa) bytes() int {
+	if s.double {
+		return 8
+	}
+	return 4
+}
+
+func (s isa) wide() bool { return s.width*s.bytes() == 64 }
 
 func (s isa) reg() vec {
 	if s.wide() {
@@ -35,10 +46,14 @@ func (s isa) broadcast(m operand.Op) vec {
 // load returns a register holding the operand.
 func (s isa) load(o operand.Op) vec {
 	k, ok := o.(constant)
-	if ok && s.wide() {
+	if ok && s.wide() && !s.double {
 		return s.broadcast(k.Mem)
 	}
 	v := s.reg()
+	if ok && s.wide() {
+		VBROADCASTSD(k.Mem, v)
+		return v
+	}
 	if ok {
 		o = k.Mem
 	}
@@ -85,34 +100,8 @@ func (s isa) add(a vec, b operand.Op) vec { return s.into(VADDPS, VADDPS_BCST, b
 func (s isa) sub(a vec, b operand.Op) vec { return s.into(VSUBPS, VSUBPS_BCST, b, a) }
 func (s isa) mul(a vec, b operand.Op) vec { return s.into(VMULPS, VMULPS_BCST, b, a) }
 func (s isa) div(a vec, b operand.Op) vec { return s.into(VDIVPS, VDIVPS_BCST, b, a) }
-func (s isa) and(a vec, b operand.Op) vec { return s.into(VANDPS, VANDPS_BCST, b, a) }
-func (s isa) or(a vec, b operand.Op) vec  { return s.into(VORPS, VORPS_BCST, b, a) }
-func (s isa) xor(a vec, b operand.Op) vec { return s.into(VXORPS, VXORPS_BCST, b, a) }
-
-func (s isa) sqrt(a vec) vec { return s.into(VSQRTPS, VSQRTPS_BCST, a) }
-
-// min returns b where either is NaN, as the instruction does.
-func (s isa) min(a vec, b operand.Op) vec { return s.into(VMINPS, VMINPS_BCST, b, a) }
-
-// max returns b where either is NaN, as the instruction does.
-func (s isa) max(a vec, b operand.Op) vec { return s.into(VMAXPS, VMAXPS_BCST, b, a) }
 
 func (s isa) addInt(a vec, b operand.Op) vec { return s.into(VPADDD, VPADDD_BCST, b, a) }
-func (s isa) subInt(a vec, b operand.Op) vec { return s.into(VPSUBD, VPSUBD_BCST, b, a) }
-
-func (s isa) shiftLeft(a vec, n uint8) vec {
-	d := s.reg()
-	VPSLLD(operand.U8(n), a, d)
-	return d
-}
-
-func (s isa) abs(a vec) vec { return s.and(a, bits32(0x7fffffff)) }
-func (s isa) neg(a vec) vec { return s.xor(a, bits32(0x80000000)) }
-
-// clamp limits a to [lo,hi] and keeps NaN.
-func (s isa) clamp(a vec, lo, hi float64) vec {
-	return s.max(s.load(c(lo)), s.min(s.load(c(hi)), a))
-}
 
 // mulAdd sets p = p*x + q.
 func (s isa) mulAdd(p, x vec, q operand.Op) vec {
@@ -132,38 +121,40 @@ func (s isa) deduct(acc, a vec, b operand.Op) vec {
 	return acc
 }
 
-// horner evaluates the polynomial in x with the coefficients from the highest
-// power down.
-func (s isa) horner(x vec, coef []float64) vec {
-	p := s.load(c(coef[0]))
-	for _, k := range coef[1:] {
-		s.mulAdd(p, x, c(k))
+// unordered is the predicate of VCMPPS that finds NaN.
+const unordered = operand.U8(lane.Unordered)
+
+// shift emits a shift of each lane.
+func (s isa) shift(f forms, n uint8, a operand.Op) vec {
+	ins, _ := f.of(s)
+	return s.into(func(ops ...operand.Op) { ins(operand.U8(n), ops[0], ops[1]) }, nil, a)
+}
+
+// compared is where "a predicate b" holds: a mask register for AVX-512, else a vector.
+func (s isa) compared(predicate uint8, a, b operand.Op) operand.Op {
+	plain, broadcasting := comparisons.of(s)
+	with := func(ins instruction) instruction {
+		return func(ops ...operand.Op) { ins(append([]operand.Op{operand.U8(predicate)}, ops...)...) }
 	}
-	return p
+	if !s.wide() {
+		return s.into(with(plain), nil, b, a)
+	}
+	k := K()
+	s.with(with(plain), with(broadcasting), b, a, k)
+	return k
 }
 
-// Predicates of VCMPPS.
-const (
-	less      = operand.U8(0x11) // ordered, quiet
-	equal     = operand.U8(0x00)
-	unordered = operand.U8(0x03)
-	notLess   = operand.U8(0x15) // or unordered
-)
-
-// comparing is VCMPPS or VCMPPS_BCST with the predicate filled in.
-func comparing(ins instruction, predicate operand.U8) instruction {
-	return func(ops ...operand.Op) { ins(append([]operand.Op{predicate}, ops...)...) }
-}
-
-// choose returns yes where "a predicate b" holds, else no.
-func (s isa) choose(predicate operand.U8, a vec, b operand.Op, yes operand.Op, no vec) vec {
+// blend is yes where the mask holds, else no.
+func (s isa) blend(mask, yes, no operand.Op) vec {
+	plain, broadcasting := blends.of(s)
 	if s.wide() {
-		k := K()
-		s.with(comparing(VCMPPS, predicate), comparing(VCMPPS_BCST, predicate), b, a, k)
-		return s.into(VBLENDMPS, VBLENDMPS_BCST, yes, no, k)
+		return s.into(plain, broadcasting, yes, no, mask)
 	}
-	m := s.into(comparing(VCMPPS, predicate), nil, b, a)
-	return s.into(func(ops ...operand.Op) { VBLENDVPS(m, ops[0], ops[1], ops[2]) }, nil, yes, no)
+	choose := VBLENDVPS
+	if s.double {
+		choose = VBLENDVPD
+	}
+	return s.into(func(ops ...operand.Op) { choose(mask, ops[0], ops[1], ops[2]) }, nil, yes, no)
 }
 
 // total adds the lanes into the low lane, always in the same order.

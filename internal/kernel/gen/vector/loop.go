@@ -45,7 +45,7 @@ type step struct {
 
 // at is the memory of the step in the named slice.
 func (t step) at(name string) operand.Mem {
-	return operand.Mem{Base: t.streams[name], Disp: t.lane * t.width * 4}
+	return operand.Mem{Base: t.streams[name], Disp: t.lane * t.width * t.bytes()}
 }
 
 // in loads the step of the named slice, zero in inactive lanes.
@@ -54,8 +54,12 @@ func (t step) in(name string) vec {
 	switch {
 	case !t.partial:
 		VMOVUPS(t.at(name), v)
+	case t.wide() && t.double:
+		VMOVUPD_Z(t.at(name), t.k, v)
 	case t.wide():
 		VMOVUPS_Z(t.at(name), t.k, v)
+	case t.double:
+		VMASKMOVPD(t.at(name), t.m, v)
 	default:
 		VMASKMOVPS(t.at(name), t.m, v)
 	}
@@ -67,8 +71,12 @@ func (t step) out(name string, v vec) {
 	switch {
 	case !t.partial:
 		VMOVUPS(v, t.at(name))
+	case t.wide() && t.double:
+		VMOVUPD(v, t.k, t.at(name))
 	case t.wide():
 		VMOVUPS(v, t.k, t.at(name))
+	case t.double:
+		VMASKMOVPD(v, t.m, t.at(name))
 	default:
 		VMASKMOVPS(v, t.m, t.at(name))
 	}
@@ -113,7 +121,7 @@ func (s isa) loopOver(unroll int, streams map[string]reg.GPVirtual, n reg.GPVirt
 	for u := range unroll {
 		body(step{isa: s, lane: u, streams: streams})
 	}
-	advance(streams, chunk)
+	s.advance(streams, chunk)
 	SUBQ(operand.I32(chunk), n)
 	JGE(operand.LabelRef(whole))
 	Label(rest)
@@ -123,7 +131,7 @@ func (s isa) loopOver(unroll int, streams map[string]reg.GPVirtual, n reg.GPVirt
 	t := step{isa: s, streams: streams, partial: true}
 	t.mask(n)
 	body(t)
-	advance(streams, s.width)
+	s.advance(streams, s.width)
 	SUBQ(operand.I32(s.width), n)
 	JG(operand.LabelRef(part))
 	Label(done)
@@ -131,9 +139,9 @@ func (s isa) loopOver(unroll int, streams map[string]reg.GPVirtual, n reg.GPVirt
 
 // advance moves the streams on in the order of their names, so that the output
 // of the generator is reproducible.
-func advance(streams map[string]reg.GPVirtual, elements int) {
+func (s isa) advance(streams map[string]reg.GPVirtual, elements int) {
 	for _, name := range sortedKeys(streams) {
-		ADDQ(operand.I32(4*elements), streams[name])
+		ADDQ(operand.I32(s.bytes()*elements), streams[name])
 	}
 }
 
@@ -160,17 +168,17 @@ func (t *step) mask(n reg.GPVirtual) {
 	if t.wide() {
 		t.k = K()
 		ones := GP32()
-		MOVL(operand.U32(0xffff), ones)
+		MOVL(operand.U32(uint32(1)<<t.width-1), ones)
 		BZHIL(n.As32(), ones, ones)
 		KMOVW(ones, t.k)
 		return
 	}
 	active, table := GP64(), GP64()
-	MOVQ(operand.I32(8), active)
+	MOVQ(operand.I32(t.width), active)
 	CMPQ(n, active)
 	CMOVQLT(n, active)
 	NEGQ(active)
 	LEAQ(maskData(), table)
 	t.m = YMM()
-	VMOVUPS(operand.Mem{Base: table, Index: active, Scale: 4, Disp: 32}, t.m)
+	VMOVUPS(operand.Mem{Base: table, Index: active, Scale: uint8(t.bytes()), Disp: 32}, t.m)
 }

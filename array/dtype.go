@@ -81,7 +81,7 @@ func ParseDType(s string) (DType, error) {
 // MarshalText is like String, for attributes and JSON.
 func (d DType) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText is ParseDType.
+// UnmarshalText parses a dtype as ParseDType does.
 func (d *DType) UnmarshalText(text []byte) (err error) {
 	*d, err = ParseDType(string(text))
 	return err

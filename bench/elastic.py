@@ -52,8 +52,8 @@ class Job:
         self.process = subprocess.Popen([galley, *launch, *args], stdout=self.out, stderr=self.out)
 
     def rows(self):
-        """The complete lines of the log so far. What has come since is read, not all of it, which would keep a core
-        busy; all of it where an epoch has cut off the steps that it takes again."""
+        """The complete lines of the log so far. What has come since is read, not all of it, which would keep a
+        core busy; all of it where an epoch has cut off the steps that it takes again."""
         try:
             with open(self.log, "rb") as f:
                 f.seek(max(0, self.read - len(self.end)))

@@ -8,16 +8,15 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// AheadConfig says what an Ahead makes.
+// AheadConfig configures an Ahead.
 type AheadConfig struct {
-	// First is the number of the first batch, Count how many there are.
+	// First is the index of the first batch, Count the number of batches.
 	First, Count int
-	// Depth is how many may wait to be asked for; 0 means 2, less than 0 makes each when it is asked for.
+	// Depth is the number of batches to prepare in advance; 0 means 2, negative means none.
 	Depth int
 }
 
-// Ahead makes batches in another goroutine before they are asked for, so that reading data continues while a
-// step is computed.
+// Ahead prepares batches in another goroutine, so that data loading overlaps with computation.
 type Ahead struct {
 	make func(i int) ([]array.Array, error)
 	next int
@@ -36,7 +35,7 @@ type aheadBatch struct {
 	panic any
 }
 
-// NewAhead begins to make batches. Close ends it.
+// NewAhead starts preparing batches. Close stops it.
 func NewAhead(batch func(i int) ([]array.Array, error), c AheadConfig) *Ahead {
 	a := &Ahead{make: batch, next: c.First, c: c, done: make(chan struct{})}
 	if c.Depth == 0 {
@@ -79,7 +78,7 @@ func (a *Ahead) one(i int) (b aheadBatch) {
 	return b
 }
 
-// Next returns the next batch, and how long it was waited for.
+// Next returns the next batch, and how long the caller waited for it.
 func (a *Ahead) Next() (batch []array.Array, waited time.Duration, err error) {
 	start := time.Now()
 	if a.made == nil {
@@ -97,14 +96,14 @@ func (a *Ahead) Next() (batch []array.Array, waited time.Duration, err error) {
 	return b.batch, time.Since(start), b.err
 }
 
-// Alone runs f while no batch is being made: f may read the same data.
+// Alone runs f while no batch is being prepared, so that f may read the same data.
 func (a *Ahead) Alone(f func()) {
 	a.busy.Lock()
 	defer a.busy.Unlock()
 	f()
 }
 
-// Close ends the goroutine and waits for it.
+// Close stops the goroutine and waits for it.
 func (a *Ahead) Close() {
 	a.end.Do(func() { close(a.done) })
 	a.wait.Wait()

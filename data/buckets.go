@@ -8,20 +8,19 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// BucketsConfig says how Buckets makes batches.
+// BucketsConfig configures Buckets.
 type BucketsConfig struct {
 	Batch int
 	Seed  uint64
 	Order Order
-	// Lengths are those that rows are padded to, each the shortest that holds it. One program is compiled for
-	// each, of which Programs is the most; 0 means 8.
+	// Lengths are the padded lengths; each row uses the shortest that holds it. One program is compiled for
+	// each, up to Programs; 0 means 8.
 	Lengths  []int
 	Programs int
 }
 
-// Buckets deals out examples of many lengths, one a row: a batch has examples of about one length, and is
-// padded to that of its bucket. Every example is in one batch of an epoch; a batch that has too few is filled
-// with rows that do not count.
+// Buckets batches examples of similar length, one per row, padded to the length of their bucket. Every
+// example is in one batch of an epoch; an incomplete batch is filled with rows that are ignored.
 type Buckets struct {
 	e      Examples
 	config BucketsConfig
@@ -31,8 +30,7 @@ type Buckets struct {
 	first, begin []int
 }
 
-// NewBuckets sorts the examples into buckets. What does not fill a batch of a bucket goes to the next longer
-// one.
+// NewBuckets sorts the examples into buckets. Those that do not fill a batch move to the next longer bucket.
 func NewBuckets(e Examples, c BucketsConfig) (*Buckets, error) {
 	if c.Programs == 0 {
 		c.Programs = 8
@@ -75,7 +73,7 @@ func (b *Buckets) fill() {
 // Len returns the number of batches in an epoch.
 func (b *Buckets) Len() int { return b.first[len(b.first)-1] }
 
-// From returns the batch that begins with the sample of a number, which a batch's size divides.
+// From returns the batch that starts at a sample index, which must be a multiple of the batch size.
 func (b *Buckets) From(sample int64) []array.Array {
 	n := int64(b.Len())
 	i := sample / int64(b.config.Batch)
@@ -113,7 +111,7 @@ func (b *Buckets) make(batch int, epoch int64) []array.Array {
 	return rows.arrays
 }
 
-// Shares returns how many batches of an epoch each length has.
+// Shares returns the number of batches per epoch of each length.
 func (b *Buckets) Shares() []int {
 	var list []int
 	for k := range b.config.Lengths {
@@ -122,7 +120,7 @@ func (b *Buckets) Shares() []int {
 	return list
 }
 
-// Facts returns what the batches depend on.
+// Facts returns the facts that the batches depend on.
 func (b *Buckets) Facts() []Fact {
 	return []Fact{
 		{"data", fmt.Sprintf("%d examples in buckets of %v, hash %016x", b.e.Len(), b.config.Lengths, hashExamples(b.e))},

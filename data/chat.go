@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Message is one of a conversation.
+// Message is one message of a conversation.
 type Message struct {
-	// Role is who says it: system, user, assistant, tool.
+	// Role is the speaker: system, user, assistant or tool.
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
@@ -17,9 +17,9 @@ type Message struct {
 // assistant is the role whose messages are answers.
 const assistant = "assistant"
 
-// ChatTemplate writes conversations as the text that a model was trained on.
+// ChatTemplate renders conversations in the format that a model was trained on.
 type ChatTemplate interface {
-	// Render returns the text of messages; with prompt it ends with what an answer follows.
+	// Render returns the text of messages; with prompt it ends where an answer begins.
 	Render(messages []Message, prompt bool) (string, error)
 }
 

@@ -1,9 +1,9 @@
 // Package data turns text into batches of token ids.
 //
 // A Tokenizer maps text to ids and back: Bytes needs no file, package tokenizer reads Hugging Face's. A
-// Sampler cuts ids into windows and deals them out in batches. The one idea: a batch is a function of the
-// seed and the step alone. Nothing is consumed and no position is kept, so a run that resumes, on however
-// many devices, sees the batches it would have seen.
+// Sampler cuts ids into windows and returns them in batches. A batch is a function of the seed and the step
+// alone: reading one has no side effect and no position is kept, so a run that resumes, on however many
+// devices, sees the batches it would have seen.
 //
 //	var tok data.Bytes
 //	train, held, err := data.Split(tok.Encode(data.MobyDick()), 0.9)

@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// Fact is one thing that makes a run what it is, such as its batch size. Checkpoints keep the facts of their
-// run, so that nobody continues from one by mistake with other data or another seed.
+// Fact is a named property that identifies a run, such as its batch size. Checkpoints store the facts of
+// their run, so that nobody resumes by mistake with other data or another seed.
 type Fact struct{ Name, Value string }
 
-// String is shuffled or sequential.
+// String returns shuffled or sequential.
 func (o Order) String() string {
 	if o == Sequential {
 		return "sequential"

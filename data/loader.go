@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Dataset is samples by number. A sample is a tensor or several: inputs first, then labels.
+// Dataset returns samples by index. A sample is one or more tensors: inputs first, then labels.
 type Dataset interface {
 	Len() int
 	Sample(i int) []array.Array
@@ -38,7 +38,7 @@ func (r rows) Sample(i int) []array.Array {
 	return list
 }
 
-// LoaderConfig says how a Loader makes batches.
+// LoaderConfig configures a Loader.
 type LoaderConfig struct {
 	Batch int    // samples in a batch; at least 1
 	Seed  uint64 // chooses the order of each epoch
@@ -46,24 +46,24 @@ type LoaderConfig struct {
 	Tail  Tail   // what becomes of samples that do not fill a batch
 }
 
-// Tail is what becomes of the samples at the end of an epoch that do not fill a batch.
+// Tail says what to do with the samples at the end of an epoch that do not fill a batch.
 type Tail uint8
 
 const (
-	// Drop leaves them out: other samples in each shuffled epoch.
+	// Drop leaves them out; with shuffling these are other samples in each epoch.
 	Drop Tail = iota
-	// Keep makes a smaller batch of them.
+	// Keep returns them as a smaller batch.
 	Keep
 )
 
-// Loader deals out a dataset in batches by their number, so that a run goes on anywhere without replaying
-// what came before.
+// Loader returns the batches of a dataset by index, so that a run can resume anywhere without replaying what
+// came before.
 type Loader struct {
 	data   Dataset
 	config LoaderConfig
 }
 
-// NewLoader makes a loader of a dataset.
+// NewLoader creates a loader of a dataset.
 func NewLoader(d Dataset, c LoaderConfig) (*Loader, error) {
 	switch n := d.Len(); {
 	case c.Batch < 1:
@@ -85,8 +85,7 @@ func (l *Loader) Len() int {
 	return n
 }
 
-// Batch returns batch i, counted from 0 and on over epochs: its samples stacked, each epoch in an order of
-// its own.
+// Batch returns batch i, counted over all epochs: its samples stacked, in a new order in each epoch.
 func (l *Loader) Batch(i int) ([]array.Array, error) {
 	epoch, first := i/l.Len(), i%l.Len()*l.config.Batch
 	count := min(l.config.Batch, l.data.Len()-first)
@@ -126,8 +125,7 @@ func (l *Loader) put(out []array.Array, k int, sample []array.Array) error {
 	return nil
 }
 
-// Tokens returns a sampler as a loader for language models: batches of inputs and labels, the same tokens
-// shifted by one.
+// Tokens adapts a sampler to a loader for language models: inputs, and labels shifted by one token.
 func Tokens(s *Sampler) *TokenLoader { return &TokenLoader{s} }
 
 // TokenLoader deals out a sampler's windows as inputs and labels.

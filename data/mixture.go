@@ -11,29 +11,28 @@ import (
 
 // MixtureSource is one source of a mixture.
 type MixtureSource struct {
-	// Name is what messages and facts call it.
+	// Name is used in messages and facts.
 	Name string
-	// Rows is what it deals out, or Stream, one of which is set.
+	// Rows or Stream is the source of rows; exactly one is set.
 	Rows   RowSource
 	Stream *Stream
-	// Weight is its share of all samples, as a part of the sum of all weights; more than 0.
+	// Weight is its share of all samples, relative to the sum of weights; it must be positive.
 	Weight float64
-	// Fact, if set, is what the rows depend on.
+	// Fact, if set, identifies the rows.
 	Fact string
 }
 
-// MixtureConfig says how a Mixture makes batches.
+// MixtureConfig configures a Mixture.
 type MixtureConfig struct {
 	Batch, Seq int
 	Seed       uint64
 	Order      Order
-	// Packed rows come with segments and positions.
+	// Packed adds segments and positions to the batches of packed rows.
 	Packed bool
 }
 
-// Mixture deals out rows of several sources by their weights. Sample k of a run is a row of a source that
-// depends on the config and on k only: whatever devices, loaders and stops there are, the samples are the
-// same and in the same order. Each source goes through its rows epoch by epoch, in a new order each.
+// Mixture draws rows from several sources by weight. Sample k of a run depends only on the config and on k,
+// whatever the devices, loaders and restarts. Each source is shuffled anew in each of its epochs.
 type Mixture struct {
 	sources []MixtureSource
 	config  MixtureConfig
@@ -47,7 +46,7 @@ type Mixture struct {
 // cycleLen is after how many samples the order of sources repeats: shares are exact to a part of it.
 const cycleLen = 1 << 14
 
-// NewMixture checks the sources and lays out the cycle.
+// NewMixture checks the sources and computes the cycle in which they are drawn.
 func NewMixture(sources []MixtureSource, c MixtureConfig) (*Mixture, error) {
 	switch {
 	case c.Batch < 1 || c.Seq < 1:
@@ -123,7 +122,7 @@ func (m *Mixture) interleave() {
 	}
 }
 
-// SampleID is which row a sample is.
+// SampleID identifies a sample by source and row.
 type SampleID struct {
 	// Source is its number, Row that of the row there; Epoch is how often the source was gone through before. Of
 	// a stream, which knows its epochs when it comes there, Row counts on.
@@ -180,7 +179,7 @@ func (m *Mixture) Batch(step int) ([]array.Array, error) {
 	return m.Try(int64(step) * int64(m.config.Batch))
 }
 
-// From returns Try of sources that are no streams, which cannot fail.
+// From is like Try for sources that are not streams and cannot fail.
 func (m *Mixture) From(sample int64) []array.Array {
 	batch, err := m.Try(sample)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 // shardHead is the bytes of an index before its lists.
 const shardHead = len(shardMagic) + 8 + 1 + 8 + 8
 
-// ShardWriter writes a shard. Nothing stands under the shard's name before Close.
+// ShardWriter writes a shard. No file has the shard's name before Close.
 type ShardWriter struct {
 	prefix string
 	file   *os.File
@@ -35,7 +35,7 @@ type ShardWriter struct {
 	tokens int64
 }
 
-// NewShardWriter begins PREFIX.bin and PREFIX.idx. Tokens of a vocabulary of at most 65,536 take two bytes,
+// NewShardWriter starts PREFIX.bin and PREFIX.idx. Tokens of a vocabulary of at most 65,536 take two bytes,
 // others four.
 func NewShardWriter(prefix string, vocab int) (*ShardWriter, error) {
 	f, err := os.Create(prefix + ".bin.part")
@@ -72,8 +72,7 @@ func (w *ShardWriter) Add(ids []int32) error {
 // Tokens returns how many there are so far.
 func (w *ShardWriter) Tokens() int64 { return w.tokens }
 
-// Close writes the index, and gives both files their names: the index last, so that a shard that has one is
-// whole.
+// Close writes the index and renames both files, the index last, so that a shard with an index is complete.
 func (w *ShardWriter) Close() error {
 	err := errors.Join(w.out.Flush(), w.file.Sync(), w.file.Close())
 	if err == nil {
@@ -92,7 +91,7 @@ func (w *ShardWriter) Close() error {
 	return nil
 }
 
-// Discard leaves nothing of a shard that is not to be.
+// Discard deletes an unfinished shard.
 func (w *ShardWriter) Discard() {
 	w.file.Close()
 	os.Remove(w.prefix + ".bin.part")
@@ -133,7 +132,7 @@ func (w *ShardWriter) index() error {
 	return errors.Join(out.Flush(), f.Sync(), f.Close())
 }
 
-// Shard is a shard that is read where it is: its files are mapped, not loaded. It may be read concurrently.
+// Shard is a memory-mapped shard. It is safe for concurrent use.
 type Shard struct {
 	prefix string
 	bin    mapping
@@ -247,7 +246,7 @@ func (s *Shard) Read(ids []int32, at int) {
 	}
 }
 
-// Close gives the mapping back; the shard must not be read after it.
+// Close unmaps the files; the shard must not be read afterwards.
 func (s *Shard) Close() error { return s.bin.close() }
 
 // Join returns shards as one run of tokens, in their order.

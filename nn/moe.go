@@ -91,7 +91,7 @@ func (m *MoE) routed(x *op.Tensor) *op.Tensor {
 	return op.Reshape(op.IndexAdd(op.ZerosLike(tokens), 0, rows, y), shape...)
 }
 
-// fused is routed as one op, on x in its layout.
+// fused computes routed as one op, on x in its layout.
 func (m *MoE) fused(x *op.Tensor) *op.Tensor {
 	weights, experts := m.route(x)
 	if experts.Err() != nil {

@@ -92,7 +92,7 @@ func touchesWord(before, after string) bool {
 	return before != "" && isWord(last) || after != "" && isWord(first)
 }
 
-// isWord is \w of Unicode's regular expressions.
+// isWord reports whether a rune matches \w of Unicode regular expressions.
 func isWord(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic,
 		unicode.Join_Control)

@@ -41,7 +41,7 @@ func (f runeClass) each(text string, match func(begin, end int)) {
 	}
 }
 
-// isPunctuation is ASCII's and Unicode's punctuation together: BERT's notion.
+// isPunctuation reports whether a rune is ASCII or Unicode punctuation, as BERT defines it.
 func isPunctuation(r rune) bool {
 	return r < utf8.RuneSelf && r > ' ' && r != 0x7f && !isAlphanumeric(r) || unicode.IsPunct(r)
 }

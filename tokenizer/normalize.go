@@ -186,7 +186,7 @@ func spaceChinese(a aligned) aligned {
 	})
 }
 
-// isChinese is BERT's notion of a Chinese character: the blocks of CJK unified ideographs.
+// isChinese reports whether BERT counts a rune as a Chinese character: the blocks of CJK unified ideographs.
 func isChinese(r rune) bool {
 	switch {
 	case r >= 0x4e00 && r <= 0x9fff, r >= 0x3400 && r <= 0x4dbf, r >= 0x20000 && r <= 0x2a6df,

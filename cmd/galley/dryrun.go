@@ -84,7 +84,7 @@ func (t *training) dryPlan() (*galley.StepPlan, error) {
 	return trainer.Plan(dryrun.Windows(t.Batch, t.Seq))
 }
 
-// writeDevices is a line for each run of devices that take the same.
+// writeDevices prints a line for each run of devices that need the same memory.
 func writeDevices(w io.Writer, p *galley.StepPlan) {
 	away := func(d int) int {
 		if p.Step == nil {

@@ -88,7 +88,7 @@ func (r *planReport) write(w io.Writer) error {
 	return err
 }
 
-// table is one row a plan.
+// table prints one row per plan.
 func (r *planReport) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t,
@@ -120,7 +120,7 @@ func (r *planReport) table(w io.Writer) {
 	t.Flush()
 }
 
-// reasons is what each plan loses to the first.
+// reasons prints what each plan loses to the first.
 func (r *planReport) reasons(w io.Writer) {
 	if len(r.answer.Plans) > 1 {
 		fmt.Fprintln(w, "\nagainst plan 1:")
@@ -296,7 +296,7 @@ func snapshotBytes(params float64, h hostShape, s strategy.Strategy) float64 {
 	return worker.Slots * params * (4*share(weights) + 8*share(slots))
 }
 
-// writeStages is a row for each rank of the pipeline; ranks that are alike are one row.
+// writeStages prints a row for each pipeline rank; equal ranks share a row.
 func writeStages(w io.Writer, p search.Plan) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  STAGES\tLAYERS\tFORWARD\tBACKWARD\tIN FLIGHT\tMEMORY\tOF")

@@ -147,7 +147,7 @@ type planProbe struct {
 	run    forecast.Run
 }
 
-// probe is galley plan --probe.
+// probe implements galley plan --probe.
 func (c *planCmd) probe() error {
 	p := &planProbe{planCmd: c}
 	if err := p.prepare(); err != nil {

@@ -87,7 +87,7 @@ func (c *simulateCmd) priced() error {
 	return c.print(s, f)
 }
 
-// files is where to write, where that is not said.
+// files fills in the names of output files that were not given.
 func (c *simulateCmd) files() {
 	stem := c.Plan
 	for _, end := range []string{".yaml", ".yml", ".plan"} {

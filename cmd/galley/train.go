@@ -110,7 +110,7 @@ func (c *trainCmd) Run() error {
 	return closed(t.b, err)
 }
 
-// run is everything between the first check and the last word.
+// run trains: everything between checking the flags and printing the summary.
 func (t *training) run() error {
 	limitGarbage()
 	if err := t.prepare(); err != nil {

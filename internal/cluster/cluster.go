@@ -238,7 +238,7 @@ func (l *Link) check(of string) error {
 	return nil
 }
 
-// bad is a number that no quantity of hardware can be.
+// bad reports whether a number cannot be a quantity of hardware.
 func bad(x float64) bool { return !(x >= 0 && x < 1e300) }
 
 // Equal reports whether two clusters are the same.

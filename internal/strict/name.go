@@ -47,8 +47,8 @@ func Line(text string) string {
 	return b.String()
 }
 
-// unprintable is a rune that moves the cursor, colours or hides: controls, and those that change the
-// direction of text.
+// unprintable reports whether a rune moves the cursor, colours or hides text: controls, and those that change
+// the direction of text.
 func unprintable(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' ||
 		r == unicode.ReplacementChar

@@ -50,7 +50,7 @@ type Mask interface {
 	// Allowed returns a bit for each token of the vocabulary that may come next. It is not changed until
 	// Take.
 	Allowed() []uint64
-	// Take receives the token that was chosen.
+	// Take advances the mask by the chosen token.
 	Take(id int32)
 	// Done reports whether nothing can follow: the continuation then ends as at a stop token.
 	Done() bool

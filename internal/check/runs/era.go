@@ -46,7 +46,7 @@ func era(r *runRow) string {
 	return ""
 }
 
-// eagerTorch is a framework that leaves layers to PyTorch, op by op or as its compiler joins them.
+// eagerTorch reports whether a framework leaves layers to PyTorch, op by op or as its compiler fuses them.
 func eagerTorch(f string) bool {
 	for _, name := range []string{"fsdp", "torchtitan", "composer", "llm-foundry", "internevo", "colossal", "hugging",
 		"transformers", "accelerate", "lightning", "nanotron", "fairscale", "pytorch"} {

@@ -64,7 +64,7 @@ func (c *runCase) predictedMemory() float64 {
 // stageDevices returns how many devices one pipeline stage has.
 func (c *runCase) stageDevices() int { return c.strategy.TP * c.strategy.CP * c.strategy.DP }
 
-// fits is the verdict on a run: whether it can begin and every stage's devices have the memory.
+// fits reports whether a run can begin and every stage's devices have the memory.
 func (c *runCase) fits() bool {
 	for i := range c.got.Stages {
 		if c.got.Stages[i].Memory.Total() > c.room(i) {

@@ -212,8 +212,8 @@ func deepSpeed(r *runRow, s *plan.Software) {
 	}
 }
 
-// classicMegatron reports whether a framework is Megatron before it had fused attention and overlapped
-// communication, or built on it: releases without a number, of the years to 2022.
+// classicMegatron reports whether a framework is Megatron before fused attention and overlapped
+// communication, or is built on that: releases without a number, up to 2022.
 func classicMegatron(f string) bool {
 	return !modernMegatron(f) && (strings.Contains(f, "megatron") || strings.Contains(f, "deepspeed"))
 }
@@ -223,8 +223,7 @@ func compiledWhole(f string) bool {
 	return strings.Contains(f, "maxtext") || strings.Contains(f, "pax") || strings.Contains(f, "jax")
 }
 
-// modernMegatron reports whether a framework is Megatron since it has a core with fused kernels, or built on
-// that.
+// modernMegatron reports whether a framework is Megatron with its core of fused kernels, or is built on that.
 func modernMegatron(f string) bool {
 	return strings.Contains(f, "bridge") || strings.Contains(f, "nemo") || strings.Contains(f, "core") ||
 		release.MatchString(f)

@@ -278,7 +278,7 @@ func free(lists [][]backend.Buffer) {
 	}
 }
 
-// Away is true: the state is on the backend from the start.
+// Away returns true: the state is on the backend from the start.
 func (r *Executor) Away() bool { return true }
 
 // Memory returns what the largest program of a step needs, as the backend tells.

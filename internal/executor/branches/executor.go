@@ -174,7 +174,7 @@ func (e *Executor) Load(r *checkpoint.Reader) error { return e.c.LoadWhole(r, e.
 // Save returns the state, whole.
 func (e *Executor) Save() (checkpoint.State, error) { return e.c.SaveWhole(e) }
 
-// Away is true once the state is another than the parameters' values.
+// Away reports whether the state has changed from the parameters' values.
 func (e *Executor) Away() bool { return e.begun }
 
 // Memory returns what the device that needs more takes in the step that ran last.

@@ -185,7 +185,7 @@ func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 // Save returns the state, whole.
 func (e *Executor) Save() (checkpoint.State, error) { return e.c.SaveWhole(e) }
 
-// Away is false: the model has its values.
+// Away returns false: the model holds its values.
 func (e *Executor) Away() bool { return false }
 
 // Memory returns the memory of the step that ran last.

@@ -189,7 +189,7 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, taken
 }
 
-// Away is true once training has begun, or is to continue from a checkpoint.
+// Away reports whether training has begun, or continues from a checkpoint.
 func (e *Executor) Away() bool { return e.runner != nil || e.saved != nil }
 
 // Doing returns what the devices are at.

@@ -60,7 +60,7 @@ func Softplus[T Float](dst, x []T) { unary(dst, x, simd.softplus, nil, softplusO
 func Sin[T Float](dst, x []T) { turned(dst, x, simd64.sin, sinOf[T]) }
 
 // Atan sets dst[i] = atan(x[i]).
-func Atan[T Float](dst, x []T) { unary(dst, x, nil, atanOf[T]) }
+func Atan[T Float](dst, x []T) { unary(dst, x, nil, nil, atanOf[T]) }
 
 // Cos sets dst[i] = cos(x[i]).
 func Cos[T Float](dst, x []T) { turned(dst, x, simd64.cos, cosOf[T]) }

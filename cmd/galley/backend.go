@@ -30,7 +30,7 @@ func (f engineFlags) open() (galley.Backend, error) {
 		return nil, fmt.Errorf("--dump-hlo=%s: it is for --backend=xla", f.DumpHLO)
 	}
 	if f.Backend != "hlo" {
-		return backendFlags{Backend: f.Backend, pluginFlags: f.pluginFlags}.open()
+		return backendFlags(f).open()
 	}
 	if err := f.unused(); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ galley=$(command -v "${GALLEY:-galley}")
 if [ -z "${GALLEY_TWO_HOSTS:-}" ]; then
 	exec "$here/namespaces.sh" none "$0" "$@"
 fi
-steps=${1:-300}
+steps=${1:-6000}
 dir=$(mktemp -d -t pods.XXXX)
 pods=()
 finish() {

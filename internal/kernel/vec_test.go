@@ -192,15 +192,10 @@ func TestUnaryLengths(t *testing.T) {
 	}
 }
 
-func TestFloat64IsExact(t *testing.T) {
+// TestFloat64GELU holds GELU of float64 to its definition; TestDoubles has the functions with vectors.
+func TestFloat64GELU(t *testing.T) {
 	x := widen(randn(3, 100))
 	y := make([]float64, 100)
-	Exp(y, x)
-	for i := range x {
-		if y[i] != math.Exp(x[i]) {
-			t.Fatalf("Exp(%g) = %g", x[i], y[i])
-		}
-	}
 	GELU(y, x)
 	for i := range x {
 		if !closeTo(y[i], 0.5*x[i]*(1+math.Erf(x[i]/math.Sqrt2)), 1e-13, 1e-16) {

@@ -22,8 +22,5 @@ golden: # rewrite expected outputs; read the diff before you commit it
 bench: # Galley beside PyTorch and OpenBLAS in one run
 	bash bench/cpu.sh
 
-fuzz: # each fuzz function there is but FUZZSKIP, for FUZZTIME; minimizing is bounded, or it starves the search
-	@set -e; grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z]+' . | grep -vw "$${FUZZSKIP:-none}" | while IFS=: read -r file _ name; do \
-		echo "== $$(dirname $$file) $${name#func }"; \
-		go test $$(dirname $$file) -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $${FUZZTIME:-60s} -fuzzminimizetime=5x; \
-	done
+fuzz: # each fuzz function there is but FUZZSKIP, for FUZZTIME
+	bash .ci/fuzz

@@ -18,7 +18,8 @@ func TestAheadStrategies(t *testing.T) {
 	losses := func(s *galley.Strategy) []float64 {
 		d := galley.CPU(galley.Config{Threads: 1})
 		defer d.Close()
-		m, err := models.LoadAhead("models/testdata/deepseek_mtp", 1, nn.Config{Scope: d.NewSession(), DType: array.F64})
+		m, err := models.LoadAhead("models/testdata/deepseek_mtp", 1,
+			nn.Config{Scope: d.NewSession(), DType: array.F64})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,8 +30,10 @@ func TestAheadStrategies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Strategy: s, Optimizer: optim.AdamW{},
-			Schedule: optim.Constant{LR: 1e-2}, Loss: func(b []*op.Tensor) *op.Tensor { return own.Loss(b[0], b[1]) }})
+		tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Strategy: s,
+			Optimizer: optim.AdamW{},
+			Schedule:  optim.Constant{LR: 1e-2},
+			Loss:      func(b []*op.Tensor) *op.Tensor { return own.Loss(b[0], b[1]) }})
 		if err != nil {
 			t.Fatal(err)
 		}

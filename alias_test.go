@@ -21,8 +21,9 @@ var aliased = map[string]reflect.Type{
 	"Forecast": reflect.TypeFor[galley.Forecast](), "Memory": reflect.TypeFor[galley.Memory](),
 	"Mode": reflect.TypeFor[galley.Mode](), "Node": reflect.TypeFor[*galley.Node](),
 	"Options": reflect.TypeFor[galley.Options](), "Program": reflect.TypeFor[*galley.Program](),
-	"Seen": reflect.TypeFor[galley.Seen](), "Session": reflect.TypeFor[*galley.Session](),
-	"Share": reflect.TypeFor[galley.Share](), "Span": reflect.TypeFor[galley.Span](), "XLAConfig": reflect.TypeFor[galley.XLAConfig](),
+	"ExecutedOp": reflect.TypeFor[galley.ExecutedOp](), "Session": reflect.TypeFor[*galley.Session](),
+	"Share": reflect.TypeFor[galley.Share](), "Span": reflect.TypeFor[galley.Span](),
+	"XLAConfig": reflect.TypeFor[galley.XLAConfig](),
 }
 
 // TestAliasesAreTold: go doc shows neither fields nor methods of a type that is defined in an internal

@@ -91,7 +91,8 @@ func (chainLoader) Batch(i int) ([]array.Array, error) { return chainBatch(i), n
 const chainSteps = 3
 
 // trainChain returns the losses of a few static steps, and then all weights.
-func trainChain(t *testing.T, c *chain, o optim.Optimizer, s *galley.Strategy) ([]float64, *galley.DistModel) {
+func trainChain(t *testing.T, c *chain, o optim.Optimizer,
+	s *galley.Strategy) ([]float64, *galley.DistModel) {
 	t.Helper()
 	d, err := galley.ToStatic(c, chainLoader{}, c.loss, o, s)
 	if err != nil {
@@ -189,7 +190,7 @@ func sameText(t *testing.T, d *galley.DistModel) {
 func TestAnnotatedPrograms(t *testing.T) {
 	const a, b = "dp=2,tp=2", "dp=2,tp=2@[4,5,6,7]"
 	want, _ := trainChain(t, newChain(t, device(t).NewSession(), 4), optim.AdamW{WeightDecay: 0.1}, nil)
-	for _, x := range []struct {
+	for _, x := range shortened([]struct {
 		meshes []string
 		s      *galley.Strategy
 	}{
@@ -203,7 +204,8 @@ func TestAnnotatedPrograms(t *testing.T) {
 		{[]string{a, b, b, a}, &galley.Strategy{Micro: 4, Schedule: "zbv"}},
 		{[]string{a, b, b, a}, &galley.Strategy{Micro: 4, Schedule: "dualpipev"}},
 		{[]string{a, b, b, a}, &galley.Strategy{Micro: 2}},
-		{[]string{"x=2", "y=2@[2,3]", "z=4@[7,6,5,4]", "u=2,v=4@[8,9,10,11,12,13,14,15]"}, &galley.Strategy{Micro: 2}},
+		{[]string{"x=2", "y=2@[2,3]", "z=4@[7,6,5,4]", "u=2,v=4@[8,9,10,11,12,13,14,15]"},
+			&galley.Strategy{Micro: 2}},
 		{[]string{"x=4", "dp=2,tp=2", "y=2@[4,5]", "x=3@[6,7,8]"}, nil},
 		{[]string{"x=2,y=2", "x=2", "y=2@[2,3]", "x=2,y=2"}, nil},
 		{[]string{"x=2@[2,3]", "x=2@[2,3]", "y=2@[5,6]", "y=2@[5,6]"}, &galley.Strategy{Micro: 2}},
@@ -211,7 +213,7 @@ func TestAnnotatedPrograms(t *testing.T) {
 		{[]string{a, a, b, b}, &galley.Strategy{Micro: 2, Zero: 2}},
 		{[]string{a, a, b, b}, &galley.Strategy{Micro: 2, Zero: 3}},
 		{[]string{a, a, b, b}, &galley.Strategy{Micro: 2, Recompute: "full", Overlap: strategy.On}},
-	} {
+	}) {
 		t.Run(fmt.Sprint(strings.Join(x.meshes, " "), " ", x.s), func(t *testing.T) {
 			w := world(t, 16)
 			got, d := trainChain(t, newChain(t, w, 4, x.meshes...), optim.AdamW{WeightDecay: 0.1}, x.s)
@@ -236,7 +238,8 @@ func (m *tiedChain) Forward(in ...*galley.Tensor) []*galley.Tensor {
 	first, mid := m.weights[0].Value, m.weights[1].Value
 	x, last := in[0], first
 	if m.a != nil {
-		x, last = dtensor.Reshard(x, m.a, mesh.Shard(0)), dtensor.Reshard(first, m.b, mesh.Replicate(), mesh.Shard(0))
+		x, last = dtensor.Reshard(x, m.a, mesh.Shard(0)),
+			dtensor.Reshard(first, m.b, mesh.Replicate(), mesh.Shard(0))
 	}
 	x = op.Tanh(op.MatMul(x, first))
 	if m.a != nil {
@@ -245,8 +248,8 @@ func (m *tiedChain) Forward(in ...*galley.Tensor) []*galley.Tensor {
 	return []*galley.Tensor{op.MatMul(op.Tanh(op.MatMul(x, mid)), last)}
 }
 
-// TestAnnotatedTied: a weight that is resharded to another mesh is held by both, its gradients are summed, and
-// the copies stay equal: the losses are those of one device.
+// TestAnnotatedTied: a weight that is resharded to another mesh is held by both, its gradients are summed,
+// and the copies stay equal: the losses are those of one device.
 func TestAnnotatedTied(t *testing.T) {
 	losses := func(m *tiedChain, s *galley.Strategy) (list []float64) {
 		d, err := galley.ToStatic(m, chainLoader{}, squares, optim.AdamW{}, s)
@@ -298,8 +301,8 @@ func TestAnnotatedRest(t *testing.T) {
 	}
 }
 
-// TestAnnotatedMask: what the batch alone decides may be on a mesh of all devices: every stage has it, and the
-// stages stay stages.
+// TestAnnotatedMask: what the batch alone decides may be on a mesh of all devices: every stage has it, and
+// the stages stay stages.
 func TestAnnotatedMask(t *testing.T) {
 	const a, b = "dp=2,tp=2", "dp=2,tp=2@[4,5,6,7]"
 	all := parseMesh(t, "pp=2,dp=2,tp=2")

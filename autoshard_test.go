@@ -14,7 +14,7 @@ import (
 // links fast it does split.
 func TestSearchedSteps(t *testing.T) {
 	prices := distribute.Prices{Default: distribute.Link{Alpha: 1e-9, Beta: 1e-12}, Memory: 1e-9, Flop: 1e-9}
-	for _, text := range []string{"dp=2,tp=2", "x=4", "dp=3"} {
+	for _, text := range shortened([]string{"dp=2,tp=2", "x=4", "dp=3"}) {
 		p, args := stepOf(t, smallLlama(), array.F64, 4, 6)
 		one, err := galley.Compile(device(t), p, galley.Options{})
 		if err != nil {

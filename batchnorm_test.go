@@ -80,14 +80,16 @@ func TestBuffers(t *testing.T) {
 	for micro, configs := range map[int]map[string]galley.TrainerConfig{
 		1: {
 			"eager": {Mode: galley.Eager}, "dp2": {Strategy: &galley.Strategy{DP: 2, Zero: 3}},
-			"backend":          {Backend: backendtest.Interpreter(1)},
-			"backend, dp2":     {Backend: backendtest.Interpreter(2), Strategy: &galley.Strategy{DP: 2, Zero: 2}},
-			"backend, dp2 bar": {Backend: backendtest.Interpreter(2), Strategy: &galley.Strategy{DP: 2, Recompute: "full"}},
+			"backend":      {Backend: backendtest.Interpreter(1)},
+			"backend, dp2": {Backend: backendtest.Interpreter(2), Strategy: &galley.Strategy{DP: 2, Zero: 2}},
+			"backend, dp2 bar": {Backend: backendtest.Interpreter(2),
+				Strategy: &galley.Strategy{DP: 2, Recompute: "full"}},
 		},
 		2: {
-			"dp2":          {Strategy: &galley.Strategy{DP: 2, Micro: 2}},
-			"backend":      {Backend: backendtest.Interpreter(1), Strategy: &galley.Strategy{Micro: 2}},
-			"backend, dp2": {Backend: backendtest.Interpreter(2), Strategy: &galley.Strategy{DP: 2, Micro: 2, Zero: 1}},
+			"dp2":     {Strategy: &galley.Strategy{DP: 2, Micro: 2}},
+			"backend": {Backend: backendtest.Interpreter(1), Strategy: &galley.Strategy{Micro: 2}},
+			"backend, dp2": {Backend: backendtest.Interpreter(2),
+				Strategy: &galley.Strategy{DP: 2, Micro: 2, Zero: 1}},
 		},
 	} {
 		one := galley.TrainerConfig{}

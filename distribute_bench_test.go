@@ -18,7 +18,8 @@ import (
 func hundredLayers(t testing.TB) *galley.Program {
 	t.Helper()
 	m, err := models.New(models.Config{
-		Family: "llama", Vocab: 32000, Hidden: 8192, Intermediate: 28672, Layers: 100, Heads: 64, KVHeads: 8, Positions: 4096,
+		Family: "llama", Vocab: 32000, Hidden: 8192, Intermediate: 28672, Layers: 100, Heads: 64, KVHeads: 8,
+		Positions: 4096,
 	}, nn.Config{DType: array.BF16})
 	if err != nil {
 		t.Fatal(err)

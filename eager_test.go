@@ -237,6 +237,42 @@ func TestEagerZeroLayouts(t *testing.T) {
 	}
 }
 
+// TestEagerZeroMixedMeshes: a parameter on a mesh without the axis that ZeRO splits over, or on none, stays
+// as it is, as in a static run; where none is on any mesh, that is said.
+func TestEagerZeroMixedMeshes(t *testing.T) {
+	w := world(t, 4)
+	in := nn.NewInit(nn.Config{Scope: w, Seed: 1, DType: array.F64})
+	a, b := in.Param("a", array.Shape{4, 6}, nn.Normal(1)), in.Param("b", array.Shape{4, 6}, nn.Normal(1))
+	plain := in.Param("plain", array.Shape{4}, nn.Normal(1))
+	zero := eager.Config{Sharding: optim.ShardingStage3{Axis: "y"}}
+	if _, err := eager.NewOptimizer(in.Params(), optim.AdamW{}, zero); err == nil ||
+		!strings.Contains(err.Error(), "no parameter is on a mesh") {
+		t.Errorf("on no mesh: got %v", err)
+	}
+	for p, text := range map[*nn.Param]string{a: "x=4", b: "y=2@[2,3]"} {
+		if err := dtensor.ShardLayer([]*nn.Param{p}, parseMesh(t, text), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opt, err := eager.NewOptimizer(in.Params(), optim.AdamW{}, zero)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*nn.Param{a, b, plain} {
+		if err := op.Sum(op.Square(p.Value)).Backward(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := opt.Step(); err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[*nn.Param]string{a: "@[_,_]", b: "@[_,y]"} {
+		if _, spec, _ := dtensor.Placements(p.Value); spec.String() != want {
+			t.Errorf("%s rests as %v, want %s", p.Name, spec, want)
+		}
+	}
+}
+
 // TestEagerAccumulates: gradients of several passes add up to those of the whole batch, on a device and on a
 // mesh.
 func TestEagerAccumulates(t *testing.T) {
@@ -324,14 +360,14 @@ func TestEagerHooks(t *testing.T) {
 	for name, scope := range map[string]interface {
 		op.Scope
 		Tensor(array.Array) *op.Tensor
-		Watch(func(galley.Seen)) func()
+		Watch(func(galley.ExecutedOp)) func()
 	}{"device": device(t).NewSession(), "world": world(t, 2)} {
 		t.Run(name, func(t *testing.T) {
 			in := nn.NewInit(nn.Config{Scope: scope, Seed: 1, DType: array.F64})
 			net := nn.Sequential{nn.NewLinear(in.At("a"), 4, 3), nn.Func(op.Tanh), nn.NewLinear(in.At("b"), 3, 2)}
 			var forward, backward []array.Array
 			var lines []string
-			stop := scope.Watch(func(x galley.Seen) {
+			stop := scope.Watch(func(x galley.ExecutedOp) {
 				if x.Op != "tanh" {
 					return
 				}
@@ -405,7 +441,7 @@ func TestEagerMistakes(t *testing.T) {
 			}
 			return e.opt.Step()
 		},
-		`mesh dp=2 has no such axis: name one of its axes`: func(e env) error {
+		`stage 1 over axis "tp": no mesh of a parameter has such an axis: want one of [dp=2]`: func(e env) error {
 			_, err := eager.NewOptimizer(e.in.Params(), optim.AdamW{}, eager.Config{
 				Sharding: optim.ShardingStage1{Axis: "tp"}})
 			return err

@@ -202,7 +202,8 @@ func TestCallbacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "begin0 epoch0 step1 step2 save2 evaluate2 end-epoch2 epoch2 step3 save3 step4 evaluate4 end-epoch4 save4 end4"
+	want := "begin0 epoch0 step1 step2 save2 evaluate2 end-epoch2 epoch2 step3 save3 step4 evaluate4 " +
+		"end-epoch4 save4 end4"
 	if got := strings.Join(r.told, " "); got != want {
 		t.Errorf("told\n%s\nwant\n%s", got, want)
 	}

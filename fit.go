@@ -8,6 +8,8 @@ import (
 	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/fault"
 )
 
 // FitConfig configures Fit: how long to train, and when to evaluate, write checkpoints and call callbacks.
@@ -44,6 +46,15 @@ func (s subject) Peers() checkpoint.Peers { return s.c.Job.Peers() }
 func (s subject) Agree(stop int) (int, error) { return s.c.Job.Max(stop) }
 func (s subject) Describe(facts []data.Fact)  { s.described = facts }
 func (s subject) Lost() error                 { return s.trained.Lost() }
+
+// OwnRows returns the rows of a batch that devices of this process read.
+func (s subject) OwnRows(batch []array.Array) (rows []bool, err error) {
+	defer fault.Recover("rows of a batch", &err)
+	if x, ok := s.exec.(executor.RowReader); ok && s.c.Job != nil {
+		return x.Rows(s.c.Job.Owns, executor.TypesOf(batch)...)
+	}
+	return nil, nil
+}
 
 func (s subject) Begin(batch []array.Array) (func() (Metrics, error), error) {
 	p, err := s.Start(batch...)

@@ -140,7 +140,8 @@ func TestResumeChecksTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, err := range map[string]error{
-		`schedule is optim.Constant{"LR":0.02,"Warmup":0}, and was optim.Constant{"LR":0.01,"Warmup":0}`: fit(galley.FitConfig{Steps: 3}, 2e-2, 4, 1),
+		`schedule is optim.Constant{"LR":0.02,"Warmup":0}, and was optim.Constant{"LR":0.01,"Warmup":0}`: fit(
+			galley.FitConfig{Steps: 3}, 2e-2, 4, 1),
 		"batch is 2, and was 4":                               fit(galley.FitConfig{Steps: 3}, 1e-2, 2, 1),
 		"order is shuffled, seed 2, and was shuffled, seed 1": fit(galley.FitConfig{Steps: 3}, 1e-2, 4, 2),
 		`no fact "rate"`: fit(galley.FitConfig{Steps: 3,

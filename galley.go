@@ -38,7 +38,7 @@ type Config = cpu.Config
 // Device is the host CPU as a compute device with a number of Threads. NewSession opens a scope for eager
 // tensors, Compile makes a program ready to run, Compute and Eval run a single op on arrays. DetectNaN
 // returns the same device in a mode that fails at the first NaN, Watched one that reports the time of each
-// node, Doing the node that runs now. Backend adapts it to the interface of accelerators. Close stops its
+// node, RunningOp the node that runs now. Backend adapts it to the interface of accelerators. Close stops its
 // threads.
 type Device = cpu.Device
 
@@ -47,9 +47,9 @@ type Device = cpu.Device
 // Autocast makes matrix products compute in 16 bits, Watch calls a function for every op.
 type Session = cpu.Session
 
-// Seen describes one op that a session has run, for Session.Watch: Op is its name with attributes, Pos the
-// source line that called it, In and Out its operands and results.
-type Seen = cpu.Seen
+// ExecutedOp describes one op that a session has run, for Session.Watch: Op is its name with attributes, Pos
+// the source line that called it, In and Out its operands and results.
+type ExecutedOp = cpu.ExecutedOp
 
 // Executable is a compiled program, Func, with planned Memory. Run computes results, RunInto writes them to
 // memory that you provide, Twin returns the same executable for another device. MayShare, Overwrites and

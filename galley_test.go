@@ -39,6 +39,11 @@ func families(t testing.TB) []models.Config {
 		"qwen2_moe": `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
 			"shared_expert_intermediate_size": 16`,
 		"gpt_neox": `, "rotary_pct": 0.5`,
+		"olmoe":    `, "num_experts": 4, "num_experts_per_tok": 2`,
+		"gpt_oss":  `, "num_local_experts": 4, "num_experts_per_tok": 2`,
+		"glm4_moe": `, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16`,
+		"stablelm": `, "partial_rotary_factor": 0.5`,
+		"electra":  `, "embedding_size": 16`,
 	}
 	var out []models.Config
 	for _, family := range models.Families() {
@@ -58,7 +63,16 @@ func families(t testing.TB) []models.Config {
 			text = `{"model_type": "rwkv", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2`
 		case "rwkv7":
 			text = `{"model_type": "rwkv7", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "head_dim": 8`
-		case "bert", "roberta", "gpt_neox", "deepseek_v2", "deepseek_v3":
+		case "mamba":
+			text = `{"model_type": "mamba", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2,
+				"state_size": 4`
+		case "distilbert":
+			text = `{"model_type": "distilbert", "vocab_size": 64, "dim": 32, "hidden_dim": 48, "n_layers": 2,
+				"n_heads": 4, "max_position_embeddings": 32`
+		case "falcon":
+			text = `{"model_type": "falcon", "vocab_size": 64, "hidden_size": 32, "ffn_hidden_size": 48,
+				"num_hidden_layers": 2, "num_attention_heads": 4, "num_kv_heads": 2, "new_decoder_architecture": true`
+		case "bert", "roberta", "electra", "gpt_neox", "deepseek_v2", "deepseek_v3":
 			text = strings.NewReplacer(`"num_key_value_heads": 4, `, "", `"head_dim": 8,`, "").Replace(text)
 		}
 		c, err := models.ParseConfig([]byte(text + more[family] + "}"))

@@ -19,8 +19,9 @@ import (
 func TestLoadByBox(t *testing.T) {
 	for _, config := range []models.Config{
 		{Family: "llama", Vocab: 24, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, InitStd: 0.2},
-		{Family: "mixtral", Vocab: 24, Hidden: 16, Intermediate: 12, Layers: 2, Heads: 4, Experts: 4, ExpertsPerToken: 2,
-			InitStd: 0.2},
+		{Family: "mixtral", Vocab: 24, Hidden: 16, Intermediate: 12, Layers: 2, Heads: 4, Experts: 4,
+			ExpertsPerToken: 2,
+			InitStd:         0.2},
 	} {
 		d := galley.CPU(galley.Config{Threads: 1})
 		t.Cleanup(d.Close)
@@ -36,7 +37,8 @@ func TestLoadByBox(t *testing.T) {
 		for _, p := range m.Params() {
 			size += p.Type.Bytes()
 		}
-		for _, s := range []*galley.Strategy{nil, {DP: 4, Zero: 3}, {TP: 4}, {DP: 2, TP: 2, Zero: 3}, {PP: 2, Micro: 2}, {DP: 2, EP: 2},
+		for _, s := range []*galley.Strategy{nil, {DP: 4, Zero: 3}, {TP: 4}, {DP: 2, TP: 2, Zero: 3},
+			{PP: 2, Micro: 2}, {DP: 2, EP: 2},
 			{DP: 2, AMP: "bf16"}} {
 			if s != nil && s.EP > 1 && config.Experts == 0 {
 				continue
@@ -60,9 +62,11 @@ func TestLoadByBox(t *testing.T) {
 }
 
 // boxLosses trains a model of a directory, read whole or by boxes, and is also how many bytes were read.
-func boxLosses(t *testing.T, d *galley.Device, dir string, s *galley.Strategy, byBox bool) ([]float64, int64) {
+func boxLosses(t *testing.T, d *galley.Device, dir string, s *galley.Strategy,
+	byBox bool) ([]float64, int64) {
 	t.Helper()
-	c := galley.TrainerConfig{Device: d, Strategy: s, Optimizer: optim.AdamW{}, Schedule: optim.Constant{LR: 1e-2}}
+	c := galley.TrainerConfig{Device: d, Strategy: s, Optimizer: optim.AdamW{},
+		Schedule: optim.Constant{LR: 1e-2}}
 	var read atomic.Int64
 	var m models.Model
 	var err error

@@ -42,7 +42,7 @@ func TestMemoryAsPlanned(t *testing.T) {
 			}
 			before := inUse()
 			x.train(t, 1)
-			for d, taken := range x.Taken() {
+			for d, taken := range x.MemoryAllocated() {
 				if taken != memory[d].Peak() {
 					t.Errorf("device %d took %d bytes, predicted were %d", d, taken, memory[d].Peak())
 				}

@@ -17,7 +17,8 @@ func optimizerTrainer(t *testing.T, o optim.Optimizer, s *galley.Strategy) *gall
 	t.Helper()
 	d := galley.CPU(galley.Config{Threads: 1})
 	t.Cleanup(d.Close)
-	m, err := models.New(models.Config{Family: "mixtral", Vocab: 24, Hidden: 8, Intermediate: 12, Layers: 2, Heads: 4,
+	m, err := models.New(models.Config{Family: "mixtral", Vocab: 24, Hidden: 8, Intermediate: 12, Layers: 2,
+		Heads:   4,
 		Experts: 3, ExpertsPerToken: 2, InitStd: 0.2}, nn.Config{Scope: d.NewSession(), Seed: 3, DType: array.F64})
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +57,8 @@ func TestOptimizerStrategies(t *testing.T) {
 		"groups": optim.Averaged{Optimizer: optim.Groups{Default: optim.Muon{},
 			Groups: []optim.Group{{Params: []string{"*norm*"}, Optimizer: optim.Adafactor{}}}}}} {
 		want := optimizerSteps(t, optimizerTrainer(t, o, nil), 5)
-		for _, s := range []galley.Strategy{{DP: 2, Zero: 1}, {DP: 2, TP: 2}, {PP: 2, Micro: 2}, {DP: 2, Zero: 3}, {EP: 3, DP: 3}} {
+		for _, s := range []galley.Strategy{{DP: 2, Zero: 1}, {DP: 2, TP: 2}, {PP: 2, Micro: 2}, {DP: 2, Zero: 3},
+			{EP: 3, DP: 3}} {
 			t.Run(fmt.Sprint(name, s), func(t *testing.T) {
 				first := optimizerTrainer(t, o, &s)
 				got := optimizerSteps(t, first, 3)

@@ -44,7 +44,8 @@ func TestParallelize(t *testing.T) {
 				parallel.SequenceParallelEnable{})}},
 		"annotated": {Strategy: galley.Strategy{TP: 2}, Annotations: annotations(t, "*.q_proj.weight=@[_,tp]")},
 		"split": {Strategy: galley.Strategy{PP: 3, TP: 2, Micro: 4}, Layers: megatron(),
-			Split: []parallel.SplitPoint{{Layer: "model.layers.2"}, {Layer: "model.layers.1", At: parallel.Beginning}}},
+			Split: []parallel.SplitPoint{{Layer: "model.layers.2"},
+				{Layer: "model.layers.1", At: parallel.Beginning}}},
 		"split inside": {Strategy: galley.Strategy{PP: 2},
 			Split: []parallel.SplitPoint{{Layer: "model.layers.1.self_attn"}}},
 	} {

@@ -59,8 +59,8 @@ func lossesOf(t *testing.T, d *galley.DistModel, l galley.Loader) []float64 {
 	return list
 }
 
-// TestAutoTrains: a strategy that is left to the search trains as one device does, in ToStatic, by a plan that
-// was saved and read, and with parts of it said.
+// TestAutoTrains: a strategy that is left to the search trains as one device does, in ToStatic, by a plan
+// that was saved and read, and with parts of it said.
 func TestAutoTrains(t *testing.T) {
 	opt := optim.AdamW{}
 	m, l := towers(t)
@@ -98,8 +98,10 @@ func nearLosses(t *testing.T, what string, got, want []float64) {
 // savedPlan plans, saves, reads and trains; another program is refused.
 func savedPlan(t *testing.T, want []float64) {
 	m, l := towers(t)
-	ids, score := galley.Type{DType: array.I32, Shape: array.Shape{16}}, galley.Type{DType: array.F32, Shape: array.Shape{16}}
-	c := galley.PlanConfig{Loss: galley.MeanSquares, Optimizer: optim.AdamW{}, Batch: []galley.Type{ids, ids, score},
+	ids, score := galley.Type{DType: array.I32, Shape: array.Shape{16}},
+		galley.Type{DType: array.F32, Shape: array.Shape{16}}
+	c := galley.PlanConfig{Loss: galley.MeanSquares, Optimizer: optim.AdamW{},
+		Batch:   []galley.Type{ids, ids, score},
 		Devices: 4, Strategy: galley.Strategy{TP: 2}}
 	p, err := galley.Plan(m, "", c)
 	if err != nil {
@@ -123,7 +125,7 @@ func savedPlan(t *testing.T, want []float64) {
 	}
 	defer d.Close()
 	nearLosses(t, "saved plan", lossesOf(t, d, l), want)
-	if taken := d.Trainer().Taken(); len(taken) != p.Strategy.Devices() || max0(taken) != p.Bytes {
+	if taken := d.Trainer().MemoryAllocated(); len(taken) != p.Strategy.Devices() || max0(taken) != p.Bytes {
 		t.Errorf("devices took %v bytes, planned was %d", taken, p.Bytes)
 	}
 	c.Batch = []galley.Type{ids, ids, {DType: array.F64, Shape: array.Shape{16}}}
@@ -140,8 +142,8 @@ func max0(list []int) (most int) {
 	return most
 }
 
-// TestAutoEngine: an engine searches for batches of the types that it is told; without them, and with a plan of
-// layers, it says what is missing.
+// TestAutoEngine: an engine searches for batches of the types that it is told; without them, and with a plan
+// of layers, it says what is missing.
 func TestAutoEngine(t *testing.T) {
 	m, l := towers(t)
 	c := galley.EngineConfig{Model: m, Loss: galley.MeanSquares, Strategy: &galley.Strategy{Auto: 2}}
@@ -165,7 +167,8 @@ func TestAutoEngine(t *testing.T) {
 		t.Errorf("%v: %+v", err, h)
 	}
 	if _, err := galley.NewTrainer(galley.TrainerConfig{Device: device(t), Params: m.Params(),
-		Strategy: &galley.Strategy{Auto: 2}, Loss: func(b []*galley.Tensor) *galley.Tensor { return op.Mean(m.Forward(b...)[0]) }}); err == nil ||
+		Strategy: &galley.Strategy{Auto: 2},
+		Loss:     func(b []*galley.Tensor) *galley.Tensor { return op.Mean(m.Forward(b...)[0]) }}); err == nil ||
 		!strings.Contains(err.Error(), "yet to be found") {
 		t.Errorf("a trainer: %v", err)
 	}

@@ -27,7 +27,8 @@ func TestStableHLOGolden(t *testing.T) {
 			}
 			locals = append(locals, local)
 		}
-		text, err := lower.SPMD(locals, lower.ModuleConfig{Config: hlo.Config{Replicas: m.Size(), Target: hlo.CUDA}})
+		text, err := lower.SPMD(locals,
+			lower.ModuleConfig{Config: hlo.Config{Replicas: m.Size(), Target: hlo.CUDA}})
 		parseModule(t, text, err)
 		return text
 	})

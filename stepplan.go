@@ -98,10 +98,10 @@ func (p *StepPlan) String() string {
 		len(p.Memory), p.Strategy, m.Peak(), units.Bytes(float64(m.Peak())), strings.Join(parts, ", "))
 }
 
-// Needs returns the host memory, in bytes, that training on batches of the given types takes on all
+// MemoryRequired returns the host memory, in bytes, that training on batches of the given types takes on all
 // in-process devices together, in addition to the initial parameter values. Nothing runs. It returns 0 for
 // eager steps and backends, which are not planned.
-func (t *Trainer) Needs(batch ...Type) (bytes int, err error) {
+func (t *Trainer) MemoryRequired(batch ...Type) (bytes int, err error) {
 	defer fault.Recover("memory of a step", &err)
 	if t.c.Backend != nil || t.c.Mode == Eager && t.c.Strategy == nil {
 		return 0, nil

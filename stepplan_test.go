@@ -19,7 +19,8 @@ func TestPlanText(t *testing.T) {
 	for _, s := range []galley.Strategy{
 		{}, {DP: 2, TP: 2, PP: 2}, {DP: 2, Zero: 3, Micro: 2}, {DP: 2, TP: 2, Sequence: true, Overlap: strategy.On},
 		{PP: 2, Schedule: "zbv", Micro: 4, Zero: 1}, {PP: 2, VPP: 2, Schedule: "interleaved", AMP: "f16"},
-		{CP: 2, TP: 2, Recompute: "full:1"}, {DP: 2, EP: 2, AMP: "bf16"}, {DP: 2, Offload: strategy.Offload{Optimizer: 1}},
+		{CP: 2, TP: 2, Recompute: "full:1"}, {DP: 2, EP: 2, AMP: "bf16"},
+		{DP: 2, Offload: strategy.Offload{Optimizer: 1}},
 		{DP: 3, PP: 3, Micro: 5, Schedule: "zbh1", Recompute: "selective"},
 	} {
 		t.Run(s.String(), func(t *testing.T) {
@@ -55,7 +56,8 @@ func planStep(t *testing.T, s galley.Strategy) *galley.StepPlan {
 	}
 	p, err := galley.PlanStep(galley.TrainerConfig{Params: model.Params(), Strategy: &s, ClipNorm: 1,
 		Loss: func(batch []*op.Tensor) *op.Tensor { return arranged.Loss(batch[0], batch[1]) },
-	}, galley.Type{DType: array.I32, Shape: array.Shape{10, 8}}, galley.Type{DType: array.I32, Shape: array.Shape{10, 8}})
+	}, galley.Type{DType: array.I32, Shape: array.Shape{10, 8}},
+		galley.Type{DType: array.I32, Shape: array.Shape{10, 8}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,13 +83,13 @@ func TestDoingOnBackend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := tr.Doing(); len(got) != 1 || !strings.Contains(got[0], "device 0: train_step on ") {
+	if got := tr.RunningOps(); len(got) != 1 || !strings.Contains(got[0], "device 0: train_step on ") {
 		t.Errorf("while it runs: got %q", got)
 	}
 	if _, err := p.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if got := tr.Doing(); len(slices.Compact(got)) != 0 {
+	if got := tr.RunningOps(); len(slices.Compact(got)) != 0 {
 		t.Errorf("between steps: got %q", got)
 	}
 }

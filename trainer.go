@@ -52,7 +52,8 @@ type XLAConfig = xla.Config
 func XLA(c XLAConfig) (Backend, error) { return xla.Open(c) }
 
 // Fact is a named property that identifies a run, such as its batch size. Checkpoints store the facts of
-// their run; Resume refuses a checkpoint whose facts differ, unless ResumeConfig.Changed lists the differences.
+// their run; Resume refuses a checkpoint whose facts differ, unless ResumeConfig.Changed lists the
+// differences.
 type Fact = data.Fact
 
 // Span is an interval of the timeline of a Device. Kind says whether it is scheduled work, a collective or
@@ -166,8 +167,10 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 // executor returns the executor's part of the config.
 func (c TrainerConfig) executor() executor.Config {
 	return executor.Config{
-		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
-		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Load: c.Load, Recompute: c.Recompute, SkipNorm: c.SkipNorm,
+		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm,
+		Mode:    c.Mode,
+		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Load: c.Load, Recompute: c.Recompute,
+		SkipNorm:  c.SkipNorm,
 		DetectNaN: c.DetectNaN, Observe: c.Observe, Watch: c.Watch, World: c.Job.Devices, Strategy: c.Strategy,
 		Annotations: c.Annotations, Loaded: c.loaded, ZeroAxis: c.zeroAxis, Where: c.where,
 		Layers: c.Parallel.Layers(), RankBackends: c.RankBackends, Shares: c.Shares,
@@ -319,19 +322,19 @@ func (t *Trainer) Memory() Memory {
 	return m
 }
 
-// Taken returns the bytes that each device of a strategy has allocated, equal to what Plan predicted, or nil
-// before the first step.
-func (t *Trainer) Taken() []int {
+// MemoryAllocated returns the bytes that each device of a strategy has allocated, equal to what Plan
+// predicted, or nil before the first step.
+func (t *Trainer) MemoryAllocated() []int {
 	_, taken := t.exec.Memory()
 	return taken
 }
 
-// Doing returns a line per device with what it is doing in the current step: the stage, the micro-batch and
-// the op or collective with its source line, or the program that a backend is running. It returns nil between
-// steps. Call it while a step runs to find out where it hangs.
-func (t *Trainer) Doing() []string {
+// RunningOps returns a line per device with what it is doing in the current step: the stage, the micro-batch
+// and the op or collective with its source line, or the program that a backend is running. It returns nil
+// between steps. Call it while a step runs to find out where it hangs.
+func (t *Trainer) RunningOps() []string {
 	var list []string
-	for _, d := range t.exec.Doing() {
+	for _, d := range t.exec.RunningOps() {
 		list = append(list, d.String())
 	}
 	return list

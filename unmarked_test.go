@@ -68,7 +68,8 @@ var unmarkedModels = map[string]func(in *nn.Init) *unmarked{
 			}}
 	},
 	"tied": func(in *nn.Init) *unmarked {
-		up, mid := in.Param("up", array.Shape{6, 10}, nn.Normal(0.4)), in.Param("mid", array.Shape{10, 10}, nn.Normal(0.4))
+		up, mid := in.Param("up", array.Shape{6, 10}, nn.Normal(0.4)),
+			in.Param("mid", array.Shape{10, 10}, nn.Normal(0.4))
 		return &unmarked{params: []*nn.Param{up, mid}, in: array.Shape{8, 6}, out: array.Shape{8, 6},
 			forward: func(x *galley.Tensor) *galley.Tensor {
 				x = op.Tanh(op.MatMul(x, up.Value))
@@ -77,7 +78,8 @@ var unmarkedModels = map[string]func(in *nn.Init) *unmarked{
 			}}
 	},
 	"towers": func(in *nn.Init) *unmarked {
-		l, r := in.Param("left", array.Shape{6, 9}, nn.Normal(0.4)), in.Param("right", array.Shape{6, 9}, nn.Normal(0.4))
+		l, r := in.Param("left", array.Shape{6, 9}, nn.Normal(0.4)),
+			in.Param("right", array.Shape{6, 9}, nn.Normal(0.4))
 		top := in.Param("top", array.Shape{9, 4}, nn.Normal(0.4))
 		return &unmarked{params: []*nn.Param{l, r, top}, in: array.Shape{8, 6}, out: array.Shape{8, 4},
 			forward: func(x *galley.Tensor) *galley.Tensor {
@@ -124,7 +126,8 @@ func trainUnmarked(t *testing.T, build func(in *nn.Init) *unmarked, s *galley.St
 func TestStagesWithoutMarks(t *testing.T) {
 	for name, build := range unmarkedModels {
 		want := trainUnmarked(t, build, nil)
-		for _, s := range []galley.Strategy{{PP: 2}, {PP: 2, Micro: 4}, {PP: 3, Micro: 2}, {DP: 2, PP: 2, Micro: 2, Zero: 3},
+		for _, s := range []galley.Strategy{{PP: 2}, {PP: 2, Micro: 4}, {PP: 3, Micro: 2},
+			{DP: 2, PP: 2, Micro: 2, Zero: 3},
 			{PP: 2, VPP: 2, Micro: 4}, {PP: 2, Schedule: "zbv", Micro: 4}, {PP: 2, Schedule: "dualpipev", Micro: 4},
 			{PP: 2, Schedule: "zbh1", Micro: 4}, {PP: 2, Schedule: "fthenb", Micro: 2}} {
 			t.Run(name+" "+fmt.Sprint(s), func(t *testing.T) {
@@ -138,7 +141,8 @@ func TestStagesWithoutMarks(t *testing.T) {
 
 // TestStagesTooMany: a program that cannot be cut so often says how often it can.
 func TestStagesTooMany(t *testing.T) {
-	m := unmarkedModels["towers"](nn.NewInit(nn.Config{Scope: device(t).NewSession(), DType: array.F64, Seed: 9}))
+	m := unmarkedModels["towers"](nn.NewInit(nn.Config{Scope: device(t).NewSession(), DType: array.F64,
+		Seed: 9}))
 	_, err := galley.ToStatic(m, fixed{m.batch(0)}, squares, optim.AdamW{}, &galley.Strategy{PP: 32, Micro: 1})
 	if err == nil || !strings.Contains(err.Error(), "want fewer stages") {
 		t.Errorf("got %v, want an error about stages", err)

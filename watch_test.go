@@ -154,7 +154,7 @@ func TestDoing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	if got := tr.Doing(); len(got) > 0 {
+	if got := tr.RunningOps(); len(got) > 0 {
 		t.Errorf("before a step: %v", got)
 	}
 	done := make(chan error)
@@ -165,7 +165,7 @@ func TestDoing(t *testing.T) {
 	<-hang
 	var got []string
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if got = tr.Doing(); len(got) == 2 && strings.Contains(strings.Join(got, " "), "all_reduce") {
+		if got = tr.RunningOps(); len(got) == 2 && strings.Contains(strings.Join(got, " "), "all_reduce") {
 			break
 		}
 	}

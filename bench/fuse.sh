@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Functions in primitive ops: Galley op by op, as loops and by hand, beside PyTorch's eager ops, in one run.
-# PYTHON names a Python that has PyTorch, GALLEY a binary that is built already (else Go builds one).
+# All that loops must show, in one run: functions in primitive ops (op by op, as loops, by hand, PyTorch's
+# eager ops), training steps with and without loops, Burgers' equation, and how long loops take to make.
+# PYTHON names a Python that has PyTorch, GALLEY a binary that is built already: then no Go is needed.
 #
-#   bash bench/fuse.sh                                   all rows: minutes
-#   ROUNDS=2 SIZES=512x256 THREADS=1 bash bench/fuse.sh
+#   bash bench/fuse.sh                                             five minutes on quiet cores
+#   GALLEY=./galley PYTHON=python3 taskset -c 0,1 bash bench/fuse.sh
+#   ROUNDS=2 SIZES=512x256 THREADS=1 PARTS=functions,compile bash bench/fuse.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,4 +21,5 @@ if [ -z "$galley" ]; then
   galley=$dir/galley
   go build -o "$galley" ./cmd/galley
 fi
-"$python" bench/fuse.py "$galley" "${ROUNDS:-5}" "${SIZES:-2048x1024,4096x4096}" "${THREADS:-1,2}"
+"$python" bench/fuse.py "$galley" "${ROUNDS:-3}" "${SIZES:-2048x1024,4096x4096}" "${THREADS:-1,2}" \
+  "${PARTS:-functions,steps,burgers,compile}"

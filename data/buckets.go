@@ -41,7 +41,8 @@ func NewBuckets(e Examples, c BucketsConfig) (*Buckets, error) {
 	case len(c.Lengths) == 0 || c.Lengths[0] < 1 || !slices.IsSorted(c.Lengths):
 		return nil, fmt.Errorf("buckets: lengths: got %v, want rising numbers", c.Lengths)
 	case len(slices.Compact(slices.Clone(c.Lengths))) > c.Programs:
-		return nil, fmt.Errorf("buckets: %d lengths make as many programs: want at most %d", len(c.Lengths), c.Programs)
+		return nil, fmt.Errorf("buckets: %d lengths make as many programs: want at most %d", len(c.Lengths),
+			c.Programs)
 	}
 	longest := c.Lengths[len(c.Lengths)-1]
 	if err := checkExamples(e, longest); err != nil {
@@ -123,7 +124,8 @@ func (b *Buckets) Shares() []int {
 // Facts returns the facts that the batches depend on.
 func (b *Buckets) Facts() []Fact {
 	return []Fact{
-		{"data", fmt.Sprintf("%d examples in buckets of %v, hash %016x", b.e.Len(), b.config.Lengths, hashExamples(b.e))},
+		{"data", fmt.Sprintf("%d examples in buckets of %v, hash %016x", b.e.Len(), b.config.Lengths,
+			hashExamples(b.e))},
 		{"batch", strconv.Itoa(b.config.Batch)},
 		{"seq", strconv.Itoa(b.config.Lengths[len(b.config.Lengths)-1])}, orderFact(b.config.Order, b.config.Seed)}
 }

@@ -102,7 +102,8 @@ func conversation(t ChatTemplate, messages []Message) (m marked, err error) {
 			return m, err
 		}
 		if !strings.HasPrefix(with, before) || !strings.HasPrefix(before, m.text) {
-			return m, fmt.Errorf("message %d: the chat template writes what comes before an answer in another way when the answer is there: it cannot be told apart", i+1)
+			return m, fmt.Errorf("message %d: the chat template writes what comes before an answer in another way "+
+				"when the answer is there: it cannot be told apart", i+1)
 		}
 		m.text = with
 		m.answers = append(m.answers, [2]int{len(before), len(with)})

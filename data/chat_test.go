@@ -54,7 +54,8 @@ func TestChats(t *testing.T) {
 		{`{"prompt": [{"role": "user", "content": "A"}, {"role": "assistant", "content": "old"}, {"role": "user", "content": "B"}],
 			"completion": [{"role": "assistant", "content": "new"}]}`, "new<|im_end|>\n"},
 	} {
-		c, err := ReadChats([]string{write(t, strings.ReplaceAll(test.line, "\n", " "))}, ChatConfig{Tokenizer: Bytes{}, End: "</s>", Seq: 500})
+		c, err := ReadChats([]string{write(t, strings.ReplaceAll(test.line, "\n", " "))},
+			ChatConfig{Tokenizer: Bytes{}, End: "</s>", Seq: 500})
 		if err != nil {
 			t.Errorf("%s: %v", test.line, err)
 			continue
@@ -92,7 +93,8 @@ func TestChatErrors(t *testing.T) {
 		{`{"messages": "a"}`, "messages: want a list"},
 		{`{"messages": [{"role": "user"}]}`, "message 1: want a role and a content"},
 		{`{"messages": [{"role": "user", "content": "a"}]}`, "no message of the assistant"},
-		{`{"messages": 3}`, "want a text, or a list"}, {`{"prompt": "a", "completion": ""}`, "its answer has no tokens"},
+		{`{"messages": 3}`, "want a text, or a list"},
+		{`{"prompt": "a", "completion": ""}`, "its answer has no tokens"},
 		{`{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "user", "content": "b"}]}`,
 			"no message of the assistant"},
 		{`{`, "chat.jsonl:1: unexpected end"},
@@ -136,7 +138,8 @@ func TestPairs(t *testing.T) {
 	if batch[2].String() != "f32[2,2]{-1 -2 -3 -4}" {
 		t.Errorf("reference: got %v", batch[2])
 	}
-	if _, err := ReadPreferences([]string{write(t, `{"prompt": "a", "chosen": "b"}`)}, ChatConfig{Tokenizer: Bytes{}, Seq: 9}); err == nil {
+	if _, err := ReadPreferences([]string{write(t, `{"prompt": "a", "chosen": "b"}`)},
+		ChatConfig{Tokenizer: Bytes{}, Seq: 9}); err == nil {
 		t.Error("no rejected: got no error")
 	}
 }

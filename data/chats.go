@@ -193,7 +193,8 @@ func (c ChatConfig) tokens(text string) (ids []int32, begins []int, err error) {
 		}
 		return e.IDs, begins, nil
 	}
-	return nil, nil, fmt.Errorf("a %T does not tell where tokens begin: want one of package tokenizer, or Bytes", c.Tokenizer)
+	return nil, nil, fmt.Errorf("a %T does not tell where tokens begin: want one of package tokenizer, or Bytes",
+		c.Tokenizer)
 }
 
 // byteOffsets returns where each character of a text begins, and the end.

@@ -109,7 +109,8 @@ func readFile(path string, config DocumentsConfig, yield func(Document, error) b
 		return readRows(f, format, config, yield)
 	}
 	if filepath.Ext(path) == ".parquet" {
-		yield(Document{}, fmt.Errorf("data: %s: no reader for it: set Formats[%q] to that of package data/parquet", path,
+		yield(Document{}, fmt.Errorf("data: %s: no reader for it: set Formats[%q] to that of package data/parquet",
+			path,
 			".parquet"))
 		return false
 	}

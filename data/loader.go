@@ -71,7 +71,8 @@ func NewLoader(d Dataset, c LoaderConfig) (*Loader, error) {
 	case n == 0:
 		return nil, fmt.Errorf("loader: dataset is empty")
 	case n < c.Batch && c.Tail == Drop:
-		return nil, fmt.Errorf("loader: %d samples do not fill a batch of %d: want batch=%d or less, or Tail: data.Keep", n, c.Batch, n)
+		return nil, fmt.Errorf("loader: %d samples do not fill a batch of %d: want batch=%d or less, or Tail: "+
+			"data.Keep", n, c.Batch, n)
 	}
 	return &Loader{data: d, config: c}, nil
 }
@@ -86,18 +87,27 @@ func (l *Loader) Len() int {
 }
 
 // Batch returns batch i, counted over all epochs: its samples stacked, in a new order in each epoch.
-func (l *Loader) Batch(i int) ([]array.Array, error) {
+func (l *Loader) Batch(i int) ([]array.Array, error) { return l.Part(i, everyRow) }
+
+func everyRow(int) bool { return true }
+
+// Part is like Batch, but asks the dataset only for the rows that own reports; the others are zero. A process
+// of a job has no need of the rows that devices of others read.
+func (l *Loader) Part(i int, own func(row int) bool) ([]array.Array, error) {
 	epoch, first := i/l.Len(), i%l.Len()*l.config.Batch
 	count := min(l.config.Batch, l.data.Len()-first)
 	order := newPermutation(uint64(l.data.Len()), l.config.Seed, uint64(epoch))
 	var out []array.Array
 	for k := range count {
+		if !own(k) && (k < count-1 || out != nil) { // one row at least tells the types
+			continue
+		}
 		at := first + k
 		if l.config.Order == Shuffled {
 			at = int(order.at(uint64(at)))
 		}
 		sample := l.data.Sample(at)
-		if k == 0 {
+		if out == nil {
 			for _, a := range sample {
 				out = append(out, array.New(a.DType(), append([]int{count}, a.Shape()...)...))
 			}
@@ -135,8 +145,11 @@ type TokenLoader struct{ sampler *Sampler }
 func (l *TokenLoader) Len() int { return max(1, l.sampler.Windows()/l.sampler.config.Batch) }
 
 // Batch returns the inputs and the labels of a step, both i32[Batch,Seq].
-func (l *TokenLoader) Batch(i int) ([]array.Array, error) {
-	windows := l.sampler.Batch(i)
+func (l *TokenLoader) Batch(i int) ([]array.Array, error) { return l.Part(i, everyRow) }
+
+// Part is like Batch, but reads only the windows of the rows that own reports; the others are zero.
+func (l *TokenLoader) Part(i int, own func(row int) bool) ([]array.Array, error) {
+	windows := l.sampler.Part(int64(i)*int64(l.sampler.config.Batch), own)
 	batch, seq := l.sampler.config.Batch, l.sampler.config.Seq
 	out := []array.Array{array.New(array.I32, batch, seq), array.New(array.I32, batch, seq)}
 	for k := range out {

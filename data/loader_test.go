@@ -74,3 +74,60 @@ func TestTokensShiftLabels(t *testing.T) {
 		t.Errorf("got %v and %v", x, y)
 	}
 }
+
+// TestParts: a part of a batch has the batch's own rows, and nothing in the others.
+func TestParts(t *testing.T) {
+	ids := make([]int32, 500)
+	for i := range ids {
+		ids[i] = int32(i + 1)
+	}
+	s, err := data.NewSampler(ids, data.SamplerConfig{Batch: 4, Seq: 6, Seed: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ds, err := data.Rows(array.FromSlice(ids, 50, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := data.NewLoader(ds, data.LoaderConfig{Batch: 4, Seed: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	windows, err := data.Windows(data.InMemory(ids), 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed, err := data.NewMixture([]data.MixtureSource{{Name: "ids", Weight: 1, Rows: windows}},
+		data.MixtureConfig{Batch: 4, Seq: 6, Seed: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type part func(i int, own func(int) bool) ([]array.Array, error)
+	for name, l := range map[string]part{
+		"loader": rows.Part, "tokens": data.Tokens(s).Part,
+		"mixture": func(i int, own func(int) bool) ([]array.Array, error) { return mixed.Part(int64(4*i), own) },
+	} {
+		whole, err := l(3, func(int) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		part, err := l(3, func(row int) bool { return row == 2 })
+		if err != nil || len(part) != len(whole) {
+			t.Fatalf("%s: got %d tensors and %v", name, len(part), err)
+		}
+		for k := range part {
+			for row := range 4 {
+				got, want := part[k].Rows(row, row+1), whole[k].Rows(row, row+1)
+				if row != 2 {
+					want = array.New(array.I32, got.Shape()...)
+				}
+				if !slices.Equal(got.Bytes(), want.Bytes()) {
+					t.Errorf("%s: row %d of tensor %d: got %v, want %v", name, row, k, got, want)
+				}
+			}
+		}
+		if none, err := l(3, func(int) bool { return false }); err != nil || len(none) != len(whole) {
+			t.Errorf("%s: without rows: got %d tensors and %v", name, len(none), err)
+		}
+	}
+}

@@ -190,13 +190,19 @@ func (m *Mixture) From(sample int64) []array.Array {
 
 // Try returns the batch that begins with the sample of a number: ids and labels, both i32[Batch,Seq], and
 // where rows are packed segments and positions. Only streams fail.
-func (m *Mixture) Try(sample int64) ([]array.Array, error) {
+func (m *Mixture) Try(sample int64) ([]array.Array, error) { return m.Part(sample, everyRow) }
+
+// Part is like Try, but makes only the rows that own reports, and those of streams, which are read in order;
+// the others are zero.
+func (m *Mixture) Part(sample int64, own func(row int) bool) ([]array.Array, error) {
 	b := newRows(m.config.Batch, m.config.Seq, m.config.Packed)
 	for i := range m.config.Batch {
 		id := m.ID(sample + int64(i))
 		src := &m.sources[id.Source]
 		if src.Stream == nil {
-			src.Rows.Fill(id.Row, b.row(i))
+			if own(i) {
+				src.Rows.Fill(id.Row, b.row(i))
+			}
 		} else if err := src.Stream.Fill(int64(id.Row), b.row(i)); err != nil {
 			return nil, fmt.Errorf("%s: %w", src.Name, err)
 		}

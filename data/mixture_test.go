@@ -101,7 +101,8 @@ func TestSplitByDocument(t *testing.T) {
 		if err != nil || held.Documents() != 12 || train.Documents() != 108 || train.Len()+held.Len() != c.Len() {
 			t.Fatalf("got %d and %d documents, %v", train.Documents(), held.Documents(), err)
 		}
-		if all := slices.Sorted(slices.Values(append(slices.Clone(train.at), held.at...))); !slices.Equal(all, c.at) {
+		if all := slices.Sorted(slices.Values(append(slices.Clone(train.at), held.at...))); !slices.Equal(all,
+			c.at) {
 			t.Errorf("parts have other documents")
 		}
 		if seed > 0 && slices.Equal(first, held.at) {
@@ -299,7 +300,8 @@ func TestBuckets(t *testing.T) {
 		{BucketsConfig{Batch: 1, Lengths: []int{4, 8}, Programs: 1}, "at most 1"},
 		{BucketsConfig{Batch: 1, Lengths: []int{4}}, "got 5 tokens"},
 	} {
-		if _, err := NewBuckets(Pieces(c, 8), test.config); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := NewBuckets(Pieces(c, 8), test.config); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got %v, want %q in it", test.config, err, test.want)
 		}
 	}

@@ -70,7 +70,8 @@ func preferred(prompt *turn, answer turn, c ChatConfig) (marked, error) {
 	if n < 2 {
 		return marked{}, errors.New("it has no prompt: want one, or whole conversations as messages")
 	}
-	return answered(c.template(), turn{messages: answer.messages[:n-1]}, turn{messages: answer.messages[n-1:]}, c.End)
+	return answered(c.template(), turn{messages: answer.messages[:n-1]}, turn{messages: answer.messages[n-1:]},
+		c.End)
 }
 
 // Len returns the number of pairs.

@@ -53,11 +53,12 @@ func ReadQuestions(paths []string, skip func(error)) ([]Question, error) {
 
 // The names that tasks have for what a question has.
 var (
-	contextKeys = []string{"context", "ctx", "query", "question", "prompt", "goal", "passage", "input", "sentence"}
-	choiceKeys  = []string{"choices", "endings", "options"}
-	pairKeys    = [][2]string{{"sol1", "sol2"}, {"option1", "option2"}}
-	goldKeys    = []string{"gold", "label", "answer", "answerKey"}
-	targetKeys  = []string{"target", "completion", "continuation", "output", "answer"}
+	contextKeys = []string{"context", "ctx", "query", "question", "prompt", "goal", "passage", "input",
+		"sentence"}
+	choiceKeys = []string{"choices", "endings", "options"}
+	pairKeys   = [][2]string{{"sol1", "sol2"}, {"option1", "option2"}}
+	goldKeys   = []string{"gold", "label", "answer", "answerKey"}
+	targetKeys = []string{"target", "completion", "continuation", "output", "answer"}
 )
 
 func parseQuestion(line []byte) (q Question, err error) {
@@ -144,7 +145,8 @@ func (q *Question) gold(fields map[string]json.RawMessage, labels []string) (int
 			n = -1
 		}
 		if n < 0 || n >= len(q.Choices) {
-			return 0, fmt.Errorf("%s: got %s, want a number below %d, a letter or one of the choices", key, raw, len(q.Choices))
+			return 0, fmt.Errorf("%s: got %s, want a number below %d, a letter or one of the choices", key, raw,
+				len(q.Choices))
 		}
 		return n, nil
 	}

@@ -9,25 +9,34 @@ import (
 // TestQuestions: the shapes of common tasks.
 func TestQuestions(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
-		{`{"ctx": "A man", "endings": ["runs", "eats"], "label": "1"}`, `"A man" ["runs" "eats"] 1 false`}, // HellaSwag
+		// HellaSwag
+		{`{"ctx": "A man", "endings": ["runs", "eats"], "label": "1"}`, `"A man" ["runs" "eats"] 1 false`},
 		{`{"question": "Why?", "choices": {"text": ["a", "b", "c"], "label": ["A", "B", "C"]}, "answerKey": "C"}`,
 			`"Why?" ["a" "b" "c"] 2 false`}, // ARC
-		{`{"goal": "G", "sol1": "x", "sol2": "y", "label": 1}`, `"G" ["x" "y"] 1 false`},                       // PIQA
-		{`{"question": "Q", "choices": ["w", "x", "y", "z"], "answer": "B"}`, `"Q" ["w" "x" "y" "z"] 1 false`}, // MMLU
-		{`{"sentence": "S", "option1": "he", "option2": "she", "answer": "2"}`, `"S" ["he" "she"] 1 false`},    // WinoGrande
+		// PIQA
+		{`{"goal": "G", "sol1": "x", "sol2": "y", "label": 1}`, `"G" ["x" "y"] 1 false`},
+		// MMLU
+		{`{"question": "Q", "choices": ["w", "x", "y", "z"], "answer": "B"}`, `"Q" ["w" "x" "y" "z"] 1 false`},
+		// WinoGrande
+		{`{"sentence": "S", "option1": "he", "option2": "she", "answer": "2"}`, `"S" ["he" "she"] 1 false`},
 		{`{"query": "Q", "choices": ["yes", "no"], "gold": "no"}`, `"Q" ["yes" "no"] 1 false`},
 		{`{"question": "2+2=", "answer": "4"}`, `"2+2=" ["4"] 0 true`},
 		{`{"prompt": "2+2=", "target": "4"}`, `"2+2=" ["4"] 0 true`},
 	} {
 		q, err := parseQuestion([]byte(test.line))
-		if got := fmt.Sprintf("%q %q %d %v", q.Context, q.Choices, q.Gold, q.Exact); err != nil || got != test.want {
+		if got := fmt.Sprintf("%q %q %d %v", q.Context, q.Choices, q.Gold, q.Exact); err != nil ||
+			got != test.want {
 			t.Errorf("%s: got %s, %v, want %s", test.line, got, err, test.want)
 		}
 	}
 	for line, want := range map[string]string{
-		`{"answer": "a"}`: "want one of context", `{"query": "q", "choices": ["a"], "gold": 0}`: "two texts or more",
-		`{"query": "q", "choices": ["a", "b"], "gold": 2}`: "gold: got 2", `{"query": "q", "choices": ["a", "b"]}`: "want one of gold",
-		`{"query": 3}`: "query: want a text", `{"query": "q"}`: "want one of target", `{"query": "q", "choices": ["a", "b"], "gold": "c"}`: `got "c"`,
+		`{"answer": "a"}`: "want one of context",
+		`{"query": "q", "choices": ["a"], "gold": 0}`:        "two texts or more",
+		`{"query": "q", "choices": ["a", "b"], "gold": 2}`:   "gold: got 2",
+		`{"query": "q", "choices": ["a", "b"]}`:              "want one of gold",
+		`{"query": 3}`:                                       "query: want a text",
+		`{"query": "q"}`:                                     "want one of target",
+		`{"query": "q", "choices": ["a", "b"], "gold": "c"}`: `got "c"`,
 	} {
 		if _, err := parseQuestion([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", line, err, want)

@@ -81,11 +81,17 @@ func (s *Sampler) Batch(step int) array.Array { return s.From(int64(step) * int6
 
 // From returns the batch that begins with the window of a number, counted from the beginning of the run over
 // all epochs: a run that continues with batches of another size continues with the next window.
-func (s *Sampler) From(sample int64) array.Array {
+func (s *Sampler) From(sample int64) array.Array { return s.Part(sample, everyRow) }
+
+// Part is like From, but reads only the windows of the rows that own reports; the others are zero.
+func (s *Sampler) Part(sample int64, own func(row int) bool) array.Array {
 	width := s.config.Seq + 1
 	a := array.New(array.I32, s.config.Batch, width)
 	rows := array.Data[int32](a)
 	for i := range s.config.Batch {
+		if !own(i) {
+			continue
+		}
 		begin := s.window(uint64(sample)+uint64(i)) * s.config.Seq
 		s.tokens.Read(rows[i*width:(i+1)*width], begin)
 	}

@@ -89,7 +89,8 @@ func openManifest(dir string, paths []string, c TokenizeConfig) (manifest, error
 		return m, fmt.Errorf("data: %s: %w", filepath.Join(dir, manifestName), err)
 	}
 	if m.Tokenizer != fresh.Tokenizer || m.End != fresh.End || m.Inputs != fresh.Inputs {
-		return m, fmt.Errorf("data: %s holds shards of other files or another tokenizer (%s, end %d): want a new directory",
+		return m, fmt.Errorf("data: %s holds shards of other files or another tokenizer (%s, end %d): want a "+
+			"new directory",
 			dir, m.Tokenizer, m.End)
 	}
 	return m, nil

@@ -134,7 +134,8 @@ func ranges(list []int) string {
 
 // Write prints the explanation as tables.
 func (e *StepExplanation) Write(w io.Writer) error {
-	fmt.Fprintf(w, "training step of %s: %d devices, %d micro-batches, %d stages\n", e.Strategy, e.Devices, e.Micros,
+	fmt.Fprintf(w, "training step of %s: %d devices, %d micro-batches, %d stages\n", e.Strategy, e.Devices,
+		e.Micros,
 		len(e.Stages)-1)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range e.Stages {

@@ -78,7 +78,8 @@ func Unshard(x *op.Tensor) *op.Tensor {
 }
 
 // FromLocal assembles a tensor from the shards that the devices of a mesh hold, in device order.
-func FromLocal(w *World, t op.Type, m *mesh.Mesh, parts map[int]array.Array, ps ...mesh.Placement) (*op.Tensor,
+func FromLocal(w *World, t op.Type, m *mesh.Mesh, parts map[int]array.Array,
+	ps ...mesh.Placement) (*op.Tensor,
 	error) {
 	spec, err := specOf(m, len(t.Shape), ps)
 	if err != nil {
@@ -128,10 +129,17 @@ func Placements(x *op.Tensor) (*mesh.Mesh, mesh.Spec, bool) {
 }
 
 // ShardLayer distributes parameters over a mesh. rule is called with the name and type of each and returns
-// its placements; nil replicates. Values stay tracked.
+// its placements; nil replicates, as does a nil rule. Values stay tracked.
 func ShardLayer(params []*nn.Param, m *mesh.Mesh, rule func(name string, t op.Type) []mesh.Placement) error {
 	for _, p := range params {
-		v := Shard(p.Value, m, rule(p.Name, p.Type)...)
+		var places []mesh.Placement
+		if rule != nil {
+			places = rule(p.Name, p.Type)
+		}
+		if p.Value == nil {
+			return fmt.Errorf("parameter %q has no value: make the model with nn.Config{Scope: session}", p.Name)
+		}
+		v := Shard(p.Value, m, places...)
 		if v.Err() != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, v.Err())
 		}

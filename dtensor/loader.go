@@ -71,7 +71,8 @@ func (s *Loader) Layouts() ([]op.Layout, error) {
 // fits returns an error unless there is a mesh for every tensor of a batch.
 func (s *Loader) fits(batch []array.Array) error {
 	if n := max(len(s.meshes), len(s.dims)); n > 1 && n != len(batch) {
-		return fmt.Errorf("shard data loader: %d meshes and %d axes for a batch of %d tensors: want one, or one for each",
+		return fmt.Errorf("shard data loader: %d meshes and %d axes for a batch of %d tensors: want one, or one "+
+			"for each",
 			len(s.meshes), len(s.dims), len(batch))
 	}
 	return nil

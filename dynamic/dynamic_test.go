@@ -261,7 +261,8 @@ func (withInputs) Inputs() int { return 2 }
 func TestMistakes(t *testing.T) {
 	time := []dynamic.Axis{{Name: "time", Buckets: []int{2, 4}}}
 	for want, c := range map[string]dynamic.Config{
-		"want rising sizes":           {Axes: []dynamic.Axis{{Name: "time", Buckets: []int{4, 2}}}, In: []string{"time"}},
+		"want rising sizes": {Axes: []dynamic.Axis{{Name: "time", Buckets: []int{4, 2}}},
+			In: []string{"time"}},
 		"buckets [] up to 0":          {Axes: []dynamic.Axis{{Name: "time"}}, In: []string{"time"}},
 		"buckets [] up to -3":         {Axes: []dynamic.Axis{{Name: "time", Max: -3}}, In: []string{"time"}},
 		`an axis called "_"`:          {Axes: []dynamic.Axis{{Name: "_", Max: 3}}},

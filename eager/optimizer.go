@@ -103,7 +103,7 @@ func (o *Optimizer) start() error {
 	if len(o.states) == 0 {
 		return fmt.Errorf("optimizer: no parameter to train among %d: give it the model's Params()", len(o.params))
 	}
-	return nil
+	return o.checkSharding()
 }
 
 func (o *Optimizer) adopt(p *nn.Param) error {

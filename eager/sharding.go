@@ -3,6 +3,7 @@ package eager
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
@@ -28,27 +29,54 @@ func placesOf(p *nn.Param, s optim.ShardingStage) (places, error) {
 	switch {
 	case err != nil:
 		return places{}, err
-	case !ok && s != nil:
-		return places{}, fmt.Errorf("stage %d: it is on no mesh: lay it on one with dtensor.ShardLayer before the "+
-			"optimizer is made", s.Stage())
 	case !ok:
 		return places{}, nil
 	}
 	x := places{mesh: at.Mesh, rest: at.Spec, grad: at.Spec, slots: at.Spec}
-	if s == nil {
+	if s == nil || !sharded(x.mesh, s) {
 		return x, nil
 	}
-	return x.zero(p.Type.Shape, s)
+	return x.zero(p.Type.Shape, s), nil
+}
+
+// sharded reports whether a mesh has the axis that a stage splits over. A parameter on one that lacks it, or
+// on none, stays as it is, as in a static run.
+func sharded(m *mesh.Mesh, s optim.ShardingStage) bool {
+	if m == nil {
+		return false
+	}
+	_, ok := m.Axis(zeroAxis(s))
+	return ok
+}
+
+func zeroAxis(s optim.ShardingStage) string { return cmp.Or(s.Over(), strategy.DataAxis) }
+
+// checkSharding returns an error where no parameter's mesh has the axis of the stage.
+func (o *Optimizer) checkSharding() error {
+	s := o.c.Sharding
+	if s == nil {
+		return nil
+	}
+	var meshes []*mesh.Mesh
+	for _, st := range o.states {
+		if sharded(st.at.mesh, s) {
+			return nil
+		}
+		if st.at.mesh != nil && !slices.ContainsFunc(meshes, st.at.mesh.Equal) {
+			meshes = append(meshes, st.at.mesh)
+		}
+	}
+	if len(meshes) == 0 {
+		return fmt.Errorf("optimizer: stage %d: no parameter is on a mesh: lay them on one with "+
+			"dtensor.ShardLayer before the optimizer is made", s.Stage())
+	}
+	return fmt.Errorf("optimizer: stage %d over axis %q: no mesh of a parameter has such an axis: "+
+		"want one of %v", s.Stage(), zeroAxis(s), meshes)
 }
 
 // zero returns the layouts of what a stage splits.
-func (x places) zero(shape []int, s optim.ShardingStage) (places, error) {
-	axis := cmp.Or(s.Over(), strategy.DataAxis)
-	if _, ok := x.mesh.Axis(axis); !ok {
-		return x, fmt.Errorf("stage %d over axis %q: mesh %v has no such axis: name one of its axes", s.Stage(),
-			axis, x.mesh)
-	}
-	split := layout.SplitBesides(x.mesh, x.rest, shape, mesh.On(axis))
+func (x places) zero(shape []int, s optim.ShardingStage) places {
+	split := layout.SplitBesides(x.mesh, x.rest, shape, mesh.On(zeroAxis(s)))
 	x.slots = split
 	if s.Stage() >= 2 {
 		x.grad = split
@@ -56,7 +84,7 @@ func (x places) zero(shape []int, s optim.ShardingStage) (places, error) {
 	if s.Stage() >= 3 {
 		x.rest = split
 	}
-	return x, nil
+	return x
 }
 
 // slot returns the layout of a slot of type t: that of the others where it has the parameter's shape.

@@ -95,7 +95,10 @@ func (f *fit) broken(ctx context.Context, err error) error {
 // batches prepares the batches of the remaining steps ahead of time.
 func (f *fit) batches() *data.Ahead {
 	c := data.AheadConfig{First: f.p.Step + f.ahead, Count: max(f.p.Steps-f.p.Step, 0), Depth: f.c.Prefetch}
-	batch := f.train.Batch
+	batch, part := f.train.Batch, partFunc(nil)
+	if l, ok := f.train.(Parted); ok {
+		part = l.Part
+	}
 	if l, ok := f.train.(Sampled); ok {
 		f.sample, f.rows = f.t.Sample(), int64(l.Rows())
 		if f.sample == 0 {
@@ -104,8 +107,14 @@ func (f *fit) batches() *data.Ahead {
 		first, rows := f.sample, f.rows
 		c.First = 0
 		batch = func(i int) ([]array.Array, error) { return l.From(first + int64(i)*rows) }
+		part = nil
+		if l, ok := f.train.(PartedFrom); ok {
+			part = func(i int, own func(int) bool) ([]array.Array, error) {
+				return l.PartFrom(first+int64(i)*rows, own)
+			}
+		}
 	}
-	return data.NewAhead(batch, c)
+	return data.NewAhead(f.ownRows(batch, part, c), c)
 }
 
 // step takes one step, then evaluates and saves if due.

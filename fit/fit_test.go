@@ -103,9 +103,11 @@ func TestOrder(t *testing.T) {
 		overlap bool
 		want    string
 	}{
-		{false, "begin 1 with 0, wait 1, step 1, begin 2 with 1, wait 2, step 2, evaluate after 2, begin 3 with 2, wait 3, step 3, " +
+		{false, "begin 1 with 0, wait 1, step 1, begin 2 with 1, wait 2, step 2, evaluate after 2, begin 3 with " +
+			"2, wait 3, step 3, " +
 			"evaluate after 3, epoch 1 ends, no more steps"},
-		{true, "begin 1 with 0, begin 2 with 1, wait 1, step 1, wait 2, step 2, evaluate after 2, begin 3 with 2, wait 3, step 3, " +
+		{true, "begin 1 with 0, begin 2 with 1, wait 1, step 1, wait 2, step 2, evaluate after 2, begin 3 with " +
+			"2, wait 3, step 3, " +
 			"evaluate after 3, epoch 1 ends, no more steps"},
 	} {
 		f := &fake{}

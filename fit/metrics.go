@@ -31,6 +31,24 @@ type Sampled interface {
 	Rows() int
 }
 
+// Parted may be implemented by a Loader that can make rows of a batch without the others: Part is like Batch,
+// but the rows that own does not report may be zero. Each process of a job then makes those that its devices
+// read. Those of package data do.
+type Parted interface {
+	Part(i int, own func(row int) bool) ([]array.Array, error)
+}
+
+// PartedFrom is Parted for a Sampled loader: PartFrom is like From.
+type PartedFrom interface {
+	PartFrom(sample int64, own func(row int) bool) ([]array.Array, error)
+}
+
+// Owner may be implemented by a Subject whose devices are spread over processes: OwnRows returns which rows
+// of batches like this one the devices of this process read; nil means all.
+type Owner interface {
+	OwnRows(batch []array.Array) ([]bool, error)
+}
+
 // Subject is what a fit trains: galley's Engine and Trainer.
 type Subject interface {
 	// Steps returns the number of steps taken, Sample the index of the next sample. SetSample sets it for
@@ -79,14 +97,16 @@ type DivergedError struct{ Metrics Metrics }
 func (e *DivergedError) Error() string {
 	if e.Metrics.Step == 0 {
 		return fmt.Sprintf(
-			"step 1: loss is %v and gradient norm %v before any update: the first weights, the batch or the loss give them, "+
+			"step 1: loss is %v and gradient norm %v before any update: the first weights, the batch or the loss "+
+				"give them, "+
 				"not the learning rate: look there, or set DetectNaN (--detect-nan) to see the first op",
 			e.Metrics.Loss,
 			e.Metrics.GradNorm,
 		)
 	}
 	return fmt.Sprintf(
-		"step %d: loss is %v and gradient norm %v: training diverged: lower the learning rate (it was %.3g) or clip",
+		"step %d: loss is %v and gradient norm %v: training diverged: lower the learning rate (it was %.3g) or "+
+			"clip",
 		e.Metrics.Step+1,
 		e.Metrics.Loss,
 		e.Metrics.GradNorm,

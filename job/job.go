@@ -150,10 +150,16 @@ func (j *Job) Devices(n int) (comm.World, error) {
 	}
 	owner := make([]int, n)
 	for i := range owner {
-		owner[i] = i * size / n
+		owner[i] = j.owner(i, n)
 	}
 	return j.p.NewWorld(owner)
 }
+
+// owner returns the process of a device, of so many.
+func (j *Job) owner(device, of int) int { return device * j.Size() / of }
+
+// Owns reports whether a device, of so many in all processes, is of this process.
+func (j *Job) Owns(device, of int) bool { return j.owner(device, of) == j.Rank() }
 
 // AllReduceF32 sums float32s with the library's own all-reduce, for measurements. No other exchange may be in
 // progress.
@@ -162,6 +168,15 @@ func (j *Job) AllReduceF32(dst, src []byte) error {
 		return e.AllReduceF32(dst, src)
 	}
 	return fmt.Errorf("%s has no all-reduce of its own", j.library)
+}
+
+// OwnAllReduce reports whether the library has an all-reduce of its own.
+func (j *Job) OwnAllReduce() bool {
+	if j == nil {
+		return false
+	}
+	_, ok := j.t.(interface{ AllReduceF32(dst, src []byte) error })
+	return ok
 }
 
 // NewWorld creates n devices for eager tensors, distributed over the processes; Close releases them.
@@ -222,9 +237,9 @@ func (p peers) Exchange(data []byte) ([][]byte, error) {
 	return all, nil
 }
 
-// OnFailure makes the first process call tell soon after another has left with an error, even while it is busy
-// and will reach End much later: launchers kill all processes once one has exited, and the reason would be
-// lost. End does not tell the same failure again.
+// OnFailure makes the first process call tell soon after another has left with an error, even while it is
+// busy and will reach End much later: launchers kill all processes once one has exited, and the reason would
+// be lost. End does not tell the same failure again.
 func (j *Job) OnFailure(tell func(error)) {
 	if j != nil {
 		j.p.OnFailure(func(errs []error) { j.tell(j.cause(nil, errs), tell) })

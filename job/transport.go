@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/sockets"
 	"github.com/galley-ml/galley/internal/strict"
 )
 
@@ -26,16 +27,22 @@ type (
 // NoteBytes is the maximum size of a note.
 const NoteBytes = comm.NoteBytes
 
-// transportVariable names the transport that Join uses.
-const transportVariable = "GALLEY_TRANSPORT"
+// TransportVariable names the transport that Join uses.
+const TransportVariable = "GALLEY_TRANSPORT"
 
-// mpiName is the default transport.
-const mpiName = "mpi"
+// mpiName is the default transport, SocketsName the one that needs no library: galley launch chooses it where
+// there is no MPI.
+const (
+	mpiName     = "mpi"
+	SocketsName = "tcp"
+)
 
 var transports = struct {
 	sync.Mutex
 	connect map[string]func() (Transport, error)
-}{connect: map[string]func() (Transport, error){}}
+}{connect: map[string]func() (Transport, error){
+	SocketsName: func() (Transport, error) { return sockets.Open() },
+}}
 
 // Register adds a transport from another module. If GALLEY_TRANSPORT has its name, Join calls connect, which
 // returns when this process can reach all others. A nil Transport means a single process.
@@ -61,22 +68,25 @@ func joinNamed(name string) (*Job, error) {
 	names := append(slices.Sorted(maps.Keys(transports.connect)), mpiName)
 	transports.Unlock()
 	if connect == nil {
-		return nil, fmt.Errorf("%s=%s: unknown: want one of %s; did you mean %s?", transportVariable, name,
+		return nil, fmt.Errorf("%s=%s: unknown: want one of %s; did you mean %s?", TransportVariable, name,
 			strings.Join(names, ", "), strict.Nearest(name, names))
 	}
 	t, err := connect()
 	if err != nil {
-		return nil, fmt.Errorf("%s=%s: %w", transportVariable, name, err)
+		return nil, fmt.Errorf("%s=%s: %w", TransportVariable, name, err)
 	}
 	if t == nil || t.Size() == 1 {
 		return nil, nil
 	}
-	return Over(t, transportVariable, name)
+	if e, ok := t.(*sockets.Engine); ok {
+		return Over(t, "galley launch", e.Version())
+	}
+	return Over(t, TransportVariable, name)
 }
 
 // named returns the transport that the environment asks for; empty is MPI.
 func named() string {
-	if name := os.Getenv(transportVariable); name != mpiName {
+	if name := os.Getenv(TransportVariable); name != mpiName {
 		return name
 	}
 	return ""

@@ -52,13 +52,17 @@ func TestSpecCheck(t *testing.T) {
 		{"@[_,dp]+{dp}",
 			"spec @[_,dp]+{dp}: dp splits dim 1 and dp is partial: want each part of an axis used at most once"},
 		{"@[tp,tp:(1)2]",
-			"spec @[tp,tp:(1)2]: tp splits dim 0 and tp:(1)2 splits dim 1: want each part of an axis used at most once"},
+			"spec @[tp,tp:(1)2]: tp splits dim 0 and tp:(1)2 splits dim 1: want each part of an axis used at most " +
+				"once"},
 		{"@[tp:(1)4,tp:(2)2]",
-			"spec @[tp:(1)4,tp:(2)2]: tp:(1)4 splits dim 0 and tp:(2)2 splits dim 1: want each part of an axis used at most once"},
+			"spec @[tp:(1)4,tp:(2)2]: tp:(1)4 splits dim 0 and tp:(2)2 splits dim 1: want each part of an axis " +
+				"used at most once"},
 		{"@[tp:(1)2,tp:(3)2]",
-			"spec @[tp:(1)2,tp:(3)2]: tp:(1)2 splits dim 0 and tp:(3)2 splits dim 1: want each part of an axis used at most once"},
+			"spec @[tp:(1)2,tp:(3)2]: tp:(1)2 splits dim 0 and tp:(3)2 splits dim 1: want each part of an axis " +
+				"used at most once"},
 		{"@[tp:(1)5,_]",
-			"spec @[tp:(1)5,_]: mesh dp=2,tp=12: sub-axis tp:(1)5: want a part of size 2 or more that divides tp of size 12"},
+			"spec @[tp:(1)5,_]: mesh dp=2,tp=12: sub-axis tp:(1)5: want a part of size 2 or more that divides tp " +
+				"of size 12"},
 		{"@[tp:(1)12,_]", "spec @[tp:(1)12,_]: mesh dp=2,tp=12: sub-axis tp:(1)12 is all of its axis: write tp"},
 	} {
 		err := must(ParseSpec(c.text)).Check(m, 2)

@@ -11,8 +11,9 @@ import (
 
 // activations are the functions that config.json may name, as transformers calls them.
 var activations = map[string]nn.Activation{
-	"silu": op.SiLU, "swish": op.SiLU, "relu": op.ReLU, "relu6": op.ReLU6, "tanh": op.Tanh, "sigmoid": op.Sigmoid,
-	"mish": op.Mish, "linear": op.Identity, "relu2": squaredReLU, "sqrelu": squaredReLU,
+	"silu": op.SiLU, "swish": op.SiLU, "relu": op.ReLU, "relu6": op.ReLU6, "tanh": op.Tanh,
+	"sigmoid": op.Sigmoid,
+	"mish":    op.Mish, "linear": op.Identity, "relu2": squaredReLU, "sqrelu": squaredReLU,
 	"gelu": exactGELU, "gelu_python": exactGELU,
 	"gelu_new": tanhGELU, "gelu_pytorch_tanh": tanhGELU, "gelu_python_tanh": tanhGELU, "gelu_fast": tanhGELU,
 	"gelu_accurate": tanhGELU,

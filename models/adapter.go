@@ -54,7 +54,8 @@ func Adapt(m Model, c AdapterConfig, in nn.Config) error {
 		return err
 	}
 	if c.DoRA && d.quantized != nil {
-		return fmt.Errorf("models: adapter: DoRA needs the lengths of rows of floats: the weights are integers: want LoRA")
+		return fmt.Errorf("models: adapter: DoRA needs the lengths of rows of floats: the weights are integers: " +
+			"want LoRA")
 	}
 	a := &adaptation{config: c}
 	found := map[string]bool{}
@@ -207,7 +208,8 @@ func Merge(m Model) error {
 		return fmt.Errorf("models: merge: the model has no adapters")
 	}
 	if d.quantized != nil {
-		return fmt.Errorf("models: merge: the weights are integers: save the adapter, and merge it into the model in floats")
+		return fmt.Errorf("models: merge: the weights are integers: save the adapter, and merge it into the " +
+			"model in floats")
 	}
 	for _, x := range d.adapter.list {
 		w := x.adapter.Merged(x.layer)

@@ -46,7 +46,8 @@ type adapterFile struct {
 }
 
 // refusedKeys of adapter_config.json change what an adapter computes in ways that are not known here.
-var refusedKeys = []string{"modules_to_save", "layer_replication", "target_parameters", "trainable_token_indices",
+var refusedKeys = []string{"modules_to_save", "layer_replication", "target_parameters",
+	"trainable_token_indices",
 	"lora_bias", "use_qalora", "alora_invocation_tokens", "use_bdlora", "arrow_config"}
 
 // AdapterFiles says how an adapter is written.
@@ -78,7 +79,8 @@ func SaveAdapter(dir string, m Model, c AdapterFiles) error {
 		if err := writeFile(filepath.Join(fresh, adapterConfigName), append(text, '\n')); err != nil {
 			return err
 		}
-		return safetensors.Write(filepath.Join(fresh, adapterWeightsName), tensors, map[string]string{"format": "pt"})
+		return safetensors.Write(filepath.Join(fresh, adapterWeightsName), tensors,
+			map[string]string{"format": "pt"})
 	})
 	if err != nil {
 		return fmt.Errorf("models: save adapter: %w", err)
@@ -232,7 +234,8 @@ func adapterTargets(m Model, names []string) ([]string, error) {
 		name, ok := strings.CutPrefix(stored, adapterPrefix)
 		at := strings.Index(name, ".lora_")
 		if !ok || at < 0 || !layers[name[:at]] {
-			return nil, fmt.Errorf("tensor %q: it is of no linear layer of %s: the adapter is for another model", stored,
+			return nil, fmt.Errorf("tensor %q: it is of no linear layer of %s: the adapter is for another model",
+				stored,
 				d.config.Family)
 		}
 		if layer := name[:at]; !slices.Contains(targets, layer) {

@@ -133,8 +133,9 @@ func TestAdapt(t *testing.T) {
 
 // TestAdapterFiles: an adapter that is written is read again, with what it says of itself.
 func TestAdapterFiles(t *testing.T) {
-	for _, a := range []AdapterConfig{{Rank: 2, Alpha: 3, Targets: []string{"q_proj", "down_proj"}}, {Rank: 4, DoRA: true,
-		Ranks: map[string]int{"v_proj": 2}, Alphas: map[string]float64{"0.self_attn.q_proj": 9}}} {
+	for _, a := range []AdapterConfig{{Rank: 2, Alpha: 3, Targets: []string{"q_proj", "down_proj"}},
+		{Rank: 4, DoRA: true,
+			Ranks: map[string]int{"v_proj": 2}, Alphas: map[string]float64{"0.self_attn.q_proj": 9}}} {
 		s := newSession(t)
 		m := adaptedModel(t, s, packable[0], a)
 		dir := filepath.Join(t.TempDir(), "adapter")
@@ -158,7 +159,8 @@ func TestAdapterFiles(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(text, &f)
 		}
-		if err != nil || f["peft_type"] != "LORA" || f["bias"] != "none" || f["r"] != float64(a.Rank) || f["use_dora"] != a.DoRA {
+		if err != nil || f["peft_type"] != "LORA" || f["bias"] != "none" || f["r"] != float64(a.Rank) ||
+			f["use_dora"] != a.DoRA {
 			t.Errorf("config: got %s, %v", text, err)
 		}
 	}
@@ -177,7 +179,8 @@ func TestAdapterErrors(t *testing.T) {
 	}{
 		{AdapterConfig{}, "rank: got 0"}, {AdapterConfig{Rank: 1, Dropout: 1}, "dropout: got 1"},
 		{AdapterConfig{Rank: 1, Alpha: math.NaN()}, "alpha: got NaN"},
-		{AdapterConfig{Rank: 1, Targets: []string{"c_attn"}}, `target "c_attn" names no linear layer of llama: it has q_proj`},
+		{AdapterConfig{Rank: 1, Targets: []string{"c_attn"}},
+			`target "c_attn" names no linear layer of llama: it has q_proj`},
 	} {
 		if err := Adapt(m, test.config, in); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got %v, want %q in it", test.config, err, test.want)
@@ -186,7 +189,8 @@ func TestAdapterErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"peft_type": "IA3"}`: `peft_type: got "IA3"`, `{"peft_type": "LORA", "r": 2, "bias": "all"}`: "bias",
 		`{"peft_type": "LORA", "r": 2, "modules_to_save": ["lm_head"]}`: "modules_to_save",
-		`{"peft_type": "LORA"}`: "rank: got 0", `[`: "unexpected end", `{"peft_type": "LORA", "r": "x"}`: "cannot unmarshal",
+		`{"peft_type": "LORA"}`: "rank: got 0", `[`: "unexpected end",
+		`{"peft_type": "LORA", "r": "x"}`: "cannot unmarshal",
 	} {
 		if _, err := parseAdapterConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", text, err, want)

@@ -35,7 +35,8 @@ func (b llamaBuilder) aheadLayers(in *nn.Init, block func(in *nn.Init, i int) bl
 // before, and the token k+1 ahead, the one behind that.
 func (m *decoder) aheadLoss(stream, ids, labels *op.Tensor) *op.Tensor {
 	if m.sequence.Parts(ids.Dim(1)) > 0 {
-		return invalid(ids, errors.New("prediction of further tokens: sequences are in zigzag order: want context ulysses"))
+		return invalid(ids, errors.New("prediction of further tokens: sequences are in zigzag order: want "+
+			"context ulysses"))
 	}
 	if m.sequence.Packed != nil && len(m.ahead) > 1 {
 		return invalid(ids, errors.New("prediction of several further tokens in packed rows: pad them instead"))

@@ -74,7 +74,8 @@ func TestRecordedAhead(t *testing.T) {
 }
 
 func TestAheadErrors(t *testing.T) {
-	if _, err := New(Config{Family: "llama", Vocab: 9, Hidden: 8, Intermediate: 8, Layers: 1, Heads: 2, Ahead: 1},
+	if _, err := New(Config{Family: "llama", Vocab: 9, Hidden: 8, Intermediate: 8, Layers: 1, Heads: 2,
+		Ahead: 1},
 		nn.Config{}); err == nil || !strings.Contains(err.Error(), "llama has none") {
 		t.Errorf("got %v", err)
 	}
@@ -82,7 +83,8 @@ func TestAheadErrors(t *testing.T) {
 		!strings.Contains(err.Error(), "Config.Ahead") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := LoadAhead("testdata/deepseek_mtp", 2, nn.Config{}); err == nil || !strings.Contains(err.Error(), "missing") {
+	if _, err := LoadAhead("testdata/deepseek_mtp", 2, nn.Config{}); err == nil ||
+		!strings.Contains(err.Error(), "missing") {
 		t.Errorf("got %v", err)
 	}
 }

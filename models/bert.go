@@ -18,32 +18,46 @@ func buildBERT(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	for i := range c.Layers {
 		m.blocks = append(m.blocks, bertBlock(c, base.At("encoder").At("layer").Index(i), act))
 	}
-	if c.Task == Classify {
+	switch c.Task {
+	case ClassifyTokens:
+		m.head = tokenHead(c, in, c.Dropout.Classifier)
+		return m, nil
+	case Answer:
+		m.head = tokenHead(c, in, 0)
+		return m, nil
+	case Classify:
 		m.head.before = pooler{nn.NewLinear(base.At("pooler").At("dense"), c.Hidden, c.Hidden),
 			dropout(in, c.Dropout.Classifier)}
 		m.head.linear = nn.NewLinear(in.At("classifier"), c.Hidden, c.Labels)
 		return m, nil
 	}
 	predictions := in.At("cls").At("predictions")
-	m.head.bias = predictions.Param("bias", array.Shape{c.Vocab}, nn.Constant(0))
 	transform := predictions.At("transform")
 	m.head.before = bertTransform{
 		dense: nn.NewLinear(transform.At("dense"), c.Hidden, c.Hidden), act: act,
 		norm: nn.NewLayerNorm(transform.At("LayerNorm"), c.Hidden, c.NormEps),
 	}
-	if !c.Tied {
-		m.head.linear = nn.NewLinearNoBias(predictions.At("decoder"), c.Hidden, c.Vocab)
-	}
+	m.head.onto(c, predictions)
 	return m, nil
+}
+
+// onto sets what makes logits: the table of tokens and a bias, or a decoder with a bias of its own.
+func (h *head) onto(c Config, in *nn.Init) {
+	if c.Tied {
+		h.bias = in.Param("bias", array.Shape{c.Vocab}, nn.Constant(0))
+	} else {
+		h.linear = nn.NewLinear(in.At("decoder"), c.Hidden, c.Vocab)
+	}
 }
 
 // bertStem is the tables of tokens, positions and kinds of tokens.
 func bertStem(c Config, in *nn.Init) stem {
+	width := c.tokenWidth()
 	return stem{
 		tokens:    c.tokens(in.At("word_embeddings")),
-		positions: nn.NewEmbedding(in.At("position_embeddings"), c.Positions, c.Hidden),
-		types:     nn.NewEmbedding(in.At("token_type_embeddings"), c.TokenTypes, c.Hidden),
-		norm:      nn.NewLayerNorm(in.At("LayerNorm"), c.Hidden, c.NormEps),
+		positions: nn.NewEmbedding(in.At("position_embeddings"), c.Positions, width),
+		types:     nn.NewEmbedding(in.At("token_type_embeddings"), c.TokenTypes, width),
+		norm:      nn.NewLayerNorm(in.At("LayerNorm"), width, c.NormEps),
 		drop:      dropout(in, c.Dropout.Residual),
 	}
 }

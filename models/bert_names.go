@@ -7,15 +7,28 @@ func bertFamily() family {
 	keys.eps = "layer_norm_eps"
 	return family{
 		name: "bert", architecture: "BertForMaskedLM", classifier: "BertForSequenceClassification",
+		tagger: "BertForTokenClassification", answerer: "BertForQuestionAnswering",
 		base:      "bert.",
 		embedding: "embeddings.word_embeddings.weight", keys: keys, eps: 1e-12, positions: 512,
 		activation: "gelu",
 		tied:       true, pad: 0, learnedPositions: true, encoder: true,
 		read: readBERT, write: writeBERT, fill: fillBERT, check: checkGPT2, build: buildBERT,
 		stored: storedNames{
-			buffers: []string{".position_ids", "cls.predictions.decoder.bias"},
+			buffers: []string{".position_ids"},
 			heads:   []string{"cls.predictions.decoder.weight"},
+			ignored: secondBias("cls.predictions."),
 		},
+	}
+}
+
+// secondBias reports the bias of masked tokens that a model does not use, of the two that files hold: the
+// decoder's where the table of tokens is tied, the other where it is not.
+func secondBias(at string) func(c Config, name string) bool {
+	return func(c Config, name string) bool {
+		if c.Tied {
+			return name == at+"decoder.bias"
+		}
+		return name == at+"bias"
 	}
 }
 
@@ -29,8 +42,19 @@ func readBERT(r *reader, _ *family, c *Config) {
 	if r.bool("is_decoder", false) {
 		r.fail("is_decoder", "not supported: got true, want false")
 	}
-	if c.Task == Classify {
+	r.taskLabels(c)
+}
+
+// taskLabels reads how many labels a head has that does not predict tokens.
+func (r *reader) taskLabels(c *Config) {
+	switch c.Task {
+	case Classify, ClassifyTokens:
 		c.Labels = r.labels()
+	case Answer:
+		c.Labels = r.labels()
+		if c.Labels != 2 {
+			r.fail("num_labels", "got %d, want 2: where an answer begins and ends", c.Labels)
+		}
 	}
 }
 
@@ -50,7 +74,7 @@ func (r *reader) labels() int {
 func fillBERT(_ *family, c *Config) {
 	fill(&c.Intermediate, 4*c.Hidden)
 	fill(&c.TokenTypes, 2)
-	if c.Task == Classify {
+	if c.Task != Predict {
 		fill(&c.Labels, 2)
 	}
 }
@@ -63,7 +87,7 @@ func writeBERT(c Config, _ *family, m map[string]any) {
 	if c.Dropout.Classifier != c.Dropout.Residual {
 		m["classifier_dropout"] = number(c.Dropout.Classifier)
 	}
-	if _, ok := m["id2label"]; !ok && c.Task == Classify {
+	if _, ok := m["id2label"]; !ok && c.Task != Predict {
 		m["num_labels"] = c.Labels
 	}
 }

@@ -71,7 +71,8 @@ func (l *loader) readExperts(parts []string, shape array.Shape, box mesh.Box, ds
 			name := parts[(box.Start[0]+e)*each+k]
 			own := mesh.Box{Start: []int{lo - k*rows, box.Start[2]}, Size: []int{hi - lo, box.Size[2]}}
 			page := dst.Rows(e, e+1).Reshape(dst.Shape()[1:]...)
-			if err := readRows(l.src, name, array.Shape{rows, shape[2]}, own, page, []int{lo - box.Start[1], 0}); err != nil {
+			if err := readRows(l.src, name, array.Shape{rows, shape[2]}, own, page,
+				[]int{lo - box.Start[1], 0}); err != nil {
 				return err
 			}
 		}
@@ -80,7 +81,8 @@ func (l *loader) readExperts(parts []string, shape array.Shape, box mesh.Box, ds
 }
 
 // readRows reads a box of a stored tensor to a place of dst, a few rows at a time.
-func readRows(src *safetensors.Dir, name string, shape array.Shape, box mesh.Box, dst array.Array, to []int) error {
+func readRows(src *safetensors.Dir, name string, shape array.Shape, box mesh.Box, dst array.Array,
+	to []int) error {
 	if len(shape) == 0 {
 		a, err := src.Read(name)
 		if err == nil {

@@ -83,7 +83,7 @@ func (m *decoder) Decode(ids *op.Tensor, c *Cache) *op.Tensor {
 	if len(c.layers) != len(m.blocks) {
 		return invalid(ids, fmt.Errorf("cache of %d layers: the model has %d", len(c.layers), len(m.blocks)))
 	}
-	if f, err := familyOf(m.config.Family); err != nil || f.encoder || m.config.Task == Classify {
+	if f, err := familyOf(m.config.Family); err != nil || f.encoder || m.config.Task != Predict {
 		return invalid(ids, fmt.Errorf("%s sees whole sequences: it continues none", m.config.Family))
 	}
 	if n := c.length + ids.Dim(1); n > c.limit || ids.Dim(1) == 0 {

@@ -1,6 +1,8 @@
 package models
 
 import (
+	"fmt"
+
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
@@ -25,6 +27,53 @@ func (firstToken) Forward(x *op.Tensor) *op.Tensor {
 		return x
 	}
 	return op.Reshape(op.Narrow(x, 1, 0, 1), x.Dim(0), x.Dim(2))
+}
+
+// tokenHead returns the head of a model that classifies tokens or finds answers: one layer behind dropout at
+// a rate.
+func tokenHead(c Config, in *nn.Init, rate float64) head {
+	name := "classifier"
+	if c.Task == Answer {
+		name = "qa_outputs"
+	}
+	at := in.At(name)
+	return head{before: dropout(at, rate), linear: nn.NewLinear(at, c.Hidden, c.Labels)}
+}
+
+// taskLoss returns the loss of a model that does not predict tokens.
+func (m *decoder) taskLoss(logits, labels *op.Tensor) *op.Tensor {
+	switch m.config.Task {
+	case ClassifyTokens:
+		return op.CrossEntropy(logits, labels, op.CrossEntropyConfig{})
+	case Answer:
+		return answerLoss(logits, labels)
+	}
+	return m.classLoss(logits, labels)
+}
+
+// answerLoss returns the mean of the cross-entropies of where answers begin and end.
+func answerLoss(logits, labels *op.Tensor) *op.Tensor {
+	if logits.Err() != nil || labels.Err() != nil {
+		return op.Add(logits, labels)
+	}
+	if len(labels.Shape()) != 2 || labels.Dim(1) != 2 {
+		return invalid(labels, fmt.Errorf("labels: got shape %v, want [batch, 2], where answers begin and end",
+			labels.Shape()))
+	}
+	batch, seq := logits.Dim(0), logits.Dim(1)
+	place := op.Maximum(labels, op.Const(labels, 0))
+	place = op.Where(op.Less(place, op.Const(place, float64(seq))), place, op.Const(place, IgnoreLabel))
+	var sum *op.Tensor
+	for i := range 2 {
+		end := op.Reshape(op.Narrow(logits, 2, i, i+1), batch, seq)
+		at := op.Reshape(op.Narrow(place, 1, i, i+1), batch)
+		loss := op.CrossEntropy(end, at, op.CrossEntropyConfig{})
+		if sum != nil {
+			loss = op.Add(sum, loss)
+		}
+		sum = loss
+	}
+	return op.MulScalar(sum, 0.5)
 }
 
 // classLoss returns what transformers takes by the kind of labels: the cross-entropy of classes, the squared

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// buildCohere makes cohere: parallel blocks of Llama's parts with a LayerNorm that has no bias, neighbours
-// that turn together, and logits that are multiplied by a number.
+// buildCohere makes cohere and cohere2: parallel blocks of Llama's parts with a LayerNorm that has no bias,
+// neighbours that turn together, and logits that are multiplied by a number.
 func buildCohere(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {
@@ -17,7 +17,12 @@ func buildCohere(f *family, c Config, in *nn.Init) (*decoder, error) {
 	m.stem.tokens = c.tokens(base.At("embed_tokens"))
 	for i := range c.Layers {
 		at := base.At("layers").Index(i)
-		out := parallel{attention: b.attention(at.At("self_attn"), i), mlp: b.mlp(at.At("mlp"), i)}
+		attention := b.attention(at.At("self_attn"), i)
+		if c.QKLayerNorm {
+			attention.QHeads = newHeadNorm(at.At("self_attn").At("q_norm"), c.NormEps, c.Heads, c.HeadDim)
+			attention.KHeads = newHeadNorm(at.At("self_attn").At("k_norm"), c.NormEps, c.KVHeads, c.HeadDim)
+		}
+		out := parallel{attention: attention, mlp: b.mlp(at.At("mlp"), i)}
 		out.norm = newScaleNorm(at.At("input_layernorm"), c.Hidden, c.NormEps)
 		m.blocks = append(m.blocks, out)
 	}
@@ -27,6 +32,11 @@ func buildCohere(f *family, c Config, in *nn.Init) (*decoder, error) {
 	}
 	m.head.scale = c.Multipliers.Logits
 	return m, nil
+}
+
+// newHeadNorm makes a norm of queries or keys that has one weight of a shape.
+func newHeadNorm(in *nn.Init, eps float64, shape ...int) *nn.HeadNorm {
+	return &nn.HeadNorm{Weights: []*nn.Param{in.Param("weight", shape, nn.Constant(1))}, Eps: eps}
 }
 
 // scaleNorm is a LayerNorm that scales by what it learns, or not at all, and does not shift.

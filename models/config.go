@@ -55,21 +55,34 @@ type Config struct {
 	// Image is the sizes of what a vision model sees.
 	Image Image
 
+	// TokenWidth is how long the vectors of tokens are in electra; 0 means Hidden.
+	TokenWidth int
+	// SinePositions is that the vectors of positions begin as waves, in distilbert.
+	SinePositions bool
+
 	// Task is what the model's head does; the zero value is Predict.
 	Task Task
-	// Labels is how many classes there are where Task is Classify, and TokenTypes how many kinds of tokens BERT
-	// tells apart.
+	// Labels is how many classes there are where Task is Classify or ClassifyTokens, and 2 where it is Answer;
+	// TokenTypes is how many kinds of tokens BERT tells apart.
 	Labels, TokenTypes int
 
 	// UnscaledAttention leaves out the division by the root of HeadDim, ScaleByLayer divides by the layer's
 	// number: GPT-2's scale_attn_weights and scale_attn_by_inverse_layer_idx.
 	UnscaledAttention, ScaleByLayer bool
 
-	// SequentialBlocks puts the MLP behind the attention in gpt_neox, whose blocks are parallel otherwise.
+	// SequentialBlocks puts the MLP behind the attention in gpt_neox, falcon and stablelm, whose blocks are
+	// parallel otherwise.
 	SequentialBlocks bool
+	// QKV is how queries, keys and values share a matrix in falcon.
+	QKV QKVLayout
+	// OneNorm is that attention and the MLP of a parallel block of falcon share a norm.
+	OneNorm bool
 	// QKVBound, where it is not 0, bounds queries, keys and values on both sides, in olmo.
 	QKVBound float64
-	// Unturned marks the layers in which positions turn nothing, in smollm3; nil is none.
+	// QKLayerNorm is that queries and keys have a LayerNorm for each head, in cohere, phi and stablelm;
+	// QKRMSNorm is that they have an RMSNorm for each, in glm4_moe.
+	QKLayerNorm, QKRMSNorm bool
+	// Unturned marks the layers in which positions turn nothing, in smollm3 and cohere2; nil is none.
 	Unturned []bool
 	// Multipliers is granite's, and cohere's of the logits.
 	Multipliers Multipliers
@@ -120,6 +133,19 @@ func (i Image) patches() int {
 	return i.Size[0] / max(1, i.Patch[0]) * (i.Size[1] / max(1, i.Patch[1]))
 }
 
+// QKVLayout is how one matrix holds queries, keys and values.
+type QKVLayout uint8
+
+// The layouts.
+const (
+	// QKVOneKey: all heads of queries, then the one of keys and the one of values.
+	QKVOneKey QKVLayout = iota
+	// QKVHeads: each head's query, key and value in turn.
+	QKVHeads
+	// QKVGroups: for each head of keys its queries, its key and its value.
+	QKVGroups
+)
+
 // Task is what a model's head does.
 type Task uint8
 
@@ -129,6 +155,10 @@ const (
 	Predict Task = iota
 	// Classify gives one over labels for every sequence.
 	Classify
+	// ClassifyTokens gives one over labels for every token.
+	ClassifyTokens
+	// Answer gives two over the tokens of a sequence: where the answer to a question begins and where it ends.
+	Answer
 )
 
 // Recurrence is the sizes of a state-space layer.
@@ -144,6 +174,8 @@ type Recurrence struct {
 	MinStep, MaxStep float64
 	// Bias and ConvBias are those of the projections and of the convolution.
 	Bias, ConvBias bool
+	// StepRank is how many numbers the steps of Mamba's first version are made from.
+	StepRank int
 	// Ranks is the sizes of RWKV-7's low-rank layers.
 	Ranks RWKVRanks
 	// NormFirst is that a norm follows the tokens' vectors, Warp that training draws the largest logit of each
@@ -350,7 +382,8 @@ func (c Config) validateParts(f *family) error {
 		return err
 	}
 	if !(c.QueryScalar >= 0) || !(c.ScoreCap >= 0) || !(c.LogitCap >= 0) {
-		return fmt.Errorf("query_pre_attn_scalar %v, attn_logit_softcapping %v, final_logit_softcapping %v: want no negative numbers",
+		return fmt.Errorf("query_pre_attn_scalar %v, attn_logit_softcapping %v, final_logit_softcapping %v: "+
+			"want no negative numbers",
 			c.QueryScalar, c.ScoreCap, c.LogitCap)
 	}
 	if c.Window < 0 || c.Window > math.MaxInt32 || c.Window == 0 && len(c.WindowLayers) > 0 {
@@ -385,7 +418,8 @@ func (c Config) validateMixture(f *family) error {
 		return fmt.Errorf("%d layers with or without experts: want %d", len(m.Dense), c.Layers)
 	case r.Groups > 1 && (c.Experts%r.Groups != 0 || r.TopGroups < 1 || r.TopGroups > r.Groups ||
 		c.Experts/r.Groups < r.GroupBest || c.ExpertsPerToken > c.Experts/r.Groups*r.TopGroups):
-		return fmt.Errorf("%d experts in n_group %d, of which topk_group %d: want equal groups of %d or more, with %d experts in those",
+		return fmt.Errorf("%d experts in n_group %d, of which topk_group %d: want equal groups of %d or more, "+
+			"with %d experts in those",
 			c.Experts, r.Groups, r.TopGroups, r.GroupBest, c.ExpertsPerToken)
 	}
 	return nil

@@ -60,8 +60,16 @@ func small(family, more string) string {
 		return `{"model_type": "` + family + `", "vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 4` + more +
 			`}`
 	}
-	if family == "mamba2" {
-		return `{"model_type": "mamba2", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3` + more + `}`
+	if family == "distilbert" {
+		return `{"model_type": "distilbert", "vocab_size": 40, "dim": 16, "hidden_dim": 24, "n_layers": 3, "n_heads": 4` +
+			more + `}`
+	}
+	if family == "falcon" {
+		return `{"model_type": "falcon", "vocab_size": 40, "hidden_size": 16, "ffn_hidden_size": 24,
+			"num_hidden_layers": 3, "num_attention_heads": 4` + more + `}`
+	}
+	if family == "mamba2" || family == "mamba" {
+		return `{"model_type": "` + family + `", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3` + more + `}`
 	}
 	if kv, _ := headsLeftOut(family); kv != 0 && !strings.Contains(more, "num_key_value_heads") {
 		more += `, "num_key_value_heads": 4`

@@ -20,13 +20,7 @@ func buildDeepseek(f *family, c Config, in *nn.Init) (*decoder, error) {
 	}
 	layer := func(in *nn.Init, i int) block {
 		out := residual{attention: b.latent(in.At("self_attn"), i), mlp: b.mlp(in.At("mlp"), i)}
-		if moe, ok := out.mlp.(*nn.MoE); ok {
-			if c.Mixture.Routing.Sigmoid {
-				gate := in.At("mlp").At("gate")
-				moe.Bias = gate.Fixed("e_score_correction_bias", array.Shape{c.Experts}, nn.Constant(0))
-			}
-			moe.Shared = b.sharedExperts(in.At("mlp"))
-		}
+		b.chooseAsDeepseek(out.mlp, in.At("mlp"))
 		out.attentionNorm = b.norm(in.At("input_layernorm"), b.Hidden)
 		out.mlpNorm = b.norm(in.At("post_attention_layernorm"), b.Hidden)
 		return out
@@ -34,6 +28,18 @@ func buildDeepseek(f *family, c Config, in *nn.Init) (*decoder, error) {
 	m := b.model(in, layer)
 	m.ahead = b.aheadLayers(in, layer)
 	return m, nil
+}
+
+// chooseAsDeepseek gives an MLP that is a mixture its bias that only chooses, and its shared experts.
+func (b llamaBuilder) chooseAsDeepseek(mlp layer, in *nn.Init) {
+	moe, ok := mlp.(*nn.MoE)
+	if !ok {
+		return
+	}
+	if b.Mixture.Routing.Sigmoid {
+		moe.Bias = in.At("gate").Fixed("e_score_correction_bias", array.Shape{b.Experts}, nn.Constant(0))
+	}
+	moe.Shared = b.sharedExperts(in)
 }
 
 func (b llamaBuilder) latent(in *nn.Init, i int) *nn.LatentAttention {

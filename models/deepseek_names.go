@@ -9,8 +9,7 @@ import (
 )
 
 func deepseekFamilies() []family {
-	keys := llamaKeys()
-	keys.experts = "n_routed_experts"
+	keys := deepseekKeys()
 	deepseek := func(f family) family {
 		f.eps, f.theta, f.pad, f.experts, f.keys = 1e-6, 1e4, noPad, true, keys
 		f.build, f.check, f.fill, f.stored = buildDeepseek, checkDeepseek, fillDeepseek, deepseekNames()
@@ -27,6 +26,12 @@ func deepseekFamilies() []family {
 			write: writeDeepseekV3,
 		}),
 	}
+}
+
+func deepseekKeys() keys {
+	k := llamaKeys()
+	k.experts = "n_routed_experts"
+	return k
 }
 
 // deepseekNames leaves out the layers after the last, which predict further tokens, as transformers does.
@@ -60,18 +65,23 @@ func (r *reader) deepseek(f *family, c *Config, experts, perToken, width, shared
 		r.fail("qk_head_dim", "got %d, want qk_nope_head_dim and qk_rope_head_dim together, %d", n, c.HeadDim)
 	}
 	r.rope(f, c)
-	c.Experts = r.count("n_routed_experts", experts)
-	c.ExpertsPerToken = r.count("num_experts_per_tok", perToken)
-	c.Mixture.Width = r.count("moe_intermediate_size", width)
-	c.Mixture.Shared = r.natural("n_shared_experts", shared)
-	first := r.natural("first_k_dense_replace", dense)
-	c.Mixture.Dense = c.denseLayers(func(i int) bool { return i < first })
+	r.expertsOf(c, experts, perToken, width, shared, dense)
 	r.only("moe_layer_freq", 1)
 	r.take("ep_size")
 	r.take("num_nextn_predict_layers")
 	r.take("seq_aux")
 	r.take("aux_loss_alpha")
 	r.take("auto_map")
+}
+
+// expertsOf reads how many experts there are, how wide, and from which layer on.
+func (r *reader) expertsOf(c *Config, experts, perToken, width, shared, dense int) {
+	c.Experts = r.count("n_routed_experts", experts)
+	c.ExpertsPerToken = r.count("num_experts_per_tok", perToken)
+	c.Mixture.Width = r.count("moe_intermediate_size", width)
+	c.Mixture.Shared = r.natural("n_shared_experts", shared)
+	first := r.natural("first_k_dense_replace", dense)
+	c.Mixture.Dense = c.denseLayers(func(i int) bool { return i < first })
 }
 
 // rank reads a size for which null means none.
@@ -125,9 +135,7 @@ func readDeepseekV2(r *reader, f *family, c *Config) {
 	if method != "greedy" {
 		c.Mixture.Routing.Groups, c.Mixture.Routing.TopGroups, c.Mixture.Routing.GroupBest = groups, top, 1
 	}
-	if r.bool("norm_topk_prob", false) {
-		r.fail("norm_topk_prob", "not supported: got true, want false, as transformers computes it")
-	}
+	r.bool("norm_topk_prob", false) // transformers does not look at it
 }
 
 func fillDeepseek(_ *family, c *Config) {
@@ -148,8 +156,13 @@ func checkDeepseek(c Config) error {
 	if min(l.KVRank, l.Plain, l.Turned, l.Value) < 1 || l.QRank < 0 || c.HeadDim != l.Plain+l.Turned ||
 		max(l.KVRank, l.Value, l.QRank) > maxSize {
 		return fmt.Errorf("kv_lora_rank %d, qk_nope_head_dim %d, qk_rope_head_dim %d, v_head_dim %d, "+
-			"q_lora_rank %d, head %d: want sizes of 1 or more", l.KVRank, l.Plain, l.Turned, l.Value, l.QRank, c.HeadDim)
+			"q_lora_rank %d, head %d: want sizes of 1 or more", l.KVRank, l.Plain, l.Turned, l.Value, l.QRank,
+			c.HeadDim)
 	}
+	return checkDenseFirst(c)
+}
+
+func checkDenseFirst(c Config) error {
 	for i, dense := range c.Mixture.Dense {
 		if dense && i > 0 && !c.Mixture.Dense[i-1] {
 			return fmt.Errorf("%s: a plain layer %d after one with experts: want plain ones first",
@@ -160,12 +173,18 @@ func checkDeepseek(c Config) error {
 }
 
 func writeDeepseek(c Config, m map[string]any) {
-	l, r := c.Latent, c.Mixture.Routing
+	l := c.Latent
 	m["num_key_value_heads"], m["attention_dropout"] = c.KVHeads, number(c.Dropout.Attention)
 	m["attention_bias"], m["head_dim"] = c.AttentionBias, l.Turned
 	m["q_lora_rank"], m["kv_lora_rank"], m["v_head_dim"] = orNull(l.QRank), l.KVRank, l.Value
 	m["qk_nope_head_dim"], m["qk_rope_head_dim"] = l.Plain, l.Turned
 	m["rope_parameters"] = c.Rope.written()
+	writeExperts(c, m)
+}
+
+// writeExperts is what expertsOf reads, and how experts are chosen.
+func writeExperts(c Config, m map[string]any) {
+	r := c.Mixture.Routing
 	m["n_routed_experts"], m["num_experts_per_tok"] = c.Experts, c.ExpertsPerToken
 	m["moe_intermediate_size"], m["n_shared_experts"] = c.expertWidth(), c.Mixture.Shared
 	first := 0

@@ -15,8 +15,9 @@ import (
 type family struct {
 	name         string
 	architecture string
-	// classifier is the architecture with a head that classifies sequences; empty where there is none.
-	classifier string
+	// classifier is the architecture with a head that classifies sequences, tagger that with one for tokens, and
+	// answerer that with one for answers; empty where there is none.
+	classifier, tagger, answerer string
 	// base is what the names of all but the head begin with; a checkpoint of the base model leaves it out.
 	base string
 	// embedding is the table of tokens, below base.
@@ -65,6 +66,21 @@ const (
 	unpadded = -2
 )
 
+// architectureOf returns the architecture with the head of a task; empty where there is none.
+func (f *family) architectureOf(t Task) string {
+	return [...]string{f.architecture, f.classifier, f.tagger, f.answerer}[t]
+}
+
+// architectures returns all that the family has.
+func (f *family) architectures() (names []string) {
+	for _, t := range []Task{Predict, Classify, ClassifyTokens, Answer} {
+		if name := f.architectureOf(t); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // turnedDim returns how long the part of a head is that may turn.
 func (f *family) turnedDim(c Config) int {
 	if f.headDim != nil {
@@ -82,19 +98,22 @@ type keys struct {
 func llamaKeys() keys {
 	return keys{
 		hidden: "hidden_size", intermediate: "intermediate_size", layers: "num_hidden_layers",
-		heads: "num_attention_heads", positions: "max_position_embeddings", eps: "rms_norm_eps", activation: "hidden_act",
-		experts: "num_local_experts", perToken: "num_experts_per_tok",
+		heads: "num_attention_heads", positions: "max_position_embeddings", eps: "rms_norm_eps",
+		activation: "hidden_act",
+		experts:    "num_local_experts", perToken: "num_experts_per_tok",
 	}
 }
 
 // families returns all that there are, by name.
 func families() []family {
 	all := slices.Concat(
-		[]family{gpt2Family(), gptjFamily(), gptNeoXFamily(), bertFamily(), robertaFamily(), mamba2Family(),
+		[]family{gpt2Family(), gptjFamily(), gptNeoXFamily(), falconFamily(), bertFamily(), robertaFamily(),
+			distilBERTFamily(),
+			electraFamily(), mambaFamily(), mamba2Family(),
 			rwkvFamily(), rwkv7Family(), vitFamily()},
 		llamaFamilies(), qwenFamilies(), qwen2MoEFamilies(), gemmaFamilies(), ernieFamilies(), deepseekFamilies(),
 		olmoFamilies(), olmo1Families(), phiFamilies(), phi1Families(), starcoderFamilies(), graniteFamilies(),
-		cohereFamilies(), smollmFamilies(),
+		cohereFamilies(), smollmFamilies(), glmFamilies(), stableLMFamilies(), gptOSSFamilies(),
 	)
 	slices.SortFunc(all, func(a, b family) int { return strings.Compare(a.name, b.name) })
 	return all

@@ -95,7 +95,8 @@ func TestPreferenceLossShapes(t *testing.T) {
 	s := newSession(t)
 	m := mustLoad(t, "llama", nn.Config{Scope: s})
 	x := tokens(s, 1, 2, 3)
-	if err := PreferenceLoss(m, x, x, x, 0.1).Err(); err == nil || !strings.Contains(err.Error(), "want [pairs, 2, seq]") {
+	if err := PreferenceLoss(m, x, x, x, 0.1).Err(); err == nil ||
+		!strings.Contains(err.Error(), "want [pairs, 2, seq]") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -62,7 +62,8 @@ func readGemma3(r *reader, f *family, c *Config) {
 	c.QueryScalar = r.float("query_pre_attn_scalar", 256)
 	c.ScoreCap = r.capAt("attn_logit_softcapping", 0)
 	c.LogitCap = r.capAt("final_logit_softcapping", 0)
-	r.gemmaRopes(c)
+	theta := r.float("rope_theta", 1e6)
+	r.ropesByType(c, theta, r.float("rope_local_base_freq", 1e4))
 }
 
 // capAt reads a bound; null is none.
@@ -82,12 +83,11 @@ func (r *reader) gemmaWindow(f *family, c *Config, pattern int) {
 	}
 }
 
-// gemmaRopes reads one set of rotary parameters for each type of layer, in the newer form or the older one.
-func (r *reader) gemmaRopes(c *Config) {
-	full := Rope{Type: "default", Theta: r.float("rope_theta", 1e6), OriginalPositions: c.Positions,
-		Positions: c.Positions}
-	local := Rope{Type: "default", Theta: r.float("rope_local_base_freq", 1e4),
-		OriginalPositions: c.Positions}
+// ropesByType reads one set of rotary parameters for each type of layer, in the newer form or the older one,
+// in which only those of layers without a window are scaled.
+func (r *reader) ropesByType(c *Config, theta, localTheta float64) {
+	full := Rope{Type: "default", Theta: theta, OriginalPositions: c.Positions, Positions: c.Positions}
+	local := Rope{Type: "default", Theta: localTheta, OriginalPositions: c.Positions}
 	key := r.ropeKey()
 	in, err := newReader(r.raw[key])
 	if err == nil && (in.has("full_attention") || in.has("sliding_attention")) {
@@ -124,6 +124,11 @@ func writeGemma2(c Config, f *family, m map[string]any) {
 
 func writeGemma3(c Config, f *family, m map[string]any) {
 	writeGemma2(c, f, m)
+	c.writeRopes(m)
+}
+
+// writeRopes writes the rotary parameters of each type of layer.
+func (c Config) writeRopes(m map[string]any) {
 	local := c.RopeLocal
 	if local.Type == "" {
 		local = c.Rope

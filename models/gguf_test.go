@@ -23,13 +23,15 @@ func TestGGUF(t *testing.T) {
 	for _, c := range []struct {
 		family, weights string
 		dtype           array.DType
-	}{{"llama", "int8", array.F32}, {"llama", "bf16", array.BF16}, {"qwen2", "int4", array.F32}, {"qwen3", "f16", array.F16}} {
+	}{{"llama", "int8", array.F32}, {"llama", "bf16", array.BF16}, {"qwen2", "int4", array.F32},
+		{"qwen3", "f16", array.F16}} {
 		t.Run(c.family+c.weights, func(t *testing.T) {
 			m := tinyModel(t, c.family, nn.Config{DType: c.dtype})
 			path := filepath.Join(t.TempDir(), "m.gguf")
 			tokenizer := []byte(`{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
 				"added_tokens": [{"id": 3, "content": "<end>", "special": true}]}`)
-			if err := models.SaveGGUF(path, m, models.GGUFConfig{Weights: c.weights, Tokenizer: tokenizer}); err != nil {
+			if err := models.SaveGGUF(path, m, models.GGUFConfig{Weights: c.weights,
+				Tokenizer: tokenizer}); err != nil {
 				t.Fatal(err)
 			}
 			w, err := models.Open(path)
@@ -54,7 +56,8 @@ func TestGGUF(t *testing.T) {
 				t.Errorf("tokenizer: got %q, %v", text, err)
 			}
 			got := w.Model.Config()
-			if want := m.Config(); got.Family != want.Family || got.Rope.Theta != want.Rope.Theta || got.Tied != want.Tied ||
+			if want := m.Config(); got.Family != want.Family || got.Rope.Theta != want.Rope.Theta ||
+				got.Tied != want.Tied ||
 				got.Positions != want.Positions ||
 				math.Abs(got.NormEps-want.NormEps) > 1e-12 {
 				t.Errorf("config: got %+v, want %+v", got, want)
@@ -81,7 +84,8 @@ func TestGGUFQ4K(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for name, want := range map[string]gguf.Kind{"blk.0.attn_v.weight": gguf.Q4_K, "blk.0.ffn_up.weight": gguf.Q4_K,
+	for name, want := range map[string]gguf.Kind{"blk.0.attn_v.weight": gguf.Q4_K,
+		"blk.0.ffn_up.weight":   gguf.Q4_K,
 		"blk.0.ffn_down.weight": gguf.Q8_0, "token_embd.weight": gguf.F32, "output_norm.weight": gguf.F32} {
 		if got, ok := f.Tensor(name); !ok || got.Kind != want {
 			t.Errorf("%s: got %v, want %v", name, got.Kind, want)
@@ -157,7 +161,8 @@ func TestGGUFMistakes(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "mixtral is not written for llama.cpp") {
 		t.Errorf("mixtral: got %v", err)
 	}
-	if err := models.SaveGGUF(path, tinyModel(t, "llama", nn.Config{}), models.GGUFConfig{Weights: "int8"}); err != nil {
+	if err := models.SaveGGUF(path, tinyModel(t, "llama", nn.Config{}),
+		models.GGUFConfig{Weights: "int8"}); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -170,7 +175,8 @@ func TestGGUFMistakes(t *testing.T) {
 	}{
 		{whole[:len(whole)-100], "ends too early"}, {whole[:50], "ends too early"},
 		{[]byte(strings.Replace(string(whole), "blk.1.attn_q.weight", "blk.1.attn_x.weight", 1)), "missing"},
-		{[]byte(strings.Replace(string(whole), "llama.rope.freq_base", "llama.expert_countXX", 1)), "expert_countXX"},
+		{[]byte(strings.Replace(string(whole), "llama.rope.freq_base", "llama.expert_countXX", 1)),
+			"expert_countXX"},
 		{[]byte(strings.Replace(string(whole), "llama.block_count", "llama.block_cownt", 1)), "block_count"},
 	} {
 		if err := os.WriteFile(path, c.text, 0o666); err != nil {

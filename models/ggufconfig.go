@@ -169,7 +169,8 @@ func ggufConfig(f *gguf.File) (Config, error) {
 	config := map[string]any{
 		"model_type": family, "vocab_size": table.Shape[0], "hidden_size": hidden,
 		"intermediate_size": m.size("feed_forward_length", 0), "num_hidden_layers": m.size("block_count", 0),
-		"num_attention_heads": heads, "num_key_value_heads": m.size("attention.head_count_kv", heads), "head_dim": dim,
+		"num_attention_heads": heads, "num_key_value_heads": m.size("attention.head_count_kv", heads),
+		"head_dim":                dim,
 		"max_position_embeddings": m.size("context_length", 0),
 		"rms_norm_eps":            m.float("attention.layer_norm_rms_epsilon", 0),
 		"rope_theta":              m.float("rope.freq_base", 10000), "tie_word_embeddings": !head,

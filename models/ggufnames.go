@@ -37,7 +37,8 @@ func ggufName(name string) string {
 
 // turns reports whether a file of llama's has a parameter's rows in another order.
 func turns(c Config, name string) bool {
-	return (c.Family == "llama" || c.Family == "mistral") && (strings.Contains(name, "self_attn.q_proj.") || strings.Contains(name, "self_attn.k_proj."))
+	return (c.Family == "llama" || c.Family == "mistral") &&
+		(strings.Contains(name, "self_attn.q_proj.") || strings.Contains(name, "self_attn.k_proj."))
 }
 
 // besides returns the row of llama.cpp's order that row i of ours becomes: elements that are half a head

@@ -133,7 +133,8 @@ func halves(x []float32, narrow func(float32) uint16) []byte {
 
 // ggufArch returns the architecture of a configuration; an error says what its files cannot hold.
 func ggufArch(c Config) (string, error) {
-	arch, ok := map[string]string{"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}[c.Family]
+	arch, ok := map[string]string{"llama": "llama", "mistral": "llama", "qwen2": "qwen2",
+		"qwen3": "qwen3"}[c.Family]
 	switch {
 	case !ok:
 		return "", fmt.Errorf("%s is not written for llama.cpp: want one of llama, mistral, qwen2, qwen3", c.Family)

@@ -20,7 +20,7 @@ func buildGPTNeoX(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	}
 	m.norm = nn.NewLayerNorm(base.At("final_layer_norm"), c.Hidden, c.NormEps)
 	if !c.Tied {
-		m.head.linear = nn.NewLinearNoBias(in.At("embed_out"), c.Hidden, c.Vocab)
+		m.head.linear = nn.NewLinearNoBias(in.At("lm_head"), c.Hidden, c.Vocab)
 	}
 	return m, nil
 }

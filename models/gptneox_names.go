@@ -11,6 +11,7 @@ func gptNeoXFamily() family {
 		stored: storedNames{
 			buffers: []string{"rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias"},
 			heads:   []string{"embed_out.weight"},
+			renamed: []string{"lm_head.", "embed_out."},
 		},
 	}
 }

@@ -5,7 +5,7 @@ package models
 // an equal share of the hidden size.
 func headsLeftOut(family string) (kvHeads, headDim int) {
 	switch family {
-	case "mistral", "mixtral":
+	case "mistral", "ministral", "mixtral":
 		return 8, 0
 	case "qwen2":
 		return 32, 0
@@ -19,6 +19,14 @@ func headsLeftOut(family string) (kvHeads, headDim int) {
 		return 4, 256
 	case "starcoder2":
 		return 2, 0
+	case "glm", "glm4":
+		return 2, 128
+	case "gpt_oss":
+		return 8, 64
+	case "glm4_moe":
+		return 8, 0
+	case "stablelm":
+		return 32, 0
 	case "smollm3":
 		return 4, 0
 	case "qwen2_moe":

@@ -54,7 +54,8 @@ func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
 	}
 	if l.Context == op.ContextUlysses && (queries%(heads*parts) != 0 || keys%(heads*parts) != 0) {
 		reasons = append(reasons,
-			fmt.Sprintf("%s of %d devices: %d heads of queries and %d of keys, shared by %d: want multiples of %d: using %s",
+			fmt.Sprintf("%s of %d devices: %d heads of queries and %d of keys, shared by %d: want multiples of %d: "+
+				"using %s",
 				l.Context, parts, queries, keys, heads, heads*parts, op.ContextRing))
 		l.Context = op.ContextRing
 	}
@@ -76,7 +77,8 @@ func Arrange(m Model, l Layout) (Model, error) {
 	if !ok {
 		return nil, fmt.Errorf("models: arrange %T: want a model of this package", m)
 	}
-	if contexts := []string{"", op.ContextRing, op.ContextUlysses, op.ContextGather}; !slices.Contains(contexts, l.Context) {
+	if contexts := []string{"", op.ContextRing, op.ContextUlysses, op.ContextGather}; !slices.Contains(contexts,
+		l.Context) {
 		return nil, fmt.Errorf("models: context %q: want %s, %s or %s", l.Context, op.ContextRing,
 			op.ContextUlysses, op.ContextGather)
 	}
@@ -84,7 +86,8 @@ func Arrange(m Model, l Layout) (Model, error) {
 		return nil, fmt.Errorf("models: sequences are given in zigzag order: want that order in the model, too")
 	}
 	if l.Capacity < 0 || l.Capacity > 0 && l.Experts == 0 {
-		return nil, fmt.Errorf("models: capacity %v of experts that %d devices share: want 0, or more and 1 or more devices", l.Capacity, l.Experts)
+		return nil, fmt.Errorf("models: capacity %v of experts that %d devices share: want 0, or more and 1 or "+
+			"more devices", l.Capacity, l.Experts)
 	}
 	if l.Parts < 0 || l.Experts < 0 {
 		return nil, fmt.Errorf("models: %d devices that share a sequence and %d that share experts: want 0 or more",

@@ -49,11 +49,19 @@ func (b llamaBuilder) model(in *nn.Init, block func(in *nn.Init, i int) block) *
 
 // tokens returns the table of tokens.
 func (c Config) tokens(in *nn.Init) *nn.Embedding {
-	table := nn.NewEmbedding(in, c.Vocab, c.Hidden)
+	table := nn.NewEmbedding(in, c.Vocab, c.tokenWidth())
 	if pad, ok := c.padToken(); ok {
 		table.Still = &pad
 	}
 	return table
+}
+
+// tokenWidth returns how long the vectors of tokens are.
+func (c Config) tokenWidth() int {
+	if c.TokenWidth > 0 {
+		return c.TokenWidth
+	}
+	return c.Hidden
 }
 
 // block makes the parts in the order in which transformers lists their parameters.
@@ -130,7 +138,8 @@ func (b llamaBuilder) gated(in *nn.Init, width int) *nn.GatedMLP {
 
 func (b llamaBuilder) mixture(in *nn.Init) *nn.MoE {
 	return nn.NewMoE(in, nn.MoEConfig{
-		Hidden: b.Hidden, Intermediate: b.expertWidth(), Experts: b.Experts, PerToken: b.ExpertsPerToken, Act: b.act,
+		Hidden: b.Hidden, Intermediate: b.expertWidth(), Experts: b.Experts, PerToken: b.ExpertsPerToken,
+		Act:     b.act,
 		Routing: b.Mixture.Routing,
 	})
 }

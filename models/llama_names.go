@@ -1,5 +1,7 @@
 package models
 
+import "slices"
+
 // like returns what a family has that is built of Llama's layers, unless it says otherwise.
 func like(f family) family {
 	f.base, f.embedding, f.activation, f.rotary = "model.", "embed_tokens.weight", "silu", true
@@ -26,6 +28,11 @@ func llamaFamilies() []family {
 			name: "mistral", architecture: "MistralForCausalLM", eps: 1e-6, theta: 1e4, positions: 131072,
 			window: 4096,
 			pad:    noPad, read: readMistral, write: writeMistral,
+		}),
+		like(family{
+			name: "ministral", architecture: "MinistralForCausalLM", eps: 1e-6, theta: 1e4, positions: 131072,
+			window: 4096,
+			pad:    noPad, read: readMinistral, write: writeMinistral,
 		}),
 		like(family{
 			name: "mixtral", architecture: "MixtralForCausalLM", eps: 1e-5, theta: 1e6, positions: 131072,
@@ -59,6 +66,25 @@ func readMistral(r *reader, f *family, c *Config) {
 		c.ExpertsPerToken = r.count("num_experts_per_tok", 2)
 	}
 	r.windowEverywhere(f, c)
+}
+
+// readMinistral reads which layers have the window: all where the file does not say.
+func readMinistral(r *reader, f *family, c *Config) {
+	r.transformer(f, c)
+	window := f.window
+	if _, given := r.raw["sliding_window"]; given {
+		window = r.count("sliding_window", 0)
+	}
+	layers := r.layerTypes(c, func(int) bool { return window > 0 })
+	if slices.Contains(layers, true) {
+		c.Window, c.WindowLayers = window, layers
+	}
+}
+
+func writeMinistral(c Config, _ *family, m map[string]any) {
+	writeTransformer(c, m)
+	m["sliding_window"] = orNull(c.Window)
+	m["layer_types"], _ = c.layerTypes()
 }
 
 func fillMixtral(_ *family, c *Config) {

@@ -45,7 +45,7 @@ func WithLoss(m Model, c LossConfig) (Model, error) {
 			c.RouterBalance,
 			c.RouterZ,
 		)
-	case d.config.Task == Classify:
+	case d.config.Task != Predict:
 		return nil, fmt.Errorf("models: %s classifies: these losses are of language models", d.config.Family)
 	case !(c.Ahead >= 0) || c.Ahead > 0 && len(d.ahead) == 0:
 		return nil, fmt.Errorf(

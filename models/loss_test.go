@@ -107,7 +107,8 @@ func TestLossTerms(t *testing.T) {
 		name   string
 		config LossConfig
 		want   string
-	}{{"llama", LossConfig{RouterZ: 1}, "llama has no routers"}, {"mixtral", LossConfig{LabelSmoothing: 2}, "got 2"},
+	}{{"llama", LossConfig{RouterZ: 1}, "llama has no routers"},
+		{"mixtral", LossConfig{LabelSmoothing: 2}, "got 2"},
 		{"mixtral", LossConfig{LogitZ: -1}, "got -1"}} {
 		if _, err := WithLoss(mustLoad(t, test.name, nn.Config{}), test.config); err == nil ||
 			!strings.Contains(err.Error(), test.want) {

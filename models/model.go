@@ -16,11 +16,13 @@ type Model interface {
 	// Params returns the parameters in transformers' order; weights that are tied appear once.
 	Params() []*nn.Param
 	// Forward returns the logits [batch, seq, vocab] of each position's next token, or of the token itself in
-	// an encoder; [batch, labels] where the model classifies.
+	// an encoder; [batch, labels] where the model classifies, [batch, seq, labels] where it classifies tokens,
+	// and [batch, seq, 2] where it answers: scores of each token as the first and as the last.
 	Forward(ids *op.Tensor) *op.Tensor
 	// Loss returns the mean cross-entropy of labels, the ids of those tokens; a label of -100 does not count.
 	// Where the model classifies, labels are classes [batch], or numbers: [batch] for a single label, else
-	// [batch, labels] from 0 to 1.
+	// [batch, labels] from 0 to 1. Classes of tokens are [batch, seq], and answers [batch, 2], the places of
+	// their first and last tokens; one that lies behind the sequence does not count.
 	Loss(ids, labels *op.Tensor) *op.Tensor
 	// Decode returns the logits [batch, vocab] after the last of ids, which continue the sequence that c
 	// holds; it extends c. All calls with one c have the same batch.
@@ -49,7 +51,8 @@ func New(c Config, in nn.Config) (Model, error) {
 		return nil, err
 	}
 	if c.Ahead != len(m.ahead) {
-		return nil, fmt.Errorf("models: %d layers that predict further tokens: want 0: %s has none", c.Ahead, c.Family)
+		return nil, fmt.Errorf("models: %d layers that predict further tokens: want 0: %s has none", c.Ahead,
+			c.Family)
 	}
 	m.config, m.params, m.linear = c, init.Params(), init.Adaptable()
 	return m, nil
@@ -119,8 +122,8 @@ type stem struct {
 	scale float64
 	// padding, where not nil, is the id that positions do not count; see countedPositions.
 	padding *int
-	// drop follows; nil is none.
-	drop layer
+	// drop follows, and then wider, which brings the vectors to the width of the stream; nil is none.
+	drop, wider layer
 }
 
 // head is what makes logits of the stream.
@@ -143,8 +146,8 @@ func (m *decoder) Params() []*nn.Param { return m.params }
 func (m *decoder) Forward(ids *op.Tensor) *op.Tensor { return m.logits(m.hidden(ids, nil)) }
 
 func (m *decoder) Loss(ids, labels *op.Tensor) *op.Tensor {
-	if m.config.Task == Classify {
-		return m.classLoss(m.Forward(ids), labels)
+	if m.config.Task != Predict {
+		return m.taskLoss(m.Forward(ids), labels)
 	}
 	m, ids, labels = m.ordered(ids, labels)
 	return m.tokenLoss(ids, labels)
@@ -180,7 +183,7 @@ func (m *decoder) stream(ids *op.Tensor, c *Cache) *op.Tensor {
 	if ids.Err() != nil {
 		return ids
 	}
-	x := through(m.stem.drop, m.begin(ids, c))
+	x := through(m.stem.wider, through(m.stem.drop, m.begin(ids, c)))
 	var carried *op.Tensor
 	for i, b := range m.blocks {
 		if b, ok := b.(carrier); ok {

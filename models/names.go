@@ -73,7 +73,7 @@ func (s storedNames) name(name string) string { return strings.NewReplacer(s.ren
 func expertParts(c Config, name string) []string {
 	f, err := familyOf(c.Family)
 	at, which, ok := strings.Cut(name, ".mlp.experts.")
-	if err != nil || !ok {
+	if err != nil || !ok || f.stored.gate == "" {
 		return nil
 	}
 	s := f.stored

@@ -22,9 +22,15 @@ func readOLMo1(r *reader, f *family, c *Config) {
 }
 
 func checkOLMo1(c Config) error {
-	if !(c.QKVBound >= 0) || c.NormEps != olmo1Eps {
-		return fmt.Errorf("clip_qkv %v, epsilon %v: want no negative number, and %v", c.QKVBound, c.NormEps,
-			olmo1Eps)
+	if c.NormEps != olmo1Eps {
+		return fmt.Errorf("epsilon %v: want %v", c.NormEps, olmo1Eps)
+	}
+	return checkBound(c)
+}
+
+func checkBound(c Config) error {
+	if !(c.QKVBound >= 0) {
+		return fmt.Errorf("clip_qkv %v: want no negative number", c.QKVBound)
 	}
 	return nil
 }

@@ -20,8 +20,9 @@ func PackedLoss(m Model, ids, labels, segments, positions *op.Tensor) *op.Tensor
 	if !ok {
 		return invalid(ids, fmt.Errorf("packed rows: %T: want a model of this package", m))
 	}
-	if f, err := familyOf(d.config.Family); err != nil || f.recurrent || f.images || d.config.Task == Classify {
-		return invalid(ids, fmt.Errorf("packed rows: %s has no attention that keeps sequences apart: pad them instead",
+	if f, err := familyOf(d.config.Family); err != nil || f.recurrent || f.images || d.config.Task != Predict {
+		return invalid(ids, fmt.Errorf("packed rows: %s has no attention that keeps sequences apart: pad them "+
+			"instead",
 			d.config.Family))
 	}
 	if len(ids.Shape()) != 2 || !segments.Shape().Equal(ids.Shape()) || !positions.Shape().Equal(ids.Shape()) {

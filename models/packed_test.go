@@ -16,7 +16,8 @@ import (
 var packable = []Config{
 	{Family: "llama", Vocab: 37, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 2},
 	{Family: "gpt2", Vocab: 37, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 2, Positions: 32},
-	{Family: "gemma2", Vocab: 37, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 8, Window: 3},
+	{Family: "gemma2", Vocab: 37, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 8,
+		Window: 3},
 	{Family: "mistral", Vocab: 37, Hidden: 16, Intermediate: 24, Layers: 1, Heads: 2, Window: 4,
 		Dropout: Dropout{Attention: 1e-12}}, // the path of dropout, which clears nothing at this rate
 }

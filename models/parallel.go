@@ -16,6 +16,8 @@ type parallel struct {
 	mlpNorm layer
 	mlp     layer
 	mlpPost layer
+	// post follows the sum of both; nil is none.
+	post layer
 }
 
 func (b parallel) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
@@ -26,11 +28,12 @@ func (b parallel) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
 		h = b.mlpNorm.Forward(x)
 	}
 	z := through(b.mlpPost, b.mlp.Forward(h))
-	return op.Add(x, op.Add(y, z))
+	return op.Add(x, through(b.post, op.Add(y, z)))
 }
 
 func (b parallel) over(s nn.Sequence) block {
 	b.attention, b.attentionPost, b.mlpPost = b.attention.Over(s), over(b.attentionPost, s), over(b.mlpPost, s)
+	b.post = over(b.post, s)
 	return b
 }
 

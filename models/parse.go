@@ -80,14 +80,22 @@ func (r *reader) common(f *family, c *Config) {
 // architecture reads which head the model has, and refuses what the family cannot have.
 func (r *reader) architecture(f *family, c *Config) {
 	for _, name := range get(r, "architectures", "a list of strings", []string(nil)) {
-		switch {
-		case f.classifier != "" && plainName(name) == plainName(f.classifier):
-			c.Task = Classify
-		case !f.builds(name):
-			r.fail("architectures", "got %q, want %s", name,
-				strings.TrimSuffix(f.architecture+" or "+f.classifier, " or "))
+		task, ok := f.taskOf(name)
+		if !ok {
+			r.fail("architectures", "got %q, want %s", name, strings.Join(f.architectures(), " or "))
+		}
+		c.Task = task
+	}
+}
+
+// taskOf returns what the head of an architecture does.
+func (f *family) taskOf(architecture string) (Task, bool) {
+	for _, t := range []Task{Classify, ClassifyTokens, Answer} {
+		if name := f.architectureOf(t); name != "" && plainName(name) == plainName(architecture) {
+			return t, true
 		}
 	}
+	return Predict, f.builds(architecture)
 }
 
 // plainName returns an architecture without what versions spell differently.

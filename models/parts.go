@@ -57,10 +57,11 @@ func PartsOf(m Model) (Parts, error) {
 		return Parts{}, err
 	}
 	switch {
-	case f.encoder || f.images || c.Task == Classify:
+	case f.encoder || f.images || c.Task != Predict:
 		return Parts{}, fmt.Errorf("models: %s sees whole sequences: it continues none", c.Family)
 	case f.recurrent:
-		return Parts{}, fmt.Errorf("models: %s keeps a state in place of keys and values: it cannot be served yet: "+
+		return Parts{}, fmt.Errorf("models: %s keeps a state in place of keys and values: it cannot be served "+
+			"yet: "+
 			"want a transformer", c.Family)
 	}
 	p := Parts{Config: c, Tokens: d.stem.tokens, Scale: 1, Positions: d.stem.positions, Head: d.head.linear,
@@ -68,7 +69,8 @@ func PartsOf(m Model) (Parts, error) {
 	if d.stem.scale != 0 {
 		p.Scale = d.stem.scale
 	}
-	if d.stem.types != nil || d.stem.norm != nil || d.head.before != nil || d.head.scale != 0 && d.head.scale != 1 {
+	if d.stem.types != nil || d.stem.norm != nil || d.head.before != nil || d.head.scale != 0 &&
+		d.head.scale != 1 {
 		return Parts{}, fmt.Errorf("models: %s has layers around its blocks that cannot be served yet", c.Family)
 	}
 	if p.Norm, err = normOf(d.norm); err != nil {
@@ -103,6 +105,13 @@ func layerParts(b block) (LayerParts, error) {
 	}
 	if e, ok := r.mlp.(*nn.MoE); ok && e.SharedGate != nil {
 		return LayerParts{}, errors.New("a gate of the shared expert cannot be served yet")
+	}
+	if a, ok := r.attention.(*nn.Attention); ok && (a.QHeads != nil || a.Heads.Sinks != nil || a.Bound != 0) {
+		return LayerParts{}, errors.New("attention with sinks, bounds, or norms of queries and keys with a mean, " +
+			"cannot be served yet")
+	}
+	if e, ok := r.mlp.(*nn.MoE); ok && e.GateUpBias != nil {
+		return LayerParts{}, errors.New("experts with biases cannot be served yet")
 	}
 	l := LayerParts{Attention: r.attention, MLP: r.mlp}
 	for _, n := range []struct {

@@ -33,6 +33,9 @@ func phi1Block(c Config, in *nn.Init, i int, act nn.Activation) block {
 		V: nn.NewLinear(at.At("v_proj"), c.Hidden, keys), O: nn.NewLinear(at.At("dense"), queries, c.Hidden),
 		Heads: c.heads(i),
 	}
+	if c.QKLayerNorm {
+		attention.QHeads, attention.KHeads = phi1Norm(at.At("q_layernorm"), c), phi1Norm(at.At("k_layernorm"), c)
+	}
 	attention.Heads.Dropout = attentionDropout(at, c)
 	out := parallel{attention: attention}
 	out.mlp = &nn.MLP{FC: nn.NewLinear(mlp.At("fc1"), c.Hidden, c.Intermediate),
@@ -41,4 +44,11 @@ func phi1Block(c Config, in *nn.Init, i int, act nn.Activation) block {
 	out.attentionPost = dropout(in.At("resid_attn"), c.Dropout.Residual)
 	out.mlpPost = dropout(in.At("resid_mlp"), c.Dropout.Residual)
 	return out
+}
+
+// phi1Norm is a norm of queries or keys, the same for all heads.
+func phi1Norm(in *nn.Init, c Config) *nn.HeadNorm {
+	n := newHeadNorm(in, c.NormEps, c.HeadDim)
+	n.Bias = in.Param("bias", []int{c.HeadDim}, nn.Constant(0))
+	return n
 }

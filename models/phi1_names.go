@@ -12,14 +12,24 @@ func phi1Families() []family {
 }
 
 func readPhi1(r *reader, f *family, c *Config) {
-	if _, given := r.raw["partial_rotary_factor"]; !given && !r.has("rope_parameters") {
-		r.raw["partial_rotary_factor"] = []byte("0.5")
-	}
+	r.partLeftOut("0.5")
 	r.transformer(f, c)
-	if r.bool("qk_layernorm", false) {
-		r.fail("qk_layernorm", "not supported: got true, want false")
-	}
+	c.QKLayerNorm = r.bool("qk_layernorm", false)
 	c.Dropout.Embedding, c.Dropout.Residual = r.probability("embd_pdrop"), r.probability("resid_pdrop")
+}
+
+// partLeftOut is what partial_rotary_factor means where an older file leaves it out.
+func (r *reader) partLeftOut(part string) {
+	if _, given := r.raw["partial_rotary_factor"]; !given && !r.has("rope_parameters") {
+		r.raw["partial_rotary_factor"] = []byte(part)
+	}
+}
+
+// writeWholePart says that all of a head turns, where leaving that out means a part.
+func writeWholePart(c Config, m map[string]any) {
+	if c.Rope.Part == 0 {
+		m["rope_parameters"].(map[string]any)["partial_rotary_factor"] = number(1)
+	}
 }
 
 func writePhi1(c Config, _ *family, m map[string]any) {
@@ -27,8 +37,7 @@ func writePhi1(c Config, _ *family, m map[string]any) {
 	if c.HeadDim*c.Heads == c.Hidden {
 		delete(m, "head_dim")
 	}
-	if c.Rope.Part == 0 {
-		m["rope_parameters"].(map[string]any)["partial_rotary_factor"] = number(1)
-	}
+	writeWholePart(c, m)
 	m["embd_pdrop"], m["resid_pdrop"] = number(c.Dropout.Embedding), number(c.Dropout.Residual)
+	m["qk_layernorm"] = c.QKLayerNorm
 }

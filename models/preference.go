@@ -51,7 +51,8 @@ func PreferenceLoss(m Model, ids, labels, reference *op.Tensor, beta float64) *o
 	}
 	s := ids.Shape()
 	if len(s) != 3 || s[1] != 2 || !labels.Shape().Equal(s) || !reference.Shape().Equal(s[:2]) {
-		return invalid(ids, fmt.Errorf("preferences: ids %v, labels %v, reference %v: want [pairs, 2, seq] twice and [pairs, 2]",
+		return invalid(ids, fmt.Errorf("preferences: ids %v, labels %v, reference %v: want [pairs, 2, seq] "+
+			"twice and [pairs, 2]",
 			ids.Type(), labels.Type(), reference.Type()))
 	}
 	flat := func(x *op.Tensor) *op.Tensor { return op.Reshape(x, 2*s[0], s[2]) }

@@ -12,17 +12,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// QuantizeLayers makes integers of 8 or 4 bits of the weights of a model's linear layers but heads and routers,
-// with a scale for each group of neighbours in a row, so that an adapter can be trained beside them [Dettmers et
-// al. 2023]. They take the weights' place among the parameters, and training leaves them as they are. It is
-// called before Adapt.
+// QuantizeLayers makes integers of 8 or 4 bits of the weights of a model's linear layers but heads and
+// routers, with a scale for each group of neighbours in a row, so that an adapter can be trained beside them
+// [Dettmers et al. 2023]. They take the weights' place among the parameters, and training leaves them as they
+// are. It is called before Adapt.
 func QuantizeLayers(m Model, bits, group int, in nn.Config) error {
 	d, err := adaptableModel(m)
 	if err != nil {
 		return err
 	}
 	if bits != 4 && bits != 8 || group < 1 || group*bits%8 != 0 {
-		return fmt.Errorf("models: integers of %d bits in groups of %d: want 4 or 8 bits, and whole bytes a group", bits,
+		return fmt.Errorf("models: integers of %d bits in groups of %d: want 4 or 8 bits, and whole bytes a group",
+			bits,
 			group)
 	}
 	err = ReplaceWeights(m, func(w *nn.Param) (*nn.QuantizedWeight, error) {
@@ -93,8 +94,8 @@ func (m *decoder) quantizedAs(from *decoder) error {
 	return nil
 }
 
-// IntegersOf returns the parameters that stand for a weight [out, in], without values; zeros is that groups have
-// zero points.
+// IntegersOf returns the parameters that stand for a weight [out, in], without values; zeros is that groups
+// have zero points.
 func IntegersOf(w *nn.Param, bits, group int, zeros bool) *nn.QuantizedWeight {
 	rows, cols := w.Type.Shape[0], w.Type.Shape[1]
 	stem := strings.TrimSuffix(w.Name, "weight")

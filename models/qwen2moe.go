@@ -9,6 +9,7 @@ func buildQwen2MoE(f *family, c Config, in *nn.Init) (*decoder, error) {
 	if err != nil {
 		return nil, err
 	}
+	b = b.attendingAs(false)
 	return b.model(in, func(in *nn.Init, i int) block {
 		out := b.block(in, i).(residual)
 		if moe, ok := out.mlp.(*nn.MoE); ok {

@@ -10,7 +10,6 @@ func qwen2MoEFamilies() []family {
 	keys.experts = "num_experts"
 	return []family{like(family{
 		name: "qwen2_moe", architecture: "Qwen2MoeForCausalLM", eps: 1e-6, theta: 1e4, positions: 32768,
-		qkvBias: true,
 		experts: true, pad: noPad, keys: keys, read: readQwen2MoE, write: writeQwen2MoE, fill: fillQwen2MoE,
 		check: checkQwen2MoE, build: buildQwen2MoE,
 	})}
@@ -19,9 +18,7 @@ func qwen2MoEFamilies() []family {
 func readQwen2MoE(r *reader, f *family, c *Config) {
 	r.transformer(f, c)
 	r.plainWindow(c)
-	if !r.bool("qkv_bias", true) {
-		r.fail("qkv_bias", "not supported: got false, want true")
-	}
+	c.AttentionBias = r.bool("qkv_bias", true)
 	experts := r.count("num_local_experts", 60) // the two names of one size
 	c.Experts = r.count("num_experts", experts)
 	c.ExpertsPerToken = r.count("num_experts_per_tok", 4)
@@ -61,6 +58,7 @@ func writeQwen2MoE(c Config, _ *family, m map[string]any) {
 	}
 	m["num_experts"], m["num_experts_per_tok"] = c.Experts, c.ExpertsPerToken
 	m["moe_intermediate_size"], m["shared_expert_intermediate_size"] = c.expertWidth(), c.Mixture.SharedWidth
+	m["qkv_bias"] = c.AttentionBias
 	c.writeSparseLayers(m)
 	m["use_sliding_window"], m["layer_types"] = false, slices.Repeat([]string{"full_attention"}, c.Layers)
 }

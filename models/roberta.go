@@ -21,7 +21,14 @@ func buildRoBERTa(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	for i := range c.Layers {
 		m.blocks = append(m.blocks, bertBlock(c, base.At("encoder").At("layer").Index(i), act))
 	}
-	if c.Task == Classify {
+	switch c.Task {
+	case ClassifyTokens:
+		m.head = tokenHead(c, in, c.Dropout.Classifier)
+		return m, nil
+	case Answer:
+		m.head = tokenHead(c, in, 0)
+		return m, nil
+	case Classify:
 		head := in.At("classifier")
 		drop := dropout(head, c.Dropout.Classifier)
 		m.head.before = droppedFirst{drop, pooler{nn.NewLinear(head.At("dense"), c.Hidden, c.Hidden), drop}}
@@ -29,7 +36,6 @@ func buildRoBERTa(_ *family, c Config, in *nn.Init) (*decoder, error) {
 		return m, nil
 	}
 	head := in.At("lm_head")
-	m.head.bias = head.Param("bias", array.Shape{c.Vocab}, nn.Constant(0))
 	gelu, err := activationOf("gelu") // whatever the layers have
 	if err != nil {
 		return nil, err
@@ -38,9 +44,7 @@ func buildRoBERTa(_ *family, c Config, in *nn.Init) (*decoder, error) {
 		dense: nn.NewLinear(head.At("dense"), c.Hidden, c.Hidden), act: gelu,
 		norm: nn.NewLayerNorm(head.At("layer_norm"), c.Hidden, c.NormEps),
 	}
-	if !c.Tied {
-		m.head.linear = nn.NewLinearNoBias(head.At("decoder"), c.Hidden, c.Vocab)
-	}
+	m.head.onto(c, head)
 	return m, nil
 }
 

@@ -5,10 +5,11 @@ import "fmt"
 func robertaFamily() family {
 	f := bertFamily()
 	f.name, f.architecture, f.classifier = "roberta", "RobertaForMaskedLM", "RobertaForSequenceClassification"
+	f.tagger, f.answerer = "RobertaForTokenClassification", "RobertaForQuestionAnswering"
 	f.base, f.pad, f.build, f.check = "roberta.", 1, buildRoBERTa, checkRoBERTa
 	f.countedPositions = true
-	f.stored = storedNames{buffers: []string{".position_ids", "lm_head.decoder.bias"},
-		heads: []string{"lm_head.decoder.weight"}}
+	f.stored = storedNames{buffers: []string{".position_ids"}, heads: []string{"lm_head.decoder.weight"},
+		ignored: secondBias("lm_head.")}
 	return f
 }
 

@@ -92,7 +92,8 @@ func (r Rope) wantFactor() error {
 func (r Rope) validateYarn() error {
 	if r.Theta == 1 || r.OriginalPositions < 1 || r.BetaFast < 0 || r.BetaSlow < 0 || r.AttentionFactor < 0 {
 		return fmt.Errorf("rope type yarn: want rope_theta %v other than 1, "+
-			"original_max_position_embeddings %d > 0, beta_fast %v, beta_slow %v and attention_factor %v no less than 0",
+			"original_max_position_embeddings %d > 0, beta_fast %v, beta_slow %v and attention_factor %v no less "+
+			"than 0",
 			r.Theta, r.OriginalPositions, r.BetaFast, r.BetaSlow, r.AttentionFactor)
 	}
 	return r.wantFactor()

@@ -41,7 +41,8 @@ func Save(dir string, m Model, c SaveConfig) error {
 		c.Read = cpu.Read
 	}
 	if d, ok := m.(*decoder); ok && d.adapter != nil {
-		return fmt.Errorf("models: save %s: the model has adapters: SaveAdapter writes them, Merge makes them weights", dir)
+		return fmt.Errorf("models: save %s: the model has adapters: SaveAdapter writes them, Merge makes them "+
+			"weights", dir)
 	}
 	config := m.Config()
 	write, err := c.writer(m, &config)

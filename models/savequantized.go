@@ -139,7 +139,8 @@ func (q *quantizer) pack(one safetensors.Named, p *nn.Param, expert int) ([]safe
 	return named, nil
 }
 
-func (q *quantizer) round(p *nn.Param, expert int, w []float32, out, in int, c quant.Config) (quant.Matrix, error) {
+func (q *quantizer) round(p *nn.Param, expert int, w []float32, out, in int,
+	c quant.Config) (quant.Matrix, error) {
 	if q.Round == nil {
 		return quant.Round(c, w, out, in), nil
 	}

@@ -17,18 +17,15 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	architecture := f.architecture
-	if c.Task == Classify {
-		architecture = f.classifier
-	}
 	m := map[string]any{}
 	for k, v := range c.Other {
 		m[k] = v
 	}
 	maps.Copy(m, map[string]any{
-		"model_type": c.Family, "architectures": []string{architecture}, "vocab_size": c.Vocab,
-		f.keys.hidden: c.Hidden, f.keys.layers: c.Layers, f.keys.heads: c.Heads, f.keys.intermediate: c.Intermediate,
-		f.keys.positions: c.Positions, f.keys.activation: c.Activation, f.keys.eps: number(c.NormEps),
+		"model_type": c.Family, "architectures": []string{f.architectureOf(c.Task)}, "vocab_size": c.Vocab,
+		f.keys.hidden: c.Hidden, f.keys.layers: c.Layers, f.keys.heads: c.Heads,
+		f.keys.intermediate: c.Intermediate,
+		f.keys.positions:    c.Positions, f.keys.activation: c.Activation, f.keys.eps: number(c.NormEps),
 		"initializer_range": number(c.InitStd), "tie_word_embeddings": c.Tied,
 	})
 	if name := torchName(c.DType); name != "" {

@@ -137,7 +137,8 @@ func (a *Adapter) changed(l Adaptable) *op.Tensor {
 func (a *Adapter) forward(x *op.Tensor, l Adaptable, product func(x *op.Tensor) *op.Tensor) *op.Tensor {
 	dropped := a.Dropout.Forward(x)
 	y := product(x)
-	change := op.MulScalar(op.MatMulT(op.MatMulT(dropped, a.A.Value, false, true), a.B.Value, false, true), a.Scale)
+	change := op.MulScalar(op.MatMulT(op.MatMulT(dropped, a.A.Value, false, true), a.B.Value, false, true),
+		a.Scale)
 	if a.Magnitude == nil {
 		return op.Add(y, change)
 	}

@@ -23,6 +23,8 @@ type Heads struct {
 	Window int
 	// RoPE returns the rotary embedding for a sequence length; nil means none.
 	RoPE func(length int) op.RoPEConfig
+	// Sinks [queries], if not nil, has for each head the score of a token that all see and that says nothing.
+	Sinks *Param
 	// Dropout is applied to the attention weights in training; nil means none.
 	Dropout *Dropout
 	// Sequence says how sequences are split over devices and ordered; the zero value is for whole sequences.
@@ -96,7 +98,8 @@ func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	if c == nil && h.Dropout.Active() {
 		return h.attendDropping(q, k, v, config)
 	}
-	y := op.Attention(q, k, v, config)
+	y, lse := op.AttentionLSE(q, k, v, config)
+	y = h.sunk(y, lse)
 	if c != nil {
 		c.keep(h.Window)
 	}
@@ -104,6 +107,17 @@ func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 		return y
 	}
 	return op.Reshape(y, y.Dim(0), y.Dim(1), y.Dim(2)*y.Dim(3))
+}
+
+// sunk returns attention y [batch, seq, heads, dim] with the sinks among what its weights, whose sums'
+// logarithms are lse [batch, heads, seq], add up over.
+func (h Heads) sunk(y, lse *op.Tensor) *op.Tensor {
+	if h.Sinks == nil || y.Err() != nil {
+		return y
+	}
+	sinks := op.Cast(op.Reshape(h.Sinks.Value, h.Queries, 1), lse.DType())
+	part := op.Sigmoid(op.Sub(lse, sinks))
+	return op.Mul(y, op.Unsqueeze(op.Cast(op.Transpose(part, 0, 2, 1), y.DType()), -1))
 }
 
 // cache returns the shapes of cached keys and values.
@@ -118,6 +132,8 @@ type Attention struct {
 	QNorm, KNorm *RMSNorm
 	// QWide and KWide, if not nil, normalise queries and keys over all heads.
 	QWide, KWide *RMSNorm
+	// QHeads and KHeads, if not nil, normalise queries and keys per head with a mean, too.
+	QHeads, KHeads *HeadNorm
 	// Bound, where it is not 0, bounds the elements of queries, keys and values on both sides.
 	Bound float64
 	Heads Heads
@@ -128,6 +144,9 @@ type Attention struct {
 func (a *Attention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	q := normed(a.QNorm, SplitHeads(a.bounded(normed(a.QWide, a.Q.Forward(x))), a.Heads.Queries))
 	k := normed(a.KNorm, SplitHeads(a.bounded(normed(a.KWide, a.K.Forward(x))), a.Heads.Keys))
+	if a.QHeads != nil {
+		q, k = a.QHeads.Forward(q), a.KHeads.Forward(k)
+	}
 	v := SplitHeads(a.bounded(a.V.Forward(x)), a.Heads.Keys)
 	return a.O.Forward(a.Heads.attend(a.Heads.turn(q, c), a.Heads.turn(k, c), v, c))
 }
@@ -163,7 +182,7 @@ func (a *Attention) Over(s Sequence) Attender {
 type FusedAttention struct {
 	QKV, Proj Projection
 	Heads     Heads
-	// PerHead is that each head's queries, keys and values lie together; there are as many of each.
+	// PerHead is that each key-value head's queries, keys and values lie together.
 	PerHead bool
 }
 
@@ -175,8 +194,12 @@ func (a *FusedAttention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 		return qkv
 	}
 	if a.PerHead {
-		parts := op.Split(SplitHeads(qkv, h.Queries), -1, h.Dim, h.Dim, h.Dim)
-		return a.Proj.Forward(h.attend(h.turn(parts[0], c), h.turn(parts[1], c), parts[2], c))
+		parts := op.Split(SplitHeads(qkv, h.Keys), -1, h.Queries/max(1, h.Keys)*h.Dim, h.Dim, h.Dim)
+		q := parts[0]
+		if h.Queries != h.Keys && q.Err() == nil {
+			q = op.Reshape(q, q.Dim(0), q.Dim(1), h.Queries, h.Dim)
+		}
+		return a.Proj.Forward(h.attend(h.turn(q, c), h.turn(parts[1], c), parts[2], c))
 	}
 	parts := op.Split(qkv, -1, h.Queries*h.Dim, h.Keys*h.Dim, h.Keys*h.Dim)
 	q, k, v := SplitHeads(parts[0], h.Queries), SplitHeads(parts[1], h.Keys), SplitHeads(parts[2], h.Keys)

@@ -26,6 +26,9 @@ func (h Heads) attendDropping(q, k, v *op.Tensor, c op.AttentionConfig) *op.Tens
 		scores = op.Where(together(scores, c), scores, op.Const(scores, -1e30))
 	}
 	y := op.Transpose(op.MatMul(h.dropped(op.Softmax(scores, -1), c), heads(v)), 0, 2, 1, 3)
+	if h.Sinks != nil {
+		y = h.sunk(y, op.LogSumExp(scores, -1))
+	}
 	return op.Reshape(y, y.Dim(0), y.Dim(1), y.Dim(2)*y.Dim(3))
 }
 

@@ -87,9 +87,18 @@ func (m *Mamba2) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	return m.Out.Forward(m.Norm.Forward(op.SwiGLU(gate, y)))
 }
 
-// convolve returns act(conv(x)), each channel for itself over the last Kernel positions.
+// convolve returns act(conv(x)).
 func (m *Mamba2) convolve(x *op.Tensor, c *KVCache) *op.Tensor {
-	k, seq := m.Config.Kernel, x.Dim(1)
+	return m.Config.Act(shortConv(x, m.Conv, m.ConvBias, c))
+}
+
+// shortConv returns the convolution of each channel of x [batch, seq, channels] for itself, over as many last
+// positions as conv [channels, 1, kernel] has, of which those before x are K of c. The bias may be nil.
+func shortConv(x *op.Tensor, conv, bias *Param, c *KVCache) *op.Tensor {
+	if x.Err() != nil {
+		return x
+	}
+	channels, k, seq := conv.Type.Shape[0], conv.Type.Shape[2], x.Dim(1)
 	before := op.Full(x.Scope(), x.DType(), array.Shape{x.Dim(0), k - 1, x.Dim(2)}, 0)
 	if c != nil && c.K != nil {
 		before = c.K
@@ -100,7 +109,7 @@ func (m *Mamba2) convolve(x *op.Tensor, c *KVCache) *op.Tensor {
 	}
 	var y *op.Tensor
 	for i := range k {
-		tap := op.Reshape(op.Narrow(m.Conv.Value, 2, i, i+1), m.Config.mixed())
+		tap := op.Reshape(op.Narrow(conv.Value, 2, i, i+1), channels)
 		part := op.Mul(op.Narrow(all, 1, i, i+seq), tap)
 		if y == nil {
 			y = part
@@ -108,10 +117,10 @@ func (m *Mamba2) convolve(x *op.Tensor, c *KVCache) *op.Tensor {
 			y = op.Add(y, part)
 		}
 	}
-	if m.ConvBias != nil {
-		y = op.Add(y, m.ConvBias.Value)
+	if bias != nil {
+		y = op.Add(y, bias.Value)
 	}
-	return m.Config.Act(y)
+	return y
 }
 
 // steps returns softplus(dt + bias) within its bounds.

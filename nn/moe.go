@@ -34,6 +34,9 @@ type MoE struct {
 	// GateUp [experts, 2·intermediate, hidden] and Down [experts, hidden, intermediate] are all experts'
 	// matrices; the first half of GateUp's rows are the gates.
 	GateUp, Down *Param
+	// GateUpBias [experts, 2·intermediate] and DownBias [experts, hidden], if not nil, are GPT-OSS's: the
+	// matrices are then [experts, in, out], gates and ups take turns, and both are bounded.
+	GateUpBias, DownBias *Param
 	// Shared, if not nil, is an expert that computes every token.
 	Shared *GatedMLP
 	// SharedGate, where not nil, says how much that counts for a token: the sigmoid of its one number.
@@ -74,7 +77,7 @@ func (m *MoE) routed(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil {
 		return x
 	}
-	if m.Config.Fused && m.Config.Act == nil {
+	if m.Config.Fused && m.Config.Act == nil && m.GateUpBias == nil {
 		return m.fused(x)
 	}
 	shape := x.Shape()
@@ -86,7 +89,13 @@ func (m *MoE) routed(x *op.Tensor) *op.Tensor {
 	n := tokens.Dim(0) * m.Config.PerToken
 	order, counts := op.MoESort(op.Reshape(experts, n), m.Config.Experts)
 	rows := op.Div(order, op.Const(order, float64(m.Config.PerToken)))
-	y := m.compute(op.IndexSelect(tokens, 0, rows), counts)
+	chosen := op.IndexSelect(tokens, 0, rows)
+	var y *op.Tensor
+	if m.GateUpBias != nil {
+		y = m.computeBiased(chosen, op.IndexSelect(op.Reshape(experts, n), 0, order), counts)
+	} else {
+		y = m.compute(chosen, counts)
+	}
 	y = op.Mul(y, op.Reshape(op.IndexSelect(op.Reshape(weights, n), 0, order), n, 1))
 	return op.Reshape(op.IndexAdd(op.ZerosLike(tokens), 0, rows, y), shape...)
 }

@@ -158,13 +158,15 @@ func TestRecurrentState(t *testing.T) {
 		near(t, "cell", at(t, h, i), at(t, end[0], i))
 		near(t, "memory", at(t, c, i), at(t, end[1], i))
 	}
-	if _, bad := lstm.Run(x, half[:1]); bad[0].Err() == nil || !strings.Contains(bad[0].Err().Error(), "want 2") {
+	if _, bad := lstm.Run(x, half[:1]); bad[0].Err() == nil ||
+		!strings.Contains(bad[0].Err().Error(), "want 2") {
 		t.Errorf("half a state: got %v", bad[0].Err())
 	}
 	if bad := lstm.Forward(op.Narrow(x, 2, 0, 2)); bad.Err() == nil {
 		t.Error("inputs of another width are taken")
 	}
-	if bad := lstm.Forward(h); bad.Err() == nil || !strings.Contains(bad.Err().Error(), "[batch, steps, features]") {
+	if bad := lstm.Forward(h); bad.Err() == nil ||
+		!strings.Contains(bad.Err().Error(), "[batch, steps, features]") {
 		t.Errorf("no sequence: got %v", bad.Err())
 	}
 }

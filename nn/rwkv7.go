@@ -89,7 +89,8 @@ func NewTimeMix7(in *Init, c RWKV7Config) *TimeMix7 {
 }
 
 // lowRank begins with matrices whose product is zero; a nil bias is none.
-func (c RWKV7Config) lowRank(in *Init, rank int, act Activation, bias func(i *op.Tensor) *op.Tensor) *LowRank {
+func (c RWKV7Config) lowRank(in *Init, rank int, act Activation,
+	bias func(i *op.Tensor) *op.Tensor) *LowRank {
 	inner := in.At("lora")
 	l := &LowRank{Act: act, Down: NewLinearNoBias(inner.At("0").WithWeights(Constant(0)), c.Hidden, rank)}
 	l.Up = NewLinearNoBias(inner.At("2"), rank, c.Hidden)

@@ -163,7 +163,8 @@ func (o attention) inferExtras(q, k array.Shape, in []Type) error {
 
 func (o attention) VJP(in, out, dout []*Tensor) []*Tensor {
 	g := attentionGrad{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Offset: o.Offset,
-		Segments: o.Segments, DynamicOffset: o.DynamicOffset, LSEGrad: dout[1] != nil, Context: o.Context, Zigzag: o.Zigzag}
+		Segments: o.Segments, DynamicOffset: o.DynamicOffset, LSEGrad: dout[1] != nil, Context: o.Context,
+		Zigzag: o.Zigzag}
 	d := dout[0]
 	if d == nil {
 		d = ZerosLike(out[0])

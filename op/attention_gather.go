@@ -30,7 +30,8 @@ func (r *attentionRing) cut(part mesh.Range) []*Tensor {
 
 // scattered returns the gradients of the device's queries, and of its keys and values: what all devices found
 // of these is added up.
-func (r *attentionRing) scattered(step attentionGradStep, q, dq *Tensor, fixed []*Tensor) (*Tensor, []*Tensor) {
+func (r *attentionRing) scattered(step attentionGradStep, q, dq *Tensor,
+	fixed []*Tensor) (*Tensor, []*Tensor) {
 	parts := [2][]*Tensor{make([]*Tensor, len(r.parts)), make([]*Tensor, len(r.parts))}
 	for i := range r.parts {
 		of := r.from(r.me, i)

@@ -14,8 +14,8 @@ type BackwardConfig struct {
 }
 
 // Backward adds the gradients of Σ⟨ys, dys⟩ to Grad of all tracked eager tensors that ys were computed
-// from; nil dys means ones, for scalars. A tensor that no gradient reaches keeps the Grad that it has. Memory goes
-// back as the walk proceeds. Gradients of 16-bit tensors are added up in f32.
+// from; nil dys means ones, for scalars. A tensor that no gradient reaches keeps the Grad that it has. Memory
+// goes back as the walk proceeds. Gradients of 16-bit tensors are added up in f32.
 func Backward(ys, dys []*Tensor, c BackwardConfig) error {
 	if err := checkBackward(ys, dys); err != nil {
 		return err

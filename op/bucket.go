@@ -19,8 +19,8 @@ type Bucketer interface {
 	Unflat(y *Tensor, t Type) *Tensor
 }
 
-// Bucket sends operands of collectives of one key together. Each of the functions that it returns makes one of
-// the results, when it is wanted.
+// Bucket sends operands of collectives of one key together. Each of the functions that it returns makes one
+// of the results, when it is wanted.
 func Bucket(nodes []*ir.Node, in []*Tensor) []func() *Tensor {
 	flat := make([]*Tensor, len(nodes))
 	for i, n := range nodes {

@@ -165,9 +165,9 @@ func (o cast) Loop(in, _ []Type) (Loop, bool) {
 		case in[0].DType != array.Bool && o.DType != array.Bool: // what is narrower is rounded when it is made
 			return x[0]
 		case o.DType == array.Bool:
-			return b.Compare(lane.NotEqual, x[0], lane.Const(0))
+			return b.Compare(lane.NotEqual, x[0], b.Number(0))
 		}
-		return b.And(x[0], lane.Const(1))
+		return b.And(x[0], b.Number(1))
 	}}, true
 }
 

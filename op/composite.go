@@ -46,6 +46,15 @@ func narrowTo(w *hlo.Writer, refs []hlo.Ref, out []Type) []hlo.Ref {
 	return refs
 }
 
+// emitBody writes a program that an op runs in a loop, with the kernels over several of its nodes that the
+// whole program has.
+func emitBody(w *hlo.Writer, f *ir.Func, in []hlo.Ref) []hlo.Ref {
+	if write := w.Bodies(); write != nil {
+		return write(f, in)
+	}
+	return EmitFunc(w, f, in)
+}
+
 // EmitFunc writes a program with refs for its parameters and returns those of its results.
 func EmitFunc(w *hlo.Writer, f *ir.Func, in []hlo.Ref) []hlo.Ref {
 	refs := make([]hlo.Ref, f.NumValues())

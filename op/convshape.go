@@ -62,7 +62,8 @@ func newConvShape(stride, pad, dilate []int, groups int) (*convShape, error) {
 	}
 	for d := range s.spatial {
 		if stride[d] < 1 || dilate[d] < 1 || pad[d] < 0 || max(stride[d], dilate[d], pad[d]) > maxWindow {
-			return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want positive strides and dilations, and none over %d",
+			return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want positive strides and dilations, "+
+				"and none over %d",
 				stride, pad, dilate, maxWindow)
 		}
 	}
@@ -241,8 +242,10 @@ type hloConv struct {
 func (c hloConv) emit(w *hlo.Writer, x, kernel hlo.Ref, out Type) hlo.Ref {
 	n := len(c.stride)
 	reversal := strings.Join(slices.Repeat([]string{fmt.Sprint(c.reversed)}, n), ", ")
-	attrs := fmt.Sprintf("window_strides = %s, padding = %s, lhs_dilation = %s, rhs_dilation = %s, window_reversal = array<i1: %s>, "+
-		"dimension_numbers = #stablehlo.conv<%sx%s->%s>, feature_group_count = %d : i64, batch_group_count = %d : i64, %s",
+	attrs := fmt.Sprintf("window_strides = %s, padding = %s, lhs_dilation = %s, rhs_dilation = %s, "+
+		"window_reversal = array<i1: %s>, "+
+		"dimension_numbers = #stablehlo.conv<%sx%s->%s>, feature_group_count = %d : i64, batch_group_count = %d "+
+		": i64, %s",
 		hlo.Ints(c.stride), hloPadding(c.low, c.high), hlo.Ints(c.dilateIn), hlo.Ints(c.dilateKernel), reversal,
 		convLayout(c.layout[0], n), convLayout(c.layout[1], n), convLayout(c.layout[2], n), max(c.featureGroups,
 			1), max(c.batchGroups, 1), hlo.Precision(x.DType))

@@ -153,8 +153,10 @@ func (fused) Samples() []Sample {
 		"  %4 = rsqrt %3\n  %5 = reshape{shape=[5,1]} %4\n  %6 = mul %0 %5\n  %7 = mul %6 %1\n  return %7 %4\n}\n"
 	slope := "func body(%0: f32[3,40], %1: f32[3,40]) {\n  %2 = tanh %0\n  %3 = mul %2 %1\n" +
 		"  %4 = sum{dims=[0]} %3\n  return %3 %4\n}\n"
+	sum := "func body(%0: f32[5,7], %1: f32[5,7]) {\n  %2 = square %0\n  %3 = add %1 %2\n  return %3\n}\n"
 	return []Sample{
 		{Op: fused{Body: norm}, In: []Arg{f32(5, 7), f32(7)}},
+		{Op: fused{Body: sum}, In: []Arg{f32(5, 7), f32(5, 7)}},
 		{Op: fused{Body: slope}, In: []Arg{f32(3, 40), f32(3, 40)}},
 	}
 }
@@ -221,7 +223,9 @@ func FusedSize(o ir.Op) int {
 	}
 	size := 0
 	for _, c := range f.program.code {
-		size += c.code.Size()
+		if size += c.code.Size(); c.past != nil {
+			size += c.past.Size()
+		}
 	}
 	return size
 }

@@ -39,6 +39,27 @@ func TestFusedBody(t *testing.T) {
 	}
 }
 
+// TestFusedInPlace: what goes element by element is written over an operand, whether rows are told apart or
+// all elements are one row.
+func TestFusedInPlace(t *testing.T) {
+	for _, c := range []struct {
+		body string
+		over int
+	}{
+		{"func body(%0: bf16[5,7], %1: f32[5,7]) {\n  %2 = cast{dtype=f32} %0\n  %3 = add %1 %2\n  return %3\n}\n",
+			1},
+		{"func body(%0: f32[35]) {\n  %1 = square %0\n  %2 = exp %1\n  return %2\n}\n", 0},
+		{"func body(%0: f32[5,7]) {\n  %1 = square %0\n  %2 = sum{dims=[1]} %1\n  %3 = reshape{shape=[5,1]} %2\n" +
+			"  %4 = mul %1 %3\n  return %4\n}\n", 0},
+		{"func body(%0: f32[5,7]) {\n  %1 = exp %0\n  %2 = cast{dtype=f64} %1\n  return %2\n}\n", -1},
+	} {
+		over := fused{Body: c.body}.InPlace()
+		if len(over) > 0 && over[0] != c.over || len(over) == 0 && c.over >= 0 {
+			t.Errorf("%s: written over operand %v, want %d", c.body, over, c.over)
+		}
+	}
+}
+
 // FuzzFused: whatever a body says, it infers or is refused.
 func FuzzFused(f *testing.F) {
 	for _, c := range badBodies {

@@ -24,6 +24,8 @@ func LoopsCompiled() bool {
 type loopCode struct {
 	part loopPart
 	code *jit.Code
+	// past writes large results past the cache, where they lie right for it; nil is none.
+	past *jit.Code
 	// runs is what tasks that are over leave for others.
 	runs *sync.Pool
 }
@@ -35,20 +37,64 @@ func (p *fusedProgram) compile() error {
 		return err
 	}
 	for _, part := range p.parts {
-		code, err := jit.Compile(p.program(part), set)
+		program := p.program(part)
+		code, err := jit.Compile(program, set)
+		var past *jit.Code
+		if program.Past = p.past(part); err == nil && program.Past != nil {
+			past, err = jit.Compile(program, set)
+		}
 		if err != nil {
 			p.code = nil
 			return err
 		}
-		p.code = append(p.code, loopCode{part: part, code: code, runs: &sync.Pool{}})
+		p.code = append(p.code, loopCode{part: part, code: code, past: past, runs: &sync.Pool{}})
 	}
 	return nil
+}
+
+// pastBytes is how large a result is that no cache holds until it is read: it is written past them, which
+// saves reading what is written over.
+var pastBytes = 32 << 20
+
+// pastWork is up to how many instructions for each number moved a loop that goes over its rows once waits for
+// memory: with more of them what is written over is read meanwhile.
+const pastWork = 10
+
+// bound reports whether a loop waits for memory.
+func (p *LoopPlan) bound(stores int) bool {
+	work, moved := 0, stores
+	for _, ln := range p.nodes {
+		if p.level[ln.node.Out()[0]] == perElem {
+			work += ln.Instructions()
+		}
+	}
+	for _, s := range p.streams {
+		moved += s.step
+	}
+	return p.Phases > 1 || work <= pastWork*moved
+}
+
+// past returns the streams of results that are written past the cache, nil if there are none.
+func (p *fusedProgram) past(part loopPart) []bool {
+	if !p.plan.bound(len(p.stores)) {
+		return nil
+	}
+	list := make([]bool, len(p.plan.streams)+len(p.stores))
+	for i, s := range p.stores {
+		w, size := part.stores[i], p.results[s.result].DType().Size()
+		list[len(p.plan.streams)+i] = w.step == 1 && size == p.plan.lane && part.cols*size%jit.PastAlign == 0 &&
+			p.results[s.result].Type().Bytes() >= pastBytes
+	}
+	if !slices.Contains(list, true) {
+		return nil
+	}
+	return list
 }
 
 // program returns the loop as the generator has it: streams of operands, then of results, then sums of
 // columns and leaves of sums of all.
 func (p *fusedProgram) program(part loopPart) *jit.Program {
-	out := &jit.Program{Cols: part.cols}
+	out := &jit.Program{Cols: part.cols, Double: p.plan.lane == 8}
 	plan, number := p.plan, map[*ir.Value]int{}
 	add := func(v jit.Value) int {
 		out.Values = append(out.Values, v)
@@ -108,7 +154,7 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 	sum := func(x int, columns bool) {
 		out.Stores = append(out.Stores, jit.Store{Value: x, Stream: out.Streams, Add: columns})
 		out.Streams++
-		out.Bytes, out.Half = append(out.Bytes, 4), append(out.Half, false)
+		out.Bytes, out.Half = append(out.Bytes, plan.lane), append(out.Half, false)
 	}
 	for _, x := range columns {
 		sum(x, true)
@@ -175,9 +221,7 @@ func (p *fusedProgram) runCode(env *Env, in, out []array.Array) {
 			r := p.codeRun(&c)
 			r.begin(in, out, sums.leaves)
 			for t := lo; t < hi; t++ {
-				for _, s := range r.sums {
-					clear(s)
-				}
+				clearSums(r.sums)
 				r.rows(t*rows, min((t+1)*rows, c.part.rows))
 				sums.keep(t, r.sums)
 			}
@@ -195,7 +239,7 @@ type codeRun struct {
 	walks []rowWalk
 	data  []unsafe.Pointer
 	bytes []int
-	sums  [][]float32
+	sums  []array.Array
 	call  jit.Call
 }
 
@@ -213,11 +257,11 @@ func (p *fusedProgram) codeRun(c *loopCode) *codeRun {
 	}
 	for range r.sums {
 		r.walks = append(r.walks, rowWalk{dims: []walkDim{{c.part.rows, 0}}})
-		r.bytes = append(r.bytes, 4)
+		r.bytes = append(r.bytes, p.plan.lane)
 	}
 	for range p.plan.kind(LoopTotal) {
 		r.walks = append(r.walks, rowWalk{offset: c.part.first, dims: []walkDim{{c.part.rows, 1}}})
-		r.bytes = append(r.bytes, 4)
+		r.bytes = append(r.bytes, p.plan.lane)
 	}
 	r.data = make([]unsafe.Pointer, len(r.walks))
 	n := len(r.walks)
@@ -227,7 +271,7 @@ func (p *fusedProgram) codeRun(c *loopCode) *codeRun {
 }
 
 // begin points the run at arrays.
-func (r *codeRun) begin(in, out []array.Array, leaves [][]float32) {
+func (r *codeRun) begin(in, out, leaves []array.Array) {
 	k := 0
 	add := func(b []byte) { r.data[k], k = unsafe.Pointer(unsafe.SliceData(b)), k+1 }
 	for i := range r.c.part.streams {
@@ -237,7 +281,7 @@ func (r *codeRun) begin(in, out []array.Array, leaves [][]float32) {
 		add(out[s.result].Bytes())
 	}
 	for _, s := range slices.Concat(r.sums, leaves) {
-		r.data[k], k = unsafe.Pointer(unsafe.SliceData(s)), k+1
+		add(s.Bytes())
 	}
 }
 
@@ -247,7 +291,8 @@ func (r *codeRun) end() {
 	clear(r.call.Base)
 }
 
-// rows runs rows from lo to hi, as many at once as are evenly spaced everywhere, in blocks and from block to block.
+// rows runs rows from lo to hi, as many at once as are evenly spaced everywhere, in blocks and from block to
+// block.
 func (r *codeRun) rows(lo, hi int) {
 	for lo < hi {
 		n := hi - lo
@@ -264,7 +309,23 @@ func (r *codeRun) rows(lo, hi int) {
 			r.call.Block[i] = apart * r.bytes[i]
 		}
 		r.call.Rows, r.call.Blocks = n, blocks
-		r.c.code.Run(&r.call)
+		if r.c.past != nil && r.aligned() {
+			r.c.past.Run(&r.call)
+		} else {
+			r.c.code.Run(&r.call)
+		}
 		lo += n * blocks
 	}
+}
+
+// aligned reports whether all rows of results begin where vectors do that are written past the cache.
+func (r *codeRun) aligned() bool {
+	from := len(r.c.part.streams)
+	for i := from; i < from+len(r.p.stores); i++ {
+		if r.walks[i].step == 1 && (uintptr(r.call.Base[i])|uintptr(r.call.Stride[i])|uintptr(r.call.Block[i]))%
+			jit.PastAlign != 0 {
+			return false
+		}
+	}
+	return true
 }

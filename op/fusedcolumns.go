@@ -11,21 +11,21 @@ import (
 type columnSums struct {
 	p      *fusedProgram
 	out    []array.Array
-	blocks [][][]float32 // of each block, of each sum
-	leaves [][]float32   // of each sum of all
+	blocks [][]array.Array // of each block, of each sum
+	leaves []array.Array   // of each sum of all
 }
 
 func (p *fusedProgram) newColumnSums(out []array.Array) *columnSums {
 	c := &columnSums{p: p, out: out}
 	if p.plan.columns {
-		c.blocks = make([][][]float32, blocks(p.plan.Rows, columnRows))
+		c.blocks = make([][]array.Array, blocks(p.plan.Rows, columnRows))
 	}
 	rows := 0
 	for _, part := range p.parts {
 		rows += part.rows
 	}
 	for range p.plan.kind(LoopTotal) {
-		c.leaves = append(c.leaves, make([]float32, rows))
+		c.leaves = append(c.leaves, array.New(p.plan.dtype(), rows))
 	}
 	return c
 }
@@ -42,49 +42,58 @@ func (p *LoopPlan) kind(k LoopKind) []*LoopNode {
 }
 
 // emptySums returns memory for the sums of one block.
-func (p *fusedProgram) emptySums(cols int) [][]float32 {
-	var sums [][]float32
+func (p *fusedProgram) emptySums(cols int) []array.Array {
+	var sums []array.Array
 	for range p.plan.kind(LoopColumns) {
-		sums = append(sums, make([]float32, cols))
+		sums = append(sums, array.New(p.plan.dtype(), cols))
 	}
 	return sums
 }
 
+// clearSums starts sums of columns from nothing.
+func clearSums(sums []array.Array) {
+	for _, s := range sums {
+		clear(s.Bytes())
+	}
+}
+
 // keep copies the sums of a block.
-func (c *columnSums) keep(block int, sums [][]float32) {
+func (c *columnSums) keep(block int, sums []array.Array) {
 	if c.blocks == nil {
 		return
 	}
 	for _, s := range sums {
-		c.blocks[block] = append(c.blocks[block], append([]float32(nil), s...))
+		kept := array.New(s.DType(), s.Len())
+		copy(kept.Bytes(), s.Bytes())
+		c.blocks[block] = append(c.blocks[block], kept)
 	}
 }
 
 // join adds up the blocks and the leaves into the results.
 func (c *columnSums) join() {
-	for k, ln := range c.p.plan.kind(LoopColumns) {
-		c.finish(ln, func(dst []float32) {
-			clear(dst)
-			for _, b := range c.blocks {
-				kernel.Add(dst, b[k], dst)
+	for _, kind := range []LoopKind{LoopColumns, LoopTotal} {
+		for k, ln := range c.p.plan.kind(kind) {
+			if i := c.result(ln.node.Out()[0]); i >= 0 {
+				float(c.out[i], func() { joinSums[float32](c, k, ln, c.out[i]) },
+					func() { joinSums[float64](c, k, ln, c.out[i]) })
 			}
-		})
-	}
-	for k, ln := range c.p.plan.kind(LoopTotal) {
-		c.finish(ln, func(dst []float32) { dst[0] = kernel.Tree(c.leaves[k]) })
+		}
 	}
 }
 
-// finish writes the result of a sum, if it is one of the loop's; that of a mean is divided.
-func (c *columnSums) finish(ln *LoopNode, sum func(dst []float32)) {
-	i := c.result(ln.node.Out()[0])
-	if i < 0 {
-		return
+// joinSums writes the result of sum k of its kind; that of a mean is divided.
+func joinSums[T floats](c *columnSums, k int, ln *LoopNode, out array.Array) {
+	dst := array.Data[T](out)
+	if ln.loop.Kind == LoopTotal {
+		dst[0] = kernel.Tree(array.Data[T](c.leaves[k]))
+	} else {
+		clear(dst)
+		for _, b := range c.blocks {
+			kernel.Add(dst, array.Data[T](b[k]), dst)
+		}
 	}
-	dst := array.Data[float32](c.out[i])
-	sum(dst)
 	if ln.loop.Count != 0 {
-		divideAll(dst, float32(ln.loop.Count))
+		divideAll(dst, T(ln.loop.Count))
 	}
 }
 

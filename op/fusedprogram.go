@@ -139,7 +139,8 @@ func (p *fusedProgram) mayOverwrite(param int, v *ir.Value) bool {
 		return false
 	}
 	for s, st := range p.plan.streams {
-		if p.param[s] == param && !(st.step == 1 && st.offset == 0 && st.even(p.plan.Cols)) {
+		inOrder := p.plan.Rows == 1 || st.even(p.plan.Cols) // one row has no neighbour
+		if p.param[s] == param && !(st.step == 1 && st.offset == 0 && inOrder) {
 			return false
 		}
 	}

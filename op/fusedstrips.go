@@ -23,7 +23,7 @@ func (p *fusedProgram) runStrips(env *Env, in, out []array.Array) {
 			s := p.newStrip(part, height, in, out)
 			s.leaves = sums.leaves
 			for t := lo; t < hi; t++ {
-				s.begin()
+				clearSums(s.sums)
 				for r := t * chunk; r < min((t+1)*chunk, part.rows); r += height {
 					s.rows(r, min(height, min((t+1)*chunk, part.rows)-r))
 				}
@@ -44,8 +44,8 @@ type strip struct {
 	env    Env
 	// memory is that of values, and gathered that of streams which do not lie evenly.
 	memory, gathered map[any][]byte
-	sums             [][]float32
-	leaves           [][]float32 // of sums of all, by the number of the row
+	sums             []array.Array
+	leaves           []array.Array // of sums of all, by the number of the row
 	values           map[*ir.Value]array.Array
 }
 
@@ -88,10 +88,10 @@ func (s *strip) allot() {
 			if n := len(free); n > 0 {
 				s.memory[v], free = free[n-1], free[:n-1]
 			} else {
-				s.memory[v] = array.New(array.F32, s.height*s.part.cols).Bytes()
+				s.memory[v] = array.New(plan.dtype(), s.height*s.part.cols).Bytes()
 			}
 		} else if plan.level[v] == perRow {
-			s.memory[v] = array.New(array.F32, s.height).Bytes()
+			s.memory[v] = array.New(plan.dtype(), s.height).Bytes()
 		}
 		done := map[*ir.Value]bool{}
 		for _, o := range plan.in[i] {
@@ -103,13 +103,6 @@ func (s *strip) allot() {
 				free, done[b] = append(free, s.memory[b]), true
 			}
 		}
-	}
-}
-
-// begin starts sums of columns from nothing.
-func (s *strip) begin() {
-	for _, x := range s.sums {
-		clear(x)
 	}
 }
 
@@ -129,13 +122,10 @@ func (s *strip) rows(r, n int) {
 		switch ln.loop.Kind {
 		case LoopConstant:
 		case LoopColumns:
-			s.addRows(s.sums[column], in[0], n)
+			addStrip(s.sums[column], in[0], n)
 			column++
 		case LoopTotal:
-			x, cols := array.Data[float32](in[0]), s.part.cols
-			for k := range n {
-				s.leaves[total][s.part.first+r+k] = kernel.Sum(x[k*cols : (k+1)*cols])
-			}
+			sumLeaves(s.leaves[total], in[0], s.part.first+r, n, s.part.cols)
 			total++
 		case LoopSame, LoopWalk:
 			s.values[v] = in[0]
@@ -242,14 +232,31 @@ func (s *strip) stream(i, r, n int) array.Array {
 	return array.View(a.DType(), array.Shape{n, cols}, buf)
 }
 
-// addRows adds rows to a sum of columns, one after the other.
-func (s *strip) addRows(sum []float32, rows array.Array, n int) {
-	x := array.Data[float32](rows)
+// addStrip adds rows to a sum of columns, one after the other.
+func addStrip(sum, rows array.Array, n int) {
+	float(sum, func() { addEach[float32](sum, rows, n) }, func() { addEach[float64](sum, rows, n) })
+}
+
+func addEach[T floats](sum, rows array.Array, n int) {
+	dst, x := array.Data[T](sum), array.Data[T](rows)
 	for k := range n {
 		row := x
-		if len(x) > len(sum) {
-			row = x[k*len(sum) : (k+1)*len(sum)]
+		if len(x) > len(dst) {
+			row = x[k*len(dst) : (k+1)*len(dst)]
 		}
-		kernel.Add(sum, sum, row)
+		kernel.Add(dst, dst, row)
+	}
+}
+
+// sumLeaves sums n rows into leaves from one on.
+func sumLeaves(leaves, rows array.Array, from, n, cols int) {
+	float(rows, func() { sumEach[float32](leaves, rows, from, n, cols) },
+		func() { sumEach[float64](leaves, rows, from, n, cols) })
+}
+
+func sumEach[T floats](leaves, rows array.Array, from, n, cols int) {
+	dst, x := array.Data[T](leaves)[from:], array.Data[T](rows)
+	for k := range n {
+		dst[k] = kernel.Sum(x[k*cols : (k+1)*cols])
 	}
 }

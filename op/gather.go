@@ -127,7 +127,8 @@ func emitTakeRows(w *hlo.Writer, x, index hlo.Ref, dim int, out Type) hlo.Ref {
 // emitAddRows writes the sum of x and the rows of src put where index says.
 func emitAddRows(w *hlo.Writer, x, index, src hlo.Ref, dim int) hlo.Ref {
 	r := len(index.Shape)
-	dims := fmt.Sprintf("update_window_dims = %s, inserted_window_dims = [%d], scatter_dims_to_operand_dims = [%d], index_vector_dim = %d",
+	dims := fmt.Sprintf("update_window_dims = %s, inserted_window_dims = [%d], scatter_dims_to_operand_dims "+
+		"= [%d], index_vector_dim = %d",
 		dimList(dimsExcept(len(src.Shape), dim, r)), dim, dim, r)
 	return emitScatter(w, x, index, src, dims)
 }
@@ -165,14 +166,17 @@ func emitPoints(w *hlo.Writer, index hlo.Ref, dim int) hlo.Ref {
 
 func emitTakeAlong(w *hlo.Writer, x, index hlo.Ref, dim int, out Type) hlo.Ref {
 	rank := len(x.Shape)
-	attrs := fmt.Sprintf("dimension_numbers = #stablehlo.gather<collapsed_slice_dims = %[1]s, start_index_map = %[1]s, "+
-		"index_vector_dim = %[2]d>, slice_sizes = %[3]s, indices_are_sorted = false", dimList(upTo(rank)), rank, hlo.Ints(ones(rank)))
+	attrs := fmt.Sprintf("dimension_numbers = #stablehlo.gather<collapsed_slice_dims = %[1]s, "+
+		"start_index_map = %[1]s, "+
+		"index_vector_dim = %[2]d>, slice_sizes = %[3]s, indices_are_sorted = false", dimList(upTo(rank)), rank,
+		hlo.Ints(ones(rank)))
 	return w.Op("gather", attrs, hloType(out), x, emitPoints(w, index, dim))
 }
 
 func emitAddAlong(w *hlo.Writer, x, index, src hlo.Ref, dim int) hlo.Ref {
 	rank := len(x.Shape)
-	dims := fmt.Sprintf("inserted_window_dims = %[1]s, scatter_dims_to_operand_dims = %[1]s, index_vector_dim = %[2]d",
+	dims := fmt.Sprintf("inserted_window_dims = %[1]s, scatter_dims_to_operand_dims = %[1]s, "+
+		"index_vector_dim = %[2]d",
 		dimList(upTo(rank)), rank)
 	return emitScatter(w, x, emitPoints(w, index, dim), src, dims)
 }

@@ -15,7 +15,8 @@ func (greaterEqual) Name() string { return "greater_equal" }
 
 func (greaterEqual) Eval(env *Env, in, out []array.Array) {
 	compareKernels{
-		greaterEqualRun[float32], greaterEqualRun[float64], greaterEqualRun[int64], greaterEqualRun[int32], greaterEqualRun[uint8],
+		greaterEqualRun[float32], greaterEqualRun[float64], greaterEqualRun[int64], greaterEqualRun[int32],
+		greaterEqualRun[uint8],
 	}.run(env, in, out)
 }
 

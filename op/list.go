@@ -114,6 +114,7 @@ func builtin() []Op {
 		notEqual{},
 		oneHot{},
 		pad{},
+		pagedAttention{},
 		pow{},
 		prod{},
 		quantizedLinear{},

@@ -365,7 +365,8 @@ func typesOfValues(vs []*Tensor) []Type {
 }
 
 func (localMap) Samples() []Sample {
-	square := "func part(%0: f32[2,3], %1: f32[3]) {\n  %2 = mul %0 %0\n  %3 = mul %2 %1\n  %4 = sum{dims=[1]} %3\n  return %3 %4\n}\n"
+	square := "func part(%0: f32[2,3], %1: f32[3]) {\n  %2 = mul %0 %0\n  %3 = mul %2 %1\n  %4 = " +
+		"sum{dims=[1]} %3\n  return %3 %4\n}\n"
 	return []Sample{
 		{Op: localMap{Program: square, Mesh: "x=2", In: []string{"@[x,_]", "@[_]"},
 			Out: []string{"@[x,_]", "@[x]"}}, In: []Arg{f32(4, 3), f32(3)}},

@@ -32,7 +32,7 @@ func (logicalNot) Eval(env *Env, in, out []array.Array) {
 }
 
 func (logicalNot) Lane(b *lane.Builder, in []lane.Arg) lane.Arg {
-	return b.Xor(in[0], lane.Bits(1<<32-1))
+	return b.Not(in[0])
 }
 
 func (logicalNot) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {

@@ -63,30 +63,65 @@ type laner interface {
 
 // LoopOf returns what an op on operands of these types is in a loop, if it can be part of one.
 func LoopOf(o Op, in, out []Type) (Loop, bool) {
-	if len(out) != 1 || !inLanes(in) || !inLanes(out) {
+	size, ok := laneSize(in, out)
+	if len(out) != 1 || !ok {
 		return Loop{}, false
 	}
-	if l, ok := o.(looper); ok {
-		return l.Loop(in, out)
+	var loop Loop
+	switch l := o.(type) {
+	case looper:
+		loop, ok = l.Loop(in, out)
+	case laner:
+		loop = Loop{Kind: LoopMap, Lane: l.Lane}
+	default:
+		return Loop{}, false
 	}
-	if l, ok := o.(laner); ok {
-		return Loop{Kind: LoopMap, Lane: l.Lane}, true
+	if ok && size == 8 && loop.Lane != nil {
+		ok = !loop.formula(true, len(in)).Missing
 	}
-	return Loop{}, false
+	return loop, ok
 }
 
-// inLanes reports whether all types are those of lanes: floats of up to 32 bits, which lanes hold as such of
-// 32, and truths.
-func inLanes(types []Type) bool {
-	for _, t := range types {
-		if !floatInLane(t.DType) && t.DType != array.Bool {
-			return false
+// laneSize returns the bytes of lanes that hold values of these types: 8 for floats of 64 bits, 4 for
+// narrower ones, and 0 for truths alone, which lanes of either size hold. No lanes hold both sizes of floats,
+// or anything else.
+func laneSize(lists ...[]Type) (size int, ok bool) {
+	for _, types := range lists {
+		for _, t := range types {
+			switch {
+			case t.DType == array.Bool:
+				continue
+			case !floatInLane(t.DType):
+				return 0, false
+			}
+			of := 4
+			if t.DType == array.F64 {
+				of = 8
+			}
+			if size != 0 && size != of {
+				return 0, false
+			}
+			size = of
 		}
 	}
-	return true
+	return size, true
 }
 
-func floatInLane(d array.DType) bool { return d == array.F32 || d.IsHalf() }
+func floatInLane(d array.DType) bool { return d == array.F32 || d == array.F64 || d.IsHalf() }
+
+// formula returns what a map does to a lane of 512-bit vectors.
+func (l *Loop) formula(double bool, inputs int) *lane.Builder {
+	b := lane.NewBuilder(true, inputs)
+	if double {
+		b = lane.NewDouble(true, inputs).Builder()
+	}
+	args := make([]lane.Arg, inputs)
+	for i := range args {
+		args[i] = b.In(i)
+	}
+	l.Lane(b, args)
+	return b
+}
 
 // loopOfNode is like LoopOf for a node.
 func loopOfNode(n *ir.Node) (Loop, bool) {
@@ -104,7 +139,7 @@ func foldLoop(in []Type, dims []int, how lane.Fold, row Op) (Loop, bool) {
 	if len(gs) != 1 || !floatInLane(in[0].DType) {
 		return Loop{}, false
 	}
-	sums := how == lane.FoldSum && in[0].DType == array.F32
+	sums := how == lane.FoldSum && !in[0].DType.IsHalf()
 	switch g := gs[0]; {
 	case g.outer == 1 && g.last && g.reduced > maxRow && sums:
 		return Loop{Kind: LoopTotal}, true

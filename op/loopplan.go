@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/kernel"
-	"github.com/galley-ml/galley/internal/lane"
 )
 
 // level is how often a value of a loop is computed.
@@ -32,6 +32,7 @@ type LoopNode struct {
 	size int         // elements of the result; of the operand for a fold or a sum of columns
 	dims [][]walkDim // how each operand is read
 	run  int         // the longest row that all operands read evenly
+	lane int         // bytes of a lane; 0 where any will do
 }
 
 // NewLoopNode returns nil where the node can be part of no loop.
@@ -42,6 +43,7 @@ func NewLoopNode(n *ir.Node) *LoopNode {
 	}
 	out := n.Out()[0]
 	ln := &LoopNode{node: n, loop: l, size: out.Shape().Len(), run: out.Shape().Len()}
+	ln.lane, _ = laneSize(typesOfValues(n.In()), typesOfValues(n.Out()))
 	switch l.Kind {
 	case LoopFold, LoopColumns:
 		ln.size, ln.run = n.In()[0].Shape().Len(), l.Cols
@@ -92,6 +94,9 @@ func (ln *LoopNode) Kind() LoopKind { return ln.loop.Kind }
 // Size returns the number of elements that the node goes through.
 func (ln *LoopNode) Size() int { return ln.size }
 
+// LaneBytes returns the size of the lanes that hold the node's floats.
+func (ln *LoopNode) LaneBytes() int { return max(ln.lane, 4) }
+
 // Cols returns the row that the node needs, 0 where any will do.
 func (ln *LoopNode) Cols() int {
 	if ln.loop.Kind == LoopFold || ln.loop.Kind == LoopColumns {
@@ -126,11 +131,17 @@ type LoopPlan struct {
 	folds   bool
 	columns bool
 	totals  bool
+	// lane is the bytes of a lane: 8 where floats are of 64 bits, else 4.
+	lane int
 }
 
 // PlanLoop makes one loop of nodes in order, or says why it cannot be.
 func PlanLoop(nodes []*LoopNode) (*LoopPlan, error) {
-	p := &LoopPlan{nodes: nodes, level: map[*ir.Value]level{}, phase: map[*ir.Value]int{}}
+	p := &LoopPlan{nodes: nodes, level: make(map[*ir.Value]level, len(nodes)),
+		phase: make(map[*ir.Value]int, len(nodes)), in: make([][]operand, 0, len(nodes))}
+	if err := p.lanes(); err != nil {
+		return nil, err
+	}
 	if err := p.shape(); err != nil {
 		return nil, err
 	}
@@ -143,6 +154,26 @@ func PlanLoop(nodes []*LoopNode) (*LoopPlan, error) {
 		return p, p.inLeaves()
 	}
 	return p, nil
+}
+
+// lanes finds the size of lanes that all nodes can share.
+func (p *LoopPlan) lanes() error {
+	for _, ln := range p.nodes {
+		if p.lane != 0 && ln.lane != 0 && p.lane != ln.lane {
+			return fmt.Errorf("floats of %d and of %d bits", 8*p.lane, 8*ln.lane)
+		}
+		p.lane = max(p.lane, ln.lane)
+	}
+	p.lane = max(p.lane, 4)
+	return nil
+}
+
+// dtype returns the floats that lanes hold.
+func (p *LoopPlan) dtype() array.DType {
+	if p.lane == 8 {
+		return array.F64
+	}
+	return array.F32
 }
 
 // inLeaves says why the loop cannot be cut into the leaves of a sum of all its elements, if so.
@@ -305,12 +336,5 @@ func (ln *LoopNode) Instructions() int {
 	if ln.loop.Lane == nil {
 		return 1
 	}
-	in := len(ln.node.In())
-	b := lane.NewBuilder(true, in)
-	args := make([]lane.Arg, in)
-	for i := range args {
-		args[i] = b.In(i)
-	}
-	ln.loop.Lane(b, args)
-	return len(b.Code)
+	return len(ln.loop.formula(ln.lane == 8, len(ln.node.In())).Code)
 }

@@ -51,8 +51,8 @@ var networks = []struct {
 		}},
 }
 
-// TestSmallNetworks: derivatives of small networks and gradients through them, mixed ones among them, have the
-// same bits traced and eagerly, and are what ops one by one compute.
+// TestSmallNetworks: derivatives of small networks and gradients through them, mixed ones among them, have
+// the same bits traced and eagerly, and are what ops one by one compute.
 func TestSmallNetworks(t *testing.T) {
 	d := device(t, 2)
 	for _, c := range networks {

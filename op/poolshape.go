@@ -61,7 +61,8 @@ func newPoolShape(x Type, kernel, stride, pad []int) (*poolShape, error) {
 	for d := 3 - n; d < 3; d++ {
 		if s.kernel[d] < 1 || s.stride[d] < 1 || s.pad[d] < 0 || s.pad[d] > s.kernel[d]/2 ||
 			max(s.kernel[d], s.stride[d], s.in[d]) > maxWindow {
-			return nil, fmt.Errorf("kernel %v, stride %v and padding %v: want kernels and strides from 1 to %d and padding "+
+			return nil, fmt.Errorf("kernel %v, stride %v and padding %v: want kernels and strides from 1 to %d and "+
+				"padding "+
 				"of at most half the kernel", kernel, stride, pad, maxWindow)
 		}
 		room := s.in[d] + 2*s.pad[d] - s.kernel[d]

@@ -68,7 +68,7 @@ var powLanes = map[float64]func(b *lane.Builder, x lane.Arg) lane.Arg{
 	3:    func(b *lane.Builder, x lane.Arg) lane.Arg { return b.Mul(b.Mul(x, x), x) },
 	0.5:  (*lane.Builder).Sqrt,
 	-0.5: (*lane.Builder).Rsqrt,
-	-1:   func(b *lane.Builder, x lane.Arg) lane.Arg { return b.Div(lane.Const(1), x) },
+	-1:   (*lane.Builder).Reciprocal,
 }
 
 func (o pow) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {

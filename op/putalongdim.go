@@ -125,7 +125,8 @@ func putElems[T bits](dst, src []T, at []int) {
 
 func (o putAlongDim) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	rank := len(in[0].Shape)
-	dims := fmt.Sprintf("inserted_window_dims = %[1]s, scatter_dims_to_operand_dims = %[1]s, index_vector_dim = %[2]d",
+	dims := fmt.Sprintf("inserted_window_dims = %[1]s, scatter_dims_to_operand_dims = %[1]s, "+
+		"index_vector_dim = %[2]d",
 		dimList(upTo(rank)), rank)
 	scalar := hlo.Type{DType: in[0].DType}
 	region := w.Region([]hlo.Type{scalar, scalar}, func(in []hlo.Ref) []hlo.Ref { return in[1:] })

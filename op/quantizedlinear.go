@@ -31,6 +31,14 @@ type quantizedLinear struct {
 func (quantizedLinear) Name() string    { return "quantized_linear" }
 func (quantizedLinear) Linear() [][]int { return [][]int{{0}, {2}} }
 
+// Role is nil for what no kernel of a device knows: gradients, and zero points, which are a fourth operand.
+func (o quantizedLinear) Role() any {
+	if o.Back {
+		return nil
+	}
+	return QuantizedLinearRole{Bits: o.Bits, Group: o.Group}
+}
+
 func (o quantizedLinear) Infer(in []Type) ([]Type, error) {
 	if len(in) != 3 && len(in) != 4 {
 		return nil, fmt.Errorf("want 3 or 4 operands: got %d", len(in))
@@ -40,7 +48,8 @@ func (o quantizedLinear) Infer(in []Type) ([]Type, error) {
 	}
 	x, q, scale := in[0].Shape, in[1], in[2].Shape
 	if o.Bits != 4 && o.Bits != 8 || o.Group < 1 || o.Group*o.Bits%8 != 0 {
-		return nil, fmt.Errorf("%d bits in groups of %d: want 4 or 8 bits, and whole bytes a group", o.Bits, o.Group)
+		return nil, fmt.Errorf("%d bits in groups of %d: want 4 or 8 bits, and whole bytes a group", o.Bits,
+			o.Group)
 	}
 	if q.DType != array.U8 || len(q.Shape) != 2 || len(x) == 0 {
 		return nil, fmt.Errorf("want rows and a matrix of bytes: got %v and %v", in[0], q)

@@ -36,6 +36,13 @@ type MarkRole struct{}
 // MatMulRole multiplies rows by a matrix, each side transposed or not.
 type MatMulRole struct{ TransX, TransY bool }
 
+// QuantizedLinearRole multiplies rows by a matrix of integers in groups, of which each group's scale and the
+// middle of the range say what they mean.
+type QuantizedLinearRole struct{ Bits, Group int }
+
+// PagedAttentionRole is PagedAttention.
+type PagedAttentionRole PagedAttentionConfig
+
 // SplitRole splits a dim into parts of these sizes.
 type SplitRole struct {
 	Dim   int

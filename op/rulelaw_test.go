@@ -42,11 +42,13 @@ func TestCooperativeLaw(t *testing.T) {
 
 // reasonsForWhole is the samples in which a factor may be split by chance.
 var reasonsForWhole = map[string]string{
-	"concat/2":        "what is joined is empty but for one operand",
-	"update_buffer/1": "the result has nothing of the buffer, so no reduction of it is right but one of equal copies",
-	"while/1":         "the bound ends it before the condition does, on every device",
-	"fused/0":         "programs are fused when they have been split",
-	"fused/1":         "programs are fused when they have been split",
+	"concat/2": "what is joined is empty but for one operand",
+	"update_buffer/1": "the result has nothing of the buffer, so no reduction of it is right but one of " +
+		"equal copies",
+	"while/1": "the bound ends it before the condition does, on every device",
+	"fused/0": "programs are fused when they have been split",
+	"fused/1": "programs are fused when they have been split",
+	"fused/2": "programs are fused when they have been split",
 }
 
 // TestMissingRules tries to split every factor that a rule keeps whole. One that could be split is freedom

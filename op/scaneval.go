@@ -94,7 +94,7 @@ func (o scan) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 			}
 			args = append(args, x)
 		}
-		given := EmitFunc(w, f, args)
+		given := emitBody(w, f, args)
 		if o.Save {
 			given = append(given, carry...)
 		}

@@ -40,7 +40,8 @@ func (o stateScan) Infer(in []Type) ([]Type, error) {
 	}
 	x, a, b, c, h := in[0].Shape, in[1].Shape, in[2].Shape, in[3].Shape, in[4].Shape
 	if len(x) != 4 || len(b) != 4 || !b.Equal(c) || !a.Equal(x[:3]) || !b[:2].Equal(x[:2]) {
-		return nil, fmt.Errorf("want [batch seq heads dim], [batch seq heads] and twice [batch seq groups states]: "+
+		return nil, fmt.Errorf("want [batch seq heads dim], [batch seq heads] and twice [batch seq groups "+
+			"states]: "+
 			"got %v, %v, %v and %v",
 			in[0], in[1], in[2], in[3])
 	}

@@ -239,7 +239,7 @@ func (o whileLoop) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 		return []hlo.Ref{p}
 	})
 	trip := w.Region(types, func(s []hlo.Ref) []hlo.Ref {
-		next := append(EmitFunc(w, body, s[:len(in)]), s[o.Carry:len(in)]...)
+		next := append(emitBody(w, body, s[:len(in)]), s[o.Carry:len(in)]...)
 		if o.MaxTrips > 0 {
 			next = append(next, w.Op("add", "", counter, s[len(in)], w.Constant(counter, 1)))
 		}

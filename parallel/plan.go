@@ -187,7 +187,8 @@ func (plan Plan) points(b *layout.Builder) error {
 			len(plan.Split), len(plan.Split)+1, p.Stages, p.Stages-1)
 	}
 	if plan.Strategy.Layers != nil {
-		return fmt.Errorf("parallelize: both Split and Strategy.Layers say where stages begin: leave one of them out")
+		return fmt.Errorf("parallelize: both Split and Strategy.Layers say where stages begin: leave one of them " +
+			"out")
 	}
 	for _, at := range plan.Split {
 		if err := b.Point(at.Layer, at.At == Beginning); err != nil {

@@ -33,7 +33,8 @@ func adapterOf(t testing.TB, root string) string {
 	for i, p := range nn.Trainable(m.Params()) {
 		p.Value = op.Normal(s, op.Key{Stream: uint64(i)}, p.Type.DType, p.Type.Shape)
 	}
-	if err := models.SaveAdapter(filepath.Join(root, "tuned"), m, models.AdapterFiles{Base: "small"}); err != nil {
+	if err := models.SaveAdapter(filepath.Join(root, "tuned"), m,
+		models.AdapterFiles{Base: "small"}); err != nil {
 		t.Fatal(err)
 	}
 	return "tuned"

@@ -139,7 +139,8 @@ func readError(err error) error {
 	}
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if field, ok := strings.CutPrefix(text, "unknown field "); ok {
-		return badRequest("unrecognized request argument: %s", field).at(strings.Trim(field, `"`), "unknown_parameter")
+		return badRequest("unrecognized request argument: %s", field).at(strings.Trim(field, `"`),
+			"unknown_parameter")
 	}
 	return badRequest("the request is not JSON: %s", text)
 }

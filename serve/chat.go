@@ -93,7 +93,8 @@ func (s *Server) chatRequest(r *http.Request, m *Model, c *chatRequest) (engine.
 	}
 	if c.choice.must {
 		if q.Masks != nil {
-			return q, badRequest("tool_choice: a call has the form of its tool: want no other form").at("tool_choice", "")
+			return q, badRequest("tool_choice: a call has the form of its tool: want no other form").at("tool_choice",
+				"")
 		}
 		if q.Masks, err = c.choice.masks(m, c.Tools); err != nil {
 			return q, err

@@ -94,5 +94,6 @@ func namedTemplate(raw json.RawMessage) (string, error) {
 			return t.Template, nil
 		}
 	}
-	return "", fmt.Errorf("of %d templates none is called default: name a file with --chat-template", len(several))
+	return "", fmt.Errorf("of %d templates none is called default: name a file with --chat-template",
+		len(several))
 }

@@ -87,7 +87,8 @@ func (s *Server) answerRequests(w http.ResponseWriter, r *http.Request, m *Model
 		n += q.N
 	}
 	events := generate(ctx, m, requests)
-	c := collector{server: s, metrics: m.metrics, began: time.Now(), choices: make([]answer, n), each: requests[0].N,
+	c := collector{server: s, metrics: m.metrics, began: time.Now(), choices: make([]answer, n),
+		each:  requests[0].N,
 		usage: u, last: make([]time.Time, n), cached: make([]bool, len(requests))}
 	if p.Stream {
 		withUsage := p.StreamOptions != nil && p.StreamOptions.IncludeUsage

@@ -40,8 +40,10 @@ func (s *metrics) of(m *Model) *modelMetrics {
 	defer s.mu.Unlock()
 	x := s.models[m.Name]
 	if x == nil {
-		seconds := []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60}
-		x = &modelMetrics{firstToken: newHistogram(seconds), gap: newHistogram(seconds), whole: newHistogram(seconds),
+		seconds := []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
+			30, 60}
+		x = &modelMetrics{firstToken: newHistogram(seconds), gap: newHistogram(seconds),
+			whole:  newHistogram(seconds),
 			queued: newHistogram(seconds), success: map[string]int64{},
 			tokens: newHistogram([]float64{1, 8, 16, 32, 64, 128, 256, 512, 1024})}
 		s.models[m.Name] = x
@@ -129,7 +131,8 @@ func value(of func(s engine.Stats) float64) func(*bytes.Buffer, string, string, 
 	}
 }
 
-func seconds(of func(m *modelMetrics) *histogram) func(*bytes.Buffer, string, string, *modelMetrics, engine.Stats) {
+func seconds(of func(m *modelMetrics) *histogram) func(*bytes.Buffer, string, string, *modelMetrics,
+	engine.Stats) {
 	return func(b *bytes.Buffer, name, label string, m *modelMetrics, _ engine.Stats) {
 		of(m).write(b, name, label)
 	}
@@ -206,7 +209,8 @@ func (h *histogram) write(b *bytes.Buffer, name, label string) {
 		sum += h.counts[i]
 		fmt.Fprintf(b, "%s_bucket{%s,le=%q} %d\n", name, label, number(bound), sum)
 	}
-	fmt.Fprintf(b, "%s_bucket{%s,le=\"+Inf\"} %d\n%s_sum{%s} %s\n%s_count{%s} %d\n", name, label, h.count, name, label,
+	fmt.Fprintf(b, "%s_bucket{%s,le=\"+Inf\"} %d\n%s_sum{%s} %s\n%s_count{%s} %d\n", name, label, h.count, name,
+		label,
 		number(h.sum), name, label, h.count)
 }
 

@@ -82,7 +82,8 @@ func lintName(t *testing.T, name string) {
 		t.Errorf("%s: want small letters", name)
 	}
 	words := strings.Split(name, "_")
-	for _, w := range []string{"milliseconds", "microseconds", "nanoseconds", "minutes", "hours", "days", "kilobytes",
+	for _, w := range []string{"milliseconds", "microseconds", "nanoseconds", "minutes", "hours", "days",
+		"kilobytes",
 		"megabytes", "gigabytes", "bits", "percent", "s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "pct",
 		"counter", "gauge", "histogram", "summary", "bucket", "count", "sum"} {
 		if slices.Contains(words, w) {

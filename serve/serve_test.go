@@ -262,8 +262,10 @@ func TestErrors(t *testing.T) {
 		{"/v1/chat/completions", `{"messages": []}`, 400, "messages"},
 		{"/v1/chat/completions", `{"messages": [{"role": "king", "content": "a"}]}`, 400, "messages"},
 		{"/v1/chat/completions", `{"messages": [{"role": "user"}]}`, 400, "messages"},
-		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, 400, "messages"},
-		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "a"}], "top_logprobs": 1}`, 400, "top_logprobs"},
+		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, 400,
+			"messages"},
+		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "a"}], "top_logprobs": 1}`, 400,
+			"top_logprobs"},
 		{"/v1/embeddings", `{"input": "a", "encoding_format": "x"}`, 400, "encoding_format"},
 		{"/v1/nothing", `{}`, 404, nil},
 	} {
@@ -402,8 +404,10 @@ func TestReplace(t *testing.T) {
 
 // FuzzBodies: whatever is sent, the server answers with JSON and a status.
 func FuzzBodies(f *testing.F) {
-	for _, s := range []string{`{"prompt": "a"}`, `{"messages": [{"role": "user", "content": "a"}]}`, `{"input": [1]}`,
-		`{"prompt": [[1], [2]], "n": 2, "stop": ["a"], "logit_bias": {"1": 5}}`, `{"tokens": [1, -1]}`, `[]`, `null`} {
+	for _, s := range []string{`{"prompt": "a"}`, `{"messages": [{"role": "user", "content": "a"}]}`,
+		`{"input": [1]}`,
+		`{"prompt": [[1], [2]], "n": 2, "stop": ["a"], "logit_bias": {"1": 5}}`, `{"tokens": [1, -1]}`, `[]`,
+		`null`} {
 		f.Add([]byte(s), uint8(0))
 		f.Add([]byte(s), uint8(1))
 	}

@@ -138,7 +138,8 @@ func (s *storm) one(r *rand.Rand, c int) {
 
 // ask returns the text that a prompt is answered with. A slow reader waits before each line.
 func (s *storm) ask(ctx context.Context, i int, stream bool, slow time.Duration) (string, error) {
-	body := fmt.Sprintf(`{"prompt": "prompt number %d", "max_tokens": %d, "seed": %d, "stream": %v}`, i, 10+i, i, stream)
+	body := fmt.Sprintf(`{"prompt": "prompt number %d", "max_tokens": %d, "seed": %d, "stream": %v}`, i, 10+i, i,
+		stream)
 	r, err := http.NewRequestWithContext(ctx, "POST", s.url+"/v1/completions", strings.NewReader(body))
 	if err != nil {
 		return "", err

@@ -60,7 +60,8 @@ func TestStructure(t *testing.T) {
 				t.Errorf("json: %q", text)
 			}
 		}
-		for _, form := range []string{`"response_format": {"type": "xml"}`, `"guided_regex": "("`, `"guided_json": {"type": "x"}`,
+		for _, form := range []string{`"response_format": {"type": "xml"}`, `"guided_regex": "("`,
+			`"guided_json": {"type": "x"}`,
 			`"guided_regex": "a", "guided_choice": ["b"]`, `"guided_choice": []`, `"guided_grammar": "root ::= x"`} {
 			status, _, out := post(
 				t,

@@ -17,8 +17,8 @@ const offered = `"tools": [
 	{"type": "function", "function": {"name": "time", "parameters": {"type": "object", "properties": {},
 		"additionalProperties": false}}}]`
 
-// TestToolChoice: a model that knows nothing calls the tool that it must, with arguments of its schema, in the
-// form that its template teaches, whole and streamed.
+// TestToolChoice: a model that knows nothing calls the tool that it must, with arguments of its schema, in
+// the form that its template teaches, whole and streamed.
 func TestToolChoice(t *testing.T) {
 	for _, sign := range []string{"<tool_call>", "[TOOL_CALLS]", "none"} {
 		m := newModel(t, "small", engine.Config{})
@@ -54,7 +54,8 @@ func TestToolChoice(t *testing.T) {
 				name != "weather" || finish != "tool_calls" {
 				t.Errorf("%s: %s %s, %s", sign, name, arguments, finish)
 			}
-			if name, arguments, _ = ask(seed, `"required"`); name != "weather" && (name != "time" || arguments != "{}") {
+			if name, arguments, _ = ask(seed, `"required"`); name != "weather" &&
+				(name != "time" || arguments != "{}") {
 				t.Errorf("%s: required: %s %s", sign, name, arguments)
 			}
 		}

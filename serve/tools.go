@@ -188,7 +188,8 @@ type toolStream struct {
 }
 
 // add returns what can be shown after a further piece of the answer; at its end the calls that it has.
-func (s *toolStream) add(f toolFormat, known map[string]bool, piece string, end bool) (content string, calls []toolCall) {
+func (s *toolStream) add(f toolFormat, known map[string]bool, piece string,
+	end bool) (content string, calls []toolCall) {
 	content, s.held = f.split(s.held+piece, s.shown)
 	if end {
 		if calls = f.calls(s.held, known); calls == nil {

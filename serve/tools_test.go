@@ -14,12 +14,15 @@ func TestToolCalls(t *testing.T) {
 		content string
 		calls   []string
 	}{
-		{"tagged", taggedTools, "Let me see.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"place\": \"Köln\"}}\n" +
+		{"tagged", taggedTools, "Let me see.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"place\": " +
+			"\"Köln\"}}\n" +
 			"</tool_call>\n<tool_call>{\"name\": \"time\", \"arguments\": {}}</tool_call>",
 			"Let me see.\n", []string{"weather", `{"place":"Köln"}`, "time", "{}"}},
-		{"tagged, cut", taggedTools, `<tool_call>{"name": "weather", "arg`, `<tool_call>{"name": "weather", "arg`, nil},
+		{"tagged, cut", taggedTools, `<tool_call>{"name": "weather", "arg`, `<tool_call>{"name": "weather", "arg`,
+			nil},
 		{"tagged, none", taggedTools, "1 < 2 and <tool", "1 < 2 and <tool", nil},
-		{"listed", listedTools, `[TOOL_CALLS] [{"name": "time", "arguments": {"zone": "UTC"}, "id": "abcdefghi"}]`, "",
+		{"listed", listedTools, `[TOOL_CALLS] [{"name": "time", "arguments": {"zone": "UTC"}, "id": "abcdefghi"}]`,
+			"",
 			[]string{"time", `{"zone":"UTC"}`}},
 		{"listed without its tag", listedTools, ` [{"name": "time", "arguments": "{\"zone\":1}"}]`, "",
 			[]string{"time", `{"zone":1}`}},

@@ -40,14 +40,16 @@ func (s Strategy) ForBatch(batch int) (Strategy, error) {
 func (s Strategy) Uneven(batch int) error {
 	s = s.Filled()
 	if s.MicroBatch > 0 {
-		return fmt.Errorf("a batch of %d does not divide into micro-batches of %d on %d replicas: want a multiple of %d",
+		return fmt.Errorf("a batch of %d does not divide into micro-batches of %d on %d replicas: want a "+
+			"multiple of %d",
 			batch, s.MicroBatch, s.DP, s.DP*s.MicroBatch*max(1, s.Micro))
 	}
 	n := s.Micro
 	if n == 0 {
 		n = s.usualMicros()
 	}
-	return fmt.Errorf("a batch of %d is not the same for %d micro-batches on %d devices each: want a multiple of %d",
+	return fmt.Errorf("a batch of %d is not the same for %d micro-batches on %d devices each: want a "+
+		"multiple of %d",
 		batch, n, s.DP, n*s.DP)
 }
 

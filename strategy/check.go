@@ -15,7 +15,8 @@ func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
 			return nil, err
 		}
 		if len(p.Ranks) != s.PP || p.Micros != s.Micro {
-			return nil, fmt.Errorf("schedule: it has %d ranks and %d micro-batches: got pp=%d and micro=%d: want pp=%[1]d and micro=%[2]d", len(p.Ranks), p.Micros, s.PP, s.Micro)
+			return nil, fmt.Errorf("schedule: it has %d ranks and %d micro-batches: got pp=%d and micro=%d: want "+
+				"pp=%[1]d and micro=%[2]d", len(p.Ranks), p.Micros, s.PP, s.Micro)
 		}
 		return p, nil
 	}
@@ -31,11 +32,14 @@ func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
 func (s Strategy) Idle() error {
 	switch {
 	case s.Zero > 0 && s.DP*s.CP == 1:
-		return fmt.Errorf("strategy: zero=%d splits over the devices of dp, ep and cp: there is one: want dp=2 or more, or zero=0", s.Zero)
+		return fmt.Errorf("strategy: zero=%d splits over the devices of dp, ep and cp: there is one: want dp=2 "+
+			"or more, or zero=0", s.Zero)
 	case s.Sequence && s.TP == 1:
-		return errors.New("strategy: sequence parallel splits over the devices of tp: there is one: want tp=2 or more, or none of it")
+		return errors.New("strategy: sequence parallel splits over the devices of tp: there is one: want tp=2 " +
+			"or more, or none of it")
 	case s.VPP > 1 && s.PP == 1:
-		return fmt.Errorf("strategy: vpp=%d is stages of each device of pp: there is one: want pp=2 or more, or vpp=1", s.VPP)
+		return fmt.Errorf("strategy: vpp=%d is stages of each device of pp: there is one: want pp=2 or more, or "+
+			"vpp=1", s.VPP)
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 func (s Strategy) WithDefaults() (Strategy, error) {
 	if s.Auto != 0 {
 		return s, fmt.Errorf(
-			"strategy: auto=%d is yet to be found: ToStatic and Engine find it for a model, Plan does without running it",
+			"strategy: auto=%d is yet to be found: ToStatic and Engine find it for a model, Plan does without "+
+				"running it",
 			s.Auto,
 		)
 	}
@@ -71,7 +72,8 @@ func (s *Strategy) words() error {
 		name  string
 		at    *string
 		words []string
-	}{{"context", &s.Context, []string{"ring", "ulysses", "gather"}}, {"amp", &s.AMP, []string{"off", "bf16", "f16"}}} {
+	}{{"context", &s.Context, []string{"ring", "ulysses", "gather"}},
+		{"amp", &s.AMP, []string{"off", "bf16", "f16"}}} {
 		if *w.at == "" {
 			*w.at = w.words[0]
 		}
@@ -97,12 +99,14 @@ func (s Strategy) Unrunnable() error {
 	case s.Shard < 0:
 		return fmt.Errorf("strategy: shard is %d: want 0 or more", s.Shard)
 	case s.Shard > 0 && s.Zero == 0:
-		return fmt.Errorf("strategy %v: shard=%d is over how many devices zero splits: want zero=1 to 3, or no shard",
+		return fmt.Errorf("strategy %v: shard=%d is over how many devices zero splits: want zero=1 to 3, or no "+
+			"shard",
 			s, s.Shard)
 	case s.Zero > 0 && dp*max(s.CP, 1) > 1 && !s.groups(dp): // else meshes of the program may have them
 		return s.Ungrouped(dp * max(s.CP, 1))
 	case s.ETP > 1 && s.ETP != s.TP:
-		return fmt.Errorf("strategy %v: an expert is whole or split as heads are: etp=%d: want etp=1, or tp=%[2]d", s,
+		return fmt.Errorf("strategy %v: an expert is whole or split as heads are: etp=%d: want etp=1, or tp=%[2]d",
+			s,
 			s.ETP)
 	case s.EP > 1 && !s.foldable():
 		return fmt.Errorf(
@@ -118,7 +122,8 @@ func (s Strategy) Unrunnable() error {
 
 // Ungrouped returns the error of groups of Shard devices that do not divide those over which ZeRO splits.
 func (s Strategy) Ungrouped(devices int) error {
-	return fmt.Errorf("strategy %v: groups of shard=%d devices do not divide the %d of dp and cp, cp innermost: "+
+	return fmt.Errorf("strategy %v: groups of shard=%d devices do not divide the %d of dp and cp, cp "+
+		"innermost: "+
 		"want a divisor, or shard=0 for all", s, s.Shard, devices)
 }
 

@@ -7,15 +7,18 @@ import "fmt"
 func (s *Strategy) WithZero(stage int, axis string) (*Strategy, error) {
 	out := s.clone()
 	if out.Zero != 0 && out.Zero != stage {
-		return nil, fmt.Errorf("strategy: zero is %d and the optimizer is sharded by stage %d: leave one of them out",
+		return nil, fmt.Errorf("strategy: zero is %d and the optimizer is sharded by stage %d: leave one of them "+
+			"out",
 			out.Zero, stage)
 	}
 	if axis != "" && axis != DataAxis {
-		return nil, fmt.Errorf("strategy: the optimizer is sharded by stage %d over axis %q: want %q: state is split "+
+		return nil, fmt.Errorf("strategy: the optimizer is sharded by stage %d over axis %q: want %q: state is "+
+			"split "+
 			"over the axes that split batches", stage, axis, DataAxis)
 	}
 	if axis != "" && max(out.DP, out.EP) <= 1 {
-		return nil, fmt.Errorf("strategy: the optimizer is sharded over axis %s, which has one device: set DP to 2 or "+
+		return nil, fmt.Errorf("strategy: the optimizer is sharded over axis %s, which has one device: set DP "+
+			"to 2 or "+
 			"more, or leave out the sharding", DataAxis)
 	}
 	out.Zero = stage

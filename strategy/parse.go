@@ -196,7 +196,8 @@ func (s Strategy) Line() string {
 	for _, f := range []struct {
 		key string
 		def int
-	}{{"cp", 1}, {"ep", 1}, {"etp", 1}, {"branches", 1}, {"vpp", 0}, {"micro", 0}, {"micro_batch", 0}, {"zero", 0}, {"shard", 0},
+	}{{"cp", 1}, {"ep", 1}, {"etp", 1}, {"branches", 1}, {"vpp", 0}, {"micro", 0}, {"micro_batch", 0},
+		{"zero", 0}, {"shard", 0},
 		{"bucket", 0}, {"host", 0}, {"auto", 0}} {
 		x := *n.number(f.key)
 		add(x != f.def, f.key, "="+strconv.Itoa(x))

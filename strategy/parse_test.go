@@ -11,7 +11,8 @@ func FuzzParse(f *testing.F) {
 	for _, line := range []string{"", "dp=2,tp=2,pp=2", " cp=2 , ep=4", "dp=0", "dp=2,dp=2", "xp=1", ",",
 		"dp=8 tp=4 pp=2 cp=2 ep=4 vpp=3 micro_batch=2 zero=1 sp recompute=full:3 schedule=zbh1 layers=3,4",
 		"offload.optimizer=0.5; offload.activations=1 cp_kind=ulysses shard=8 micro=4",
-		"pp=2 vpp=1 schedule=zbv", "offload.optimizer=NaN", "amp=bf16 overlap etp=2", "overlap=off bucket=100 host=8", "overlap=maybe", "bucket=-1", "schedule=a:b",
+		"pp=2 vpp=1 schedule=zbv", "offload.optimizer=NaN", "amp=bf16 overlap etp=2",
+		"overlap=off bucket=100 host=8", "overlap=maybe", "bucket=-1", "schedule=a:b",
 		"dp=99999999999999999999"} {
 		f.Add(line)
 	}
@@ -52,7 +53,8 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"dp=2 dp=4": "dp is said twice", "recompute=half": "want none, selective, full", "sp=maybe": "want sp or sp=false",
+		"dp=2 dp=4": "dp is said twice", "recompute=half": "want none, selective, full",
+		"sp=maybe":            "want sp or sp=false",
 		"offload.optimizer=2": "want a part from 0 to 1", "schedule=0F0:": "want the name of a schedule",
 		"speed=1": "want dp, tp, pp",
 	} {
@@ -67,9 +69,13 @@ func TestUnrunnable(t *testing.T) {
 	for line, want := range map[string]string{
 		"offload.activations=1": "", "offload.optimizer=0.5": "", "offload.parameters=1": "",
 		"dp=4 zero=1 shard=2": "", "dp=4 zero=1 shard=3": "shard=3 devices do not divide the 4",
-		"dp=2 cp=3 zero=3 shard=2": "do not divide the 6", "dp=4 cp=3 zero=3 shard=6": "", "dp=4 ep=2 etp=2": "want etp=1",
-		"dp=4 tp=2 ep=2 etp=2": "", "dp=2 cp=2 ep=4": "", "cp=2 cp_kind=gather": "", "cp=2 cp_kind=tree": "want ring, ulysses, gather", "dp=2 micro_batch=2": "say Micro in place of MicroBatch",
-		"dp=1 ep=2": "ep=2 does not divide dp=1", "recompute=full:1": "", "ep=2": "", "dp=4 zero=1 shard=4": "",
+		"dp=2 cp=3 zero=3 shard=2": "do not divide the 6", "dp=4 cp=3 zero=3 shard=6": "",
+		"dp=4 ep=2 etp=2":      "want etp=1",
+		"dp=4 tp=2 ep=2 etp=2": "", "dp=2 cp=2 ep=4": "", "cp=2 cp_kind=gather": "",
+		"cp=2 cp_kind=tree":  "want ring, ulysses, gather",
+		"dp=2 micro_batch=2": "say Micro in place of MicroBatch",
+		"dp=1 ep=2":          "ep=2 does not divide dp=1", "recompute=full:1": "", "ep=2": "",
+		"dp=4 zero=1 shard=4": "",
 		"offload.optimizer=1": "", "dp=2 cp=2 zero=1 shard=4": "",
 	} {
 		s, err := strategy.Parse(line)
@@ -98,7 +104,8 @@ func TestOffload(t *testing.T) {
 	}
 	for _, text := range []string{"gradients", "optimizer:", "optimizer,optimizer", "optimizer=2", "optimizer=x",
 		"-5% optimizer"} {
-		if _, err := strategy.ParseOffload(text); err == nil || !strings.Contains(err.Error(), "want none, or parts") {
+		if _, err := strategy.ParseOffload(text); err == nil ||
+			!strings.Contains(err.Error(), "want none, or parts") {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}

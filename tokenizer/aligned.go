@@ -37,6 +37,8 @@ type editor struct {
 	old  aligned
 	text []byte
 	from []span
+	// start is the byte of the old text that the new one begins with.
+	start int
 }
 
 func edit(old aligned) *editor {
@@ -45,6 +47,9 @@ func edit(old aligned) *editor {
 
 // keep copies the bytes of the old text from begin to end.
 func (e *editor) keep(begin, end int) {
+	if len(e.text) == 0 {
+		e.start = begin
+	}
 	e.text = append(e.text, e.old.text[begin:end]...)
 	if e.old.from != nil {
 		e.from = append(e.from, e.old.from[begin:end]...)
@@ -53,6 +58,9 @@ func (e *editor) keep(begin, end int) {
 
 // put writes new text that stands for byte at of the old one.
 func (e *editor) put(text string, at int) {
+	if len(e.text) == 0 {
+		e.start = at
+	}
 	e.text = append(e.text, text...)
 	if e.old.from != nil {
 		for range len(text) {
@@ -66,7 +74,7 @@ func (e *editor) done() aligned {
 	if e.old.from != nil && from == nil {
 		from = []span{}
 	}
-	return aligned{text: string(e.text), from: from, first: e.old.first}
+	return aligned{text: string(e.text), from: from, first: e.old.first && e.start == 0}
 }
 
 // mapRunes replaces every character of a text by f of it; "" removes it.

@@ -34,14 +34,16 @@ func (n lengthSplit) split(a aligned, piece func(aligned)) {
 type scriptSplit struct{}
 
 func (scriptSplit) split(a aligned, piece func(aligned)) {
-	begin, last := 0, ""
+	begin, last := len(a.text), "" // what precedes the first letter of a script is left out, as in the library
 	for i, r := range a.text {
 		s := scriptOf(r)
 		if s == "" {
 			continue
 		}
-		if last != "" && s != last {
-			piece(a.slice(begin, i))
+		if s != last {
+			if last != "" {
+				piece(a.slice(begin, i))
+			}
 			begin = i
 		}
 		last = s
@@ -60,8 +62,6 @@ func scriptOf(r rune) string {
 		return "Han"
 	case unicode.In(r, unicode.Latin):
 		return "Latin"
-	case unicode.In(r, unicode.Inherited):
-		return ""
 	}
 	for name, table := range unicode.Scripts { // a character has one script, so the order does not matter
 		if unicode.Is(table, r) {

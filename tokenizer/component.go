@@ -130,7 +130,8 @@ func (c *component) normalizer() (normalizer, error) {
 		}
 		return m.normalize, nil
 	}
-	return nil, fmt.Errorf("type %q is not supported: want NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, "+
+	return nil, fmt.Errorf("type %q is not supported: want NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, "+
+		"Strip, "+
 		"Prepend, Replace, BertNormalizer, Precompiled, Nmt, ByteLevel or Sequence", c.Type)
 }
 
@@ -209,7 +210,8 @@ func (c *component) splitter() (splitter, error) {
 		return c.patternSplit()
 	}
 	return nil, fmt.Errorf("type %q is not supported: want ByteLevel, Metaspace, Whitespace, WhitespaceSplit, "+
-		"BertPreTokenizer, Punctuation, Digits, CharDelimiterSplit, UnicodeScripts, FixedLength, Split or Sequence", c.Type)
+		"BertPreTokenizer, Punctuation, Digits, CharDelimiterSplit, UnicodeScripts, FixedLength, Split or Sequence",
+		c.Type)
 }
 
 func (c *component) metaspace() (metaspace, error) {

@@ -18,13 +18,20 @@ func (t *Tokenizer) Decode(ids []int32) string {
 
 // DecodeText returns the text of ids without special tokens.
 func (t *Tokenizer) DecodeText(ids []int32) string {
-	return t.decode(ids, func(id int32) bool { return !t.special[id] })
+	return t.decode(ids, func(id int32) bool {
+		shown, ok := t.shown[id]
+		return !t.special[id] || ok && shown != t.tokens[id] // the library knows special tokens by their text
+	})
 }
 
 func (t *Tokenizer) decode(ids []int32, keep func(int32) bool) string {
 	tokens := make([]string, 0, len(ids))
 	for _, id := range ids {
-		if token, ok := t.tokens[id]; ok && keep(id) {
+		token, ok := t.shown[id]
+		if !ok {
+			token, ok = t.tokens[id]
+		}
+		if ok && keep(id) {
 			tokens = append(tokens, token)
 		}
 	}
@@ -203,7 +210,8 @@ func (c *component) decoder() (decoder, error) {
 	case "CTC":
 		return decodeCTC(or(c.PadToken, "<pad>"), or(c.WordDelimiter, "|"), orTrue(c.Cleanup)), nil
 	}
-	return nil, fmt.Errorf("decoder: type %q is not supported: want ByteLevel, ByteFallback, Fuse, Strip, Replace, "+
+	return nil, fmt.Errorf("decoder: type %q is not supported: want ByteLevel, ByteFallback, Fuse, Strip, "+
+		"Replace, "+
 		"Metaspace, WordPiece, BPEDecoder, CTC or Sequence", c.Type)
 }
 

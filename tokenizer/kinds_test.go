@@ -163,7 +163,7 @@ func TestPairs(t *testing.T) {
 	}{
 		{bert, []int32{2, 0, 3, 1, 3}, []int32{0, 0, 0, 1, 1}},
 		{roberta, []int32{2, 0, 3, 3, 1, 3}, []int32{0, 0, 0, 0, 0, 0}},
-		{`null`, []int32{0, 1}, []int32{0, 0}},
+		{`null`, []int32{0, 1}, []int32{0, 1}},
 	} {
 		tok := mustParse(t, append(word, "post_processor", test.post)...)
 		e := tok.EncodePair("a", "b")

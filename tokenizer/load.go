@@ -74,6 +74,7 @@ func (t *Tokenizer) setTokens() error {
 	vocab := t.model.vocabulary()
 	t.ids, t.tokens, t.special = make(map[string]int32, len(vocab)), make(map[int32]string,
 		len(vocab)), map[int32]bool{}
+	t.shown = map[int32]string{}
 	for token, id := range vocab {
 		if err := t.name(id, token); err != nil {
 			return fmt.Errorf("model: vocab: %w", err)
@@ -111,6 +112,7 @@ func (t *Tokenizer) setAdded(tokens []addedToken) error {
 		}
 		if a.Normalized {
 			a.Content = t.normalizers.apply(aligned{text: a.Content}).text
+			t.shown[a.ID] = a.Content
 			normal = append(normal, a)
 			continue
 		}

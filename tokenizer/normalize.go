@@ -34,20 +34,16 @@ func unicodeForm(form, decomposed norm.Form) normalizer {
 
 // putSegment writes what the old text from begin to end is in normal form.
 func putSegment(e *editor, out string, begin, end int, decomposed norm.Form) {
-	var first, source []int // where each old character begins; the same for each character that it decomposes to
+	var source []int // where the old character begins, for each character that it decomposes to
 	for i, r := range e.old.text[begin:end] {
-		first = append(first, begin+i)
 		for range utf8.RuneCountInString(decomposed.String(string(r))) {
 			source = append(source, begin+i)
 		}
 	}
-	if utf8.RuneCountInString(out) <= len(first) {
-		source = first
-	}
 	n := 0
 	for _, r := range out {
 		e.put(string(r), source[min(n, len(source)-1)])
-		n++
+		n += utf8.RuneCountInString(decomposed.String(string(r)))
 	}
 }
 
@@ -91,9 +87,7 @@ func strip(left, right bool) normalizer {
 		if right {
 			end = begin + len(strings.TrimRightFunc(a.text[begin:], unicode.IsSpace))
 		}
-		s := a.slice(begin, end)
-		s.first = a.first
-		return s
+		return a.slice(begin, end)
 	}
 }
 

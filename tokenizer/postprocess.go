@@ -27,7 +27,8 @@ func (t *Tokenizer) process(a Encoding, b *Encoding) Encoding {
 // append returns e followed by f.
 func (e Encoding) append(f Encoding) Encoding {
 	return Encoding{IDs: append(e.IDs, f.IDs...), Offsets: append(e.Offsets, f.Offsets...),
-		TypeIDs: append(e.TypeIDs, f.TypeIDs...), Special: append(e.Special, f.Special...)}
+		TypeIDs: append(e.TypeIDs, f.TypeIDs...), Special: append(e.Special, f.Special...),
+		matched: append(e.matched, f.matched...)}
 }
 
 // appendSpecial returns e followed by tokens that stand for no text.
@@ -37,6 +38,7 @@ func (e Encoding) appendSpecial(ids []int32, typeID int32) Encoding {
 		e.Offsets = append(e.Offsets, [2]int{})
 		e.TypeIDs = append(e.TypeIDs, typeID)
 		e.Special = append(e.Special, true)
+		e.matched = append(e.matched, "")
 	}
 	return e
 }
@@ -94,9 +96,13 @@ func (p trimOffsets) process(t *Tokenizer, a Encoding, b *Encoding) (Encoding, *
 func (p trimOffsets) trim(t *Tokenizer, e Encoding) {
 	for i := range e.Offsets {
 		o := &e.Offsets[i]
-		left, right := blanks(t.tokens[e.IDs[i]])
-		if left > 0 && p.prefixSpace && (i == 0 || o[0] == 0) {
-			left-- // the space that was put before the text is none of the text's
+		text := t.tokens[e.IDs[i]]
+		if e.matched[i] != "" {
+			text = e.matched[i]
+		}
+		left, right := blanks(text)
+		if left == 1 && p.prefixSpace && (i == 0 || o[0] == 0) {
+			left = 0 // the space that was put before the text is none of the text's
 		}
 		if left > 0 {
 			o[0] = min(o[0]+left, o[1])

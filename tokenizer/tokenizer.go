@@ -20,6 +20,7 @@ type Tokenizer struct {
 	ids     map[string]int32 // of the vocabulary and of added tokens
 	tokens  map[int32]string
 	special map[int32]bool
+	shown   map[int32]string // what added tokens decode to that are looked for in normalized text
 	size    int
 
 	encoders *sync.Pool
@@ -32,10 +33,14 @@ type Encoding struct {
 	// Offsets are, for each token, the characters of the text that it stands for, from the first up to before
 	// the last; tokens that stand for none have two zeros.
 	Offsets [][2]int
-	// TypeIDs are 1 for the second text of a pair where the file says so, else 0.
+	// TypeIDs are 1 for the second text of a pair, unless the file says otherwise, else 0.
 	TypeIDs []int32
 	// Special marks the tokens that post-processors have added.
 	Special []bool
+
+	// matched is, for each token, the text that an added one was found as, white space that it takes along
+	// included; empty for others.
+	matched []string
 }
 
 // Encode returns the ids of text, with the tokens that the file's post-processor puts around it.
@@ -57,7 +62,7 @@ func (t *Tokenizer) EncodeOffsets(text string) Encoding {
 // EncodePair returns the tokens of two texts, as question and answer, put together by the file's
 // post-processor.
 func (t *Tokenizer) EncodePair(first, second string) Encoding {
-	b := t.encoding(second)
+	b := t.encoding(second).typed(1)
 	return t.process(t.encoding(first), &b)
 }
 
@@ -72,8 +77,12 @@ func (t *Tokenizer) encoding(text string) Encoding {
 	e := newEncoder()
 	e.tracked = true
 	e.ids(t, text)
+	matched := make([]string, len(e.out))
+	for i, text := range e.matched {
+		matched[i] = text
+	}
 	return Encoding{IDs: e.out, Offsets: characters(text, e.places), TypeIDs: make([]int32, len(e.out)),
-		Special: make([]bool, len(e.out))}
+		Special: make([]bool, len(e.out)), matched: matched}
 }
 
 // ID returns the id of a token as the file writes it, such as <|endoftext|>.
@@ -97,8 +106,9 @@ func (t *Tokenizer) VocabSize() int { return t.size }
 // encoder holds what one call of Encode needs, and keeps for the next one.
 type encoder struct {
 	out     []int32
-	places  []span // of the tokens in the original
-	tracked bool   // places are asked for
+	places  []span         // of the tokens in the original
+	tracked bool           // places are asked for
+	matched map[int]string // texts of added tokens, by their index, where places are asked for
 
 	words map[string][]token // pieces seen before: most of a text is few words
 	buf   []token
@@ -115,7 +125,7 @@ func newEncoder() *encoder { return &encoder{words: map[string][]token{}} }
 
 // ids returns the tokens of text without those of post-processors. The encoder keeps no reference to them.
 func (e *encoder) ids(t *Tokenizer, text string) []int32 {
-	e.out, e.places = nil, nil
+	e.out, e.places, e.matched = nil, nil, nil
 	whole := aligned{text: text, first: true}
 	if e.tracked {
 		whole.from = characterSpans(text)
@@ -156,10 +166,14 @@ func characters(text string, spans []span) [][2]int {
 }
 
 func (e *encoder) added(id int32, at aligned) {
-	e.out = append(e.out, id)
 	if e.tracked {
 		e.places = append(e.places, at.origin(0, len(at.text)))
+		if e.matched == nil {
+			e.matched = map[int]string{}
+		}
+		e.matched[len(e.out)] = at.text
 	}
+	e.out = append(e.out, id)
 }
 
 // split cuts text by each of splitters in turn and encodes the pieces.

@@ -85,7 +85,8 @@ func TestVocabulary(t *testing.T) {
 
 var awkward = []string{
 	"", " ", "\n", "  \n\t \r\n  x", "don't I'LL we'Ve 'S ''s", "e\u0301 é ﬁ", "日本語 한국어 العربية हिन्दी",
-	"🙂👩‍👩‍👧‍👦🇨🇭", "12345 ½ Ⅷ ٣٤٥", "\x00\x01\x7f\u0085\u00a0\u2028\u3000end", "\xff\xfe \x80abc\xc3", "\uFFFD\uFEFF",
+	"🙂👩‍👩‍👧‍👦🇨🇭", "12345 ½ Ⅷ ٣٤٥", "\x00\x01\x7f\u0085\u00a0\u2028\u3000end", "\xff\xfe \x80abc\xc3",
+	"\uFFFD\uFEFF",
 	"<|endoftext|><|endoftext|> <|endoftext", strings.Repeat(" ", 100) + "x", strings.Repeat("\n ", 50),
 }
 

@@ -30,7 +30,8 @@ type TrainConfig struct {
 // those of the lowest ids: what Hugging Face's BpeTrainer does.
 func Train(texts iter.Seq[string], config TrainConfig) ([]byte, error) {
 	if least := len(config.Special) + 256; config.VocabSize < least {
-		return nil, fmt.Errorf("tokenizer: train: vocabulary: got %d, want at least %d, the bytes and special tokens",
+		return nil, fmt.Errorf("tokenizer: train: vocabulary: got %d, want at least %d, the bytes and special "+
+			"tokens",
 			config.VocabSize, least)
 	}
 	if config.Split == "" {

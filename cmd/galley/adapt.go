@@ -55,7 +55,8 @@ func (t *training) adapts(s *galley.Strategy) *adapter {
 	if err != nil || full.Devices() < 2 {
 		return nil
 	}
-	run := forecast.Run{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq, Devices: full.Devices(), AMP: full.AMP}
+	run := forecast.Run{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq, Devices: full.Devices(),
+		AMP: full.AMP}
 	if t.learned != nil {
 		run.Calibration = t.learned.YAML()
 	}
@@ -63,7 +64,8 @@ func (t *training) adapts(s *galley.Strategy) *adapter {
 	if err != nil { // what is not priced is not adapted
 		return nil
 	}
-	return &adapter{t: t, watch: &probe.Watch{}, strategy: full, run: run, forecast: e, began: time.Now(), move: t.moved,
+	return &adapter{t: t, watch: &probe.Watch{}, strategy: full, run: run, forecast: e, began: time.Now(),
+		move: t.moved,
 		told: plan.Constants{Compute: 1, Communication: 1}}
 }
 
@@ -123,11 +125,13 @@ func (a *adapter) see(step int, window []probe.Terms) (bool, error) {
 	a.compare(step, window)
 	a.gained(step, window)
 	if x := a.judge.Links(window); x > 0 && !a.judge.Uneven(window) {
-		a.say("step %d: exchanging takes %.1f times what it did at first, of the process that waits least: a slow link", step, x)
+		a.say("step %d: exchanging takes %.1f times what it did at first, of the process that waits least: a "+
+			"slow link", step, x)
 	}
 	named := a.judge.See(window)
 	for _, s := range named {
-		a.say("step %d: %s computes %.1f times as long as the others for its share: a straggler", step, processName(s.Process), s.Times)
+		a.say("step %d: %s computes %.1f times as long as the others for its share: a straggler", step,
+			processName(s.Process), s.Times)
 		a.slow[s.Process] = s.Times
 	}
 	if len(named) == 0 {
@@ -168,8 +172,10 @@ func (a *adapter) compare(step int, window []probe.Terms) {
 		return
 	}
 	a.told = a.constants
-	a.say("step %d: a step takes %s where %s was forecast: computing %s of %s, exchanging %s of %s; the calibration follows",
-		step, seconds(window[0].Step), seconds(a.forecast.Step), seconds(compute), seconds(computing), seconds(exchange),
+	a.say("step %d: a step takes %s where %s was forecast: computing %s of %s, exchanging %s of %s; the "+
+		"calibration follows",
+		step, seconds(window[0].Step), seconds(a.forecast.Step), seconds(compute), seconds(computing),
+		seconds(exchange),
 		seconds(communicating))
 	a.learn()
 }
@@ -243,7 +249,8 @@ func (a *adapter) replan(step int, window []probe.Terms) (bool, error) {
 	left := a.t.Steps - step
 	gain := r.Taken * (1 - 1/ratio) * float64(left)
 	cost := moveFactor * r.Setup
-	what := fmt.Sprintf("%s to %s: predicted %.2f times as fast; it saves %s in the %d steps that are left and costs about %s",
+	what := fmt.Sprintf("%s to %s: predicted %.2f times as fast; it saves %s in the %d steps that are left "+
+		"and costs about %s",
 		planName(a.strategy), planName(r.Best.Strategy), ratio, seconds(gain), left, seconds(r.Setup))
 	switch {
 	case r.Best.Strategy.Equal(a.strategy):

@@ -34,7 +34,8 @@ func watched(t *testing.T, steps int, checkpoint string) *adapter {
 	c := &trainCmd{Steps: steps, Adapt: "on", Batch: 64, Seq: 64}
 	c.Checkpoint = checkpoint
 	return &adapter{t: &training{trainCmd: c}, strategy: s, run: run, forecast: e, setup: time.Second,
-		slow: []float64{1, 1}, judge: probe.Judge{Work: []float64{1, 1}}, told: plan.Constants{Compute: 1, Communication: 1}}
+		slow: []float64{1, 1}, judge: probe.Judge{Work: []float64{1, 1}},
+		told: plan.Constants{Compute: 1, Communication: 1}}
 }
 
 // printed returns what a function prints.
@@ -126,7 +127,8 @@ func TestAdaptGains(t *testing.T) {
 func TestAdaptLearns(t *testing.T) {
 	a := watched(t, 1000, "")
 	p := &a.forecast.Parts
-	w := []probe.Terms{{Compute: 3 * (p.Compute + p.Recompute + p.Optimizer), Exchange: p.Communication(), Step: 1}}
+	w := []probe.Terms{{Compute: 3 * (p.Compute + p.Recompute + p.Optimizer), Exchange: p.Communication(),
+		Step: 1}}
 	a.slow, a.judge.Work = []float64{1}, []float64{1}
 	text := printed(t, func() {
 		for i := range 4 {

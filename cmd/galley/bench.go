@@ -111,7 +111,8 @@ func (f fuseFlags) set() error { return os.Setenv("GALLEY_FUSE", f.Fuse) }
 
 // Help returns what galley bench step --help adds.
 func (benchStepCmd) Help() string {
-	return `Prints the best and the median time of a step in milliseconds, tokens per second and the most bytes held at once.
+	return `Prints the best and the median time of a step in milliseconds, tokens per second and the most bytes
+held at once.
 
 Examples:
   galley bench step --threads 2 --json
@@ -144,8 +145,10 @@ func (c *benchStepCmd) Run() error {
 		return err
 	}
 	config := bench.StepConfig{
-		Model: c.Model, Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab, FFN: c.FFN, KVHeads: c.KVHeads,
-		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile, Primitive: c.Primitive, Recompute: c.Again, Micro: c.Micro, Tell: telling(),
+		Model: c.Model, Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab,
+		FFN: c.FFN, KVHeads: c.KVHeads,
+		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile, Primitive: c.Primitive, Recompute: c.Again,
+		Micro: c.Micro, Tell: telling(),
 	}
 	if c.Eager {
 		config.Mode = galley.Eager
@@ -184,7 +187,8 @@ type benchAttentionCmd struct {
 
 // Help returns what galley bench attention --help adds.
 func (benchAttentionCmd) Help() string {
-	return `Prints milliseconds and bytes for each length, forward and backward together. Memory grows with the length, not its square.
+	return `Prints milliseconds and bytes for each length, forward and backward together. Memory grows with the
+length, not its square.
 
 Examples:
   galley bench attention --seq 1024,4096,16384

@@ -15,8 +15,9 @@ type benchCommCmd struct {
 
 // Help returns what galley bench comm --help adds.
 func (benchCommCmd) Help() string {
-	return `Prints the median of all-reduces of float32 by size, in microseconds: between devices of one process and, started by a
-launcher, between processes and by MPI_Allreduce, by turns. bench/comm.sh adds PyTorch's gloo.
+	return `Prints the median of all-reduces of float32 by size, in microseconds: between devices of one process
+and, started by a launcher, between processes and by MPI_Allreduce, by turns. bench/processes.py comm adds
+PyTorch's gloo.
 
 Examples:
   galley bench comm --bytes 64,4096

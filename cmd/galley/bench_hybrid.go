@@ -22,8 +22,8 @@ type benchHybridCmd struct {
 
 // Help returns what galley bench hybrid --help adds.
 func (benchHybridCmd) Help() string {
-	return `Times the same training step of a GPT-2 on one device and on the in-process devices of a strategy, in turn, and prints the median
-ratio: what splitting the work costs where the cores stay the same.
+	return `Times the same training step of a GPT-2 on one device and on the in-process devices of a strategy, in
+turn, and prints the median ratio: what splitting the work costs where the cores stay the same.
 
 Example:
   galley bench hybrid --mesh dp=2,tp=2,pp=2 --micro 2`
@@ -45,7 +45,8 @@ func (c *benchHybridCmd) Run() error {
 		s = &galley.Strategy{}
 	}
 	r, err := bench.Hybrid(bench.StepConfig{
-		Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab, Threads: c.Threads, Runs: c.Runs,
+		Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab,
+		Threads: c.Threads, Runs: c.Runs,
 	}, *s)
 	if err != nil {
 		return err

@@ -30,8 +30,8 @@ type benchServeCmd struct {
 
 // Help returns what galley bench serve --help adds.
 func (benchServeCmd) Help() string {
-	return `Prints tokens a second, and the median and 99th percentile of the time to the first token, between tokens
-and of whole answers, as clients see them. $OPENAI_API_KEY, where it is set, is sent as the key.
+	return `Prints tokens a second, and the median and 99th percentile of the time to the first token, between
+tokens and of whole answers, as clients see them. $OPENAI_API_KEY, where it is set, is sent as the key.
 
 Examples:
   galley bench serve http://127.0.0.1:8000 --clients 64 --requests 500
@@ -40,7 +40,8 @@ Examples:
 }
 
 func (c *benchServeCmd) Run() error {
-	err := positive(map[string]int{"requests": c.Requests, "clients": c.Clients, "words": c.Words, "tokens": c.Tokens})
+	err := positive(map[string]int{"requests": c.Requests, "clients": c.Clients, "words": c.Words,
+		"tokens": c.Tokens})
 	if err == nil {
 		err = natural(map[string]int{"shared": c.Shared})
 	}

@@ -12,9 +12,9 @@ type benchBranchesCmd struct {
 
 // Help returns what galley bench branches --help adds.
 func (benchBranchesCmd) Help() string {
-	return `Training steps of one sample of a model of parallel blocks (gptj), in which attention and the MLP do not depend
-on each other: on one device with a thread, as where data parallelism gives each device a sample, and on two by
-branch parallelism, in turns. Prints the predicted time and the best measured one of each way.
+	return `Training steps of one sample of a model of parallel blocks (gptj), in which attention and the MLP do
+not depend on each other: on one device with a thread, as where data parallelism gives each device a sample,
+and on two by branch parallelism, in turns. Prints the predicted time and the best measured one of each way.
 
 Examples:
   galley bench branches --dim 512 --layers 2`

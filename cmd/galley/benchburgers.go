@@ -22,10 +22,10 @@ type benchBurgersCmd struct {
 
 // Help returns what galley bench burgers --help adds.
 func (benchBurgersCmd) Help() string {
-	return `Training steps of a physics-informed network for Burgers' equation, u_t + u u_x = ν u_xx: a tanh network of two
-inputs, its derivatives in the loss, Adam. Derivatives are taken by Taylor series and by gradients of gradients, and
-by PyTorch's, where there is one, in turns: the best time of each. All begin with the same weights, and it is an error
-if their first losses differ.
+	return `Training steps of a physics-informed network for Burgers' equation, u_t + u u_x = ν u_xx: a tanh
+network of two inputs, its derivatives in the loss, Adam. Derivatives are taken by Taylor series and by
+gradients of gradients, and by PyTorch's, where there is one, in turns: the best time of each. All begin with
+the same weights, and it is an error if their first losses differ.
 
 Examples:
   galley bench burgers --points 2048,10000 --layers 8 --width 20 --dtype f32,f64 --threads 1,2

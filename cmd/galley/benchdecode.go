@@ -42,8 +42,9 @@ type benchDecodeCmd struct {
 
 // Help returns what galley bench decode --help adds.
 func (benchDecodeCmd) Help() string {
-	return `Times a Llama with random weights, of TinyLlama's shape unless flags say otherwise. A step reads every weight once; reads of memory are timed in
-turns with the steps, and the share is how much of their speed a step reaches.
+	return `Times a Llama with random weights, of TinyLlama's shape unless flags say otherwise. A step reads
+every weight once; reads of memory are timed in turns with the steps, and the share is how much of their speed
+a step reaches.
 
 Examples:
   galley bench decode --threads 1
@@ -74,7 +75,8 @@ func (c *benchDecodeCmd) Run() error {
 
 // bench returns Run on a backend; nil is the host.
 func (c *benchDecodeCmd) bench(b galley.Backend) error {
-	config := bench.DecodeConfig{Model: c.config(), Sequences: c.Sequences, Prompt: c.Prompt, Threads: c.Threads, Runs: c.Runs}
+	config := bench.DecodeConfig{Model: c.config(), Sequences: c.Sequences, Prompt: c.Prompt, Threads: c.Threads,
+		Runs: c.Runs}
 	switch {
 	case b == nil && c.Bandwidth > 0:
 		return errors.New("--bandwidth: it is for --backend: reads of the host's memory are timed")

@@ -18,9 +18,10 @@ type benchEngineCmd struct {
 
 // Help returns what galley bench engine --help adds.
 func (benchEngineCmd) Help() string {
-	return `Times how an engine with random weights shares its steps: the first token of a long prompt, and of the same prompt again; the steps
-of sequences while a long prompt arrives, beside those before; and the tokens of sequences from Go and over HTTP. Processor time
-is printed beside, since other work on the machine changes it less; use --threads 1 with it.
+	return `Times how an engine with random weights shares its steps: the first token of a long prompt, and of
+the same prompt again; the steps of sequences while a long prompt arrives, beside those before; and the tokens
+of sequences from Go and over HTTP. Processor time is printed beside, since other work on the machine changes
+it less; use --threads 1 with it.
 
 Examples:
   galley bench engine --layers 12 --dim 768 --heads 12 --kv-heads 12 --ffn 3072 --threads 1
@@ -29,7 +30,8 @@ Examples:
 
 func (c *benchEngineCmd) Run() error {
 	err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "kv-heads": c.KVHeads,
-		"ffn": c.FFN, "vocab": c.Vocab, "prompt": c.Prompt, "sequences": c.Sequences, "runs": c.Runs, "long": c.Long})
+		"ffn": c.FFN, "vocab": c.Vocab, "prompt": c.Prompt, "sequences": c.Sequences, "runs": c.Runs,
+		"long": c.Long})
 	if err == nil {
 		err = natural(map[string]int{"threads": c.Threads})
 	}

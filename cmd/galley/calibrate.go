@@ -20,11 +20,11 @@ type calibrateCmd struct {
 
 // Help returns what galley calibrate --help adds.
 func (calibrateCmd) Help() string {
-	return `Measures products by size, memory, attention, the cost of starting an op and of communication between in-process devices, and every op where it
-stands in training steps of small language models and convolutions, and writes a calibration (YAML) that
-prices strategies on this machine: level 1, micro-benchmarks.
-Three passes take two minutes on quiet fast cores and up to eight on two busy ones, one pass a third of that. The file is written after each part,
-so that a run that is ended leaves one of what it has measured.
+	return `Measures products by size, memory, attention, the cost of starting an op and of communication between
+in-process devices, and every op where it stands in training steps of small language models and convolutions,
+and writes a calibration (YAML) that prices strategies on this machine: level 1, micro-benchmarks.
+Three passes take two minutes on quiet fast cores and up to eight on two busy ones, one pass a third of that.
+The file is written after each part, so that a run that is ended leaves one of what it has measured.
 
 Examples:
   galley calibrate --devices 8 -o here.yaml

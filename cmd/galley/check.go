@@ -63,8 +63,9 @@ type checkOpsCmd struct {
 
 // Help returns what galley check ops --help adds.
 func (checkOpsCmd) Help() string {
-	return `DIR holds ops.json, a list of cases, and ops.safetensors, their tensors. The relative error of the norm may be 1e-9 in f64
-and 2e-5 in f32. With --backend xla every case is compiled, and in bf16 it may be off by 2e-2 from f64. The last line counts: N passed, M failed. The exit code is 1 if any failed.
+	return `DIR holds ops.json, a list of cases, and ops.safetensors, their tensors. The relative error of the
+norm may be 1e-9 in f64 and 2e-5 in f32. With --backend xla every case is compiled, and in bf16 it may be off
+by 2e-2 from f64. The last line counts: N passed, M failed. The exit code is 1 if any failed.
 
 Examples:
   galley check ops fixtures
@@ -91,9 +92,9 @@ type checkBurgersCmd struct {
 
 // Help returns what galley check burgers --help adds.
 func (checkBurgersCmd) Help() string {
-	return `DIR holds burgers.json and burgers.safetensors: second derivatives, gradients through them and 50 losses, which are
-compared in f64 to a relative 1e-8. Derivatives are taken both ways, by gradients of gradients and by Taylor series,
-eagerly and traced. The exit code is 1 if any differs.
+	return `DIR holds burgers.json and burgers.safetensors: second derivatives, gradients through them and 50
+losses, which are compared in f64 to a relative 1e-8. Derivatives are taken both ways, by gradients of
+gradients and by Taylor series, eagerly and traced. The exit code is 1 if any differs.
 
 Example:
   galley check burgers fixtures`
@@ -115,8 +116,9 @@ type checkTokenizerCmd struct {
 
 // Help returns what galley check tokenizer --help adds.
 func (checkTokenizerCmd) Help() string {
-	return `DIR holds a Hugging Face tokenizer.json and cases.json: a list of texts with their ids, with offsets in characters
-and the decoded text where they were recorded. All must be equal. The exit code is 1 if any differs.
+	return `DIR holds a Hugging Face tokenizer.json and cases.json: a list of texts with their ids, with offsets
+in characters and the decoded text where they were recorded. All must be equal. The exit code is 1 if any
+differs.
 
 Example:
   galley check tokenizer tokenizer/testdata/unigram`
@@ -137,11 +139,11 @@ type checkModelCmd struct {
 
 // Help returns what galley check model --help adds.
 func (checkModelCmd) Help() string {
-	return `DIR is a Hugging Face directory that also holds reference.json and reference.safetensors. First logits, gradients, every
-training loss and gradient norm are compared in f32 and f64 to an absolute 2e-4; the greedy continuation must be the same. A norm
-in f32 also holds if it is as near to the one in f64: the recorded norms are f32, and not exact themselves. With --amp the limit
-of losses is 2e-2 and that of norms 5e-2, and the continuation is not compared.
-The exit code is 1 if any differs.
+	return `DIR is a Hugging Face directory that also holds reference.json and reference.safetensors. First
+logits, gradients, every training loss and gradient norm are compared in f32 and f64 to an absolute 2e-4; the
+greedy continuation must be the same. A norm in f32 also holds if it is as near to the one in f64: the
+recorded norms are f32, and not exact themselves. With --amp the limit of losses is 2e-2 and that of norms
+5e-2, and the continuation is not compared. The exit code is 1 if any differs.
 
 Examples:
   galley check model fixtures/llama
@@ -207,9 +209,10 @@ type checkRunsCmd struct {
 
 // Help returns what galley check runs --help adds.
 func (checkRunsCmd) Help() string {
-	return `FILE is a JSON list of runs: model, cluster, strategy and what was measured. Every row that says enough is predicted; for the
-others it prints why not. Constants that are fitted to whole runs never see the source that they are reported on. tau and regret
-compare strategies of one model, cluster and batch with each other.
+	return `FILE is a JSON list of runs: model, cluster, strategy and what was measured. Every row that says
+enough is predicted; for the others it prints why not. Constants that are fitted to whole runs never see the
+source that they are reported on. tau and regret compare strategies of one model, cluster and batch with each
+other.
 
 Example:
   galley check runs published_runs.json`

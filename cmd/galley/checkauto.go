@@ -20,14 +20,16 @@ type checkAutoCmd struct {
 
 // Help returns what galley check auto --help adds.
 func (checkAutoCmd) Help() string {
-	return `Searches a plan for each of ten programs that are no language models: MLPs, a CNN, an autoencoder, an encoder with a decoder, two
-towers, a recommendation model, experts, an LSTM, a mixer. Then every candidate of the same space is planned and priced, and the plan for all
-devices takes steps in turn with data parallelism. The exit code is 1 if a plan is more than 5% from the best of its space, or is measured to
-take more than 5% longer than data parallelism. It takes 5 to 20 minutes.
+	return `Searches a plan for each of ten programs that are no language models: MLPs, a CNN, an autoencoder, an
+encoder with a decoder, two towers, a recommendation model, experts, an LSTM, a mixer. Then every candidate of
+the same space is planned and priced, and the plan for all devices takes steps in turn with data parallelism.
+The exit code is 1 if a plan is more than 5% from the best of its space, or is measured to take more than 5%
+longer than data parallelism. Programs are planned side by side: it takes minutes, fewer with more cores.
 
 Examples:
   galley check auto
   galley calibrate --devices 4 -o here.yaml && galley check auto --calibration here.yaml
+  galley calibrate --devices 4 --passes 1 -o here.yaml && galley check auto --calibration here.yaml --limit 300
   galley check auto --calibration here.yaml --devices 2 --rounds 0     searches alone`
 }
 
@@ -49,8 +51,9 @@ func (c *checkAutoCmd) Run() error {
 	}
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
-	rows, err := check.Auto(os.Stdout, check.AutoConfig{Device: d, Calibration: text, Devices: c.Devices, Limit: c.Limit,
-		Rounds: c.Rounds, Programs: programs, Tell: telling()})
+	rows, err := check.Auto(os.Stdout,
+		check.AutoConfig{Device: d, Calibration: text, Devices: c.Devices, Limit: c.Limit,
+			Rounds: c.Rounds, Programs: programs, Tell: telling()})
 	if err != nil {
 		return err
 	}

@@ -28,9 +28,10 @@ type checkDevicesCmd struct {
 
 // Help returns what galley check devices --help adds.
 func (checkDevicesCmd) Help() string {
-	return `Trains a new llama on as many devices of an accelerator as --mesh says, as one program, in five parts: the plugin opens, the parameters are made
-there, the step compiles, it runs, and its losses are within 1e-4 of the host's, in bf16 within 2e-2. Where something is wrong, the plugin's whole
-message is printed. With --mock-devices, which needs one CUDA device, it compiles for as many as one likes; losses are not compared.
+	return `Trains a new llama on as many devices of an accelerator as --mesh says, as one program, in five
+parts: the plugin opens, the parameters are made there, the step compiles, it runs, and its losses are within
+1e-4 of the host's, in bf16 within 2e-2. Where something is wrong, the plugin's whole message is printed. With
+--mock-devices, which needs one CUDA device, it compiles for as many as one likes; losses are not compared.
 The last line counts: N passed, M failed. The exit code is 1 if any failed.
 
 Examples:

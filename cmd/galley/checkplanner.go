@@ -25,11 +25,13 @@ type checkPlannerCmd struct {
 
 // Help returns what galley check planner --help adds.
 func (checkPlannerCmd) Help() string {
-	return `Predicts the step of a small GPT-2 under 38 strategies on one to eight devices of this process, then times them in turn. A prediction
-prices the very programs that the devices run, node by node, with what galley calibrate measured of this machine's cores, and runs them
-against each other on the cores that they share. The exit code is 1 if predicted and measured times rank less alike than Kendall's tau 0.8,
-or a device takes another number of bytes than planned. How alike every other round and the rest rank the strategies is printed, too: where a
-machine does not agree with itself, no prediction can. It takes 5 to 15 minutes. Processor time is compared besides.
+	return `Predicts the step of a small GPT-2 under 38 strategies on one to eight devices of this process, then
+times them in turn. A prediction prices the very programs that the devices run, node by node, with what galley
+calibrate measured of this machine's cores, and runs them against each other on the cores that they share. The
+exit code is 1 if predicted and measured times rank less alike than Kendall's tau 0.8, or a device takes
+another number of bytes than planned. How alike every other round and the rest rank the strategies is printed,
+too: where a machine does not agree with itself, no prediction can. It takes 5 to 15 minutes. Processor time
+is compared besides.
 
 Examples:
   galley check planner
@@ -55,7 +57,8 @@ func (c *checkPlannerCmd) Run() error {
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	g, err := check.Planner(os.Stdout, check.PlannerConfig{
-		Device: d, Calibration: text, Batch: c.Batch, Seq: c.Seq, Rounds: c.Rounds, CPU: bench.CPUSeconds, Tell: telling(),
+		Device: d, Calibration: text, Batch: c.Batch, Seq: c.Seq, Rounds: c.Rounds, CPU: bench.CPUSeconds,
+		Tell: telling(),
 		Model: models.Config{Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads,
 			Positions: c.Seq, Tied: true},
 	})

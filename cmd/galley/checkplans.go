@@ -15,9 +15,11 @@ type checkPlansCmd struct {
 
 // Help returns what galley check plans --help adds.
 func (checkPlansCmd) Help() string {
-	return `Plans fifty pairs of a model and a cluster as galley plan does, writes each plan with the memory of its tapes, and has a trainer plan
-the run of the file, as galley train --plan --dry-run does: a plan that training refuses is a failure, and so is a device that would take
-another number of bytes than the file says. No array is made. The exit code is 1 if any failed. It takes some minutes.
+	return `Plans fifty pairs of a model and a cluster as galley plan does, writes each plan with the memory of
+its tapes, and has a trainer plan the run of the file, as galley train --plan --dry-run does: a plan that
+training refuses is a failure, and so is a device that would take another number of bytes than the file says,
+or more than it has, or of which the search thought less than 0.95 of that. No array is made. The exit code is
+1 if any failed. It takes some minutes.
 
 Examples:
   galley check plans

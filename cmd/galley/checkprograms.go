@@ -14,13 +14,13 @@ type checkProgramsCmd struct {
 
 // Help is what galley check programs --help adds.
 func (checkProgramsCmd) Help() string {
-	return `Draws programs whose parameters, inputs and activations say where they are: random ops, meshes of some
-or all of up to eight devices, placements and pending sums, weights that several meshes use, and a strategy with
-ZeRO over an axis, micro-batches, recomputation, offloading, buckets and overlap. Each is trained op by op on its
-meshes, compiled by ToStatic as it is, compiled under its strategy, and on one device without annotations: values,
-gradients and the parameters after two steps of AdamW must be the same to 1e-10 in f64, and every annotation must
-be found in the eager tensors and in the plan, or be refused with its line. A program that is wrong is printed in
-full. The exit code is 1 if any is. It takes about a minute.
+	return `Draws programs whose parameters, inputs and activations say where they are: random ops, meshes of
+some or all of up to eight devices, placements and pending sums, weights that several meshes use, and a
+strategy with ZeRO over an axis, micro-batches, recomputation, offloading, buckets and overlap. Each is
+trained op by op on its meshes, compiled by ToStatic as it is, compiled under its strategy, and on one device
+without annotations: values, gradients and the parameters after two steps of AdamW must be the same to 1e-10
+in f64, and every annotation must be found in the eager tensors and in the plan, or be refused with its line.
+A program that is wrong is printed in full. The exit code is 1 if any is. It takes about a minute.
 
 Examples:
   galley check programs

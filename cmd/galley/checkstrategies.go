@@ -17,11 +17,12 @@ type checkStrategiesCmd struct {
 
 // Help returns what galley check strategies --help adds.
 func (checkStrategiesCmd) Help() string {
-	return `Trains each model in every way that it can be split over devices of this process: data, tensor, pipeline under every schedule, context,
-expert and sequence parallel, ZeRO, recomputation, offload, uneven batches and stages. Every loss must be within 2e-5 of
-one device in f32 and 1e-10 in f64, and within 2e-4 of the recorded one; every device must take the memory that was predicted, to
-the byte. Pipelines that need more layers than a model has are run on a new one of 8 layers (×8), for which nothing is
-recorded. The last line counts: N passed, M failed. The exit code is 1 if any failed.
+	return `Trains each model in every way that it can be split over devices of this process: data, tensor,
+pipeline under every schedule, context, expert and sequence parallel, ZeRO, recomputation, offload, uneven
+batches and stages. Every loss must be within 2e-5 of one device in f32 and 1e-10 in f64, and within 2e-4 of
+the recorded one; every device must take the memory that was predicted, to the byte. Pipelines that need more
+layers than a model has are run on a new one of 8 layers (×8), for which nothing is recorded. The last line
+counts: N passed, M failed. The exit code is 1 if any failed.
 
 Examples:
   galley check strategies fixtures/llama fixtures/mixtral

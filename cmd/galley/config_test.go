@@ -103,7 +103,8 @@ func TestConfigsPlanned(t *testing.T) {
 func TestPlannedParameters(t *testing.T) {
 	const sizes = `"num_hidden_layers": 3, "hidden_size": 256, "num_attention_heads": 8, "intermediate_size": 700, "vocab_size": 1000`
 	for family, more := range map[string]string{
-		"llama": `, "num_key_value_heads": 2`, "mistral": "", "qwen2": `, "num_key_value_heads": 4, "head_dim": 64`, "qwen3": `, "num_key_value_heads": 4`,
+		"llama": `, "num_key_value_heads": 2`, "mistral": "", "qwen2": `, "num_key_value_heads": 4, "head_dim": 64`,
+		"qwen3":   `, "num_key_value_heads": 4`,
 		"mixtral": `, "num_key_value_heads": 4`,
 	} {
 		text := fmt.Sprintf(`{"model_type": %q, %s%s}`, family, sizes, more)

@@ -35,8 +35,8 @@ type dataTokenizeCmd struct {
 
 // Help returns what galley data tokenize --help adds.
 func (dataTokenizeCmd) Help() string {
-	return `Shards are pairs of .bin and .idx files in Megatron's layout. Documents keep their order, whatever the number of
-workers. A run that was stopped goes on behind its last whole shard when it is started again.
+	return `Shards are pairs of .bin and .idx files in Megatron's layout. Documents keep their order, whatever
+the number of workers. A run that was stopped goes on behind its last whole shard when it is started again.
 
 Examples:
   galley data tokenize corpus/ --tokenizer tokenizer.json --end '<|endoftext|>' --out tokens
@@ -48,7 +48,8 @@ func (c *dataTokenizeCmd) Run() error {
 		return err
 	}
 	config := data.TokenizeConfig{Tokenizer: data.Bytes{}, Name: "bytes", End: -1, Workers: c.Workers,
-		ShardTokens: c.Shard, Documents: data.DocumentsConfig{Field: c.Field, Formats: formats}, Progress: newTokenizeProgress()}
+		ShardTokens: c.Shard, Documents: data.DocumentsConfig{Field: c.Field, Formats: formats},
+		Progress: newTokenizeProgress()}
 	if err := c.open(&config); err != nil {
 		return err
 	}

@@ -55,12 +55,14 @@ func scratch(t *testing.T) string {
 	}
 	text := strings.Repeat("It was the best of times, it was the worst of times. ", 40)
 	for name, content := range map[string]string{
-		"chat.jsonl":      strings.Repeat(`{"messages": [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "I."}]}`+"\n", 8),
+		"chat.jsonl": strings.Repeat(
+			`{"messages": [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "I."}]}`+"\n", 8),
 		"questions.jsonl": strings.Repeat(`{"question": "Who?", "choices": ["I.", "You."], "answer": 1}`+"\n", 3),
 		"pairs.jsonl":     strings.Repeat(`{"prompt": "Who?", "chosen": "I.", "rejected": "You."}`+"\n", 8),
 		"notes.txt":       text, "corpus/a.txt": text,
-		"notes.jsonl": strings.Repeat("{\"text\": \"it was the age of wisdom, it was the age of foolishness\"}\n", 40),
-		"bin/galley":  fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asCommand, self),
+		"notes.jsonl": strings.Repeat("{\"text\": \"it was the age of wisdom, it was the age of foolishness\"}\n",
+			40),
+		"bin/galley": fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asCommand, self),
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -13,6 +13,7 @@ import (
 // TestDoctorCluster: what is discovered is a cluster that the planner reads, with one process and with two,
 // whose link is the measured one.
 func TestDoctorCluster(t *testing.T) {
+	notShort(t)
 	for _, n := range []int{1, 2} {
 		args := []string{}
 		if n > 1 {

@@ -102,7 +102,8 @@ func writeDevices(w io.Writer, p *galley.StepPlan) {
 			name = fmt.Sprintf("devices %d-%d", i, j-1)
 		}
 		m := p.Memory[i]
-		text := fmt.Sprintf("%s: %d bytes: parameters %d, gradients %d, optimizer %d, step %d", name, m.Peak(), m.Weights,
+		text := fmt.Sprintf("%s: %d bytes: parameters %d, gradients %d, optimizer %d, step %d", name, m.Peak(),
+			m.Weights,
 			m.Sums, m.Slots, m.Step)
 		if n := away(i); n > 0 {
 			text += fmt.Sprintf("; %d more elsewhere", n)
@@ -123,7 +124,8 @@ func againstPlan(w io.Writer, p *galley.StepPlan, f *planfile.File) error {
 	}
 	for d, m := range p.Memory {
 		if want := f.Predicted.Devices[d]; int64(m.Peak()) != want {
-			return fmt.Errorf("device %d takes %d bytes: the plan has %d: it was made by another version, or for another "+
+			return fmt.Errorf("device %d takes %d bytes: the plan has %d: it was made by another version, or for "+
+				"another "+
 				"optimizer: make a new one with galley plan", d, m.Peak(), want)
 		}
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 	"github.com/galley-ml/galley/internal/export"
 	"github.com/galley-ml/galley/internal/kernel"
-	"github.com/galley-ml/galley/internal/mpi"
 	"github.com/galley-ml/galley/internal/pipeline"
 )
 
@@ -91,8 +90,10 @@ func (f *elasticFlags) hosts() (least, most int, err error) {
 
 // runElastic returns the agent of this host.
 func (c *launchCmd) runElastic(args []string) error {
-	if _, err := mpi.Library(mpi.MPICH); err != nil && c.N > 1 {
-		return fmt.Errorf("--elastic: processes of an elastic job are connected by MPICH: %w", err)
+	if withoutMPICH() {
+		if err := bySockets(); err != nil {
+			return err
+		}
 	}
 	train, err := c.trains()
 	if err != nil {
@@ -118,7 +119,8 @@ func (c *launchCmd) runElastic(args []string) error {
 	return exited(
 		agent.Run(context.Background(), agent.Config{Job: c.Job, Host: c.Host, Processes: c.N, Args: args,
 			Config: epoch.Config{Min: least, Max: most, Devices: devices, Version: programVersion(args[0]),
-				Flags: strings.Join(append([]string{c.Elastic}, args[1:]...), " "), Price: hostPrices(train, given)},
+				Flags: strings.Join(append([]string{c.Elastic}, args[1:]...), " "), Price: hostPrices(train, given),
+				Strategy: hostStrategies(train, given)},
 			Store: s, Dir: c.Memory, Address: address, Lease: c.Lease, Stdout: os.Stdout, Stderr: os.Stderr,
 			Signals: signals}),
 	)
@@ -186,7 +188,8 @@ func (c *launchCmd) store() (s store.Store, address string, end func(), err erro
 			return nil, "", end, err
 		}
 		list := strings.TrimPrefix(c.Etcd, etcd.Embedded)
-		if end, err = etcd.Start(self, own, list, filepath.Join(os.TempDir(), "galley-etcd-"+c.Job+"-"+c.Host)); err != nil {
+		if end, err = etcd.Start(self, own, list,
+			filepath.Join(os.TempDir(), "galley-etcd-"+c.Job+"-"+c.Host)); err != nil {
 			return nil, "", func() {}, fmt.Errorf("--etcd: %w", err)
 		}
 	}

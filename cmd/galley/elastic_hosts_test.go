@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -80,9 +81,9 @@ func newHosts(t *testing.T, flags, train string, servers ...string) *testHosts {
 // start starts the agent of a host.
 func (c *testHosts) start(host string) {
 	c.t.Helper()
-	line := fmt.Sprintf("launch %s --etcd %s --job %s --host %s %s -- train %s", c.flags, c.etcd, c.name, host,
-		c.network.flags(host), c.train)
-	cmd := galleyCommand(c.t, append(strings.Fields(line), tinyRun...)...)
+	line := fmt.Sprintf("launch %s --etcd %s --job %s --host %s %s -- ", c.flags, c.etcd, c.name, host,
+		c.network.flags(host))
+	cmd := galleyCommand(c.t, append(strings.Fields(line), tinyTrain(c.train)...)...)
 	c.network.within(cmd, host)
 	cmd.Env = append(cmd.Env, gateVariable+"="+c.gate)
 	out, err := cmd.StdoutPipe()
@@ -168,6 +169,7 @@ func (c *testHosts) workers(host string, servers bool) (pids []int) {
 
 // TestElasticHosts: hosts join, are drained and die; every step is told, to the bit what one process tells.
 func TestElasticHosts(t *testing.T) {
+	notShort(t)
 	const train = "--mesh dp=4 --steps 1000"
 	c := newHosts(t, "--elastic 1:2 --lease 4s", train, "a")
 	c.start("a")
@@ -193,6 +195,71 @@ func TestElasticHosts(t *testing.T) {
 		t.Fatalf("%v\n%s", err, c.events())
 	}
 	c.h.whole(t, plainRun(t, 2, train))
+}
+
+var epochSpread = regexp.MustCompile(`epoch \d+: (\d) processes on .*; a step is spread by (.*)`)
+
+// TestElasticPlans: hosts leave and join, 4, 2 and 3 processes by plans of the planner, which are keys of
+// their epochs; no step is taken again, and losses are those of one process but for the last digits.
+func TestElasticPlans(t *testing.T) {
+	const train = "--steps 400 --lr 1e-4 --batch 12"
+	c := newHosts(t, "--elastic 1:4 --lease 60s", train, "a")
+	for _, host := range []string{"a", "b", "c", "d"} {
+		c.start(host)
+	}
+	c.wait("4 processes on ", long)
+	c.goesOn(3, long)
+	c.leaves("c") // at once one after the other: what the first gave the second to keep must not be lost
+	c.leaves("d")
+	c.wait("2 processes on a, b", long)
+	c.goesOn(3, long)
+	c.start("c") // they wait, as cores are shared and a third process gains nothing
+	c.start("d")
+	time.Sleep(time.Second)
+	c.leaves("b")
+	c.wait("3 processes on a, c, d", long)
+	c.goesOn(3, long)
+	openGate(t, c.gate)
+	if err := <-c.ends["a"]; err != nil {
+		t.Fatalf("%v\n%s", err, c.events())
+	}
+	plans := map[string]string{}
+	for _, m := range epochSpread.FindAllStringSubmatch(c.events(), -1) {
+		plans[m[1]] = m[2]
+	}
+	if plans["2"] == "" || plans["3"] == "" || plans["4"] == "" || plans["2"] == plans["3"] ||
+		plans["3"] == plans["4"] {
+		t.Errorf("got plans %v\n%s", plans, c.events())
+	}
+	if c.again > 0 {
+		t.Errorf("%d steps were taken again", c.again)
+	}
+	c.h.near(t, plainRun(t, 1, train), 1e-6)
+}
+
+// leaves has a host leave in order.
+func (c *testHosts) leaves(host string) {
+	c.t.Helper()
+	_ = c.agents[host].Process.Signal(syscall.SIGTERM)
+	if err := <-c.ends[host]; err != nil {
+		c.t.Fatalf("SIGTERM to %s: got %v\n%s", host, err, c.events())
+	}
+}
+
+// near checks that every step was told, with a loss that differs by at most a part of it from another run's.
+func (h history) near(t *testing.T, want history, part float64) {
+	t.Helper()
+	if len(h) != len(want) {
+		t.Errorf("got %d steps, want %d", len(h), len(want))
+	}
+	for step, text := range want {
+		var x, y float64
+		_, err1 := fmt.Sscanf(h[step], "loss %g", &x)
+		_, err2 := fmt.Sscanf(text, "loss %g", &y)
+		if err1 != nil || err2 != nil || math.Abs(x-y) > part*math.Abs(y) {
+			t.Fatalf("step %d: got %q, want %q within %g of it", step, h[step], text, part)
+		}
+	}
 }
 
 // wait waits until an event is told.
@@ -279,7 +346,8 @@ func (c *testHosts) copied(on, of string) {
 	c.t.Helper()
 	began := time.Now()
 	for time.Since(began) < long {
-		list, _ := filepath.Glob(fmt.Sprintf("/dev/shm/galley-%s-%s/copies/%s/e*/p*/s?/manifest.json", c.name, on, of))
+		list, _ := filepath.Glob(fmt.Sprintf("/dev/shm/galley-%s-%s/copies/%s/e*/p*/s?/manifest.json", c.name, on,
+			of))
 		whole := 0
 		for _, path := range list {
 			if st, err := os.Stat(path); err == nil && st.Size() > 0 {
@@ -297,6 +365,7 @@ func (c *testHosts) copied(on, of string) {
 // TestElasticSpare: a host that is not needed keeps copies. So the other may be drained, come back, and be
 // killed or stopped as service managers do, its processes with it: the one that waits goes on.
 func TestElasticSpare(t *testing.T) {
+	notShort(t)
 	const train = "--mesh dp=2 --zero 1 --steps 600"
 	c := newHosts(t, "--elastic 1:2 -n 2 --lease 4s", train, "a")
 	c.server()

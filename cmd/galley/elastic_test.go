@@ -95,7 +95,7 @@ func (h history) whole(t *testing.T, want history) {
 // plainRun returns the history of a run without agents.
 func plainRun(t *testing.T, n int, train string) history {
 	t.Helper()
-	args := append(strings.Fields("launch -n "+strconv.Itoa(n)+" -- train "+train), tinyRun...)
+	args := append([]string{"launch", "-n", strconv.Itoa(n), "--"}, tinyTrain(train)...)
 	out, err := galleyCommand(t, args...).Output()
 	if err != nil {
 		t.Fatal(err)
@@ -107,8 +107,18 @@ func plainRun(t *testing.T, n int, train string) history {
 	return h
 }
 
+// TestLaunchWithoutMPI: without any MPI library processes are connected by TCP, with the same numbers.
+func TestLaunchWithoutMPI(t *testing.T) {
+	needMPICH(t)
+	const train = "--mesh dp=2 --zero 1 --steps 3"
+	want := plainRun(t, 2, train)
+	t.Setenv("GALLEY_MPI_LIBRARY", "/nowhere/libmpi.so")
+	plainRun(t, 2, train).whole(t, want)
+}
+
 // TestElasticKills: random workers are killed; every step is told, and to the bit what it is without that.
 func TestElasticKills(t *testing.T) {
+	notShort(t)
 	const train = "--mesh dp=2 --zero 1 --steps 400"
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -139,6 +149,7 @@ func TestElasticKills(t *testing.T) {
 // TestElasticEnds: a mistake ends the job with its text, once, and exit code 2; a signal ends it after a
 // step.
 func TestElasticEnds(t *testing.T) {
+	notShort(t)
 	needMPICH(t)
 	job := " --job ends" + strconv.Itoa(os.Getpid())
 	for _, test := range []struct {
@@ -151,8 +162,10 @@ func TestElasticEnds(t *testing.T) {
 		{"launch --elastic 1:1 -- train --stepz 2", "unknown flag", 2},
 		{"launch --elastic 1:1 --memory /nowhere -- train", "--memory=/nowhere", 2},
 		{"launch -n 2 --etcd http://x -- train", "--elastic", 2},
-		{"launch --elastic 1:1 -n 2" + job + " -- train --steps 2 --data /nowhere/text --mesh dp=2", "/nowhere/text", 2},
-		{"launch --elastic 1:1 -n 2" + job + " -- train --steps 9 --lr 1e30 --mesh dp=2 --tokens 0 --dim 32 --heads 2 --seq 16 --batch 8",
+		{"launch --elastic 1:1 -n 2" + job + " -- train --steps 2 --data /nowhere/text --mesh dp=2",
+			"/nowhere/text", 2},
+		{"launch --elastic 1:1 -n 2" + job +
+			" -- train --steps 9 --lr 1e30 --mesh dp=2 --tokens 0 --dim 32 --heads 2 --seq 16 --batch 8",
 			"step", 2},
 	} {
 		out, err := galleyCommand(t, strings.Fields(test.line)...).CombinedOutput()

@@ -13,6 +13,7 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/worker"
 	"github.com/galley-ml/galley/internal/mpi"
 	processes "github.com/galley-ml/galley/job"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // elastic is this process as part of an elastic job; nil where it is of none.
@@ -89,8 +90,8 @@ func newestStep(dir string) (step int64, path string, err error) {
 	return r.Meta().Step, r.Path(), r.Close()
 }
 
-// fitsSnapshots returns an error where snapshots of one of this process's devices have too little memory. Of mixed
-// precision the slots alone count: parameters in 16 bits are no part of the state.
+// fitsSnapshots returns an error where snapshots of one of this process's devices have too little memory. Of
+// mixed precision the slots alone count: parameters in 16 bits are no part of the state.
 func (t *training) fitsSnapshots(p *galley.StepPlan) error {
 	m := p.Memory[job.Rank()*len(p.Memory)/job.Size()]
 	share := m.Slots
@@ -145,6 +146,22 @@ func (l *loop) OnState(_ *fit.Progress, s checkpoint.State) error {
 		elastic.HandOn()
 	}
 	return err
+}
+
+// epochStrategy returns the strategy of the epoch's plan where the flags leave it to the planner; nil where
+// the plan does not say, or plans are measured first.
+func (t *training) epochStrategy() (*galley.Strategy, error) {
+	if elastic == nil || elastic.Strategy == "" || t.Mesh != "" || t.Plan != "" || t.probes() {
+		return nil, nil
+	}
+	s, err := strategy.Parse(elastic.Strategy)
+	if err != nil {
+		return nil, fmt.Errorf("the strategy of epoch %d, %q: %w", elastic.Epoch, elastic.Strategy, err)
+	}
+	if job.First() {
+		fmt.Printf("%s: the plan of epoch %d\n", s, elastic.Epoch)
+	}
+	return &s, nil
 }
 
 // places returns where the devices are.

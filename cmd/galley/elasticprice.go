@@ -45,6 +45,64 @@ func hostPrices(c *trainCmd, given *galley.Strategy) func([]epoch.Member) (float
 	}
 }
 
+// hostStrategies returns how a step is spread on the hosts of an epoch, as text: by the strategy that the
+// command gives or else by the planner, once for the same hosts.
+func hostStrategies(c *trainCmd, given *galley.Strategy) func([]epoch.Member) (string, error) {
+	run := sync.OnceValues(c.priced)
+	type answer struct {
+		text string
+		err  error
+	}
+	known := map[string]answer{}
+	return func(members []epoch.Member) (string, error) {
+		if given != nil {
+			return given.Line(), nil
+		}
+		if c.Plan != "" || c.probes() {
+			return "", nil
+		}
+		hosts := machines(members)
+		key := fmt.Sprint(hosts)
+		a, ok := known[key]
+		if !ok {
+			a.text, a.err = c.planned(run, hosts, epoch.Processes(members))
+			known[key] = a
+		}
+		return a.text, a.err
+	}
+}
+
+// planned asks the planner for so many processes on hosts.
+func (c *trainCmd) planned(run func() (forecast.Run, error), hosts []forecast.Host, n int) (string, error) {
+	r, err := run()
+	if err == nil && c.Cluster != "" {
+		r.Cluster, err = strict.ReadFile(c.Cluster, strict.Config)
+	}
+	if err != nil {
+		return "", err
+	}
+	if r.Hosts = hosts; r.Devices == 0 {
+		r.Devices = n
+	}
+	p, err := forecast.Auto(r)
+	if err != nil {
+		return "", err
+	}
+	return p.Strategy.Line(), nil
+}
+
+// machines returns what the processes of members run on: members of one machine share its cores.
+func machines(members []epoch.Member) (list []forecast.Host) {
+	for _, m := range members {
+		if n := len(list); n == 0 || list[n-1].Machine != m.Machine {
+			list = append(list, forecast.Host{Machine: m.Machine})
+		}
+		h := &list[len(list)-1]
+		h.Processes, h.Cores = h.Processes+m.Processes, max(h.Cores, m.Cores)
+	}
+	return list
+}
+
 // priced returns the run as the planner sees it.
 func (c *trainCmd) priced() (r forecast.Run, err error) {
 	t := &training{trainCmd: c}

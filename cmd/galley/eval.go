@@ -41,10 +41,11 @@ type evalCmd struct {
 
 // Help returns what galley eval --help adds.
 func (evalCmd) Help() string {
-	return `Of a text, prints the mean loss of a token, in nats, and the perplexity, e to its power. The text is read in windows of --seq tokens,
-each of which begins without a past; of a mixture of experts it says how their work is shared. Of questions, prints acc, the share whose
-right choice the model rates highest, acc_norm, the same by log-likelihood a byte, or exact_match, the share of answers that the model
-would have said itself, always taking the likeliest token.
+	return `Of a text, prints the mean loss of a token, in nats, and the perplexity, e to its power. The text is
+read in windows of --seq tokens, each of which begins without a past; of a mixture of experts it says how
+their work is shared. Of questions, prints acc, the share whose right choice the model rates highest,
+acc_norm, the same by log-likelihood a byte, or exact_match, the share of answers that the model would have
+said itself, always taking the likeliest token.
 
 Examples:
   galley eval out --data notes.txt

@@ -182,7 +182,8 @@ func (t *task) result(scores []score) taskResult {
 			normalized++
 		}
 	}
-	return taskResult{len(t.questions), newMeasure(right, chosen), newMeasure(normalized, chosen), newMeasure(said, exact)}
+	return taskResult{len(t.questions), newMeasure(right, chosen), newMeasure(normalized, chosen),
+		newMeasure(said, exact)}
 }
 
 // best returns the choice with the largest log-likelihood for its length.

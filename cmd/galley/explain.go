@@ -20,15 +20,16 @@ type explainCmd struct {
 
 // Help returns what galley explain --help adds.
 func (explainCmd) Help() string {
-	return `It lists what galley train runs, stage by stage: collectives, and sends and receives between stages. One row is one
-communication: the source line that it is for, what devices do, along which axes, how often in a step, the bytes that the
-busiest device sends each time, the predicted time, whether somebody asked for it, what moves, and who needed it. Then totals by
-stage, kind and axes, and what each device needs and does. Nothing is computed: shapes are enough, for any number of devices.
+	return `It lists what galley train runs, stage by stage: collectives, and sends and receives between stages.
+One row is one communication: the source line that it is for, what devices do, along which axes, how often in
+a step, the bytes that the busiest device sends each time, the predicted time, whether somebody asked for it,
+what moves, and who needed it. Then totals by stage, kind and axes, and what each device needs and does.
+Nothing is computed: shapes are enough, for any number of devices.
 
 With another --plan than train it is the step as one program on a mesh of any axes, with its annotations.
 
-A pattern matches parameters' names as galley dump prints them: * is any text. @[tp,_] cuts dim 0 by axis tp and keeps dim 1
-whole; @[dp?,?] may be cut further.
+A pattern matches parameters' names as galley dump prints them: * is any text. @[tp,_] cuts dim 0 by axis tp
+and keeps dim 1 whole; @[dp?,?] may be cut further.
 
 Examples:
   galley explain                                              a small llama on 2×2

@@ -69,7 +69,8 @@ func (c *exportCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	if err := models.Save(c.Dir, model, models.SaveConfig{Tokenizer: tokenizer, ShardBytes: int64(shard)}); err != nil {
+	if err := models.Save(c.Dir, model, models.SaveConfig{Tokenizer: tokenizer,
+		ShardBytes: int64(shard)}); err != nil {
 		return err
 	}
 	fmt.Printf("wrote %s: the model after %d steps, from %s\n", c.Dir, m.r.Meta().Step, m.r.Path())

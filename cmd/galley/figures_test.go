@@ -23,6 +23,9 @@ func (c *testHosts) epochs() (n, told int) {
 	return len(epochLine.FindAllString(c.log.String(), -1)), c.told
 }
 
+// slowLoss is more than the next loss may take: what happened meanwhile is told.
+const slowLoss = 8 * time.Second
+
 // nextLoss does something that ends an epoch, and returns how long it takes to the first loss of the next.
 func (c *testHosts) nextLoss(what func()) time.Duration {
 	c.t.Helper()
@@ -34,6 +37,10 @@ func (c *testHosts) nextLoss(what func()) time.Duration {
 		if now == n {
 			told = more
 		} else if more > told {
+			if took := time.Since(began); took > slowLoss {
+				text := c.events()
+				c.t.Logf("a slow one:\n%s", text[max(0, len(text)-4000):])
+			}
 			return time.Since(began)
 		}
 		time.Sleep(time.Millisecond)
@@ -42,8 +49,8 @@ func (c *testHosts) nextLoss(what func()) time.Duration {
 	return 0
 }
 
-// TestFiguresHost: the next loss after the agent and the workers of a host were killed, and after its link was
-// cut, lease 5 s. Three hosts are namespaces with an etcd each.
+// TestFiguresHost: the next loss after the agent and the workers of a host were killed, and after its link
+// was cut, lease 5 s. Three hosts are namespaces with an etcd each.
 func TestFiguresHost(t *testing.T) {
 	c := newHosts(t, "--elastic 1:3", stormTrain, "a", "b", "c")
 	if c.network = newNetwork(t, "a", "b", "c"); c.network == nil {
@@ -81,8 +88,9 @@ func TestFiguresHost(t *testing.T) {
 	(&storm{testHosts: c}).check()
 }
 
-// TestFiguresEtcd: etcd's leader of three is killed again and again: no epoch ends, and no step is lost. Where
-// there is one server, and its host dies, the others stop in order, and go on when it is started again by hand.
+// TestFiguresEtcd: etcd's leader of three is killed again and again: no epoch ends, and no step is lost.
+// Where there is one server, and its host dies, the others stop in order, and go on when it is started again
+// by hand.
 func TestFiguresEtcd(t *testing.T) {
 	c := newHosts(t, "--elastic 1:3", stormTrain, "a", "b", "c")
 	for _, h := range []string{"a", "b", "c"} {
@@ -107,8 +115,8 @@ func TestFiguresEtcd(t *testing.T) {
 	(&storm{testHosts: c}).check()
 }
 
-// TestFiguresOneEtcd: the host of the only etcd dies. The other stops its workers, and goes on when the first is
-// started again by hand.
+// TestFiguresOneEtcd: the host of the only etcd dies. The other stops its workers, and goes on when the first
+// is started again by hand.
 func TestFiguresOneEtcd(t *testing.T) {
 	c := newHosts(t, "--elastic 1:2", stormTrain, "a")
 	c.start("a")

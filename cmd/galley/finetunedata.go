@@ -99,7 +99,8 @@ func (f *finetuning) mixture(e data.Examples) (*data.Mixture, error) {
 	if err != nil {
 		return nil, err
 	}
-	return data.NewMixture([]data.MixtureSource{{Name: "conversations", Rows: rows, Weight: 1, Fact: data.HashExamples(e)}},
+	return data.NewMixture([]data.MixtureSource{{Name: "conversations", Rows: rows, Weight: 1,
+		Fact: data.HashExamples(e)}},
 		data.MixtureConfig{Batch: f.Batch, Seq: f.Seq, Seed: f.Seed, Packed: f.c.Rows == "packed"})
 }
 

@@ -22,7 +22,8 @@ func natural(flags map[string]int) error { return inRange(0, flags) }
 // most is the largest numbers that flags may have, by name: beyond them they are mistakes, and a command
 // would not end.
 var most = map[string]int{
-	"threads": 1 << 12, "devices": 1 << 12, "batch": 1 << 24, "seq": 1 << 24, "micro": 1 << 24, "layers": 1 << 14, "dim": 1 << 24,
+	"threads": 1 << 12, "devices": 1 << 12, "batch": 1 << 24, "seq": 1 << 24, "micro": 1 << 24,
+	"layers": 1 << 14, "dim": 1 << 24,
 	"heads": 1 << 16, "kv-heads": 1 << 16, "head-dim": 1 << 16, "ffn": 1 << 26, "vocab": 1 << 30, "top": 1 << 16,
 }
 

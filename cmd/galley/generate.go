@@ -93,7 +93,8 @@ func (c *generateCmd) generate(b galley.Backend) error {
 	}
 	t.note(m.dir, config.Vocab)
 	ask := question{prompt: c.Prompt, ids: ids, Request: engine.Request{Prompt: ids, Tokens: c.Tokens,
-		Stop: config.StopTokens(), StopText: c.Stop, Sampling: engine.Sampling{Temperature: c.Temperature, TopK: c.TopK,
+		Stop: config.StopTokens(), StopText: c.Stop,
+		Sampling: engine.Sampling{Temperature: c.Temperature, TopK: c.TopK,
 			TopP: c.TopP, MinP: c.MinP, Repetition: c.RepetitionPenalty, Seed: c.Seed}}}
 	if !served(config) {
 		return c.speakByOps(m, t, ask)

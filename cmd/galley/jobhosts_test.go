@@ -43,6 +43,7 @@ func TestJobHosts(t *testing.T) {
 
 // TestLaunchPlans: a job plans with the cluster that it is given, if that is of its processes.
 func TestLaunchPlans(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	needMPICH(t)
 	file := func(devices int) string {
@@ -58,7 +59,8 @@ func TestLaunchPlans(t *testing.T) {
 		fails      bool
 	}{
 		{"--cluster " + file(2), "chose ", false},
-		{"--cluster " + file(3), "it has devices by host [3], the job has 2 devices and processes by host [2]", true},
+		{"--cluster " + file(3), "it has devices by host [3], the job has 2 devices and processes by host [2]",
+			true},
 		{"--mesh dp=2 --cluster " + file(2), "neither --mesh nor --plan", true},
 	} {
 		words := strings.Fields("launch -n 2 -- train --steps 1 --probe off " + c.args)

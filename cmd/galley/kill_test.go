@@ -45,7 +45,10 @@ func TestKill(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			if testing.Short() {
-				x.kills = min(x.kills, 3)
+				if x.name != "many devices" {
+					notShort(t)
+				}
+				x.kills = 2
 			}
 			args := append([]string{"train", "--steps", "90", "--dim", "16", "--layers", "2", "--heads", "2",
 				"--batch", "4", "--seq", "8", "--tokens", "0", "--log-losses",
@@ -124,6 +127,7 @@ func trainAndKill(t *testing.T, args []string, lines int) []string {
 // are needed, again and again, and continues with other devices each time: the samples of every step are
 // those of a run that nobody disturbed. GALLEY_KILLS says how often.
 func TestKillMixture(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	kills := 5
 	if n, err := strconv.Atoi(os.Getenv("GALLEY_KILLS")); err == nil {
@@ -132,8 +136,10 @@ func TestKillMixture(t *testing.T) {
 	dir := t.TempDir()
 	mixedSources(t, dir)
 	args := []string{"train", "--mix", "3:" + dir + "/shards", "--mix", "2:" + dir + "/b.jsonl",
-		"--mix", "1:" + dir + "/c.jsonl.gz", "--stream", "--stream-block", "3000", "--rows", "packed", "--steps", "40",
-		"--dim", "16", "--layers", "2", "--heads", "2", "--batch", "4", "--seq", "16", "--tokens", "0", "--threads", "1",
+		"--mix", "1:" + dir + "/c.jsonl.gz", "--stream", "--stream-block", "3000", "--rows", "packed", "--steps",
+		"40",
+		"--dim", "16", "--layers", "2", "--heads", "2", "--batch", "4", "--seq", "16", "--tokens", "0", "--threads",
+		"1",
 		"--log-samples", "--log-losses"}
 	want := samplesOf(trainAndKill(t, args, -1))
 	if len(want) != 40 {

@@ -28,10 +28,10 @@ type kubernetesCmd struct {
 
 // Help returns what galley kubernetes --help adds.
 func (kubernetesCmd) Help() string {
-	return `Prints a manifest for kubectl apply. Every pod is a host of an elastic job: there is neither ssh nor mpirun. A pod
-that is told to end leaves in order within --grace seconds, and one that comes back, with whatever address, joins.
-Probes ask the pod's agent. A PyTorchJob's pods take MASTER_ADDR, RANK and WORLD_SIZE as the training operator
-sets them.
+	return `Prints a manifest for kubectl apply. Every pod is a host of an elastic job: there is neither ssh nor
+mpirun. A pod that is told to end leaves in order within --grace seconds, and one that comes back, with
+whatever address, joins. Probes ask the pod's agent. A PyTorchJob's pods take MASTER_ADDR, RANK and WORLD_SIZE
+as the training operator sets them.
 
 Examples:
   galley kubernetes --image registry/galley:1 --hosts 2:4 -n 8 --claim runs -- train --mesh dp=16 --checkpoint /state/run
@@ -58,7 +58,8 @@ func (c *kubernetesCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	return toStdout(deploy.Kubernetes{Kind: c.Kind, Name: c.Name, Namespace: c.Namespace, Image: c.Image, Hosts: hosts,
+	return toStdout(deploy.Kubernetes{Kind: c.Kind, Name: c.Name, Namespace: c.Namespace, Image: c.Image,
+		Hosts:     hosts,
 		Processes: c.Processes, Cores: c.Cores, Memory: c.Memory, GPUs: c.GPUs, Shared: c.Shared, Claim: c.Claim,
 		Mount: c.Mount, Grace: c.Grace, Etcd: c.Etcd, Args: behindDashes(c.Args)}.Text())
 }
@@ -66,8 +67,8 @@ func (c *kubernetesCmd) Run() error {
 // messageBytes is the shared memory that one process takes for messages to its neighbours.
 const messageBytes = 256 << 20
 
-// sharedSize returns how much /dev/shm a pod needs: for what the fewest pods keep of the state, by the command's
-// model and strategy. Where the planner chooses the strategy, every pod may hold all of it.
+// sharedSize returns how much /dev/shm a pod needs: for what the fewest pods keep of the state, by the
+// command's model and strategy. Where the planner chooses the strategy, every pod may hold all of it.
 func (c *kubernetesCmd) sharedSize(hosts deploy.Hosts) (string, error) {
 	train, given, all, err := c.trains()
 	var run forecast.Run

@@ -37,7 +37,8 @@ func TestSharedSize(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"train --model /nowhere": "give it, such as --shared 64Gi", "dump": "want train", "train --stepz": "unknown flag"} {
+		"train --model /nowhere": "give it, such as --shared 64Gi", "dump": "want train",
+		"train --stepz": "unknown flag"} {
 		c := kubernetesCmd{Args: strings.Fields(line)}
 		c.Hosts, c.Processes, c.Grace = "1", 1, 1
 		hosts, err := c.parse()

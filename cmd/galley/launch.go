@@ -8,6 +8,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/mpi"
 	"github.com/galley-ml/galley/internal/mpi/launch"
+	processes "github.com/galley-ml/galley/job"
 )
 
 // launchCmd starts several processes on this machine.
@@ -28,7 +29,8 @@ func (launchCmd) Help() string {
   srun -n 4 --mpi=pmi2 galley train --mesh tp=4         or by Slurm
   galley launch --elastic 1:1 -n 2 -- train --mesh dp=2 go on when a process is killed: docs/elastic.md
 With MPICH installed, galley itself starts the processes and tells them of each other; with Open MPI alone,
-its mpirun does.
+its mpirun does. With neither, and in elastic jobs without MPICH, they are connected by TCP, which
+GALLEY_TRANSPORT=tcp also asks for: no library is needed, and large exchanges take longer.
 If a process fails, all end, and the exit code is that of the first which failed.`
 }
 
@@ -53,11 +55,13 @@ func (c *launchCmd) Run() error {
 		}
 		return err
 	}
-	if _, err := mpi.Library(mpi.MPICH); err != nil {
-		if args, err = c.mpirun(args, err); err != nil {
+	if withoutMPICH() {
+		if run, ok := c.mpirun(args); ok {
+			return exited(execute(run))
+		}
+		if err := bySockets(); err != nil {
 			return err
 		}
-		return exited(execute(args))
 	}
 	extra, err := c.binding()
 	if err != nil {
@@ -76,11 +80,23 @@ func (c *launchCmd) command() []string {
 	return c.Args
 }
 
-// mpirun returns the command line of Open MPI's launcher, for where there is no MPICH. Processes are not
-// bound to cores: each has threads.
-func (c *launchCmd) mpirun(args []string, missing error) ([]string, error) {
+// withoutMPICH reports whether MPICH would have to connect the processes and is not there.
+func withoutMPICH() bool {
+	if os.Getenv(processes.TransportVariable) != "" {
+		return false // the user has named another
+	}
+	_, err := mpi.Library(mpi.MPICH)
+	return err != nil
+}
+
+// bySockets has the processes connect by TCP.
+func bySockets() error { return os.Setenv(processes.TransportVariable, processes.SocketsName) }
+
+// mpirun returns the command line of Open MPI's launcher, for where there is no MPICH; false where that is
+// not there either. Processes are not bound to cores: each has threads.
+func (c *launchCmd) mpirun(args []string) (list []string, ok bool) {
 	if _, err := mpi.Library(mpi.OpenMPI); err != nil {
-		return nil, fmt.Errorf("launch: there is neither MPICH nor Open MPI: %w", missing)
+		return nil, false
 	}
 	for _, name := range []string{"mpirun.openmpi", "mpirun"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -88,10 +104,10 @@ func (c *launchCmd) mpirun(args []string, missing error) ([]string, error) {
 			if os.Geteuid() == 0 {
 				list = append(list, "--allow-run-as-root")
 			}
-			return append(list, args...), nil
+			return append(list, args...), true
 		}
 	}
-	return nil, fmt.Errorf("launch: Open MPI's library is here, and its mpirun is not: install it (openmpi-bin)")
+	return nil, false
 }
 
 // execute runs a command line to its end.

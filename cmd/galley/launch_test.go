@@ -43,6 +43,15 @@ func galleyCommand(t *testing.T, args ...string) *exec.Cmd {
 // share few cores.
 func commandEnv() []string { return append(os.Environ(), asCommand+"=1", "GALLEY_PATIENCE=5m") }
 
+// tinyTrain is the command of a run of a second, with flags that may say another batch.
+func tinyTrain(flags string) []string {
+	rest := slices.Clone(tinyRun)
+	if at := slices.Index(rest, "--batch"); strings.Contains(flags, "--batch") {
+		rest = slices.Delete(rest, at, at+2)
+	}
+	return append(strings.Fields("train "+flags), rest...)
+}
+
 // tinyRun is flags of a run of a second.
 var tinyRun = strings.Fields(
 	"--tokens 0 --dim 32 --layers 2 --heads 2 --seq 16 --batch 8 --threads 1 --log-losses",
@@ -53,7 +62,11 @@ var lossLine = regexp.MustCompile(`(?m)^step \d+ loss .*$`)
 // TestLaunch: processes have the losses of one, and print them once.
 func TestLaunch(t *testing.T) {
 	needMPICH(t)
-	for _, mesh := range []string{"--mesh=dp=2 --zero=1", "--mesh=tp=2", "--mesh=pp=2 --micro=2"} {
+	meshes := []string{"--mesh=dp=2 --zero=1", "--mesh=tp=2", "--mesh=pp=2 --micro=2"}
+	if testing.Short() {
+		meshes = meshes[:1]
+	}
+	for _, mesh := range meshes {
 		args := append(strings.Fields("train --steps 4 "+mesh), tinyRun...)
 		one, err := galleyCommand(t, args...).Output()
 		if err != nil {
@@ -72,6 +85,7 @@ func TestLaunch(t *testing.T) {
 
 // TestLaunchMistakes: each is one line, told once, and the exit code is not 0.
 func TestLaunchMistakes(t *testing.T) {
+	notShort(t)
 	needMPICH(t)
 	for _, test := range []struct{ line, want string }{
 		{"launch -n 2 -- train --steps=2 --mesh=dp=3", `3 devices for 2 processes`},
@@ -92,6 +106,7 @@ func TestLaunchMistakes(t *testing.T) {
 
 // TestLaunchBinds: processes are on threads of their own, and train the same.
 func TestLaunchBinds(t *testing.T) {
+	notShort(t)
 	needMPICH(t)
 	if allowed, err := allowedThreads(); err != nil || len(allowed) < 2 {
 		t.Skipf("two threads are needed: %v, %v", allowed, err)
@@ -173,6 +188,7 @@ func children(t *testing.T, pid int) []int {
 
 // TestLaunchKilled: a process that is killed ends the others.
 func TestLaunchKilled(t *testing.T) {
+	notShort(t)
 	needMPICH(t)
 	cmd, out, pids := started(t)
 	if err := syscall.Kill(pids[1], syscall.SIGKILL); err != nil {
@@ -236,6 +252,7 @@ func gone(t *testing.T, pids []int) {
 
 // TestProcessesDiffer: what is not the same on all processes is one line that says what, and where.
 func TestProcessesDiffer(t *testing.T) {
+	notShort(t)
 	needMPICH(t)
 	hydra, err := exec.LookPath("mpiexec.hydra")
 	if err != nil {
@@ -246,7 +263,8 @@ func TestProcessesDiffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte(strings.Repeat("Another text than the book's. ", 500)), 0o600); err != nil {
+	if err := os.WriteFile(text, []byte(strings.Repeat("Another text than the book's. ", 500)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ env, flags, want string }{
@@ -274,6 +292,7 @@ func TestProcessesDiffer(t *testing.T) {
 
 // TestOtherLibrary: a library of another family than the launcher serves is refused by name.
 func TestOtherLibrary(t *testing.T) {
+	notShort(t)
 	needMPICH(t)
 	if _, err := mpi.Library(mpi.OpenMPI); err != nil {
 		t.Skipf("Open MPI is not installed: %v", err)
@@ -289,6 +308,7 @@ func TestOtherLibrary(t *testing.T) {
 // TestLaunchResumes: a job that is killed continues from its checkpoints, in any number of processes, with
 // the losses of a run that nobody disturbed.
 func TestLaunchResumes(t *testing.T) {
+	notShort(t)
 	needMPICH(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	line := append(strings.Fields("train --steps 40 --mesh dp=2 --every 1"), tinyRun...)

@@ -75,7 +75,8 @@ func TestLaunchersAlike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := losses(t, inSlurm(t, "bash", "-c", "cd "+dir+"; sbatch --quiet --wait job.sh; cat *.log")); got != want {
+		if got := losses(t, inSlurm(t, "bash", "-c",
+			"cd "+dir+"; sbatch --quiet --wait job.sh; cat *.log")); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})

@@ -184,6 +184,17 @@ func (b runBatches) Batch(i int) ([]array.Array, error) {
 // From returns the batch that begins with a sample.
 func (b runBatches) From(sample int64) ([]array.Array, error) { return batchFrom(b.batches, sample) }
 
+// PartFrom is like From, with the rows of this process alone where the batches can be made so.
+func (b runBatches) PartFrom(sample int64, own func(row int) bool) ([]array.Array, error) {
+	switch x := b.batches.(type) {
+	case *data.Mixture:
+		return x.Part(sample, own)
+	case windowBatches:
+		return []array.Array{x.Part(sample, own)}, nil
+	}
+	return batchFrom(b.batches, sample)
+}
+
 // OnBegin reports where the run continues, and opens what is written besides checkpoints.
 func (l *loop) OnBegin(p *fit.Progress) (err error) {
 	l.began = true

@@ -60,7 +60,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	var cli commands
-	if err := errors.Join(bindSelf(), kernel.CheckLimit()); err != nil {
+	if err := errors.Join(bindSelf(), kernel.CheckLimit(), priceLoops()); err != nil {
 		return report(err)
 	}
 	silence()

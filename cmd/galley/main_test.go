@@ -44,7 +44,24 @@ func openGate(t *testing.T, file string) {
 	}
 }
 
-func TestScripts(t *testing.T) { testscript.Run(t, testscript.Params{Dir: "testdata"}) }
+// notShort skips a test in short mode, which is how the race detector runs. It is for tests that start the
+// command again and again to see what it prints and how it ends: one of each kind is left (a launch, a
+// signal, a kill, an elastic job, a server, a script), and the packages that do the work have tests of their
+// own.
+func notShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short: it starts many processes; go test without -short runs it")
+	}
+}
+
+func TestScripts(t *testing.T) {
+	p := testscript.Params{Dir: "testdata"}
+	if testing.Short() {
+		p = testscript.Params{Files: []string{"testdata/train.txt", "testdata/servebackend.txt"}}
+	}
+	testscript.Run(t, p)
+}
 
 func TestExitCodes(t *testing.T) {
 	for want, args := range map[int][]string{

@@ -58,7 +58,7 @@ func (t *training) needs(trainer *galley.Trainer, batch int) (float64, error) {
 	for i := range types {
 		types[i].Shape = append(array.Shape{batch}, types[i].Shape[1:]...)
 	}
-	bytes, err := trainer.Needs(types...)
+	bytes, err := trainer.MemoryRequired(types...)
 	need := float64(bytes)
 	if t.Checkpoint != "" {
 		for _, p := range t.model.Params() {

@@ -32,7 +32,8 @@ func TestAvailable(t *testing.T) {
 			"sys/fs/cgroup/memory.current": "20"}, 0, "of its cgroup"},
 		{"limit", map[string]string{"proc/meminfo": meminfo,
 			"proc/self/status": "VmSize:\t 10 kB\nVmData:\t 4 kB\n",
-			"proc/self/limits": "Max data size             unlimited            unlimited            bytes\nMax address space         20480                unlimited            bytes\n"},
+			"proc/self/limits": "Max data size             unlimited            unlimited            bytes\nMax " +
+				"address space         20480                unlimited            bytes\n"},
 			10240, "by its resource limit, max address space"},
 	} {
 		root := t.TempDir()

@@ -45,7 +45,8 @@ func openModelDir(path string, c checkpointChoice) (*modelDir, error) {
 	}
 	if !isRun(path) {
 		if c.From > 0 || c.Best {
-			return nil, fmt.Errorf("--from, --best: %s has no checkpoints: they are for those of galley train --checkpoint", path)
+			return nil, fmt.Errorf("--from, --best: %s has no checkpoints: they are for those of galley train "+
+				"--checkpoint", path)
 		}
 		if models.IsAdapter(path) {
 			base, err := models.AdapterBase(path)
@@ -94,7 +95,8 @@ func openChosen(path string, c checkpointChoice) (*checkpoint.Reader, error) {
 func (m *modelDir) config() (models.Config, error) {
 	config, err := models.ReadConfig(m.dir)
 	if m.r != nil && errors.Is(err, fs.ErrNotExist) {
-		return config, fmt.Errorf("%s: its run kept no config: %w: give the model's Hugging Face directory with --model", m.r.Path(), err)
+		return config, fmt.Errorf("%s: its run kept no config: %w: give the model's Hugging Face directory with "+
+			"--model", m.r.Path(), err)
 	}
 	return config, err
 }
@@ -134,7 +136,8 @@ func (m *modelDir) load(c nn.Config) (models.Model, error) {
 }
 
 // weights returns the model without values, and what reads them one at a time until done is called.
-func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.Array, error), done func(), err error) {
+func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.Array, error), done func(),
+	err error) {
 	if m.adapted() {
 		return m.mergedWeights()
 	}
@@ -180,7 +183,8 @@ func (m *modelDir) grouped(p *nn.Param) (g quant.Matrix, ok bool, err error) {
 func (m *modelDir) read(p *nn.Param) (array.Array, error) {
 	got, ok := m.r.Type(p.Name)
 	if !ok || !got.Shape.Equal(p.Type.Shape) {
-		return array.Array{}, fmt.Errorf("%s: %s: got %v, want %v: it is of another model", m.r.Path(), p.Name, got, p.Type)
+		return array.Array{}, fmt.Errorf("%s: %s: got %v, want %v: it is of another model", m.r.Path(), p.Name, got,
+			p.Type)
 	}
 	return m.r.ReadWhole(p.Name)
 }

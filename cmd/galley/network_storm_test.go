@@ -67,7 +67,8 @@ func (n *network) link(host string, up bool) {
 	if up {
 		to = "up"
 	}
-	if out, err := exec.Command("ip", "-n", n.space("hub"), "link", "set", "to-"+host, to).CombinedOutput(); err != nil {
+	if out, err := exec.Command("ip", "-n", n.space("hub"), "link", "set", "to-"+host,
+		to).CombinedOutput(); err != nil {
 		n.t.Errorf("link of %s: %v: %s", host, err, out)
 	}
 }

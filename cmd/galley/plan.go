@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,14 +49,14 @@ type planCmd struct {
 
 // Help returns what galley plan --help adds.
 func (planCmd) Help() string {
-	return `The search covers data, tensor, sequence, context, expert and pipeline parallelism, chunks and schedules, ZeRO over all replicas or
-those of a host, micro-batches, recomputation layer by layer, and state in the hosts' memory. On clusters of equal hosts the first plan
-is the best there is under the cost model: every other division of the devices was priced, or has a bound above it. On mixed clusters
-the gap is printed.
+	return `The search covers data, tensor, sequence, context, expert and pipeline parallelism, chunks and
+schedules, ZeRO over all replicas or those of a host, micro-batches, recomputation layer by layer, and state
+in the hosts' memory. On clusters of equal hosts the first plan is the best there is under the cost model:
+every other division of the devices was priced, or has a bound above it. On mixed clusters the gap is printed.
 
-A row is the best plan of one division: seconds of a step with the interval that they should lie in, the part of the peak that the
-model's own operations make up, the memory of the device that needs the most, communication that nothing hides, and waiting. Below it
-stands what each plan loses to the first.
+A row is the best plan of one division: seconds of a step with the interval that they should lie in, the part
+of the peak that the model's own operations make up, the memory of the device that needs the most,
+communication that nothing hides, and waiting. Below it stands what each plan loses to the first.
 
 Presets: ` + strings.Join(
 		plan.ModelPresets(),
@@ -95,13 +94,11 @@ func (c *planCmd) Run() error {
 		return err
 	}
 	start := time.Now()
-	a, err := search.Find(r, cal)
+	found, err := c.find(r, cal)
 	if err != nil {
 		return err
 	}
-	if a.Misfit != nil {
-		return a.Misfit
-	}
+	a := found.Answer
 	report := &planReport{workload: r.Workload, cluster: r.Cluster, answer: a, took: time.Since(start),
 		explain: c.Explain, calibration: cal}
 	for _, text := range c.WhatIf {
@@ -109,8 +106,10 @@ func (c *planCmd) Run() error {
 			return err
 		}
 	}
-	if err := c.write(r, a); err != nil {
-		return err
+	if c.Output != "" {
+		if err := found.File.Save(c.Output); err != nil {
+			return err
+		}
 	}
 	switch {
 	case c.JSON:
@@ -228,47 +227,30 @@ func readCalibration(path string, c *cluster.Cluster, w plan.Workload) (plan.Cal
 	return cal, nil
 }
 
-// write saves the best plan where that is asked for.
-func (c *planCmd) write(r search.Config, a *search.Answer) error {
-	if c.Output == "" {
-		return nil
-	}
-	f := planOf(r, a)
-	if err := c.predict(f); err != nil {
-		return err
-	}
-	if err := f.Save(c.Output); err != nil {
-		return err
-	}
-	return writeOver(os.Stderr, f)
-}
-
 // tapedMost is up to how many layers times devices tapes are built without being asked for: seconds.
 const tapedMost = 128
 
-// predict writes what each device takes into the file of a plan, by its tapes. A model that no family of ours
-// has is planned for others.
-func (c *planCmd) predict(f *planfile.File) error {
-	if !c.Tapes && f.Workload.Model.Layers*f.Strategy.Devices() > tapedMost {
-		return nil
-	}
+// find returns the best plan that fits, and says what was left out because its tapes take too much.
+func (c *planCmd) find(r search.Config, cal plan.Calibration) (*dryrun.Found, error) {
 	config, err := modelConfig(c.Model)
-	var run dryrun.Run
-	if err == nil {
-		run, err = dryrun.File(f, config)
+	most := tapedMost
+	if err != nil && !c.Tapes { // planned for others
+		most = -1
+	} else if err != nil {
+		return nil, fmt.Errorf("--tapes: %w", err)
 	}
+	found, err := dryrun.Find(dryrun.FindConfig{Config: r, Calibration: cal, Model: config, Most: most,
+		Tapes: c.Tapes})
 	if err != nil {
-		if c.Tapes {
-			return fmt.Errorf("--tapes: %w", err)
-		}
-		return nil
+		return nil, err
 	}
-	p, err := dryrun.Plan(run)
-	if err != nil {
-		return fmt.Errorf("tapes of the plan: %w", err)
+	if found.Misfit != nil {
+		return nil, found.Misfit
 	}
-	f.Predicted.Devices = dryrun.Memory(p)
-	return nil
+	for _, text := range found.Left {
+		fmt.Fprintln(os.Stderr, "left out:", text)
+	}
+	return found, nil
 }
 
 // modelConfig returns the model of a path; a preset's is empty.
@@ -296,18 +278,6 @@ func configPath(name string) (string, bool) {
 
 // isPath is how the name of a file begins that is no model's.
 var isPath = regexp.MustCompile(`^(\.{0,2}/|~)`)
-
-// planOf returns the file of the best plan.
-func planOf(r search.Config, a *search.Answer) *planfile.File {
-	f := planfile.New(r.Workload, r.Cluster, a.Plans[0].Strategy, a.Plans[0].Estimate)
-	if a.Cluster != r.Cluster {
-		f.Layout = a.Cluster.String()
-	}
-	if a.Mapping != nil && !slices.IsSorted(a.Mapping.Devices) {
-		f.Mapping = a.Mapping.Devices
-	}
-	return f
-}
 
 func (c *planCmd) export(r search.Config, a *search.Answer) error {
 	var text string

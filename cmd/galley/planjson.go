@@ -62,7 +62,8 @@ func (r *planReport) row(p search.Plan, why string) planJSONRow {
 func (r *planReport) writeJSON(w io.Writer) error {
 	a := r.answer
 	out := planJSON{
-		Workload: r.workload, Cluster: r.cluster.String(), Devices: r.cluster.Size(), Idle: a.Idle, Bound: a.Bound, Gap: a.Gap(),
+		Workload: r.workload, Cluster: r.cluster.String(), Devices: r.cluster.Size(), Idle: a.Idle, Bound: a.Bound,
+		Gap:   a.Gap(),
 		Cells: a.Cells, Visited: a.Visited, Priced: a.Priced, Seconds: r.took.Seconds(),
 	}
 	for i, p := range a.Plans {

@@ -138,7 +138,8 @@ func (r *planReport) mapped(w io.Writer) {
 	}
 	fmt.Fprintf(
 		w,
-		"\nranks are mapped to devices: %s of a step on the links and the slowest device, in the order of devices %s\n",
+		"\nranks are mapped to devices: %s of a step on the links and the slowest device, in the order of "+
+			"devices %s\n",
 		search.Seconds(m.Seconds),
 		search.Seconds(m.Identity),
 	)

@@ -29,6 +29,9 @@ const (
 	leastProbe   = 2 * time.Second
 )
 
+// probes reports whether the user asks to measure plans before training.
+func (c *trainCmd) probes() bool { return c.Probe != "off" && c.Probe != "" && c.Probe != "auto" }
+
 // probeTime returns how long train may probe: what --probe says, or what training's own length allows.
 func (t *training) probeTime(step float64) (time.Duration, error) {
 	switch {

@@ -24,9 +24,11 @@ type quantizeCmd struct {
 
 // Help returns what galley quantize --help adds.
 func (quantizeCmd) Help() string {
-	return `The matrices of a model's layers become integers, one scale for --group neighbours of a row; the table of tokens, the head, routers and norms
-stay as they are. The directory is in the form of compressed-tensors (pack-quantized), which galley generate and vLLM read. A file that ends in
-.gguf is in llama.cpp's (Q8_0, Q4_0, Q4_K, F16, BF16); q4_k writes matrices whose rows are no whole blocks of 256 as Q8_0, and says how many.
+	return `The matrices of a model's layers become integers, one scale for --group neighbours of a row; the
+table of tokens, the head, routers and norms stay as they are. The directory is in the form of
+compressed-tensors (pack-quantized), which galley generate and vLLM read. A file that ends in .gguf is in
+llama.cpp's (Q8_0, Q4_0, Q4_K, F16, BF16); q4_k writes matrices whose rows are no whole blocks of 256 as Q8_0,
+and says how many.
 
 Examples:
   galley quantize llama-3-8b llama-3-8b-int4

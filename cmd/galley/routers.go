@@ -94,7 +94,8 @@ func meanOf(a array.Array) float64 {
 func routerLine(i, of int, s models.RouterStat) string {
 	n := float64(len(s.Loads))
 	line := fmt.Sprintf(
-		"router %d of %d: of %d experts the busiest has %.2f times its even share, the idlest %.2f times, entropy %.3f",
+		"router %d of %d: of %d experts the busiest has %.2f times its even share, the idlest %.2f times, "+
+			"entropy %.3f",
 		i+1,
 		of,
 		len(s.Loads),

@@ -36,6 +36,7 @@ func mixtureAt(t *testing.T) string {
 // TestLogRouters: with --log-routers every step's row has the load of each expert, on one device and on two,
 // with the same numbers, and a balance that the loads allow; without experts it is refused.
 func TestLogRouters(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	dir := mixtureAt(t)
 	var first []float64

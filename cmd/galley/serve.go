@@ -202,7 +202,8 @@ func (c *serveCmd) validate() error {
 	case c.Draft != "" && len(c.Dirs) > 1:
 		return errors.New("--draft: it guesses for one model: want one directory")
 	case c.Backend != "cpu" && (len(c.Lora) > 0 || c.Adapters != ""):
-		return fmt.Errorf("--backend=%s: --lora, --adapters: models there have no adapters yet: serve the adapter's own "+
+		return fmt.Errorf("--backend=%s: --lora, --adapters: models there have no adapters yet: serve the "+
+			"adapter's own "+
 			"directory, which is the model with it merged", c.Backend)
 	case (c.TlsCert == "") != (c.TlsKey == ""):
 		return errors.New("--tls-cert, --tls-key: want both or none")

@@ -45,12 +45,14 @@ func serving(t *testing.T, args ...string) (*exec.Cmd, string) {
 // answer lets that end.
 func TestServe(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
-	if code := run([]string{"train", "--steps", "1", "--dim", "32", "--heads", "4", "--batch", "4", "--seq", "16",
+	if code := run([]string{"train", "--steps", "1", "--dim", "32", "--heads", "4", "--batch", "4", "--seq",
+		"16",
 		"--tokens", "0", "--save", dir}); code != 0 {
 		t.Fatalf("train: exit code %d", code)
 	}
 	template := filepath.Join(dir, "chat_template.jinja")
-	if err := os.WriteFile(template, []byte("{% for m in messages %}{{ m.content }}{% endfor %}"), 0o600); err != nil {
+	if err := os.WriteFile(template, []byte("{% for m in messages %}{{ m.content }}{% endfor %}"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "other.gguf")

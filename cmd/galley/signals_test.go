@@ -94,6 +94,9 @@ func TestSignals(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signalName(s), func(t *testing.T) {
+			if s != syscall.SIGINT {
+				notShort(t)
+			}
 			dir := t.TempDir()
 			run, out := filepath.Join(dir, "run"), filepath.Join(dir, "out")
 			c := command(smallRun(1_000_000, "--checkpoint", run, "--every", "500000", "--save", out)...)
@@ -127,6 +130,7 @@ func TestSignals(t *testing.T) {
 
 // TestSecondSignal: a second signal ends at once, in the midst of a step.
 func TestSecondSignal(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	run := filepath.Join(t.TempDir(), "run")
 	c := command("train", "--steps", "5", "--dim", "512", "--layers", "4", "--heads", "4", "--batch", "4",
@@ -159,6 +163,7 @@ func TestSecondSignal(t *testing.T) {
 // TestLastStep: a run that ends between two checkpoints leaves one of its last step, steps count from 1 in
 // all that is printed, and one that goes on counts on.
 func TestLastStep(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	run := filepath.Join(t.TempDir(), "run")
 	log := run + ".jsonl"
@@ -205,6 +210,7 @@ func TestLastStep(t *testing.T) {
 
 // TestPrintedLoss: what progress shows is the step's own loss.
 func TestPrintedLoss(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	out, err := command(smallRun(25, "--lr", "0.05")...).Output()
 	if err != nil {
@@ -222,6 +228,7 @@ func TestPrintedLoss(t *testing.T) {
 
 // TestOtherRun: going on with another seed, batch or text is refused with both values.
 func TestOtherRun(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	run := filepath.Join(t.TempDir(), "run")
 	if out, err := said(smallRun(3, "--checkpoint", run)...); err != nil {
@@ -257,6 +264,7 @@ func said(args ...string) (string, error) {
 
 // TestRewind goes back to an earlier step.
 func TestRewind(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	run := filepath.Join(t.TempDir(), "run")
 	train := func(steps int, args ...string) (string, error) {

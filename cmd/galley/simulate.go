@@ -26,12 +26,12 @@ type simulateCmd struct {
 
 // Help returns what galley simulate --help adds.
 func (simulateCmd) Help() string {
-	return `The schedule of the plan runs action by action with the times that its stages are predicted to take: who computes what, who waits
-for whom, which messages are under way, and what each device holds. The trace has all micro-batches of a step; the picture has the
-first ones.
+	return `The schedule of the plan runs action by action with the times that its stages are predicted to take:
+who computes what, who waits for whom, which messages are under way, and what each device holds. The trace has
+all micro-batches of a step; the picture has the first ones.
 
-Of the plan of a step, as galley dump --after=tape prints it, every device plays its tape against a clock: on cores of this machine
-with a --calibration, else on devices of a nominal speed.
+Of the plan of a step, as galley dump --after=tape prints it, every device plays its tape against a clock: on
+cores of this machine with a --calibration, else on devices of a nominal speed.
 
 Examples:
   galley plan llama-3-70b '8x8 H100-SXM ib=400G' -o plan.yaml && galley simulate plan.yaml

@@ -80,7 +80,8 @@ func (c *simulateCmd) printStep(p *step.Plan, f step.Forecast, m step.Machine) {
 	if c.Calibration != "" {
 		on = fmt.Sprintf("%d cores of this machine", m.Cores)
 	}
-	fmt.Printf("%s plan: %d devices, %d stages, %d micro-batches, %s, on %s\n", p.Kind, p.Devices(), len(p.Stages),
+	fmt.Printf("%s plan: %d devices, %d stages, %d micro-batches, %s, on %s\n", p.Kind, p.Devices(),
+		len(p.Stages),
 		len(p.Variant), p.Schedule.Name, on)
 	fmt.Printf("step %s simulated, idle %.1f%% of it\n", trace.Seconds(f.Seconds),
 		100*f.Waiting/(f.Seconds*float64(m.Cores)))

@@ -51,9 +51,10 @@ type slurmCmd struct {
 
 // Help returns what galley slurm --help adds.
 func (slurmCmd) Help() string {
-	return `Prints a file for sbatch. A job that is ended before it is done, by its limit of time or a host that is needed, has
---grace seconds to save its state; it is queued again, and goes on from its checkpoint. With --hosts MIN:MAX it is
-elastic: each host has an agent, hosts may fail and come back, and etcd runs beside the first of them.
+	return `Prints a file for sbatch. A job that is ended before it is done, by its limit of time or a host that
+is needed, has --grace seconds to save its state; it is queued again, and goes on from its checkpoint. With
+--hosts MIN:MAX it is elastic: each host has an agent, hosts may fail and come back, and etcd runs beside the
+first of them.
 
 Examples:
   galley slurm --hosts 4 -n 8 -- train --mesh dp=32 --checkpoint /shared/run > job.sh
@@ -72,7 +73,8 @@ func (c *slurmCmd) Run() error {
 			return fmt.Errorf("--%s=%q: Slurm reads no spaces there", flag, value)
 		}
 	}
-	return toStdout(deploy.Slurm{Name: c.Name, Hosts: hosts, Processes: c.Processes, Cores: c.Cores, Time: c.Time,
+	return toStdout(deploy.Slurm{Name: c.Name, Hosts: hosts, Processes: c.Processes, Cores: c.Cores,
+		Time:      c.Time,
 		Partition: c.Partition, Account: c.Account, MPI: c.MPI, Grace: c.Grace, Galley: c.Program,
 		Args: behindDashes(c.Args)}.Text())
 }

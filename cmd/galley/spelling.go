@@ -24,12 +24,17 @@ func spelled(args []string) []string {
 
 // elsewhere is what flags of train are called in other frameworks.
 var elsewhere = map[string]string{
-	"learning-rate": "lr", "learning_rate": "lr", "batch-size": "batch", "batch_size": "batch", "epochs": "steps", "max-steps": "steps",
-	"num-steps": "steps", "iters": "steps", "seq-len": "seq", "seq-length": "seq", "seq_len": "seq", "context": "seq",
-	"block-size": "seq", "hidden-size": "dim", "hidden": "dim", "width": "dim", "num-layers": "layers", "depth": "layers",
-	"num-heads": "heads", "weight-decay": "decay", "weight_decay": "decay", "grad-clip": "clip", "max-grad-norm": "clip",
-	"output-dir": "save", "output": "save", "out": "save", "resume": "checkpoint", "dataset": "data", "nproc-per-node": "devices",
-	"gpus": "devices", "max-new-tokens": "tokens", "max-tokens": "tokens", "temp": "temperature",
+	"learning-rate": "lr", "learning_rate": "lr", "batch-size": "batch", "batch_size": "batch",
+	"epochs": "steps", "max-steps": "steps",
+	"num-steps": "steps", "iters": "steps", "seq-len": "seq", "seq-length": "seq", "seq_len": "seq",
+	"context":    "seq",
+	"block-size": "seq", "hidden-size": "dim", "hidden": "dim", "width": "dim", "num-layers": "layers",
+	"depth":     "layers",
+	"num-heads": "heads", "weight-decay": "decay", "weight_decay": "decay", "grad-clip": "clip",
+	"max-grad-norm": "clip",
+	"output-dir":    "save", "output": "save", "out": "save", "resume": "checkpoint", "dataset": "data",
+	"nproc-per-node": "devices",
+	"gpus":           "devices", "max-new-tokens": "tokens", "max-tokens": "tokens", "temp": "temperature",
 }
 
 // hint returns this command's word for a flag that it does not know, where it has one.

@@ -41,7 +41,8 @@ func (f *jobFlags) card(ctx context.Context) (agent.Card, error) {
 	case len(found) == 0 && f.Job != "":
 		return agent.Card{}, fmt.Errorf("no agent of job %s answers on this machine: --etcd URL asks etcd", f.Job)
 	case len(found) == 0:
-		return agent.Card{}, fmt.Errorf("no agent of an elastic job answers on this machine: --etcd URL --job NAME asks etcd")
+		return agent.Card{}, fmt.Errorf("no agent of an elastic job answers on this machine: --etcd URL --job " +
+			"NAME asks etcd")
 	case len(names) > 1:
 		return agent.Card{}, fmt.Errorf("there are jobs %s here: say which with --job", strings.Join(names, ", "))
 	}
@@ -151,7 +152,8 @@ func (s *status) print() {
 	case v.Plan == nil:
 		fmt.Printf("job %s: it has not begun\n", s.Job)
 	default:
-		fmt.Printf("job %s: epoch %d, %d processes on %d hosts: %s\n", s.Job, v.Epoch, v.Plan.Size(), len(v.Plan.Hosts),
+		fmt.Printf("job %s: epoch %d, %d processes on %d hosts: %s\n", s.Job, v.Epoch, v.Plan.Size(),
+			len(v.Plan.Hosts),
 			v.Plan.Why)
 	}
 	if p := s.Progress; p != nil {
@@ -179,7 +181,8 @@ func (s *status) printHosts() {
 		if m.Leaving || s.View.Drained[m.Host] {
 			role += ", leaves"
 		}
-		fmt.Printf("  %-16s %s, %d cores, %.0f GiB, %s\n", m.Host, role, m.Cores, float64(m.Memory)/(1<<30), m.Address)
+		fmt.Printf("  %-16s %s, %d cores, %.0f GiB, %s\n", m.Host, role, m.Cores, float64(m.Memory)/(1<<30),
+			m.Address)
 	}
 }
 

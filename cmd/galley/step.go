@@ -46,7 +46,8 @@ func (c stepFlags) config() (models.Config, error) {
 	switch c.Model {
 	case "":
 		config = models.Config{
-			Family: "llama", Vocab: byteVocab, Hidden: c.Dim, Intermediate: 2 * c.Dim, Layers: 1, Heads: 2, Positions: c.Seq, Tied: true,
+			Family: "llama", Vocab: byteVocab, Hidden: c.Dim, Intermediate: 2 * c.Dim, Layers: 1, Heads: 2,
+			Positions: c.Seq, Tied: true,
 		}
 	case "tiny":
 		config = models.Tiny(byteVocab)

@@ -33,9 +33,10 @@ func env(name string, otherwise int64) int64 {
 const stormTrain = "--mesh dp=4 --steps 1000000"
 
 // TestStorm: processes, agents and etcd's servers of three hosts are killed, stopped, asked to leave and
-// started again at random, links are cut and mended, memory is full; at the end every step was told, and to the
-// bit what one process tells. GALLEY_STORM is how many seconds it lasts, GALLEY_STORM_SEED the seed. Hosts are
-// namespaces where that is allowed (root and iproute2), else processes of this machine that share its links.
+// started again at random, links are cut and mended, memory is full; at the end every step was told, and to
+// the bit what one process tells. GALLEY_STORM is how many seconds it lasts, GALLEY_STORM_SEED the seed.
+// Hosts are namespaces where that is allowed (root and iproute2), else processes of this machine that share
+// its links.
 func TestStorm(t *testing.T) {
 	seconds, seed := env("GALLEY_STORM", 300), env("GALLEY_STORM_SEED", time.Now().UnixNano())
 	t.Logf("GALLEY_STORM=%d GALLEY_STORM_SEED=%d", seconds, seed)
@@ -58,7 +59,8 @@ func TestStorm(t *testing.T) {
 }
 
 // things are those that happen to a host, most often first.
-var things = []string{"kill a worker", "stop a worker", "kill the agent", "stop the agent", "SIGTERM", "kill etcd",
+var things = []string{"kill a worker", "stop a worker", "kill the agent", "stop the agent", "SIGTERM",
+	"kill etcd",
 	"stop agent and workers", "drain", "cut the link", "cut the link for a moment", "fill the memory"}
 
 // happen is one thing that happens.

@@ -41,7 +41,8 @@ func (t *training) stream(s dataSource, vocab int) (train, held *data.Stream, er
 	if train, err = data.NewStream(paths, c); err != nil || t.Held == 0 {
 		return train, nil, err
 	}
-	c.Keep, c.Order, c.Ahead = func(text string) bool { return data.HeldOut(text, t.Held, heldSeed) }, data.Sequential, 1
+	c.Keep, c.Order, c.Ahead = func(text string) bool { return data.HeldOut(text, t.Held, heldSeed) },
+		data.Sequential, 1
 	held, err = data.NewStream(paths, c)
 	return train, held, err
 }

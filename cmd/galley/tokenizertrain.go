@@ -28,8 +28,9 @@ type tokenizerTrainCmd struct {
 
 // Help returns what galley tokenizer train --help adds.
 func (tokenizerTrainCmd) Help() string {
-	return `Pairs of neighbours within words merge, the most frequent first, as Hugging Face's BpeTrainer has it: the same
-texts and options give the same file. Hugging Face's library reads it, and so do galley train and generate.
+	return `Pairs of neighbours within words merge, the most frequent first, as Hugging Face's BpeTrainer has it:
+the same texts and options give the same file. Hugging Face's library reads it, and so do galley train and
+generate.
 
 Examples:
   galley tokenizer train notes.txt --vocab 4096

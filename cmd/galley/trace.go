@@ -22,10 +22,11 @@ type traceCmd struct {
 
 // Help returns what galley trace --help adds.
 func (traceCmd) Help() string {
-	return `Trains as galley train does and writes the timeline of the run: for each device its work by stage and micro-batch, the collectives
-within it with their axes, groups and bytes, waits for messages (the bubbles of a pipeline) and the memory that it uses; and prints what
-collectives moved and took, by axes and group. --steps is best small. The processes of a job write a file each, by clocks that a barrier
-sets to one moment; the first process makes them one where it sees the files, and --merge does so elsewhere.
+	return `Trains as galley train does and writes the timeline of the run: for each device its work by stage and
+micro-batch, the collectives within it with their axes, groups and bytes, waits for messages (the bubbles of a
+pipeline) and the memory that it uses; and prints what collectives moved and took, by axes and group. --steps
+is best small. The processes of a job write a file each, by clocks that a barrier sets to one moment; the
+first process makes them one where it sees the files, and --merge does so elsewhere.
 
 Examples:
   galley trace --mesh dp=2,pp=2 --schedule zbh1 --micro 4 --steps 3 -o trace.json

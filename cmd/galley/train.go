@@ -82,8 +82,8 @@ func (trainCmd) Help() string {
   galley train --backend xla --bf16 --dim 768           on an accelerator
   galley train --backend xla --batch 64 --micro 4       … which takes a batch in four parts, for less memory
   galley train --backend xla --mesh dp=4,tp=2 --zero 1  on eight of its devices, as one program
-Ctrl-C, SIGTERM and SIGHUP end training after the step that is being taken; the last state and the model are then saved, and the
-exit code tells the signal. A second one ends it at once.`
+Ctrl-C, SIGTERM and SIGHUP end training after the step that is being taken; the last state and the model are
+then saved, and the exit code tells the signal. A second one ends it at once.`
 }
 
 func (c *trainCmd) Run() error {

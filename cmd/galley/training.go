@@ -37,6 +37,9 @@ func (t *training) chooseStrategy() (*galley.Strategy, error) {
 	if job != nil && !given && t.Plan == "" && run.Devices == 0 {
 		run.Devices = job.Size()
 	}
+	if s, err := t.epochStrategy(); s != nil || err != nil {
+		return s, err
+	}
 	switch {
 	case t.Plan != "" && given:
 		return nil, fmt.Errorf("--plan=%s and --mesh=%s: want one of them", t.Plan, t.Mesh)

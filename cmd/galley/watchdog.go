@@ -26,7 +26,7 @@ func (l *loop) watch(limit time.Duration, w io.Writer) (stop func()) {
 				return
 			case <-tick.C:
 			}
-			doing := l.trainer.Doing()
+			doing := l.trainer.RunningOps()
 			if n := l.done.Load(); n != last || !slices.Equal(doing, before) {
 				last, since, told, before = n, time.Now(), false, doing
 			}
@@ -46,7 +46,7 @@ const busyLines = 16
 
 // busy returns what the devices do, as the end of a sentence.
 func (l *loop) busy() string {
-	doing := l.trainer.Doing()
+	doing := l.trainer.RunningOps()
 	if len(doing) == 0 {
 		return ""
 	}

@@ -63,7 +63,8 @@ func readAllDocuments(path string, c data.DocumentsConfig) (docs []data.Document
 func TestParquet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	skip := data.DocumentsConfig{Skip: func(error) {}}
-	for _, codec := range []compress.Codec{&parquet.Uncompressed, &parquet.Snappy, &parquet.Gzip, &parquet.Zstd} {
+	for _, codec := range []compress.Codec{&parquet.Uncompressed, &parquet.Snappy, &parquet.Gzip,
+		&parquet.Zstd} {
 		if err := os.WriteFile(path, parquetFile(t, 250, codec), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,8 @@ func TestParquet(t *testing.T) {
 			`no column "body": it has [id text Tags]`},
 		{data.DocumentsConfig{Field: "id"}, `column "id" is of`}, {data.DocumentsConfig{Field: "Tags"}, "lists"},
 	} {
-		if _, _, err := readAllDocuments(path, test.config); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, _, err := readAllDocuments(path, test.config); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got %v, want %q in it", test.config, err, test.want)
 		}
 	}

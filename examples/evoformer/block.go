@@ -131,9 +131,11 @@ type triangle struct {
 func newTriangle(in *nn.Init, c Config, equation string) triangle {
 	edge := func(name string) *nn.Linear { return nn.NewLinear(in.At(name), c.Pair, c.Triangle) }
 	return triangle{
-		norm: nn.NewLayerNorm(in.At("norm"), c.Pair, eps), outNorm: nn.NewLayerNorm(in.At("out_norm"), c.Triangle, eps),
-		a: edge("a"), aGate: edge("a_gate"), b: edge("b"), bGate: edge("b_gate"),
-		gate: nn.NewLinear(in.At("gate"), c.Pair, c.Pair), o: nn.NewLinear(in.At("o"), c.Triangle, c.Pair), equation: equation,
+		norm:    nn.NewLayerNorm(in.At("norm"), c.Pair, eps),
+		outNorm: nn.NewLayerNorm(in.At("out_norm"), c.Triangle, eps),
+		a:       edge("a"), aGate: edge("a_gate"), b: edge("b"), bGate: edge("b_gate"),
+		gate: nn.NewLinear(in.At("gate"), c.Pair, c.Pair), o: nn.NewLinear(in.At("o"), c.Triangle, c.Pair),
+		equation: equation,
 	}
 }
 

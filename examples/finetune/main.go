@@ -49,7 +49,8 @@ func create(d *galley.Device, dir string) error {
 	return models.Save(dir, m, models.SaveConfig{})
 }
 
-const text = "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness. "
+const text = "It was the best of times, it was the worst of times, it was the age of wisdom, it was the " +
+	"age of foolishness. "
 
 // tune trains the model of a directory on text and writes it to another.
 func tune(d *galley.Device, from, to string) error {

@@ -1,7 +1,7 @@
-// Command hybrid trains a chain of products on eight devices in two meshes: the first half of the weights is on
-// devices 0 to 3, the second on 4 to 7. Each mesh has an axis for data and one for tensors; weights are split by
-// columns and by rows in turn, and activations are resharded from one mesh to the next. ToStatic makes a pipeline
-// of it. Directory one is the same program for one device.
+// Command hybrid trains a chain of products on eight devices in two meshes: the first half of the weights is
+// on devices 0 to 3, the second on 4 to 7. Each mesh has an axis for data and one for tensors; weights are
+// split by columns and by rows in turn, and activations are resharded from one mesh to the next. ToStatic
+// makes a pipeline of it. Directory one is the same program for one device.
 package main
 
 import (

@@ -114,7 +114,7 @@ func shares(t *testing.T, d *galley.DistModel, m *mlp) {
 				want[id], 2*want[id])
 		}
 	}
-	if taken := d.Trainer().Taken(); taken[0] != c.Devices[0].Memory() {
+	if taken := d.Trainer().MemoryAllocated(); taken[0] != c.Devices[0].Memory() {
 		t.Errorf("device 0 has taken %d bytes, want %d", taken[0], c.Devices[0].Memory())
 	}
 }
@@ -159,8 +159,8 @@ func eager(t *testing.T, w *dtensor.World) []float64 {
 	return append(list, numbers(t, m.weights)...)
 }
 
-// TestEager: op by op and compiled, in one order of the meshes and in the other, the losses and the last weights
-// are the same; every device holds its annotated share.
+// TestEager: op by op and compiled, in one order of the meshes and in the other, the losses and the last
+// weights are the same; every device holds its annotated share.
 func TestEager(t *testing.T) {
 	w, err := dtensor.NewWorld(galley.CPU(galley.Config{}), 8)
 	if err != nil {

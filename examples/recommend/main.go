@@ -44,8 +44,9 @@ func run(w io.Writer, dir string) error {
 
 // config returns a training run on so many pairs of users' histories and ratings.
 func config(batch int) galley.PlanConfig {
-	return galley.PlanConfig{Loss: galley.MeanSquares, Optimizer: optim.AdamW{}, Devices: 4, Batch: []galley.Type{
-		{DType: array.I32, Shape: array.Shape{batch, items}}, {DType: array.F32, Shape: array.Shape{batch, 1}}}}
+	return galley.PlanConfig{Loss: galley.MeanSquares, Optimizer: optim.AdamW{}, Devices: 4,
+		Batch: []galley.Type{
+			{DType: array.I32, Shape: array.Shape{batch, items}}, {DType: array.F32, Shape: array.Shape{batch, 1}}}}
 }
 
 // items is how many of them a history has.

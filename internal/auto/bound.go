@@ -36,7 +36,8 @@ func (f *finder) floor(m strategy.Strategy) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	grid, err := mesh.New([]mesh.Axis{{Name: strategy.DataAxis, Size: m.DP}, {Name: strategy.TensorAxis, Size: m.TP}})
+	grid, err := mesh.New([]mesh.Axis{{Name: strategy.DataAxis, Size: m.DP},
+		{Name: strategy.TensorAxis, Size: m.TP}})
 	if err != nil {
 		return 0, err
 	}

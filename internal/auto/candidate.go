@@ -20,8 +20,8 @@ type Candidate struct {
 // placed reports whether a strategy has no degrees: the meshes that the model's tensors are on say them.
 func placed(s strategy.Strategy) bool { return s.DP == 0 }
 
-// Annotations returns the layout of the parameters by name: all that are on no mesh, so that no plan by names has a
-// say.
+// Annotations returns the layout of the parameters by name: all that are on no mesh, so that no plan by names
+// has a say.
 func (c Candidate) Annotations(params []*nn.Param) []mesh.Annotation {
 	if c.Strategy.Branches > 1 || placed(c.Strategy) {
 		return nil // everything is whole, and where it lies is found, or said
@@ -48,8 +48,8 @@ func (c Candidate) Config(run executor.Config) executor.Config {
 	return run
 }
 
-// Layers returns the layout of the batch, for a model of so many parameters; nil where branches are found, or the
-// model's meshes say it.
+// Layers returns the layout of the batch, for a model of so many parameters; nil where branches are found, or
+// the model's meshes say it.
 func (c Candidate) Layers(params int) *layout.Layers {
 	if c.Strategy.Branches > 1 || placed(c.Strategy) {
 		return nil

@@ -17,7 +17,8 @@ func (p *Plan) File() (*planfile.Program, error) {
 		return nil, err
 	}
 	f := &planfile.Program{Version: planfile.ProgramVersion, Program: hash, Machine: p.machine.Name,
-		Strategy: p.Strategy, Weights: map[string]string{}, Seconds: p.Seconds, Bound: p.Bound, Bytes: int64(p.Peak)}
+		Strategy: p.Strategy, Weights: map[string]string{}, Seconds: p.Seconds, Bound: p.Bound,
+		Bytes: int64(p.Peak)}
 	for i, s := range p.Weights {
 		if !s.IsWhole() {
 			f.Weights[p.config.Run.Params[i].Name] = mesh.Closed(s).String()
@@ -54,7 +55,8 @@ func Read(f *planfile.Program, run executor.Config, batch []ir.Type) (c Candidat
 		return c, err
 	}
 	if hash != f.Program {
-		return c, fmt.Errorf("plan: it is for program %s: this is %s: make a new one with galley.Plan", f.Program, hash)
+		return c, fmt.Errorf("plan: it is for program %s: this is %s: make a new one with galley.Plan", f.Program,
+			hash)
 	}
 	c.Strategy = f.Strategy
 	known := 0
@@ -69,7 +71,8 @@ func Read(f *planfile.Program, run executor.Config, batch []ir.Type) (c Candidat
 		c.Weights = append(c.Weights, spec)
 	}
 	if known != len(f.Weights) || len(f.Inputs) != len(batch) {
-		return c, fmt.Errorf("plan: it lays out %d parameters and %d tensors of a batch: this has %d of those and %d tensors",
+		return c, fmt.Errorf("plan: it lays out %d parameters and %d tensors of a batch: this has %d of those "+
+			"and %d tensors",
 			len(f.Weights), len(f.Inputs), known, len(batch))
 	}
 	for i, t := range batch {

@@ -55,7 +55,8 @@ func (p *pricer) price(x Candidate) Price {
 }
 
 func (p *pricer) plan(x Candidate) (out Price, err error) {
-	if err := x.Strategy.Check(); err != nil && !placed(x.Strategy) { // whose meshes may have the devices it lacks
+	// whose meshes may have the devices it lacks
+	if err := x.Strategy.Check(); err != nil && !placed(x.Strategy) {
 		return out, err
 	}
 	run := x.Config(p.c.Run)

@@ -10,7 +10,8 @@ import (
 // misfit reports what memory the plan that needs least takes.
 func (f *finder) misfit() error {
 	return fmt.Errorf(
-		"auto: no plan for %s fits: the one that needs least, %s, takes %s of a device: it has %s: want more devices, or a smaller batch",
+		"auto: no plan for %s fits: the one that needs least, %s, takes %s of a device: it has %s: want more "+
+			"devices, or a smaller batch",
 		f.c.Machine.Name,
 		f.best.Strategy,
 		units.Bytes(f.best.Peak),
@@ -31,7 +32,8 @@ func (p *Plan) String() string {
 	)
 	fmt.Fprintf(
 		&b,
-		"priced %d steps on %d meshes; none can take less than %s, by what ops compute alone: at most %.1f%% from the best\n",
+		"priced %d steps on %d meshes; none can take less than %s, by what ops compute alone: at most %.1f%% "+
+			"from the best\n",
 		p.Priced,
 		p.Meshes,
 		units.Seconds(p.Bound),
@@ -55,7 +57,8 @@ func (p *Plan) String() string {
 	if p.machine.Usual {
 		fmt.Fprintf(
 			&b,
-			"these times are uncalibrated, of a usual machine: galley calibrate --devices %d -o here.yaml measures this one\n",
+			"these times are uncalibrated, of a usual machine: galley calibrate --devices %d -o here.yaml measures "+
+				"this one\n",
 			p.machine.Devices,
 		)
 	}

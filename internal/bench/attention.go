@@ -26,8 +26,10 @@ type AttentionResult struct {
 
 // String returns the result in a line.
 func (r AttentionResult) String() string {
-	return fmt.Sprintf("attention seq=%d heads=%d dim=%d: best %.1f ms, median %.1f ms, peak %.1f MB (%.1f kB a token); the scores alone would be %.1f MB",
-		r.Seq, r.Heads, r.HeadDim, r.BestMS, r.MedianMS, float64(r.PeakBytes)/1e6, float64(r.PeakBytes)/float64(r.Seq)/1e3, float64(r.SquareBytes)/1e6)
+	return fmt.Sprintf("attention seq=%d heads=%d dim=%d: best %.1f ms, median %.1f ms, peak %.1f MB (%.1f "+
+		"kB a token); the scores alone would be %.1f MB",
+		r.Seq, r.Heads, r.HeadDim, r.BestMS, r.MedianMS, float64(r.PeakBytes)/1e6,
+		float64(r.PeakBytes)/float64(r.Seq)/1e3, float64(r.SquareBytes)/1e6)
 }
 
 // Attention times the gradient of attention with respect to all operands.

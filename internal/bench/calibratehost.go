@@ -27,7 +27,8 @@ func (m *calibration) host(keep func(h *plan.Host, passes int) error) (*plan.Hos
 			return nil, err
 		}
 	}
-	m.say("a core: an op %.2f µs, memory %.1f GB/s, a collective %.1f µs, %.1f µs to wake up and %.1f GB/s, a message %.1f µs; all cores at once take %.2f times as long",
+	m.say("a core: an op %.2f µs, memory %.1f GB/s, a collective %.1f µs, %.1f µs to wake up and %.1f GB/s, "+
+		"a message %.1f µs; all cores at once take %.2f times as long",
 		1e6*h.Start, h.Stream/1e9, 1e6*h.Meet, 1e6*h.Wake, h.Touch/1e9, 1e6*h.Message, h.Crowd)
 	return h, nil
 }

@@ -36,13 +36,16 @@ type CommResult struct {
 func (r CommResult) String() string {
 	text := fmt.Sprintf("all-reduce of %8d bytes: in-process %10.1f µs", r.Bytes, r.Here)
 	if r.Processes > 1 {
-		text += fmt.Sprintf(", %d processes %10.1f µs, MPI_Allreduce %10.1f µs", r.Processes, r.Ours, r.Theirs)
+		text += fmt.Sprintf(", %d processes %10.1f µs", r.Processes, r.Ours)
+	}
+	if r.Theirs > 0 {
+		text += fmt.Sprintf(", MPI_Allreduce %10.1f µs", r.Theirs)
 	}
 	return text
 }
 
-// Comm times all-reduces of each size by turns: between devices of this process, between the processes, and by
-// the library's own call. All processes of a job call it, and tell gets what the first has measured.
+// Comm times all-reduces of each size by turns: between devices of this process, between the processes, and
+// by the library's own call. All processes of a job call it, and tell gets what the first has measured.
 func Comm(c CommConfig, tell func(CommResult) error) error {
 	here, err := transport.New(c.Devices)
 	if err != nil {
@@ -83,7 +86,8 @@ func (c CommConfig) measure(here, between comm.World, bytes int) (r CommResult, 
 			call  func(g *comm.Group, y, x array.Array) error
 			into  *[]float64
 		}{{here, sum, &own}, {between, sum, &ours}, {between, c.native, &theirs}} {
-			if way.world == nil || way.world == here && !c.Job.First() {
+			native := way.into == &theirs
+			if way.world == nil || way.world == here && !c.Job.First() || native && !c.Job.OwnAllReduce() {
 				continue
 			}
 			times, err := reduceTimes(way.world, bytes, max(3, runs/rounds), way.call)
@@ -93,7 +97,8 @@ func (c CommConfig) measure(here, between comm.World, bytes int) (r CommResult, 
 			*way.into = append(*way.into, times...)
 		}
 	}
-	r = CommResult{Bytes: bytes, Processes: c.Job.Size(), Here: median(own), Ours: median(ours), Theirs: median(theirs)}
+	r = CommResult{Bytes: bytes, Processes: c.Job.Size(), Here: median(own), Ours: median(ours),
+		Theirs: median(theirs)}
 	if c.Job.Size() > 1 {
 		r.Library = c.Job.Library()
 	}
@@ -114,7 +119,8 @@ func (c CommConfig) native(_ *comm.Group, y, x array.Array) error {
 }
 
 // reduceTimes returns the microseconds of calls on a world's first rank.
-func reduceTimes(w comm.World, bytes, runs int, call func(g *comm.Group, y, x array.Array) error) (times []float64,
+func reduceTimes(w comm.World, bytes, runs int,
+	call func(g *comm.Group, y, x array.Array) error) (times []float64,
 	err error) {
 	err = w.Run(context.Background(), func(_ context.Context, c comm.Comm) error {
 		g, err := c.Group(nil)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/internal/decode"
 	"github.com/galley-ml/galley/internal/packed"
@@ -31,7 +32,8 @@ type BackendDecodeResult struct {
 
 func (r BackendDecodeResult) String() string {
 	text := fmt.Sprintf("%-5s %s, %d sequence(s): compiled in %.1f s, prefill %7.1f tokens/s, "+
-		"decode %7.1f tokens/s; %.1f MB a step in %.2f ms, %d steps an execution", r.Weights, r.Backend, r.Sequences, r.Compile,
+		"decode %7.1f tokens/s; %.1f MB a step in %.2f ms, %d steps an execution", r.Weights, r.Backend,
+		r.Sequences, r.Compile,
 		r.Prefill, r.Tokens, float64(r.Bytes)/1e6, r.MS, r.Steps)
 	if r.Share > 0 {
 		text += fmt.Sprintf(", %.2f of the bandwidth", r.Share)
@@ -44,12 +46,13 @@ func (r BackendDecodeResult) String() string {
 func DecodeOn(b backend.Backend, c DecodeConfig, bandwidth float64) (BackendDecodeResult, error) {
 	out := BackendDecodeResult{Weights: c.Weights, Backend: b.Name(), Sequences: c.Sequences,
 		Steps: decode.MostAhead}
+	if c.Read == nil {
+		c.Read = noise
+		c.Model.DType = array.BF16
+	}
 	m, err := models.New(c.Model, nn.Config{})
 	if err != nil {
 		return out, err
-	}
-	if c.Read == nil {
-		c.Read = noise
 	}
 	d, err := decode.New(m, decode.Config{Backend: b, Weights: packed.Format(c.Weights), Read: c.Read,
 		Grouped: c.Grouped, KV: paged.KVBF16, Threads: c.Threads})

@@ -64,11 +64,13 @@ func (g Gaps) String() string {
 }
 
 func (r EngineResult) String() string {
-	return fmt.Sprintf("%-5s %d thread(s): first token of %d: %.0f ms, again %.1f: 1/%.0f, by processor time 1/%.0f\n"+
+	return fmt.Sprintf("%-5s %d thread(s): first token of %d: %.0f ms, again %.1f: 1/%.0f, by processor time "+
+		"1/%.0f\n"+
 		"      %d sequence(s): gap %v; while %d tokens are read %v: p99 %.1fx p50, by processor time %.1fx\n"+
 		"      engine %.0f tokens/s, over HTTP %.0f: %.2f, by processor time %.2f", r.Weights, r.Threads, r.Long,
 		r.First, r.Again, r.First/r.Again, r.FirstCPU/r.AgainCPU, r.Sequences, r.Alone, r.Long, r.During,
-		r.During.P99/r.Alone.P50, r.During.P99CPU/r.Alone.P50CPU, r.Engine, r.Server, r.Server/r.Engine, r.ServerCPU)
+		r.During.P99/r.Alone.P50, r.During.P99CPU/r.Alone.P50CPU, r.Engine, r.Server, r.Server/r.Engine,
+		r.ServerCPU)
 }
 
 // engineBench is an engine with random weights, and the steps that it took.
@@ -98,7 +100,8 @@ func Engine(c EngineConfig) (EngineResult, error) {
 		c.Read = noise
 	}
 	b := &engineBench{EngineConfig: c}
-	b.e, err = engine.New(m, engine.Config{Weights: c.Weights, Read: c.Read, Grouped: c.Grouped, Threads: c.Threads,
+	b.e, err = engine.New(m, engine.Config{Weights: c.Weights, Read: c.Read, Grouped: c.Grouped,
+		Threads: c.Threads,
 		Context: 2*c.Long + c.Prompt + 8*c.Runs + 64, Running: c.Sequences + 1, Observe: b.observe,
 		Decode: numbers{}.Decode})
 	if err != nil {

@@ -70,7 +70,8 @@ func (b *engineBench) together(ask func(ids []int32) error) (speed, cpu float64,
 
 // stream asks a server for a stream of tokens and reads all of it.
 func stream(url string, ids []int32, tokens int) error {
-	body, err := json.Marshal(map[string]any{"prompt": ids, "max_tokens": tokens, "temperature": 0, "stream": true})
+	body, err := json.Marshal(map[string]any{"prompt": ids, "max_tokens": tokens, "temperature": 0,
+		"stream": true})
 	if err != nil {
 		return err
 	}

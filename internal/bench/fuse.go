@@ -37,6 +37,8 @@ type FuseResult struct {
 	Loops    int     `json:"loops"`
 	Nodes    int     `json:"nodes"`
 	FusedGBs float64 `json:"fused_gb_s"`
+	// Allowed is how much less bytes loops move than op by op: the gain where memory is all that counts.
+	Allowed float64 `json:"allowed"`
 }
 
 // String returns the result in a line.
@@ -50,7 +52,8 @@ func (r FuseResult) String() string {
 		hand = fmt.Sprintf("; by hand %.2f ms (%.2fx of it)", r.HandMS, r.FusedMS/r.HandMS)
 	}
 	return fmt.Sprintf(
-		"%s [%d,%d], %d thread(s): op by op %.2f ms, loops %.2f ms: %.2fx%s; %.1f GB/s, a copy takes %.2f ms; %d op(s) in place of %d",
+		"%s [%d,%d], %d thread(s): op by op %.2f ms, loops %.2f ms: %.2fx%s; %.1f GB/s, a copy takes %.2f ms; "+
+			"%d op(s) in place of %d, bytes allow %.2fx",
 		name,
 		r.Rows,
 		r.Cols,
@@ -63,6 +66,7 @@ func (r FuseResult) String() string {
 		r.BoundMS,
 		r.Loops,
 		r.Nodes,
+		r.Allowed,
 	)
 }
 
@@ -147,7 +151,8 @@ func geluUnfused(x *op.Tensor) *op.Tensor {
 	return op.Mul(op.MulScalar(x, 0.5), op.AddScalar(t, 1))
 }
 
-// crossEntropyUnfused returns the mean over rows of the entropy between given shares and the softmax of logits.
+// crossEntropyUnfused returns the mean over rows of the entropy between given shares and the softmax of
+// logits.
 func crossEntropyUnfused(in []*op.Tensor) []*op.Tensor {
 	x, shares := in[0], in[1]
 	top := op.StopGradient(op.KeepDims(op.AMax(x, -1), x, -1))
@@ -222,7 +227,7 @@ func Fuse(c FuseConfig) (FuseResult, error) {
 		return FuseResult{}, err
 	}
 	r := FuseResult{Op: c.Op, Rows: c.Rows, Cols: c.Cols, Grad: c.Grad, Threads: d.Threads(), ApartMS: best[0],
-		FusedMS: best[1], Loops: countNodes(fused), Nodes: countNodes(apart)}
+		FusedMS: best[1], Loops: countNodes(fused), Nodes: countNodes(apart), Allowed: moved(apart) / moved(fused)}
 	if s.hand != nil {
 		r.HandMS = best[2]
 	}
@@ -321,6 +326,20 @@ func copyTime(d *galley.Device, bytes, runs int) (float64, error) {
 		return 0, err
 	}
 	return best[0], nil
+}
+
+// moved returns the bytes that the nodes of a program read and write.
+func moved(e *cpu.Executable) float64 {
+	total := 0.0
+	for _, n := range e.Func().Nodes() {
+		if _, alias := n.Op().(op.Aliaser); alias {
+			continue
+		}
+		for _, v := range slices.Concat(n.In(), n.Out()) {
+			total += float64(v.Type().Bytes())
+		}
+	}
+	return total
 }
 
 // countNodes returns the nodes that compute: all but changes of shape.

@@ -27,8 +27,10 @@ type HybridResult struct {
 
 // String returns the result in a line.
 func (r HybridResult) String() string {
-	return fmt.Sprintf("%s: one device %.1f ms, %s on %d devices %.1f ms: %.2fx; peak %.1f MB on one, %.1f MB on each",
-		r.Model, r.OneMS, r.Strategy, r.Devices, r.ManyMS, r.Ratio, float64(r.OneBytes)/1e6, float64(r.ManyBytes)/1e6)
+	return fmt.Sprintf("%s: one device %.1f ms, %s on %d devices %.1f ms: %.2fx; peak %.1f MB on one, %.1f "+
+		"MB on each",
+		r.Model, r.OneMS, r.Strategy, r.Devices, r.ManyMS, r.Ratio, float64(r.OneBytes)/1e6,
+		float64(r.ManyBytes)/1e6)
 }
 
 // Hybrid times steps of a strategy and of one device in turn, so that whatever else the machine does hits

@@ -55,7 +55,8 @@ func TestDiscovered(t *testing.T) {
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Groups) != 2 || c.Groups[0].Hosts != 2 || c.Groups[0].Devices != 2 || c.Groups[0].Device.Memory != 8e9 ||
+	if len(c.Groups) != 2 || c.Groups[0].Hosts != 2 || c.Groups[0].Devices != 2 ||
+		c.Groups[0].Device.Memory != 8e9 ||
 		c.Groups[0].Fabric.Latency != 1e-5 || c.Groups[1].NIC.Latency != 1e-4 ||
 		c.Groups[1].NIC.Kind != "eth" {
 		t.Errorf("got %s", c.YAML())

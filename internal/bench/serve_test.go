@@ -26,12 +26,15 @@ func TestServe(t *testing.T) {
 		fmt.Fprint(w, "data: [DONE]\n\n")
 	}))
 	defer s.Close()
-	r, err := bench.Serve{URL: s.URL, Requests: 20, Clients: 3, Words: 5, Shared: 2, Tokens: 5}.Run(context.Background())
-	if err != nil || r.Failed != 5 || r.Tokens != 75 || !strings.Contains(r.FirstError, "503") || r.FirstP99 < r.FirstP50 {
+	r, err := bench.Serve{URL: s.URL, Requests: 20, Clients: 3, Words: 5, Shared: 2,
+		Tokens: 5}.Run(context.Background())
+	if err != nil || r.Failed != 5 || r.Tokens != 75 || !strings.Contains(r.FirstError, "503") ||
+		r.FirstP99 < r.FirstP50 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	s.Close()
-	if _, err := (bench.Serve{URL: s.URL, Requests: 2, Clients: 1, Words: 1, Tokens: 1}).Run(context.Background()); err == nil {
+	if _, err := (bench.Serve{URL: s.URL, Requests: 2, Clients: 1, Words: 1,
+		Tokens: 1}).Run(context.Background()); err == nil {
 		t.Error("no server: got no error")
 	}
 }

@@ -84,8 +84,10 @@ func (r StepResult) String() string {
 	if r.Backend != "" {
 		where = fmt.Sprintf("%s, first step after %.1f s, host %.2f ms", r.Backend, r.FirstS, r.HostMS)
 	}
-	line := fmt.Sprintf("%s, %.2fM parameters, %s: best %.1f ms, median %.1f ms, %.0f tokens/s, %.1f GFLOP/s, peak %.1f MB, loss %.4f",
-		r.Model, float64(r.Params)/1e6, where, r.BestMS, r.MedianMS, r.TokensPerSecond, r.GFLOPS, float64(r.PeakBytes)/1e6, r.Loss)
+	line := fmt.Sprintf("%s, %.2fM parameters, %s: best %.1f ms, median %.1f ms, %.0f tokens/s, %.1f "+
+		"GFLOP/s, peak %.1f MB, loss %.4f",
+		r.Model, float64(r.Params)/1e6, where, r.BestMS, r.MedianMS, r.TokensPerSecond, r.GFLOPS,
+		float64(r.PeakBytes)/1e6, r.Loss)
 	for _, o := range r.Ops {
 		line += fmt.Sprintf("\n%5.1f%%  %9.2f ms  %6d calls  %s", 100*o.Share, o.MS, o.Calls, o.Op)
 	}
@@ -102,7 +104,8 @@ func Step(c StepConfig) (StepResult, error) {
 	defer d.Close()
 	times := profile{}
 	config := galley.TrainerConfig{
-		Device: d, Backend: c.Backend, Recompute: strategy.Recompute(c.Recompute), Compute: c.Compute, Mode: c.Mode, Observe: times.observer(c.Profile), SkipNorm: c.Backend != nil,
+		Device: d, Backend: c.Backend, Recompute: strategy.Recompute(c.Recompute), Compute: c.Compute, Mode: c.Mode,
+		Observe: times.observer(c.Profile), SkipNorm: c.Backend != nil,
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1}, Schedule: optim.Constant{LR: 3e-4},
 	}
 	if c.Micro > 1 {
@@ -139,7 +142,8 @@ func Step(c StepConfig) (StepResult, error) {
 	r := c.result(model, timing, t.Memory().Peak(), last.Loss)
 	r.Threads, r.Ops = d.Threads(), times.sorted()
 	if c.Backend != nil {
-		r.Backend, r.InitS, r.FirstS, r.WaitedMS = c.Backend.Name(), ready.Seconds(), first.Seconds(), timing.MedianMS
+		r.Backend, r.InitS, r.FirstS, r.WaitedMS = c.Backend.Name(), ready.Seconds(), first.Seconds(),
+			timing.MedianMS
 		if timing, r.HostMS, err = measureAhead(t, 3, c.Runs, ids, labels); err != nil {
 			return StepResult{}, err
 		}
@@ -153,7 +157,8 @@ func (c StepConfig) model(d *galley.Device, t *galley.TrainerConfig) (models.Mod
 	shape := models.Config{Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads,
 		Positions: c.Seq, Tied: true}
 	if c.Model == "llama" {
-		shape.Family, shape.Tied, shape.Intermediate, shape.KVHeads, shape.NormEps = "llama", false, c.FFN, c.KVHeads, 1e-5
+		shape.Family, shape.Tied, shape.Intermediate, shape.KVHeads, shape.NormEps = "llama", false, c.FFN,
+			c.KVHeads, 1e-5
 		if c.FFN == 0 {
 			shape.Intermediate = (c.Dim*8/3 + 15) / 16 * 16
 		}

@@ -59,7 +59,7 @@ func newGraph(f *ir.Func, c Config) *graph {
 	for i, n := range f.Nodes() {
 		seconds := 0.0
 		if o, ok := n.Op().(op.Op); ok {
-			seconds = c.Prices.Seconds(o, types(n.In()), types(n.Out()))
+			seconds = c.Prices.Seconds(o, ir.TypesOf(n.In()), ir.TypesOf(n.Out()))
 		}
 		g.seconds = append(g.seconds, seconds)
 		for _, v := range n.In() {
@@ -70,14 +70,6 @@ func newGraph(f *ir.Func, c Config) *graph {
 		}
 	}
 	return g
-}
-
-func types(list []*ir.Value) []ir.Type {
-	out := make([]ir.Type, len(list))
-	for i, v := range list {
-		out[i] = v.Type()
-	}
-	return out
 }
 
 // Find looks for the best places: from all nodes on one device on, by moving branches, and from a schedule on

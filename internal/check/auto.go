@@ -1,9 +1,11 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/galley-ml/galley"
@@ -42,9 +44,9 @@ type AutoRow struct {
 	// the seconds of what it found and of the best of all.
 	Space, Priced int
 	Found, Best   float64
-	// Plan is what is best on all devices with nothing fixed, Planned its seconds; Step and Data are the measured
-	// ones of the plan and of data parallelism, Ratio the median of one over the other in each round. It is 1
-	// where the plan is data parallelism.
+	// Plan is what is best on all devices with nothing fixed, Planned its seconds; Step and Data are the
+	// measured ones of the plan and of data parallelism, Ratio the median of one over the other in each round.
+	// It is 1 where the plan is data parallelism.
 	Plan          string
 	Planned       float64
 	Step, Data    float64
@@ -113,22 +115,39 @@ func Auto(w io.Writer, c AutoConfig) (AutoRows, error) {
 	if c.Programs == nil {
 		c.Programs = AutoPrograms()
 	}
-	var rows AutoRows
+	rows := make(AutoRows, len(c.Programs))
+	if err := c.tryAll(rows); err != nil {
+		return nil, err
+	}
 	for i, p := range c.Programs {
 		if c.Tell != nil {
-			c.Tell("planning", i, len(c.Programs))
+			c.Tell("measuring", i, len(c.Programs))
 		}
-		row := &AutoRow{Name: p.Name, Ratio: 1}
-		if err := c.try(p, row); err != nil {
+		if err := c.measure(p, rows[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
-		if err := c.measure(p, row); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.Name, err)
-		}
-		rows = append(rows, row)
 	}
 	_, err := io.WriteString(w, rows.String())
 	return rows, err
+}
+
+// tryAll tries the candidates of all programs, side by side: nothing is timed.
+func (c *AutoConfig) tryAll(rows AutoRows) error {
+	if c.Tell != nil {
+		c.Tell("planning", 0, len(c.Programs))
+	}
+	errs := make([]error, len(rows))
+	var wg sync.WaitGroup
+	for i, p := range c.Programs {
+		rows[i] = &AutoRow{Name: p.Name, Ratio: 1}
+		wg.Go(func() {
+			if err := c.try(p, rows[i]); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", p.Name, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // try compares what is found with the best of all candidates.
@@ -158,7 +177,8 @@ func (c *AutoConfig) space(p AutoProgram) (out auto.Config, err error) {
 		if err != nil {
 			return out, err
 		}
-		for _, pinned := range []strategy.Strategy{{}, {Recompute: strategy.None}, {Recompute: strategy.None, Micro: 1}} {
+		for _, pinned := range []strategy.Strategy{{}, {Recompute: strategy.None},
+			{Recompute: strategy.None, Micro: 1}} {
 			out = auto.Config{Run: executor.Config{Params: in.Params(), Loss: loss, Optimizer: optim.AdamW{}},
 				Batch: p.Batch, Machine: m, Pinned: pinned, Plan: choose.Plan}
 			if n, err := auto.Count(out); err != nil || n <= c.Limit || devices == 1 {

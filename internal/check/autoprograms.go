@@ -128,7 +128,8 @@ func recommendation(in *nn.Init) func(batch []*op.Tensor) *op.Tensor {
 }
 
 func mixture(in *nn.Init) func(batch []*op.Tensor) *op.Tensor {
-	moe := nn.NewMoE(in.At("moe"), nn.MoEConfig{Hidden: 64, Intermediate: 128, Experts: 4, PerToken: 2, Fused: true})
+	moe := nn.NewMoE(in.At("moe"),
+		nn.MoEConfig{Hidden: 64, Intermediate: 128, Experts: 4, PerToken: 2, Fused: true})
 	head := nn.NewLinearNoBias(in.At("head"), 64, 64)
 	return func(b []*op.Tensor) *op.Tensor {
 		return op.MSELoss(head.Forward(op.Add(b[0], moe.Forward(b[0]))), b[1], "mean")

@@ -2,10 +2,12 @@ package check
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/models"
 )
 
 // batches is what each step of a recorded training saw, with the step as first dim.
@@ -66,4 +68,36 @@ func (b batches) types() (types []ir.Type) {
 		types = append(types, ir.Type{DType: a.DType(), Shape: a.Shape()[1:]})
 	}
 	return types
+}
+
+// within says which id or label the model of a configuration cannot have, and where it is.
+func (b batches) within(c models.Config) error {
+	labels := c.Vocab
+	switch c.Task {
+	case models.Classify, models.ClassifyTokens:
+		labels = c.Labels
+	case models.Answer:
+		labels = math.MaxInt32 // places behind a sequence do not count
+	}
+	if err := inRange("inputs", b.inputs, c.Vocab, false); err != nil {
+		return err
+	}
+	return inRange("labels", b.labels, labels, true)
+}
+
+// inRange refuses integers other than 0 to n-1, and the label that does not count where that may be.
+func inRange(name string, a array.Array, n int, ignored bool) error {
+	if a.DType() != array.I32 {
+		return nil // pixels and numbers
+	}
+	for i, x := range array.Data[int32](a) {
+		if x >= 0 && int(x) < n || ignored && x == models.IgnoreLabel {
+			continue
+		}
+		step := a.Len() / a.Shape()[0]
+		row := step / a.Shape()[1]
+		return fmt.Errorf("reference.safetensors: %s: step %d, row %d, place %d: got %d, want 0 to %d%s", name,
+			i/step, i%step/row, i%row, x, n-1, map[bool]string{true: ", or -100 for none"}[ignored])
+	}
+	return nil
 }

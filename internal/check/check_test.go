@@ -26,6 +26,7 @@ func TestOps(t *testing.T) {
 // TestRandomOps is a sample of the random cases that testdata/record_ops.py records: dims of size 0 and 1,
 // NaN and infinities, integers and truth values among them.
 func TestRandomOps(t *testing.T) {
+	notShort(t)
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
 	var out strings.Builder
@@ -41,6 +42,7 @@ func TestRandomOps(t *testing.T) {
 // TestMoreOps is cases of testdata/record_more_ops.py: activations, losses, windows, masks and index ops with
 // their options.
 func TestMoreOps(t *testing.T) {
+	notShort(t)
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
 	var out strings.Builder
@@ -54,6 +56,7 @@ func TestMoreOps(t *testing.T) {
 }
 
 func TestBurgers(t *testing.T) {
+	notShort(t)
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
 	var out strings.Builder
@@ -68,9 +71,7 @@ func TestBurgers(t *testing.T) {
 
 // TestModels repeats the recorded training of the reference models, where they are at hand.
 func TestModels(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short")
-	}
+	notShort(t)
 	root := filepath.Join("..", "..", "..", "shared", "fixtures")
 	if _, err := os.Stat(root); err != nil {
 		t.Skip("the reference models are not beside the project")
@@ -136,9 +137,19 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
+// notShort skips a test in short mode, which is how the race detector runs: it is for tests that compare the
+// numbers of op after op, which TestOps does, too.
+func notShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short: go test without -short compares all")
+	}
+}
+
 // TestOpsOnBackend: the host behind the interface of chips passes what an accelerator has to pass, 16 bits
 // included.
 func TestOpsOnBackend(t *testing.T) {
+	notShort(t)
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
 	var out strings.Builder

@@ -116,15 +116,19 @@ func memoryMixes(dir string) (list []galley.Strategy) {
 			galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 2, Recompute: word})
 	}
 	return append(list, galley.Strategy{PP: 2, Micro: 4, Recompute: "full:1"},
-		galley.Strategy{Offload: strategy.Offload{Optimizer: 1}}, galley.Strategy{DP: 2, Zero: 1, Offload: strategy.Offload{Optimizer: 1}},
+		galley.Strategy{Offload: strategy.Offload{Optimizer: 1}},
+		galley.Strategy{DP: 2, Zero: 1, Offload: strategy.Offload{Optimizer: 1}},
 		galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 2, Micro: 2, Recompute: "full",
-			Offload: strategy.Offload{Optimizer: 1}}, galley.Strategy{PP: 2, Micro: 2, Offload: strategy.Offload{Optimizer: 1, Dir: dir}},
-		galley.Strategy{Offload: strategy.Offload{Optimizer: 0.5}}, galley.Strategy{Offload: strategy.Offload{Activations: 1}},
+			Offload: strategy.Offload{Optimizer: 1}},
+		galley.Strategy{PP: 2, Micro: 2, Offload: strategy.Offload{Optimizer: 1, Dir: dir}},
+		galley.Strategy{Offload: strategy.Offload{Optimizer: 0.5}},
+		galley.Strategy{Offload: strategy.Offload{Activations: 1}},
 		galley.Strategy{Micro: 4, Offload: strategy.Offload{Parameters: 1}},
 		galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 4, Zero: 1, Offload: strategy.Offload{Optimizer: 0.5,
 			Activations: 0.5, Parameters: 0.5}},
-		galley.Strategy{DP: 2, Zero: 3, Micro: 2, Offload: strategy.Offload{Optimizer: 1, Activations: 1, Parameters: 1,
-			Dir: dir}})
+		galley.Strategy{DP: 2, Zero: 3, Micro: 2,
+			Offload: strategy.Offload{Optimizer: 1, Activations: 1, Parameters: 1,
+				Dir: dir}})
 }
 
 // expertMixes split experts.
@@ -133,7 +137,8 @@ func expertMixes(experts int) []galley.Strategy {
 		{EP: 2, TP: 2, Sequence: true}, {EP: 2, PP: 2, Micro: 2},
 		{EP: 2, CP: 2}, {EP: 3}, {EP: 2, Zero: 1}, {DP: 4, EP: 2, Zero: 2}, {DP: 4, EP: 2, Zero: 3}, {EP: 2,
 			Recompute: "full"}, {EP: 2, PP: 2, Micro: 4, Schedule: "zbh1"},
-		{DP: 2, TP: 2, PP: 2, CP: 2, EP: 2, Micro: 2}, {EP: 2, TP: 2, ETP: 2}, {DP: 4, EP: 2, TP: 2, ETP: 2, Zero: 3,
+		{DP: 2, TP: 2, PP: 2, CP: 2, EP: 2, Micro: 2}, {EP: 2, TP: 2, ETP: 2},
+		{DP: 4, EP: 2, TP: 2, ETP: 2, Zero: 3,
 			Micro: 2}, {DP: 2, CP: 2, EP: 4}}
 	if experts >= 4 {
 		list = append(list, galley.Strategy{EP: 4}, galley.Strategy{EP: 4, Micro: 2, Zero: 3})

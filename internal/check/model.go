@@ -141,6 +141,9 @@ func (m *modelCheck) run(dtype array.DType) (err error) {
 	if m.model, err = models.Load(m.dir, nn.Config{Scope: s, DType: m.dtype}); err != nil {
 		return err
 	}
+	if err := m.within(m.model.Config()); err != nil {
+		return err
+	}
 	if m.compute == array.Invalid {
 		if err := m.first(s); err != nil {
 			return err

@@ -48,13 +48,13 @@ type Guess struct {
 	// processor's seconds in it.
 	Predicted, Measured float64
 	Work, CPU           float64
-	// Planned and Taken are bytes of each device.
-	Planned, Taken []int
-	walls, cpus    []float64
+	// Planned and Allocated are bytes of each device.
+	Planned, Allocated []int
+	walls, cpus        []float64
 }
 
 // Exact reports whether every device took the bytes that were planned.
-func (g *Guess) Exact() bool { return slices.Equal(g.Planned, g.Taken) }
+func (g *Guess) Exact() bool { return slices.Equal(g.Planned, g.Allocated) }
 
 // Guesses is predictions beside measurements.
 type Guesses struct {
@@ -176,7 +176,7 @@ func (c *PlannerConfig) time(x *Guess) error {
 			x.walls, x.cpus = append(x.walls, time.Since(start).Seconds()), append(x.cpus, c.cpu()-cpu)
 		}
 	}
-	x.Taken = t.Taken()
+	x.Allocated = t.MemoryAllocated()
 	return nil
 }
 
@@ -289,7 +289,7 @@ func (g *Guesses) String() string {
 	for _, x := range list {
 		fmt.Fprintf(&b, "%-42s %7.1fms %7.1fms %6.2f %7.1fms %7.1fms %11d %11d\n", x.Strategy, 1e3*x.Predicted,
 			1e3*x.Measured, x.Predicted/x.Measured,
-			1e3*x.Work, 1e3*x.CPU, slices.Max(x.Planned), slices.Max(x.Taken))
+			1e3*x.Work, 1e3*x.CPU, slices.Max(x.Planned), slices.Max(x.Allocated))
 	}
 	fmt.Fprintf(&b, "work and processor time: Kendall tau %.3f\n", g.WorkTau())
 	fmt.Fprintf(&b, "Kendall tau %.3f over %d strategies (want ≥ %g)\n", g.Tau(), len(g.List), wantTau)

@@ -39,7 +39,7 @@ func TestPlannerMemory(t *testing.T) {
 	if g.Exact() != 5 || !strings.HasSuffix(out.String(), "memory exact 5 of 5\n") {
 		t.Errorf("memory: got %d exact, want 5:\n%s", g.Exact(), &out)
 	}
-	g.List[1].Taken[0]++
+	g.List[1].Allocated[0]++
 	if g.Exact() != 4 || g.Holds() {
 		t.Errorf("one byte more on one device: got %d exact, want 4", g.Exact())
 	}

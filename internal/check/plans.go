@@ -48,8 +48,8 @@ func (p Pair) String() string {
 	return text
 }
 
-// Plans finds the best plan for each pair, writes it with what its tapes say of memory, reads it back, and has
-// a trainer plan the run: it must not refuse, and every device must take what the file says, to the byte.
+// Plans finds the best plan for each pair, writes it with what its tapes say of memory, reads it back, and
+// has a trainer plan the run: it must not refuse, and every device must take what the file says, to the byte.
 func Plans(w io.Writer, c PlansConfig) (*report.Report, error) {
 	r := report.New(w, false)
 	dir, err := os.MkdirTemp("", "galley-plans-*")
@@ -57,26 +57,33 @@ func Plans(w io.Writer, c PlansConfig) (*report.Report, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	var worst planned
 	for i, p := range Pairs() {
 		if c.Pairs > 0 && i >= c.Pairs || !contains(p.String(), c.Filter) {
 			continue
 		}
-		lines, err := p.try(filepath.Join(dir, "plan.yaml"), max(1, c.Top))
+		tried, err := p.try(filepath.Join(dir, "plan.yaml"), max(1, c.Top))
 		var faults []string
 		if err != nil {
 			faults = []string{err.Error()}
 		}
-		for _, l := range lines {
-			fmt.Fprintf(w, "ok    %s: %s\n", p, l)
+		for _, x := range tried {
+			fmt.Fprintf(w, "ok    %s: %s\n", p, x.line)
+			if x.ratio > 0 && (worst.ratio == 0 || x.ratio < worst.ratio) {
+				worst = planned{p.String() + ": " + x.line, x.ratio}
+			}
 		}
 		r.Add(p.String(), faults, "")
+	}
+	if worst.ratio > 0 {
+		fmt.Fprintf(w, "the lowest estimate is %.2f of what is taken: %s\n", worst.ratio, worst.line)
 	}
 	r.Last()
 	return r, nil
 }
 
 // try plans a pair and tries its best plans; it says what each takes.
-func (p Pair) try(path string, top int) (lines []string, err error) {
+func (p Pair) try(path string, top int) (tried []planned, err error) {
 	w, hw, err := p.workload()
 	if err != nil {
 		return nil, err
@@ -85,28 +92,49 @@ func (p Pair) try(path string, top int) (lines []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := search.Find(search.Config{Workload: w, Cluster: hw, Pin: pin, Top: top, Workers: 1}, plan.Default(hw, w))
+	a, err := dryrun.Find(dryrun.FindConfig{Calibration: plan.Default(hw, w), Tapes: true,
+		Config: search.Config{Workload: w, Cluster: hw, Pin: pin, Top: top, Workers: 1}})
 	if err != nil {
 		return nil, err
 	}
 	if a.Misfit != nil {
 		return nil, a.Misfit
 	}
-	for _, x := range a.Plans {
+	for _, text := range a.Left {
+		tried = append(tried, planned{line: "left out: " + text})
+	}
+	for i, x := range a.Plans {
 		f := planfile.New(w, hw, x.Strategy, x.Estimate)
 		most, err := Planned(path, f)
 		if err != nil {
-			return lines, fmt.Errorf("%s: %w", x.Strategy.Line(), err)
+			return tried, fmt.Errorf("%s: %w", x.Strategy.Line(), err)
 		}
-		line := fmt.Sprintf("%s: at most %d bytes, estimated %.0f", x.Strategy.Line(), most,
-			x.Estimate.Memory.Total())
-		if over, err := dryrun.Over(f); err == nil && over != "" {
-			line += ": " + over
+		ratio := x.Estimate.Memory.Total() / float64(most)
+		line := fmt.Sprintf("%s: at most %d bytes, estimated %.0f, %.2f of that", x.Strategy.Line(), most,
+			x.Estimate.Memory.Total(), ratio)
+		tried = append(tried, planned{line, ratio})
+		over, err := dryrun.Over(f)
+		switch {
+		case err != nil:
+			return tried, err
+		case ratio < LeastEstimate:
+			return tried, fmt.Errorf("%s: the estimate is below %.2f of what it takes", line, LeastEstimate)
+		case over != "" && i == 0:
+			return tried, fmt.Errorf("%s: %s", x.Strategy.Line(), over)
 		}
-		lines = append(lines, line)
 	}
-	return lines, nil
+	return tried, nil
 }
+
+// planned is a plan that was built, with the estimate of its memory as a part of what it takes.
+type planned struct {
+	line  string
+	ratio float64
+}
+
+// LeastEstimate is how far the search's estimate of memory, which has the context of the planned devices in
+// it, may be below what tapes take.
+const LeastEstimate = 0.95
 
 func (p Pair) workload() (plan.Workload, *cluster.Cluster, error) {
 	m, err := plan.ModelPreset(p.Model)

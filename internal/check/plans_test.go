@@ -48,7 +48,8 @@ func TestPlannedOffloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := plan.Workload{Model: m, Batch: 8, Seq: 2048, Precision: "bf16"}
-	lines := []string{"zero=3 shard=2", "offload.optimizer=1 offload.activations=0.5", "zero=1 shard=2 offload.optimizer=0.5",
+	lines := []string{"zero=3 shard=2", "offload.optimizer=1 offload.activations=0.5",
+		"zero=1 shard=2 offload.optimizer=0.5",
 		"cp=2 cp_kind=gather", "pp=2 schedule=zbh1 offload.activations=1"}
 	if testing.Short() {
 		lines = lines[:2]
@@ -63,14 +64,69 @@ func TestPlannedOffloads(t *testing.T) {
 			t.Fatal(line, err, a.Misfit)
 		}
 		x := a.Plans[0]
-		if _, err := check.Planned(filepath.Join(t.TempDir(), "plan.yaml"), planfile.New(w, hw, x.Strategy, x.Estimate)); err != nil {
+		if _, err := check.Planned(filepath.Join(t.TempDir(), "plan.yaml"),
+			planfile.New(w, hw, x.Strategy, x.Estimate)); err != nil {
 			t.Errorf("%s: %v", x.Strategy.Line(), err)
 		}
 	}
 	w.Precision = "fp8"
-	_, err = check.Planned(filepath.Join(t.TempDir(), "plan.yaml"), planfile.New(w, hw, strategy.Strategy{DP: 4, MicroBatch: 1},
-		plan.Estimate{Step: 1}))
+	_, err = check.Planned(filepath.Join(t.TempDir(), "plan.yaml"),
+		planfile.New(w, hw, strategy.Strategy{DP: 4, MicroBatch: 1},
+			plan.Estimate{Step: 1}))
 	if err == nil || !strings.Contains(err.Error(), "plan with --precision bf16") {
 		t.Errorf("fp8: got %v", err)
+	}
+}
+
+// TestEstimates: the search's estimate of memory covers what tapes take, for strategies of every kind and not
+// only for those that a search prefers.
+func TestEstimates(t *testing.T) {
+	const eight = "2x4 H100-SXM ib=400G"
+	lines := []struct{ model, line string }{
+		{"llama-3-8b", "dp=8 micro_batch=1"}, {"llama-3-8b", "dp=8 micro_batch=1 zero=2"},
+		{"llama-3-8b", "dp=2 tp=2 pp=2 micro_batch=1 sp"},
+		{"llama-3-8b", "dp=4 cp=2 micro_batch=1 zero=1 cp_kind=ring"},
+		{"deepseek-v3", "dp=8 ep=8 micro_batch=1 zero=1"},
+		{"deepseek-v3", "dp=2 tp=4 ep=8 micro_batch=1 zero=1 sp"},
+		{"mixtral-8x7b", "dp=8 ep=8 micro_batch=1"},
+		{"mixtral-8x7b", "dp=8 ep=8 micro_batch=2 offload.optimizer=1"},
+		{"kimi-k2", "dp=4 tp=2 ep=8 micro_batch=1 zero=2 sp offload.optimizer=0.5"},
+	}
+	if testing.Short() {
+		lines = lines[:2]
+	}
+	for _, c := range lines {
+		m, err := plan.ModelPreset(c.model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Layers = 4
+		hw, err := cluster.Parse(eight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := plan.Workload{Model: m, Batch: 16, Seq: 2048, Precision: "bf16"}
+		e, err := plan.NewEstimator(w, hw, plan.Default(hw, w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := strategy.Parse(c.line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := e.Exact(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most, err := check.Planned(filepath.Join(t.TempDir(), "plan.yaml"), planfile.New(w, hw, s, x))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratio := x.Memory.Total() / float64(most)
+		t.Logf("%s %s: %.2f", c.model, c.line, ratio)
+		if ratio < check.LeastEstimate {
+			t.Errorf("%s, %s: estimated %.0f bytes, %.2f of the %d that it takes: want %.2f", c.model, c.line,
+				x.Memory.Total(), ratio, most, check.LeastEstimate)
+		}
 	}
 }

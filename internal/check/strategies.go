@@ -245,7 +245,7 @@ func (r *Row) measure(t *galley.Trainer, batch []ir.Type) error {
 		return err
 	}
 	first := r.Devices == 0 // f64 takes twice as much
-	taken := t.Taken()
+	taken := t.MemoryAllocated()
 	r.Devices = len(taken)
 	for d, bytes := range taken {
 		if first {

@@ -15,9 +15,12 @@ import (
 // tokenizerCase is an entry of cases.json: a text and what Hugging Face's tokenizers makes of it.
 type tokenizerCase struct {
 	Text    string   `json:"text"`
+	Pair    *string  `json:"pair"` // a second text
+	Types   []int32  `json:"types"`
 	IDs     []int32  `json:"ids"`
 	Offsets [][2]int `json:"offsets"` // in characters; absent: not recorded
 	Decoded *string  `json:"decoded"` // special tokens included; absent: not recorded
+	Shown   *string  `json:"shown"`   // special tokens left out; absent: not recorded
 }
 
 // TokenizerConfig is how Tokenizer runs.
@@ -54,10 +57,18 @@ func (c tokenizerCase) faults(t *tokenizer.Tokenizer) (faults []string) {
 	fault := func(what string, got, want any) {
 		faults = append(faults, fmt.Sprintf("%s: got %v, want %v", what, got, want))
 	}
-	if got := t.Encode(c.Text); !slices.Equal(got, c.IDs) {
-		fault("ids", got, c.IDs)
+	var e tokenizer.Encoding
+	if c.Pair != nil {
+		e = t.EncodePair(c.Text, *c.Pair)
+	} else {
+		e = t.EncodeOffsets(c.Text)
+		if got := t.Encode(c.Text); !slices.Equal(got, c.IDs) {
+			fault("ids", got, c.IDs)
+		}
 	}
-	e := t.EncodeOffsets(c.Text)
+	if c.Types != nil && !slices.Equal(e.TypeIDs, c.Types) {
+		fault("types", e.TypeIDs, c.Types)
+	}
 	if !slices.Equal(e.IDs, c.IDs) {
 		fault("ids with offsets", e.IDs, c.IDs)
 	}
@@ -69,6 +80,9 @@ func (c tokenizerCase) faults(t *tokenizer.Tokenizer) (faults []string) {
 	}
 	if got := t.Decode(c.IDs); got != *c.Decoded {
 		fault("decoded", fmt.Sprintf("%q", got), fmt.Sprintf("%q", *c.Decoded))
+	}
+	if got := t.DecodeText(c.IDs); c.Shown != nil && got != *c.Shown {
+		fault("shown", fmt.Sprintf("%q", got), fmt.Sprintf("%q", *c.Shown))
 	}
 	return faults
 }

@@ -4,14 +4,22 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
 func TestTokenizer(t *testing.T) {
-	for _, kind := range []string{"bytelevel", "llama", "unigram", "wordpiece"} {
-		r, err := Tokenizer(io.Discard, "../../tokenizer/testdata/"+kind, TokenizerConfig{})
-		if err != nil || r.Failed() > 0 || r.Passed() == 0 {
-			t.Errorf("%s: %v, %+v", kind, err, r)
+	for _, pattern := range []string{"*", "recorded/*"} {
+		dirs, err := filepath.Glob("../../tokenizer/testdata/" + pattern + "/cases.json")
+		if err != nil || len(dirs) < 4 {
+			t.Fatalf("%s: %d recordings: %v", pattern, len(dirs), err)
+		}
+		for _, path := range dirs {
+			var out strings.Builder
+			r, err := Tokenizer(&out, filepath.Dir(path), TokenizerConfig{})
+			if err != nil || r.Failed() > 0 || r.Passed() == 0 {
+				t.Errorf("%s: %v\n%s", path, err, &out)
+			}
 		}
 	}
 }

@@ -23,7 +23,8 @@ func (k *Keeper) lastEpoch() int {
 // outlived returns an error if a later start of the job has the directory.
 func (k *Keeper) outlived() error {
 	if n := k.lastEpoch(); k.c.Epoch > 0 && n > k.c.Epoch {
-		return fmt.Errorf("%s: epoch %d of the job has begun, and this is of epoch %d: it writes nothing any more", k.c.Dir,
+		return fmt.Errorf("%s: epoch %d of the job has begun, and this is of epoch %d: it writes nothing any more",
+			k.c.Dir,
 			n, k.c.Epoch)
 	}
 	return nil

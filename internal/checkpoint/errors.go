@@ -58,7 +58,8 @@ type NotFiniteError struct {
 }
 
 func (e *NotFiniteError) Error() string {
-	return fmt.Sprintf("checkpoint: step %d: %s has numbers that are not finite: training diverged: it is not saved", e.Step, e.Tensor)
+	return fmt.Sprintf("checkpoint: step %d: %s has numbers that are not finite: training diverged: it is "+
+		"not saved", e.Step, e.Tensor)
 }
 
 // NoneError says that a directory has no good checkpoint, or not the one that was asked for. Without Skipped
@@ -77,7 +78,8 @@ func (e *NoneError) Error() string {
 		what = "good checkpoint"
 	}
 	if len(e.Skipped) == 0 {
-		return fmt.Sprintf("checkpoint: %s: no %s: start without one, or give the directory of a run that saved some", e.Dir, what)
+		return fmt.Sprintf("checkpoint: %s: no %s: start without one, or give the directory of a run that saved "+
+			"some", e.Dir, what)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "checkpoint: %s: no %s: %d bad", e.Dir, what, len(e.Skipped))

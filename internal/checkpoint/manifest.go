@@ -86,7 +86,25 @@ func (p *plan) newManifest(meta Meta) manifest {
 // encode returns the manifest's text, whose last field is the checksum of all before it. Lists have an entry
 // a line: a person can read it, and diff it.
 func (m *manifest) encode() ([]byte, error) {
+	list, err := m.tensorsText()
+	if err != nil {
+		return nil, err
+	}
+	return m.encodeWith(list)
+}
+
+// tensorsText returns the field of tensors.
+func (m *manifest) tensorsText() ([]byte, error) {
 	w := manifestWriter{}
+	w.WriteByte('\n')
+	writeList(&w, "tensors", m.Tensors, (*manifestWriter).tensor)
+	return w.Bytes()[1:], w.err
+}
+
+// encodeWith is encode where the field of tensors has been written before.
+func (m *manifest) encodeWith(tensors []byte) ([]byte, error) {
+	w := manifestWriter{}
+	w.Grow(len(tensors) + 1<<10)
 	w.field("format", m.Format)
 	w.field("version", m.Version)
 	w.field("step", m.Step)
@@ -95,7 +113,7 @@ func (m *manifest) encode() ([]byte, error) {
 	writeList(&w, "rng", m.RNG, (*manifestWriter).value)
 	writeList(&w, "scalars", m.Scalars, (*manifestWriter).value)
 	writeList(&w, "files", m.Files, (*manifestWriter).value)
-	writeList(&w, "tensors", m.Tensors, (*manifestWriter).tensor)
+	w.Write(tensors)
 	w.WriteByte('\n')
 	sum := checksum(crc32.Checksum(w.Bytes(), castagnoli))
 	fmt.Fprintf(&w.Buffer, " \"checksum\": %q\n}\n", sum)

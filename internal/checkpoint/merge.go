@@ -71,7 +71,8 @@ func (p *Partial) SoleFile() string {
 // WithoutShared returns the share without the boxes that other hosts hold: what another host keeps a copy of.
 func (p *Partial) WithoutShared() *Partial {
 	m := *p.manifest
-	m.Files = slices.DeleteFunc(slices.Clone(m.Files), func(f fileEntry) bool { return f.Device%boxKinds != soleBoxes })
+	m.Files = slices.DeleteFunc(slices.Clone(m.Files),
+		func(f fileEntry) bool { return f.Device%boxKinds != soleBoxes })
 	m.Tensors = slices.Clone(m.Tensors)
 	for i := range m.Tensors {
 		m.Tensors[i].Parts = slices.DeleteFunc(slices.Clone(m.Tensors[i].Parts), func(e partEntry) bool {
@@ -120,7 +121,8 @@ type Merged struct {
 // add takes the boxes of a share that are not there yet.
 func (g *Merged) add(k int, p *manifest) error {
 	if p.Step != g.m.Step || len(p.Tensors) != len(g.m.Tensors) {
-		return fmt.Errorf("snapshot: shares of different states: steps %d and %d, %d and %d tensors", g.m.Step, p.Step,
+		return fmt.Errorf("snapshot: shares of different states: steps %d and %d, %d and %d tensors", g.m.Step,
+			p.Step,
 			len(g.m.Tensors), len(p.Tensors))
 	}
 	used := map[string]bool{}
@@ -158,7 +160,11 @@ func (g *Merged) Write(dir string, shares []string) (path string, err error) {
 			return "", err
 		}
 	}
-	return path, seal(path, g.m)
+	text, err := g.m.encode()
+	if err != nil {
+		return "", err
+	}
+	return path, seal(path, text)
 }
 
 // Boxes returns how many boxes of how many tensors a share holds.
@@ -170,11 +176,7 @@ func (p *Partial) Boxes() (n int) {
 }
 
 // seal writes the manifest of a snapshot, at once.
-func seal(dir string, m *manifest) error {
-	text, err := m.encode()
-	if err != nil {
-		return err
-	}
+func seal(dir string, text []byte) error {
 	temp := filepath.Join(dir, manifestName+".tmp")
 	if err := os.WriteFile(temp, text, 0o600); err != nil {
 		return err

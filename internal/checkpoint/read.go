@@ -55,7 +55,8 @@ func (r *Reader) ReadLayout(name string, l *mesh.Layout) (map[int]array.Array, e
 		return nil, r.missing(name)
 	}
 	if len(l.Spec().Partial) > 0 || !t.Shape.Equal(l.Shape()) {
-		return nil, fmt.Errorf("checkpoint: %s: tensor %q: read as %v of shape %v, want shape %v and no partial axes", r.path, name,
+		return nil, fmt.Errorf("checkpoint: %s: tensor %q: read as %v of shape %v, want shape %v and no partial "+
+			"axes", r.path, name,
 			l.Spec(), array.Shape(l.Shape()), t.Shape)
 	}
 	parts, first := map[int]array.Array{}, map[string]array.Array{}

@@ -59,7 +59,8 @@ func (k *Keeper) begin(p *plan) error {
 			return err
 		}
 		if h == good {
-			return fmt.Errorf("checkpoint: step %d: %s already holds %v: resume from that, rewind to an earlier step, or choose another directory",
+			return fmt.Errorf("checkpoint: step %d: %s already holds %v: resume from that, rewind to an earlier "+
+				"step, or choose another directory",
 				p.manifest.Step, k.c.Dir, n)
 		}
 	}

@@ -109,7 +109,8 @@ func (pc piece) read(s State, into *summed) error {
 		return fmt.Errorf("tensor %q%v of device %d: it is another process's", t.Name, pc.box, part.Device)
 	}
 	end := into.at + int64(pc.box.Len())*int64(t.Type.DType.Size())
-	if err := part.Read(array.View(t.Type.DType, array.Shape(pc.box.Size).Clone(), into.bytes[into.at:end])); err != nil {
+	if err := part.Read(array.View(t.Type.DType, array.Shape(pc.box.Size).Clone(),
+		into.bytes[into.at:end])); err != nil {
 		return err
 	}
 	into.to(end)

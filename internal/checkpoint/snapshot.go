@@ -31,6 +31,8 @@ type Snapshots struct {
 	slots [2]*slot
 	next  int
 	form  []*formFile
+	// tensors is the manifest's field of tensors, which is the same in every snapshot.
+	tensors []byte
 }
 
 // slot is one of the two.
@@ -61,6 +63,9 @@ func NewSnapshots(c SnapshotConfig, s State) (*Snapshots, error) {
 		if w.slots[i], err = w.newSlot(s, filepath.Join(c.Dir, "s"+strconv.Itoa(i))); err != nil {
 			return nil, fmt.Errorf("snapshot: %w", errors.Join(err, w.Close()))
 		}
+	}
+	if err := w.describe(s); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", errors.Join(err, w.Close()))
 	}
 	return w, nil
 }
@@ -160,9 +165,6 @@ func (w *Snapshots) Write(s State) (name string, err error) {
 	}
 	m := manifest{Format: formatName, Version: formatVersion, Step: s.Step, Sample: s.Sample, Seed: s.Seed,
 		RNG: s.RNG, Scalars: s.Scalars}
-	for _, t := range s.Tensors {
-		m.Tensors = append(m.Tensors, tensorEntry{Name: t.Name, DType: t.Type.DType, Shape: t.Type.Shape})
-	}
 	for kind, pieces := range w.share {
 		if len(pieces) == 0 {
 			continue
@@ -171,11 +173,32 @@ func (w *Snapshots) Write(s State) (name string, err error) {
 			return "", fmt.Errorf("snapshot: step %d: %w", s.Step, err)
 		}
 	}
-	if err := seal(l.dir, &m); err != nil {
+	text, err := m.encodeWith(w.tensors)
+	if err == nil {
+		err = seal(l.dir, text)
+	}
+	if err != nil {
 		return "", fmt.Errorf("snapshot: step %d: %w", s.Step, err)
 	}
 	w.next = 1 - w.next
 	return filepath.Base(l.dir), nil
+}
+
+// describe writes down which boxes of which tensors the files hold.
+func (w *Snapshots) describe(s State) (err error) {
+	m := manifest{}
+	for _, t := range s.Tensors {
+		m.Tensors = append(m.Tensors, tensorEntry{Name: t.Name, DType: t.Type.DType, Shape: t.Type.Shape})
+	}
+	for kind, pieces := range w.share {
+		for _, pc := range pieces {
+			t := &m.Tensors[pc.tensor]
+			t.Parts = append(t.Parts, partEntry{Start: pc.box.Start, Size: pc.box.Size,
+				File: w.form[kind].entry.Name, Key: pc.key})
+		}
+	}
+	w.tensors, err = m.tensorsText()
+	return err
 }
 
 // fill copies the pieces of a file, and notes it in the manifest.
@@ -189,11 +212,6 @@ func (w *Snapshots) fill(m *manifest, s State, kind int, file *mapped) error {
 		}
 	}
 	sum.to(int64(len(file.bytes)))
-	for _, pc := range w.share[kind] {
-		t := &m.Tensors[pc.tensor]
-		t.Parts = append(t.Parts, partEntry{Start: pc.box.Start, Size: pc.box.Size, File: form.entry.Name,
-			Key: pc.key})
-	}
 	e := form.entry
 	e.Checksum = checksum(sum.crc)
 	m.Files = append(m.Files, e)

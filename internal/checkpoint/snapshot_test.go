@@ -13,6 +13,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/safetensors"
 	"github.com/galley-ml/galley/mesh"
 	"pgregory.net/rapid"
 )
@@ -175,7 +176,8 @@ func TestSnapshotChanged(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenPartial(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), "checksum") {
+	if _, err := OpenPartial(filepath.Join(dir, name)); err == nil ||
+		!strings.Contains(err.Error(), "checksum") {
 		t.Errorf("got %v, want a checksum that does not fit", err)
 	}
 }
@@ -201,5 +203,23 @@ func BenchmarkSnapshots(b *testing.B) {
 	for b.Loop() {
 		s.Step++
 		must(w.Write(s))
+	}
+}
+
+// TestSnapshotCheap: a snapshot writes down what tensors there are once, and not every time.
+func TestSnapshotCheap(t *testing.T) {
+	allocations := func(tensors int) float64 {
+		var list []safetensors.Named
+		for i := range tensors {
+			list = append(list, safetensors.Named{Name: fmt.Sprint("tensor", i), Array: array.New(array.F32, 4)})
+		}
+		s := Wholes(Meta{}, list, 1)
+		at := Places{Host: []string{"a"}, Process: func(int) int { return 0 }}
+		w := must(NewSnapshots(SnapshotConfig{Dir: filepath.Join(t.TempDir(), "s"), Places: at}, s))
+		defer w.Close()
+		return testing.AllocsPerRun(20, func() { must(w.Write(s)) })
+	}
+	if few, many := allocations(1), allocations(200); many > 2*few+50 {
+		t.Errorf("%g allocations of one tensor, %g of 200", few, many)
 	}
 }

@@ -226,7 +226,8 @@ func (l *Link) check(of string) error {
 	if bad(l.Bandwidth) || bad(l.Latency) || bad(l.Setup) || bad(l.Efficiency) || l.Efficiency > 1 ||
 		bad(l.Spread) {
 		return fmt.Errorf(
-			"cluster: %s: link %q: bandwidth %g, latency %g, setup %g must be finite and not negative, efficiency %g at most 1",
+			"cluster: %s: link %q: bandwidth %g, latency %g, setup %g must be finite and not negative, efficiency "+
+				"%g at most 1",
 			of,
 			l.Kind,
 			l.Bandwidth,

@@ -202,7 +202,8 @@ func TestLocal(t *testing.T) {
 func TestHostileNames(t *testing.T) {
 	for _, text := range []string{
 		"name: \"a\\e[2J\"\nhosts: [{count: 1, devices: 8, device: H100-SXM}]",
-		"hosts: [{count: 1, devices: 1, device: \"x\\e[31m\", memory: 80GB, bandwidth: 2TB/s, rates: {bf16: 300T}}]",
+		"hosts: [{count: 1, devices: 1, device: \"x\\e[31m\", memory: 80GB, bandwidth: 2TB/s, rates: {bf16: " +
+			"300T}}]",
 		"hosts: [{count: 2, devices: 8, device: H100-SXM}]\ntiers: [{name: \"x\\u202e\"}]",
 	} {
 		if c, err := Parse(text); err == nil || strings.ContainsRune(err.Error(), '\x1b') ||

@@ -59,8 +59,8 @@ func Presets() []string {
 	return names
 }
 
-// Preset returns a host with one device of that name, as far as the table knows it. A beginning of a name stands
-// for the shortest name that begins so, of equally short ones for that with the most memory: H100 is
+// Preset returns a host with one device of that name, as far as the table knows it. A beginning of a name
+// stands for the shortest name that begins so, of equally short ones for that with the most memory: H100 is
 // H100-SXM-80GB. Names may be as drivers print them: NVIDIA A100-SXM4-80GB, AMD Instinct MI300X.
 func Preset(name string) (Group, error) {
 	d, ok := findDevice(name)
@@ -93,8 +93,9 @@ func findDevice(name string) (presetDevice, bool) {
 
 var (
 	// driverWords are what drivers and shops put before and after a device's name.
-	driverWords = regexp.MustCompile(`(?i)\b(nvidia|geforce|tesla|quadro|amd|radeon|instinct|intel|habana|aws|google|cloud|huawei|` +
-		`hbm\w*|gpus?|npus?)\b`)
+	driverWords = regexp.MustCompile(
+		`(?i)\b(nvidia|geforce|tesla|quadro|amd|radeon|instinct|intel|habana|aws|google|cloud|huawei|` +
+			`hbm\w*|gpus?|npus?)\b`)
 	// socket is a number of NVIDIA's sockets from A100 on, which names seldom have.
 	socket = regexp.MustCompile(`(?i)SXM[45]`)
 	remark = regexp.MustCompile(`\([^)]*\)`)
@@ -187,7 +188,8 @@ func unknownDevice(name string) error {
 	for _, n := range all[:3] {
 		names = append(names, n.name)
 	}
-	return fmt.Errorf("unknown hardware %q: near it are %s; or give its numbers: %s mem=80GB bw=2TB/s bf16=312T nvlink=300GB/s",
+	return fmt.Errorf("unknown hardware %q: near it are %s; or give its numbers: %s mem=80GB bw=2TB/s "+
+		"bf16=312T nvlink=300GB/s",
 		name, strings.Join(names, ", "), name)
 }
 

@@ -28,7 +28,8 @@ func Parse(text string) (*Cluster, error) {
 	if strings.ContainsAny(text, ":\n") {
 		c, err := ParseYAML([]byte(text))
 		if err != nil && !strings.Contains(text, "\n") && oneWord(text) {
-			return nil, fmt.Errorf("cluster: got %q: want a count and a device, like 8 H100-SXM or 64x8 H100-SXM ib=400G, or YAML", text)
+			return nil, fmt.Errorf("cluster: got %q: want a count and a device, like 8 H100-SXM or 64x8 H100-SXM "+
+				"ib=400G, or YAML", text)
 		}
 		return c, err
 	}

@@ -89,6 +89,18 @@ func (c *Call) Allocate() {
 	c.Dst = array.New(t.dtype, t.shape...)
 }
 
+// Part returns the memory of what a member of a reduce-scatter gives to the result of a slot, if it is in one
+// run.
+func (c *Call) Part(slot int) ([]byte, bool) {
+	shape := c.In.Shape()
+	if array.Shape(shape[:c.Dim]).Len() > 1 {
+		return nil, false
+	}
+	unit := shape.Strides()[c.Dim] * c.In.DType().Size()
+	from := sum(c.Sizes[:slot]) * unit
+	return c.In.Bytes()[from : from+c.Sizes[slot]*unit], true
+}
+
 // typ is what an array looks like from outside.
 type typ struct {
 	dtype array.DType

@@ -16,9 +16,9 @@ type Transport interface {
 	Post(to int, note []byte)
 	// Start begins to send and receive. The messages' memory belongs to the transfer until it is over.
 	Start(messages []Message) Transfer
-	// Drive does the engine's work until the channel is closed, or leaves it to another goroutine that does.
-	// Work goes on slowly while nobody drives.
-	Drive(until <-chan struct{})
+	// Drive does the engine's work until one of the channels is closed, or leaves it to another goroutine that
+	// does. The second may be nil. Work goes on slowly while nobody drives.
+	Drive(until, stop <-chan struct{})
 	// Close ends the engine when all processes have called it.
 	Close() error
 }

@@ -8,9 +8,17 @@ import (
 	"github.com/galley-ml/galley/internal/pass"
 )
 
-// fuse joins the ops of a local program to loops, unless the options or GALLEY_FUSE=off ask for none.
+// fuse joins the ops of a local program to loops, unless the options ask for none.
 func fuse(f *ir.Func, o Options) (*ir.Func, error) {
-	if o.NoFuse || os.Getenv("GALLEY_FUSE") == "off" {
+	if o.NoFuse {
+		return f, nil
+	}
+	return Loops(f)
+}
+
+// Loops joins the ops of a local program to loops, unless GALLEY_FUSE=off asks for none.
+func Loops(f *ir.Func) (*ir.Func, error) {
+	if os.Getenv("GALLEY_FUSE") == "off" {
 		return f, nil
 	}
 	g, err := pass.Loops(f)

@@ -13,11 +13,11 @@ import (
 // and to be looked at.
 type Modes struct {
 	caster *pass.Caster
-	watch  func(Seen)
+	watch  func(ExecutedOp)
 }
 
-// Seen is an op that an eager session has computed.
-type Seen struct {
+// ExecutedOp is an op that an eager session has computed.
+type ExecutedOp struct {
 	// Op is its name and attributes, Pos the line that asked for it.
 	Op  string
 	Pos string
@@ -26,8 +26,8 @@ type Seen struct {
 }
 
 // Watch has f told of every op that the session computes forward, until stop is called: so any tensor can be
-// looked at, within layers too. Its gradient comes to what Seen.Out's OnGrad is given.
-func (m *Modes) Watch(f func(Seen)) (stop func()) {
+// looked at, within layers too. Its gradient comes to what ExecutedOp.Out's OnGrad is given.
+func (m *Modes) Watch(f func(ExecutedOp)) (stop func()) {
 	old := m.watch
 	m.watch = f
 	return func() { m.watch = old }
@@ -66,7 +66,7 @@ func (m *Modes) seen(o ir.Op, in []*ir.Value, apply func(ir.Op, []*ir.Value) []*
 	if f := m.watch; f != nil {
 		m.watch = nil // what f computes is its own
 		defer func() { m.watch = f }()
-		f(Seen{Op: ir.FormatOp(o), Pos: string(ir.Caller()), In: in, Out: out})
+		f(ExecutedOp{Op: ir.FormatOp(o), Pos: string(ir.Caller()), In: in, Out: out})
 	}
 	return out
 }

@@ -14,7 +14,8 @@ func NewPlan(f *ir.Func, o Options) (*Executable, error) { return NewPlanAway(f,
 // array for every result. Several such runs of one executable may continue at once. A result that is left in
 // a donated parameter's memory must be given that memory. What is away has no array, and is asked of
 // elsewhere.
-func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Array, elsewhere Elsewhere) error {
+func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Array,
+	elsewhere Elsewhere) error {
 	all, err := e.bind(args)
 	if err != nil {
 		return err

@@ -105,7 +105,7 @@ func (p *planner) node(i int, n *ir.Node) {
 		return
 	}
 	if s, ok := n.Op().(op.Scratcher); ok {
-		if bytes := s.Scratch(typesOf(n.In()), typesOf(n.Out())); bytes > 0 {
+		if bytes := s.Scratch(ir.TypesOf(n.In()), ir.TypesOf(n.Out())); bytes > 0 {
 			p.scratch[i] = &place{home: homeArena, bytes: bytes, first: i, last: i}
 		}
 	}
@@ -125,14 +125,6 @@ func (p *planner) node(i int, n *ir.Node) {
 	}
 }
 
-func typesOf(vs []*ir.Value) []ir.Type {
-	types := make([]ir.Type, len(vs))
-	for i, v := range vs {
-		types[i] = v.Type()
-	}
-	return types
-}
-
 // overwrite lets result v of node i take the place of operand x, if x is not needed afterwards.
 func (p *planner) overwrite(i int, n *ir.Node, x, v *ir.Value, taken []*place) bool {
 	at := p.places[x.ID()]
@@ -150,8 +142,9 @@ func (p *planner) overwrite(i int, n *ir.Node, x, v *ir.Value, taken []*place) b
 	if !at.owned || at.last > i || !x.Type().Equal(v.Type()) {
 		return false
 	}
-	if at.home == homeParam && p.lastUse[v.ID()] != len(p.f.Nodes()) {
-		return false // donated memory is for results
+	_, exchanged := n.Op().(op.Collective)
+	if at.home == homeParam && !exchanged && p.lastUse[v.ID()] != len(p.f.Nodes()) {
+		return false // donated memory is for results, and for what devices have summed there
 	}
 	at.last = max(p.lastUse[v.ID()], i)
 	p.places[v.ID()] = at

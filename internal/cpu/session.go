@@ -34,9 +34,9 @@ func NewDevice(c Config) *Device {
 	return &Device{pool: kernel.NewPool(c.Threads), at: new(atomic.Pointer[ir.Node])}
 }
 
-// Doing returns the node of a compiled program that the device is computing, nil between programs: what a run
-// that does not move hangs at.
-func (d *Device) Doing() *ir.Node { return d.at.Load() }
+// RunningOp returns the node of a compiled program that the device is computing, nil between programs: what a
+// run that does not move hangs at.
+func (d *Device) RunningOp() *ir.Node { return d.at.Load() }
 
 // In returns the same device as part of a world, whose end on it is c: ops on the tensors of its sessions may
 // be collectives.

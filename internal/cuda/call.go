@@ -20,9 +20,11 @@ func CallTriton(w *hlo.Writer, k *triton.Kernel, in []hlo.Ref, out ...hlo.Type) 
 
 // CallPTX writes the call of a kernel in PTX. Memory that it wants for itself is a result that nobody reads.
 func CallPTX(w *hlo.Writer, k ptx.Kernel, in []hlo.Ref, out ...hlo.Type) []hlo.Ref {
-	scratch := hlo.Type{DType: array.I32, Shape: array.Shape{k.Scratch / 4}}
-	config := hlo.PTXConfig(k.Name, k.Text, k.Blocks, k.Threads, k.Shared)
-	return call(w, hlo.PTXTarget, config, in, append(out, scratch))[:len(out)]
+	config, n := hlo.PTXConfig(k.Name, k.Text, k.Blocks, k.Threads, k.Shared), len(out)
+	if k.Scratch > 0 {
+		out = append(out, hlo.Type{DType: array.I32, Shape: array.Shape{k.Scratch / 4}})
+	}
+	return call(w, hlo.PTXTarget, config, in, out)[:n]
 }
 
 // call writes the call of a kernel whose arrays have their rows one after the other.

@@ -26,7 +26,7 @@ type loader struct {
 // and with integers where they are wanted or stored.
 func (l *loader) shape() (models.Model, error) {
 	dtype := array.F32
-	if l.Weights == packed.BF16 || l.Weights.Kept() == packed.Auto && l.from.Config().DType == array.BF16 {
+	if l.Weights == packed.BF16 || l.Weights != packed.F32 && l.from.Config().DType == array.BF16 {
 		dtype = array.BF16
 	}
 	m, err := models.New(l.from.Config(), nn.Config{DType: dtype})
@@ -126,7 +126,7 @@ func (l *loader) replacement(w *nn.Param) (*nn.QuantizedWeight, error) {
 		if cols%quantGroup != 0 {
 			return nil, nil
 		}
-		return l.put(models.IntegersOf(w, bits, quantGroup, false), func() (quant.Matrix, error) {
+		return l.put(w, models.IntegersOf(w, bits, quantGroup, false), func() (quant.Matrix, error) {
 			a, err := l.read(w.Name)
 			if err != nil {
 				return quant.Matrix{}, err
@@ -148,14 +148,15 @@ func (l *loader) replacement(w *nn.Param) (*nn.QuantizedWeight, error) {
 	if err != nil || !ok || m.Order != nil || m.In%m.Group != 0 {
 		return nil, err // columns in an order of their own, or a short last group, are read as floats
 	}
-	return l.put(models.IntegersOf(w, m.Bits, m.Group, m.Zeros != nil), stored), nil
+	return l.put(w, models.IntegersOf(w, m.Bits, m.Group, m.Zeros != nil), stored), nil
 }
 
 // quantGroup is how many neighbours share a scale where Galley itself rounds.
 const quantGroup = 32
 
-// put notes where integers come from.
-func (l *loader) put(q *nn.QuantizedWeight, from func() (quant.Matrix, error)) *nn.QuantizedWeight {
+// put notes where the integers in place of a weight come from.
+func (l *loader) put(w *nn.Param, q *nn.QuantizedWeight,
+	from func() (quant.Matrix, error)) *nn.QuantizedWeight {
 	part := func(p *nn.Param, f func(m quant.Matrix) array.Array) {
 		l.integers[p] = func() (array.Array, error) {
 			m, err := from()
@@ -168,7 +169,10 @@ func (l *loader) put(q *nn.QuantizedWeight, from func() (quant.Matrix, error)) *
 	part(q.Q, func(m quant.Matrix) array.Array {
 		return array.FromSlice(models.PackedBytes(m.Values, m.Bits), q.Q.Type.Shape...)
 	})
-	part(q.Scale, func(m quant.Matrix) array.Array { return array.FromSlice(m.Scales, q.Scale.Type.Shape...) })
+	q.Scale.Type.DType = w.Type.DType // that of what they multiply, so that no step has to convert them
+	part(q.Scale, func(m quant.Matrix) array.Array {
+		return converted(array.FromSlice(m.Scales, q.Scale.Type.Shape...), w.Type.DType)
+	})
 	if q.Zero != nil {
 		part(q.Zero, func(m quant.Matrix) array.Array { return array.FromSlice(m.Zeros, q.Zero.Type.Shape...) })
 	}

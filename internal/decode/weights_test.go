@@ -62,7 +62,8 @@ func TestWeights(t *testing.T) {
 		tolerance float64
 	}{
 		{"f32", packed.Auto, 0, false, 1e-3}, {"bf16", packed.BF16, 0, false, 0.1},
-		{"int8", packed.Int8, 8, false, 1e-3}, {"int4", packed.Int4, 4, false, 1e-3}, {"stored", packed.Auto, 4, true, 1e-3},
+		{"int8", packed.Int8, 8, false, 1e-3}, {"int4", packed.Int4, 4, false, 1e-3},
+		{"stored", packed.Auto, 4, true, 1e-3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			meant := func(p *nn.Param) (array.Array, error) {

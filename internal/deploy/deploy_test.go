@@ -22,10 +22,13 @@ func TestSlurm(t *testing.T) {
 		want []string
 	}{
 		"plain": {deploy.Slurm{Hosts: deploy.Hosts{Least: 4, Most: 4}, Cores: 2, Time: "1:00:00"},
-			[]string{"#SBATCH --nodes=4\n", "#SBATCH --ntasks-per-node=8\n", "#SBATCH --cpus-per-task=2\n", "--time=1:00:00\n",
-				"#SBATCH --signal=TERM@60\n", "#SBATCH --requeue\n", "srun --mpi=pmi2 --kill-on-bad-exit=1 galley train"}},
+			[]string{"#SBATCH --nodes=4\n", "#SBATCH --ntasks-per-node=8\n", "#SBATCH --cpus-per-task=2\n",
+				"--time=1:00:00\n",
+				"#SBATCH --signal=TERM@60\n", "#SBATCH --requeue\n",
+				"srun --mpi=pmi2 --kill-on-bad-exit=1 galley train"}},
 		"elastic": {deploy.Slurm{Hosts: deploy.Hosts{Least: 3, Most: 8}, Cores: 2},
-			[]string{"#SBATCH --nodes=3-8\n", "#SBATCH --ntasks-per-node=1\n", "#SBATCH --cpus-per-task=16\n", "head -n 3",
+			[]string{"#SBATCH --nodes=3-8\n", "#SBATCH --ntasks-per-node=1\n", "#SBATCH --cpus-per-task=16\n",
+				"head -n 3",
 				`--etcd "embedded=$voters"`, "launch --elastic 3:8 -n 8"}},
 	} {
 		test.job.Name, test.job.Processes, test.job.MPI, test.job.Grace = "big", 8, "pmi2", 60
@@ -289,12 +292,14 @@ func checkJob(t *testing.T, j jobSpec, voter string) {
 	pod := j.Template.Spec
 	c := pod.Containers[0]
 	line := strings.Join(c.Command, " ")
-	for _, want := range []string{"galley launch --elastic 3:4 -n 8", voter, "--address $(POD_IP)", "it's a run"} {
+	for _, want := range []string{"galley launch --elastic 3:4 -n 8", voter, "--address $(POD_IP)",
+		"it's a run"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %q in %s", want, line)
 		}
 	}
-	if j.CompletionMode != "Indexed" || j.Completions != 4 || j.Parallelism != 4 || pod.RestartPolicy != "Never" ||
+	if j.CompletionMode != "Indexed" || j.Completions != 4 || j.Parallelism != 4 ||
+		pod.RestartPolicy != "Never" ||
 		pod.TerminationGracePeriodSeconds != 60 || pod.Volumes[0].EmptyDir.SizeLimit != "16Gi" ||
 		pod.Volumes[1].PersistentVolumeClaim.ClaimName != "runs" ||
 		c.Resources.Limits["cpu"] != uint64(16) {

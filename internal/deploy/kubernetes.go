@@ -76,7 +76,8 @@ func (k Kubernetes) documents() ([]yaml.MapSlice, error) {
 // object returns the beginning of every manifest.
 func (k Kubernetes) object(api, kind string, spec yaml.MapSlice) yaml.MapSlice {
 	return yaml.MapSlice{{Key: "apiVersion", Value: api}, {Key: "kind", Value: kind},
-		{Key: "metadata", Value: yaml.MapSlice{{Key: "name", Value: k.Name}, {Key: "namespace", Value: k.Namespace}}},
+		{Key: "metadata", Value: yaml.MapSlice{{Key: "name", Value: k.Name},
+			{Key: "namespace", Value: k.Namespace}}},
 		{Key: "spec", Value: spec}}
 }
 

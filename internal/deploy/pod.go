@@ -14,7 +14,8 @@ func (k Kubernetes) pod(subdomain string, command []string) yaml.MapSlice {
 // containers returns a pod's container and what it sees. Kubernetes sends SIGTERM to the agent, which leaves
 // in order within the grace period.
 func (k Kubernetes) containers(command []string, name string) yaml.MapSlice {
-	probe := yaml.MapSlice{{Key: "exec", Value: yaml.MapSlice{{Key: "command", Value: []string{"galley", "status"}}}},
+	probe := yaml.MapSlice{{Key: "exec",
+		Value: yaml.MapSlice{{Key: "command", Value: []string{"galley", "status"}}}},
 		{Key: "periodSeconds", Value: 10}, {Key: "timeoutSeconds", Value: 10}, {Key: "failureThreshold", Value: 6}}
 	container := yaml.MapSlice{{Key: "name", Value: name}, {Key: "image", Value: k.Image},
 		{Key: "command", Value: command}, {Key: "env", Value: podEnvironment()},

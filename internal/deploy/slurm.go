@@ -35,10 +35,12 @@ func (s Slurm) Text() (string, error) {
 	if s.Hosts.Elastic() {
 		s.elastic(&b)
 	} else {
-		fmt.Fprintf(&b, "srun --mpi=%s --kill-on-bad-exit=1 %s\n", s.MPI, quoted(append([]string{s.Galley}, s.Args...)))
+		fmt.Fprintf(&b, "srun --mpi=%s --kill-on-bad-exit=1 %s\n", s.MPI,
+			quoted(append([]string{s.Galley}, s.Args...)))
 	}
 	b.WriteString("code=$?\n\n")
-	b.WriteString("# The signal above ends training after a step, with its state saved: the rest comes in the next turn.\n")
+	b.WriteString("# The signal above ends training after a step, with its state saved: the rest comes in " +
+		"the next turn.\n")
 	b.WriteString("if [ \"$code\" = 143 ]; then\n\tscontrol requeue \"$SLURM_JOB_ID\"\nfi\nexit \"$code\"\n")
 	return b.String(), nil
 }

@@ -39,7 +39,8 @@ func gpus() ([]GPU, error) {
 	handles := make([]uintptr, n)
 	list := make([]GPU, n)
 	for i := range handles {
-		if code := l.call("nvmlDeviceGetHandleByIndex_v2", uintptr(i), uintptr(unsafe.Pointer(&handles[i]))); code != 0 {
+		if code := l.call("nvmlDeviceGetHandleByIndex_v2", uintptr(i),
+			uintptr(unsafe.Pointer(&handles[i]))); code != 0 {
 			return nil, fmt.Errorf("NVML: GPU %d: error %d", i, code)
 		}
 		list[i] = l.gpu(handles[i])

@@ -8,7 +8,10 @@ import (
 // String returns the machine in lines as galley doctor prints them.
 func (m Info) String() string {
 	var b strings.Builder
-	line := func(key, format string, args ...any) { fmt.Fprintf(&b, "%-9s %s\n", key, fmt.Sprintf(format, args...)) }
+	line := func(key, format string,
+		args ...any) {
+		fmt.Fprintf(&b, "%-9s %s\n", key, fmt.Sprintf(format, args...))
+	}
 	line("topology", "%d socket(s), %d core(s), %d thread(s)", m.Sockets, m.Cores, m.Threads)
 	for _, c := range m.Caches {
 		line("cache", "level %d %s: %d of %s, shared by %d thread(s)", c.Level, strings.ToLower(c.Type), c.Count,

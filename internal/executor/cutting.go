@@ -23,6 +23,9 @@ type Cutting struct {
 	numbered bool
 }
 
+// NeedsWhole reports whether micro-batches get something that is computed of the whole batch.
+func (c *Cutting) NeedsWhole() bool { return c.given != nil }
+
 // StepNumber is the step number as a program parameter, which is added after the batch if the program asks
 // for it.
 type StepNumber struct {

@@ -35,8 +35,8 @@ type Executor interface {
 	// Memory returns the memory of the last compiled step, and the bytes that each device of a strategy has
 	// allocated.
 	Memory() (compiled cpu.Memory, taken []int)
-	// Doing returns what each device is doing in the current step. It may be called from another goroutine.
-	Doing() []step.Doing
+	// RunningOps returns what each device is doing in the current step. It may be called from another goroutine.
+	RunningOps() []step.RunningOp
 	// Forward makes a forward pass of f on the devices that hold the parameters.
 	Forward(f Func) Forward
 	// Close releases everything that the executor holds.
@@ -47,6 +47,13 @@ type Executor interface {
 type Gatherer interface {
 	// ReaderTo is like Reader for one process: the others take part in the collectives and receive no arrays.
 	ReaderTo(process int) (Reader, error)
+}
+
+// RowReader is an executor that knows which rows of a batch its devices read.
+type RowReader interface {
+	// Rows returns the rows that some devices read of batches of the given types; nil means all. own reports
+	// whether a device, of so many, is one of them.
+	Rows(own func(device, of int) bool, batch ...ir.Type) ([]bool, error)
 }
 
 // Reader reads a tensor of the state.

@@ -44,8 +44,8 @@ func RowsIn(batch []ir.Type) (int, error) {
 	return 0, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
 }
 
-// hasRows reports whether a tensor of a batch of so many rows has one for each of them in its first dim: others,
-// scalars and masks of a sequence among them, are the same for all rows.
+// hasRows reports whether a tensor of a batch of so many rows has one for each of them in its first dim:
+// others, scalars and masks of a sequence among them, are the same for all rows.
 func hasRows(t ir.Type, rows int) bool { return len(t.Shape) > 0 && t.Shape[0] == rows }
 
 // CutRows cuts a batch. What has no rows goes to every part.

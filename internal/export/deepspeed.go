@@ -50,7 +50,8 @@ func deepspeedState(j *job) map[string]any {
 			zero["mics_shard_size"] = n
 			j.note("state over %d of %d ranks: build the model under deepspeed.zero.MiCS_Init", n, s.DP*s.CP)
 		} else {
-			j.note("state over %d of %d ranks: DeepSpeed shards stage %d over all; only stage 3 has smaller groups (MiCS)", n, s.DP*s.CP, stage)
+			j.note("state over %d of %d ranks: DeepSpeed shards stage %d over all; only stage 3 has smaller groups "+
+				"(MiCS)", n, s.DP*s.CP, stage)
 		}
 	}
 	switch x := s.Offload.Optimizer; {
@@ -60,7 +61,8 @@ func deepspeedState(j *job) map[string]any {
 	case stage < 3:
 		zero["offload_optimizer"] = map[string]any{"device": "cpu", "pin_memory": true}
 		if x < 1 {
-			j.note("optimizer's state offloaded by %g%%: DeepSpeed offloads all of it at stage %d: parts are for stage 3", 100*x, stage)
+			j.note("optimizer's state offloaded by %g%%: DeepSpeed offloads all of it at stage %d: parts are for "+
+				"stage 3", 100*x, stage)
 		}
 	default:
 		zero["offload_optimizer"] = map[string]any{"device": "cpu", "pin_memory": true, "ratio": x}
@@ -74,12 +76,14 @@ func deepspeedTensor(j *job, c map[string]any) {
 	switch {
 	case s.TP == 1:
 	case s.PP > 1 || s.CP > 1:
-		j.note("tensor parallelism of %d with a pipeline or parts of sequences is the model's own (Megatron-DeepSpeed), with an mpu that knows the replicas", s.TP)
+		j.note("tensor parallelism of %d with a pipeline or parts of sequences is the model's own "+
+			"(Megatron-DeepSpeed), with an mpu that knows the replicas", s.TP)
 	default:
 		c["tensor_parallel"] = map[string]any{"autotp_size": s.TP}
 		// Without an mpu DeepSpeed takes every device for a replica when it checks the batch.
 		delete(c, "train_batch_size")
-		j.note("a batch of %d: DeepSpeed counts one for each of the %d ranks of tensor parallelism: they must read the same sequences", j.w.Batch, s.TP)
+		j.note("a batch of %d: DeepSpeed counts one for each of the %d ranks of tensor parallelism: they must "+
+			"read the same sequences", j.w.Batch, s.TP)
 		if s.Sequence {
 			j.note("sequence parallelism beside tensor parallelism: left out: DeepSpeed's AutoTP has none")
 		}
@@ -103,7 +107,8 @@ func deepspeedSequence(j *job, c map[string]any) {
 	}
 	switch {
 	case s.PP > 1:
-		j.refuse("cp %d with a pipeline: DeepSpeed's PipelineModule takes each part of a sequence for a replica: pin cp=1", s.CP)
+		j.refuse("cp %d with a pipeline: DeepSpeed's PipelineModule takes each part of a sequence for a "+
+			"replica: pin cp=1", s.CP)
 	case s.TP == 1:
 		c["sequence_parallel_size"], c["data_parallel_size"] = s.CP, s.DP
 	}
@@ -117,7 +122,8 @@ func deepspeedPipeline(j *job) {
 	}
 	j.note("a pipeline: PipelineModule(num_stages=%d) in the model", s.PP)
 	if name := j.otherSchedule("1f1b"); name != "" {
-		j.note("schedule %s: DeepSpeed has 1f1b, with one chunk a rank: expect its bubble in place of the predicted one", name)
+		j.note("schedule %s: DeepSpeed has 1f1b, with one chunk a rank: expect its bubble in place of the "+
+			"predicted one", name)
 	}
 	if !j.even() {
 		j.note("stages of %v layers: give PipelineModule a partition of your own", j.chunks())

@@ -67,7 +67,8 @@ func Write(name string, w plan.Workload, s strategy.Strategy, c *cluster.Cluster
 		return "", fmt.Errorf("export: %w", s.Uneven(w.Batch))
 	}
 	if s.Devices() != c.Size() { // launchers take the rest for replicas
-		return "", fmt.Errorf("export: the plan takes %d devices, the cluster %s has %d: make one for it with galley plan", s.Devices(), c, c.Size())
+		return "", fmt.Errorf("export: the plan takes %d devices, the cluster %s has %d: make one for it with "+
+			"galley plan", s.Devices(), c, c.Size())
 	}
 	if len(c.Groups) > 1 {
 		j.mixed = true

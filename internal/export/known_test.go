@@ -58,15 +58,21 @@ var known = map[string]string{
 
 // choices are the values of what takes one of a few.
 var choices = map[string]string{
-	"position-embedding-type": "rope learned_absolute", "normalization": "LayerNorm RMSNorm", "recompute-granularity": "full selective",
-	"recompute-method": "uniform block", "recompute-modules": "core_attn", "cp-comm-type": "p2p all_gather a2a", "ckpt-format": "torch_dist fsdp_dtensor",
-	"fp8-format": "e4m3 hybrid", "fp8-recipe": "delayed mxfp8", "fp4-format": "e2m1", "moe-token-dispatcher-type": "allgather alltoall flex",
-	"data-parallel-sharding-strategy":        "no_shard optim optim_grads optim_grads_params",
-	"training.mixed_precision_param":         `"bfloat16" "float32"`,
-	"parallelism.fsdp_reshard_after_forward": `"default" "always" "never"`, "parallelism.context_parallel_rotate_method": `"allgather" "alltoall"`,
-	"parallelism.pipeline_parallel_schedule": `"1F1B" "Interleaved1F1B" "GPipe" "ZBVZeroBubble" "DualPipeV" "InterleavedZeroBubble"`,
-	"activation_checkpoint.mode":             `"selective" "full" "memory_budget" "none"`,
-	"sharding":                               `"" stage1 stage2 stage3`, "recompute_granularity": "full core_attn full_attn", "fp16_opt_level": "O1 O2",
+	"position-embedding-type": "rope learned_absolute", "normalization": "LayerNorm RMSNorm",
+	"recompute-granularity": "full selective",
+	"recompute-method":      "uniform block", "recompute-modules": "core_attn",
+	"cp-comm-type": "p2p all_gather a2a",
+	"ckpt-format":  "torch_dist fsdp_dtensor",
+	"fp8-format":   "e4m3 hybrid", "fp8-recipe": "delayed mxfp8", "fp4-format": "e2m1",
+	"moe-token-dispatcher-type":                  "allgather alltoall flex",
+	"data-parallel-sharding-strategy":            "no_shard optim optim_grads optim_grads_params",
+	"training.mixed_precision_param":             `"bfloat16" "float32"`,
+	"parallelism.fsdp_reshard_after_forward":     `"default" "always" "never"`,
+	"parallelism.context_parallel_rotate_method": `"allgather" "alltoall"`,
+	"parallelism.pipeline_parallel_schedule":     `"1F1B" "Interleaved1F1B" "GPipe" "ZBVZeroBubble" "DualPipeV" "InterleavedZeroBubble"`,
+	"activation_checkpoint.mode":                 `"selective" "full" "memory_budget" "none"`,
+	"sharding":                                   `"" stage1 stage2 stage3`,
+	"recompute_granularity":                      "full core_attn full_attn", "fp16_opt_level": "O1 O2",
 }
 
 var flag = regexp.MustCompile(`(?m)^  --(\S+)(?: (.*?))?(?: \\)?$`)

@@ -70,7 +70,8 @@ func megatronMeans(w said, s strategy.Strategy, m plan.Model, batch int) {
 		1), w.n("context-parallel-size", 1)
 	dp := s.Devices() / (tp * pp * cp)
 	w.want("replicas", dp, s.DP)
-	w.want("micro-batches", w.n("global-batch-size", 0)/(w.n("micro-batch-size", 0)*dp), batch/(s.DP*s.MicroBatch))
+	w.want("micro-batches", w.n("global-batch-size", 0)/(w.n("micro-batch-size", 0)*dp),
+		batch/(s.DP*s.MicroBatch))
 	chunks := pp
 	if w.has("num-layers-per-virtual-pipeline-stage") {
 		chunks = m.Layers / w.n("num-layers-per-virtual-pipeline-stage", 0)

@@ -20,7 +20,8 @@ func megatron(j *job) string {
 	megatronState(j, f)
 	megatronRecompute(j, f)
 	megatronPrecision(j, f)
-	j.note("add data, tokenizer, learning rate and what else a plan does not know (rotary base, router); a trial runs with "+
+	j.note("add data, tokenizer, learning rate and what else a plan does not know (rotary base, router); a "+
+		"trial runs with "+
 		"--mock-data --tokenizer-type NullTokenizer --vocab-size %d --train-iters 10 --lr 1e-4", j.m.Vocab)
 	return fmt.Sprintf("%storchrun --nnodes %d --nproc-per-node %d pretrain_gpt.py \\\n%s\n", megatronEnv(j),
 		j.hosts, j.devices, f.text())
@@ -179,6 +180,7 @@ func megatronPrecision(j *job, f *flags) {
 		f.on("bf16")
 		f.add("fp4-format", "e2m1")
 	default:
-		j.note("precision %s: Megatron has no flag for it, this is fp32: PyTorch's own switch is torch.backends.cuda.matmul.allow_tf32", p)
+		j.note("precision %s: Megatron has no flag for it, this is fp32: PyTorch's own switch is "+
+			"torch.backends.cuda.matmul.allow_tf32", p)
 	}
 }

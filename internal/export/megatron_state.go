@@ -13,10 +13,12 @@ func megatronPipeline(j *job, f *flags) {
 		return
 	}
 	if name := j.otherSchedule("1f1b", "interleaved"); name != "" {
-		j.note("schedule %s: Megatron has 1f1b and interleaved: expect its bubble and memory in place of the predicted ones", name)
+		j.note("schedule %s: Megatron has 1f1b and interleaved: expect its bubble and memory in place of the "+
+			"predicted ones", name)
 	}
 	if class := s.Class(); j.mixed && class.Vee {
-		j.refuse("schedule %s on hosts that differ: Megatron deals chunks to ranks in a loop, not in a V, so that they "+
+		j.refuse("schedule %s on hosts that differ: Megatron deals chunks to ranks in a loop, not in a V, so "+
+			"that they "+
 			"come to other hosts: pin schedule=interleaved", class.Name)
 	}
 	switch {
@@ -87,7 +89,8 @@ func megatronInstances(j *job, f *flags) {
 		return
 	}
 	if copies := s.DP * s.CP * s.TP / (s.EP * s.ETP); j.m.MoE() && copies%n != 0 {
-		j.refuse("state over %d of %d ranks: Megatron wants the %d copies of an expert divisible by %d: pin shard=0", j.sharded(), s.DP*s.CP, copies, n)
+		j.refuse("state over %d of %d ranks: Megatron wants the %d copies of an expert divisible by %d: pin "+
+			"shard=0", j.sharded(), s.DP*s.CP, copies, n)
 	}
 	f.add("num-distributed-optimizer-instances", n)
 }
@@ -99,7 +102,8 @@ func megatronOffload(j *job, f *flags) {
 		f.add("optimizer-offload-fraction", fmt.Sprintf("%g", s.Offload.Optimizer))
 		f.on("use-precision-aware-optimizer")
 		if s.Zero == 0 && s.DP*s.CP > 1 {
-			j.note("optimizer's state in the host's memory with zero 0: Megatron offloads the distributed optimizer only, which is zero 1")
+			j.note("optimizer's state in the host's memory with zero 0: Megatron offloads the distributed " +
+				"optimizer only, which is zero 1")
 		}
 	}
 	switch x := s.Offload.Activations; {

@@ -23,7 +23,8 @@ func paddle(j *job) string {
 	paddleRecompute(j, f)
 	if j.m.MoE() && s.EP > 1 {
 		f.add("expert_parallel_degree", s.EP)
-		j.note("experts over %d devices: expert_parallel_degree is in PaddleNLP since DeepSeek-V3; before, use_expert_parallel takes all replicas", s.EP)
+		j.note("experts over %d devices: expert_parallel_degree is in PaddleNLP since DeepSeek-V3; before, "+
+			"use_expert_parallel takes all replicas", s.EP)
 		if s.ETP > 1 {
 			j.note("each expert over %d devices: PaddleNLP keeps experts whole", s.ETP)
 		}
@@ -31,7 +32,8 @@ func paddle(j *job) string {
 	f.add("use_flash_attention", !j.w.Software.Unfused)
 	paddlePrecision(j, f)
 	j.note("pretrain_argument.json is one of llm/config with the model, tokenizer, data and learning rate")
-	return fmt.Sprintf("python -m paddle.distributed.launch --nnodes %d --nproc_per_node %d run_pretrain.py pretrain_argument.json \\\n%s\n", j.hosts, j.devices, f.text())
+	return fmt.Sprintf("python -m paddle.distributed.launch --nnodes %d --nproc_per_node %d run_pretrain.py "+
+		"pretrain_argument.json \\\n%s\n", j.hosts, j.devices, f.text())
 }
 
 func paddleContext(j *job, f *flags) {
@@ -59,7 +61,8 @@ func paddlePipeline(j *job, f *flags) {
 		return
 	}
 	if name := j.otherSchedule("1f1b", "interleaved"); name != "" {
-		j.note("schedule %s: PaddleNLP has 1f1b and interleaved: expect its bubble and memory in place of the predicted ones", name)
+		j.note("schedule %s: PaddleNLP has 1f1b and interleaved: expect its bubble and memory in place of the "+
+			"predicted ones", name)
 	}
 	switch {
 	case s.VPP > 1 && s.PP == 2:
@@ -70,7 +73,8 @@ func paddlePipeline(j *job, f *flags) {
 		j.refuse("%d layers with vpp %d: Paddle wants a multiple of pp·vpp = %d: pin vpp=1", j.m.Layers, s.VPP,
 			s.PP*s.VPP)
 	case !j.even():
-		j.note("stages of %v layers: PaddleNLP cuts them evenly: give the model's PipelineLayer a seg_method of your own", j.chunks())
+		j.note("stages of %v layers: PaddleNLP cuts them evenly: give the model's PipelineLayer a seg_method of "+
+			"your own", j.chunks())
 	}
 }
 
@@ -96,7 +100,8 @@ func paddleState(j *job, f *flags) {
 	}
 	if x := s.Offload.Optimizer; x > 0 {
 		f.add("offload_optim", true)
-		j.note("optimizer's state offloaded by %g%%: Paddle offloads all of it between steps and brings it back for each", 100*x)
+		j.note("optimizer's state offloaded by %g%%: Paddle offloads all of it between steps and brings it back "+
+			"for each", 100*x)
 	}
 	if s.Offload.Activations > 0 {
 		j.leaveOut("activations", s.Offload.Activations, "PaddleNLP has no argument for it")

@@ -55,7 +55,8 @@ var flavors = map[string][2]string{
 func titanModel(j *job) (name, flavor string) {
 	if known, ok := flavors[j.m.Name]; ok {
 		if known[0] == "qwen3" && j.s.PP > 1 {
-			j.note("qwen3 with a pipeline: torchtitan's TrainSpec of qwen3 has pipelining_fn = None: give it pipeline_llm")
+			j.note("qwen3 with a pipeline: torchtitan's TrainSpec of qwen3 has pipelining_fn = None: give it " +
+				"pipeline_llm")
 		}
 		return known[0], known[1]
 	}
@@ -99,7 +100,8 @@ func titanReplicas(j *job) (replicate, shard int) {
 	case s.CP > 1:
 		j.note("zero 0: torchtitan shards over the %d ranks of context parallelism", s.CP)
 	case s.DP > 1 && s.TP*s.PP*s.EP > 1:
-		j.note("zero 0: torchtitan replicates only where nothing else is parallel: here parameters are sharded and stay gathered after the forward pass")
+		j.note("zero 0: torchtitan replicates only where nothing else is parallel: here parameters are sharded " +
+			"and stay gathered after the forward pass")
 		return 1, s.DP
 	}
 	return s.DP, 1
@@ -171,7 +173,8 @@ func titanExperts(j *job, shard int) []string {
 	switch {
 	case s.EP == 1:
 		if s.TP > 1 && s.ETP != s.TP {
-			j.note("experts whole on %d ranks of tensor parallelism: torchtitan splits them as it does the rest where ep is 1", s.TP)
+			j.note("experts whole on %d ranks of tensor parallelism: torchtitan splits them as it does the rest "+
+				"where ep is 1", s.TP)
 		}
 		return []string{"expert_parallel_degree = 1"}
 	case s.ETP == s.TP:
@@ -180,7 +183,8 @@ func titanExperts(j *job, shard int) []string {
 		j.refuse("etp %d with tp %d: torchtitan has etp 1 or tp: pin etp", s.ETP, s.TP)
 	}
 	if unit := s.CP * tp; s.EP%unit != 0 || shard*unit%s.EP != 0 {
-		j.refuse("ep %d: torchtitan wants a multiple of %d that divides %d (cp, shards and, with etp 1, tp): pin ep to one", s.EP, unit, shard*unit)
+		j.refuse("ep %d: torchtitan wants a multiple of %d that divides %d (cp, shards and, with etp 1, tp): "+
+			"pin ep to one", s.EP, unit, shard*unit)
 	}
 	return []string{fmt.Sprintf("expert_parallel_degree = %d", s.EP),
 		fmt.Sprintf("expert_tensor_parallel_degree = %d", s.ETP)}
@@ -197,7 +201,8 @@ func titanRecompute(j *job) []string {
 		j.note("recompute %d layers of each stage: torchtitan takes every n-th layer, here n = %d", layers, every)
 		return []string{`mode = "selective"`, fmt.Sprintf("selective_ac_option = %q", fmt.Sprint(every))}
 	case mode == strategy.Selective:
-		j.note("recompute selective: torchtitan's attention is fused and keeps no scores; its own selective mode recomputes products")
+		j.note("recompute selective: torchtitan's attention is fused and keeps no scores; its own selective " +
+			"mode recomputes products")
 	}
 	return []string{`mode = "none"`}
 }

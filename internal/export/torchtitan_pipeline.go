@@ -16,7 +16,8 @@ func titanPipeline(j *job) []string {
 	class := s.Class()
 	if class.Torch == "" {
 		nearest := pipeline.Default(s.VPP)
-		j.note("schedule %s: torchtitan has no such one: %s is the nearest: expect its bubble in place of the predicted one",
+		j.note("schedule %s: torchtitan has no such one: %s is the nearest: expect its bubble in place of the "+
+			"predicted one",
 			class.Name, nearest.Torch)
 		class = nearest
 	}
@@ -42,7 +43,8 @@ func titanMicros(j *job, class *pipeline.Class) {
 	switch {
 	case class.Chunks == 0:
 		if rounds := max(1, j.micros/pp); j.micros%rounds != 0 {
-			j.refuse("%d micro-batches: torchtitan's Interleaved1F1B wants a multiple of its %d rounds of pp %d: plan another batch or pin vpp=1", j.micros, rounds, pp)
+			j.refuse("%d micro-batches: torchtitan's Interleaved1F1B wants a multiple of its %d rounds of pp %d: "+
+				"plan another batch or pin vpp=1", j.micros, rounds, pp)
 		}
 	case class.Pairs:
 		if j.micros < 2*pp {

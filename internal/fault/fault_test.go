@@ -41,10 +41,12 @@ func TestProgramIsKept(t *testing.T) {
 	if got, want := read(t, bug.Program), "func inner() {\n}\n"; got != want {
 		t.Errorf("the program is %q, want %q", got, want)
 	}
-	if stack := read(t, bug.Report); !strings.HasPrefix(stack, "oops\n") || !strings.Contains(stack, "TestProgramIsKept") {
+	if stack := read(t, bug.Report); !strings.HasPrefix(stack, "oops\n") ||
+		!strings.Contains(stack, "TestProgramIsKept") {
 		t.Errorf("the stack is %q", stack)
 	}
-	for _, part := range []string{"facade: inner: oops", bug.Report, "the program before inner, " + bug.Program} {
+	for _, part := range []string{"facade: inner: oops", bug.Report,
+		"the program before inner, " + bug.Program} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%v: want %q", err, part)
 		}

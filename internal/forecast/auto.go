@@ -40,7 +40,8 @@ func (p *Plan) String() string {
 	}
 	if p.Uncalibrated {
 		text += fmt.Sprintf(
-			"\nthese times are uncalibrated, of a usual machine: galley calibrate --devices %d -o here.yaml measures this one "+
+			"\nthese times are uncalibrated, of a usual machine: galley calibrate --devices %d -o here.yaml "+
+				"measures this one "+
 				"for --calibration here.yaml",
 			p.Devices,
 		)

@@ -107,7 +107,8 @@ func Learn(r Run, seen []Measured) (plan.Calibration, error) {
 	cal.Devices = slices.DeleteFunc(slices.Clone(cal.Devices), func(c plan.Curve) bool {
 		return c.Device != hw.Groups[0].Device.Name
 	})
-	cal.Level, cal.Source, cal.Cluster = 2, fmt.Sprintf("%d strategies measured here", len(seen)), string(hw.YAML())
+	cal.Level, cal.Source, cal.Cluster = 2, fmt.Sprintf("%d strategies measured here", len(seen)),
+		string(hw.YAML())
 	cal.Constants, cal.Spread = plan.Fit(obs)
 	return cal, nil
 }

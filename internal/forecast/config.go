@@ -13,7 +13,8 @@ import (
 func ConfigOf(m plan.Model) (models.Config, error) {
 	family, keys := familyOf(m)
 	if family == "" {
-		return models.Config{}, fmt.Errorf("model %s: no family of language models has its shape: give a config.json "+
+		return models.Config{}, fmt.Errorf("model %s: no family of language models has its shape: give a "+
+			"config.json "+
 			"with --model", m.Name)
 	}
 	keys["model_type"], keys["vocab_size"], keys["tie_word_embeddings"] = family, m.Vocab, m.Tied
@@ -35,7 +36,8 @@ func ConfigOf(m plan.Model) (models.Config, error) {
 // familyOf returns the family whose layers a shape has, with its sizes as a config.json says them.
 func familyOf(m plan.Model) (string, map[string]any) {
 	keys := map[string]any{"num_hidden_layers": m.Layers, "hidden_size": m.Hidden,
-		"num_attention_heads": m.Heads, "num_key_value_heads": orElse(m.KVHeads, m.Heads), "intermediate_size": m.FFN}
+		"num_attention_heads": m.Heads, "num_key_value_heads": orElse(m.KVHeads, m.Heads),
+		"intermediate_size": m.FFN}
 	if m.HeadDim > 0 {
 		keys["head_dim"] = m.HeadDim
 	}
@@ -47,7 +49,8 @@ func familyOf(m plan.Model) (string, map[string]any) {
 		l := m.Latent
 		for name, n := range map[string]int{"q_lora_rank": l.QRank, "kv_lora_rank": l.KVRank,
 			"qk_nope_head_dim": l.Nope, "qk_rope_head_dim": l.Rope, "v_head_dim": l.V, "n_routed_experts": x.Count,
-			"num_experts_per_tok": x.TopK, "moe_intermediate_size": x.FFN, "n_shared_experts": x.Shared / max(1, x.FFN),
+			"num_experts_per_tok": x.TopK, "moe_intermediate_size": x.FFN,
+			"n_shared_experts":      x.Shared / max(1, x.FFN),
 			"first_k_dense_replace": x.Dense, "n_group": 1, "topk_group": 1} {
 			keys[name] = n
 		}

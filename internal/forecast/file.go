@@ -62,7 +62,8 @@ func amp(precision string) (string, error) {
 	case "fp32", "tf32":
 		return "off", nil
 	}
-	return "", fmt.Errorf("precision %s: devices here compute in bf16, fp16 and fp32: plan with --precision bf16",
+	return "", fmt.Errorf("precision %s: devices here compute in bf16, fp16 and fp32: plan with --precision "+
+		"bf16",
 		precision)
 }
 
@@ -70,9 +71,11 @@ func amp(precision string) (string, error) {
 func matches(f *planfile.File, w plan.Workload, devices int) error {
 	switch have := f.Workload; {
 	case sameShape(have.Model, w.Model) != "":
-		return fmt.Errorf("it is for another model: %s: make a new one with galley plan", sameShape(have.Model, w.Model))
+		return fmt.Errorf("it is for another model: %s: make a new one with galley plan",
+			sameShape(have.Model, w.Model))
 	case have.Batch != w.Batch || have.Seq != w.Seq:
-		return fmt.Errorf("it is for %d sequences of %d tokens: this run has %d of %d: make a new one with galley plan, "+
+		return fmt.Errorf("it is for %d sequences of %d tokens: this run has %d of %d: make a new one with "+
+			"galley plan, "+
 			"or use those", have.Batch, have.Seq, w.Batch, w.Seq)
 	case devices > 0 && f.Strategy.Devices() != devices:
 		return fmt.Errorf("it is for %d devices: this run has %d", f.Strategy.Devices(), devices)

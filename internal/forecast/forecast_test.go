@@ -78,7 +78,8 @@ func measured(t *testing.T, devices int, part float64) []byte {
 	dev.Bandwidth *= part
 	dev.Rates[0].Peak *= part
 	dev.Rates[0].Measured = dev.Rates[0].Peak
-	c := plan.Calibration{Level: 1, Cluster: string(hw.YAML()), Devices: []plan.Curve{{Device: dev.Name, Ceiling: 1}}}
+	c := plan.Calibration{Level: 1, Cluster: string(hw.YAML()),
+		Devices: []plan.Curve{{Device: dev.Name, Ceiling: 1}}}
 	return c.YAML()
 }
 
@@ -101,7 +102,8 @@ func TestMeasuredCluster(t *testing.T) {
 	for _, devices := range []int{1, 2, 4} {
 		fast, slow := price(devices, measured(t, 4, 1)), price(devices, measured(t, 4, 0.01))
 		if slow < 5*fast {
-			t.Errorf("%d devices: %g s a step on a machine of a hundredth of the rate, %g s on the usual one", devices, slow, fast)
+			t.Errorf("%d devices: %g s a step on a machine of a hundredth of the rate, %g s on the usual one", devices,
+				slow, fast)
 		}
 	}
 	run.Calibration = measured(t, 4, 0.01)

@@ -58,14 +58,15 @@ func TestOnHosts(t *testing.T) {
 	if err != nil || err2 != nil || two < one {
 		t.Errorf("on a slow link: %v s on one host and %v s on two (%v, %v): want more", one, two, err, err2)
 	}
-	if _, err := OnHosts(Run{Model: models.Config{Family: "llama", Vocab: 256, Hidden: 64, Intermediate: 64, Layers: 2,
-		Heads: 4, Positions: 512}, Batch: 8, Seq: 32}, []Host{a, b, {"c", 1, own}}, dp2); err == nil {
+	if _, err := OnHosts(Run{Model: models.Config{Family: "llama", Vocab: 256, Hidden: 64, Intermediate: 64,
+		Layers: 2,
+		Heads:  4, Positions: 512}, Batch: 8, Seq: 32}, []Host{a, b, {"c", 1, own}}, dp2); err == nil {
 		t.Error("2 devices on 3 processes: no error")
 	}
 }
 
-// TestJobPrices: what passes between processes takes longer than within one, and between hosts longer still; a
-// cluster that was measured says how long, and has to be of the job's processes.
+// TestJobPrices: what passes between processes takes longer than within one, and between hosts longer still;
+// a cluster that was measured says how long, and has to be of the job's processes.
 func TestJobPrices(t *testing.T) {
 	r := Run{
 		Model: models.Config{Family: "llama", Vocab: 256, Hidden: 64, Intermediate: 256, Layers: 2, Heads: 4,

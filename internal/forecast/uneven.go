@@ -38,14 +38,33 @@ func Replan(r Run, now strategy.Strategy, speeds []float64) (best Candidate, sec
 	if err != nil {
 		return best, seconds, err
 	}
-	for _, c := range append(list, Candidate{Strategy: now}) {
-		for _, s := range []strategy.Strategy{c.Strategy, recut(c.Strategy, w.Model.Layers, speeds)} {
+	for _, c := range append(list, Candidate{Strategy: now}, pipelined(now, r.Devices)) {
+		for _, s := range recuts(c.Strategy, w, speeds) {
 			if got, err := e.Estimate(s); err == nil && got.Fits && got.Step < best.Estimate.Step {
 				best = Candidate{s, got}
 			}
 		}
 	}
 	return best, seconds, nil
+}
+
+// pipelined is a pipeline of all devices: the one that can give the slow ones least, though it is seldom
+// among the best where all are as fast.
+func pipelined(now strategy.Strategy, devices int) Candidate {
+	return Candidate{Strategy: strategy.Strategy{DP: 1, TP: 1, PP: devices, Micro: 1, AMP: now.AMP}}
+}
+
+// recuts returns a strategy as it is and, where it is a pipeline, with stages cut by the speed of who holds
+// them, in ever more micro-batches: slow stages are waited for in the first alone.
+func recuts(s strategy.Strategy, w plan.Workload, speeds []float64) []strategy.Strategy {
+	list := []strategy.Strategy{s}
+	if cut := recut(s, w.Model.Layers, speeds); len(cut.Layers) > 0 {
+		for micro, each := max(1, s.Micro), w.Batch/max(1, s.DP); micro <= each && each%micro == 0; micro *= 2 {
+			cut.Micro = micro
+			list = append(list, cut)
+		}
+	}
+	return list
 }
 
 // slowed returns a machine whose devices are assigned to processes of such speeds, in order.

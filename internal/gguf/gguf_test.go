@@ -105,7 +105,8 @@ func TestFile(t *testing.T) {
 	if _, ok := f.Tensor("y"); !ok || len(f.Names()) != 2 {
 		t.Errorf("tensors: got %v", f.Names())
 	}
-	want := map[string]any{"a": uint64(7), "b": "text", "c": 0.5, "d": true, "g": int64(-3), "h": uint64(1 << 40)}
+	want := map[string]any{"a": uint64(7), "b": "text", "c": 0.5, "d": true, "g": int64(-3),
+		"h": uint64(1 << 40)}
 	for k, v := range want {
 		if f.Meta[k] != v {
 			t.Errorf("%s: got %v, want %v", k, f.Meta[k], v)

@@ -57,7 +57,8 @@ func TestGBNFAccepts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{"()": true, "((()))x": true, "()^": true, "(": false, "())": false, "": false,
+	for text, want := range map[string]bool{"()": true, "((()))x": true, "()^": true, "(": false, "())": false,
+		"":     false,
 		"()xx": false} {
 		m, ok := c.Matcher(), true
 		for _, b := range []byte(text) {

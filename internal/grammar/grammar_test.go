@@ -23,11 +23,13 @@ func vocabulary() *grammar.Vocabulary {
 		texts[i] = string([]byte{byte(i)})
 	}
 	texts[256] = "" // the end
-	return grammar.NewVocabulary(append(texts, `{"`, `": `, `", "`, `"}`, `]}`, "tru", "e,", "12", `["`, "é", "\xe2\x82",
+	return grammar.NewVocabulary(append(texts, `{"`, `": `, `", "`, `"}`, `]}`, "tru", "e,", "12", `["`, "é",
+		"\xe2\x82",
 		"null", "abc", `"a"`, "}}", "\n  "))
 }
 
-var pieces = []string{`{"`, `": `, `", "`, `"}`, `]}`, "tru", "e,", "12", `["`, "é", "\xe2\x82", "null", "abc", `"a"`,
+var pieces = []string{`{"`, `": `, `", "`, `"}`, `]}`, "tru", "e,", "12", `["`, "é", "\xe2\x82", "null",
+	"abc", `"a"`,
 	"}}", "\n  "}
 
 func textOf(id int) string {
@@ -77,7 +79,8 @@ func write(t *testing.T, g *grammar.Grammar, r *rand.Rand) string {
 
 // random returns a random schema.
 func random(r *rand.Rand, depth int) map[string]any {
-	kinds := []string{"string", "number", "integer", "boolean", "null", "enum", "object", "array", "anyOf", "pattern", "any"}
+	kinds := []string{"string", "number", "integer", "boolean", "null", "enum", "object", "array", "anyOf",
+		"pattern", "any"}
 	if depth == 0 {
 		kinds = kinds[:6]
 	}
@@ -92,7 +95,8 @@ func random(r *rand.Rand, depth int) map[string]any {
 		return map[string]any{"anyOf": []any{random(r, depth-1), random(r, depth-1)}}
 	case "array":
 		lo := r.IntN(3)
-		return map[string]any{"type": "array", "items": random(r, depth-1), "minItems": lo, "maxItems": lo + r.IntN(3)}
+		return map[string]any{"type": "array", "items": random(r, depth-1), "minItems": lo,
+			"maxItems": lo + r.IntN(3)}
 	case "string":
 		lo := r.IntN(3)
 		return map[string]any{"type": "string", "minLength": lo, "maxLength": lo + r.IntN(5)}
@@ -105,7 +109,8 @@ func random(r *rand.Rand, depth int) map[string]any {
 				required = append(required, name)
 			}
 		}
-		return map[string]any{"type": "object", "properties": props, "required": required, "additionalProperties": false}
+		return map[string]any{"type": "object", "properties": props, "required": required,
+			"additionalProperties": false}
 	case "integer":
 		lo := r.IntN(4000) - 2000
 		return map[string]any{"type": k, "minimum": lo, "maximum": lo + r.IntN(1<<r.IntN(12))}

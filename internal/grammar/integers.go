@@ -19,7 +19,8 @@ func (s *schema) integerOf(d *jinja.Dict, path string) (expr, error) {
 		name     string
 		least    bool
 		excluded int64
-	}{{"minimum", true, 0}, {"exclusiveMinimum", true, 1}, {"maximum", false, 0}, {"exclusiveMaximum", false, 1}} {
+	}{{"minimum", true, 0}, {"exclusiveMinimum", true, 1}, {"maximum", false, 0},
+		{"exclusiveMaximum", false, 1}} {
 		v, ok := d.Get(b.name)
 		if !ok {
 			continue

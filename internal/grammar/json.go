@@ -27,7 +27,8 @@ func newJSON() *jsonRules {
 	j.define(j.integer, seqExpr{optional(literal("-")), altExpr{literal("0"), seqExpr{class('1', '9'), digits}}})
 	j.define(j.number, seqExpr{refExpr(j.integer),
 		optional(seqExpr{literal("."), repeatExpr{class('0', '9'), 1, 16}}),
-		optional(seqExpr{class('e', 'e', 'E', 'E'), optional(class('+', '+', '-', '-')), repeatExpr{class('0', '9'), 1, 2}})})
+		optional(seqExpr{class('e', 'e', 'E', 'E'), optional(class('+', '+', '-', '-')),
+			repeatExpr{class('0', '9'), 1, 2}})})
 	pair := seqExpr{refExpr(j.text), j.colon(), refExpr(j.value)}
 	j.define(j.object, j.list("{", pair, 0, -1, "}"))
 	j.define(j.array, j.list("[", refExpr(j.value), 0, -1, "]"))

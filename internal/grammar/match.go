@@ -78,7 +78,8 @@ const (
 
 // Compile prepares a grammar. Stops are the tokens that may come where the text may end.
 func Compile(g *Grammar, v *Vocabulary, stops []int32) (*Compiled, error) {
-	c := &Compiled{g: g, v: v, stops: stops, stacks: []stack{{-1, -1}}, known: map[stack]int32{}, byKey: map[string]int32{}}
+	c := &Compiled{g: g, v: v, stops: stops, stacks: []stack{{-1, -1}}, known: map[stack]int32{},
+		byKey: map[string]int32{}}
 	found := map[int32]bool{}
 	visited := map[stack]bool{}
 	for _, a := range g.rules[0] {

@@ -32,7 +32,8 @@ type schema struct {
 }
 
 // annotations say nothing of what is valid; format is one unless a validator is told otherwise.
-var annotations = []string{"title", "description", "default", "examples", "$schema", "$id", "$comment", "$defs",
+var annotations = []string{"title", "description", "default", "examples", "$schema", "$id", "$comment",
+	"$defs",
 	"definitions", "deprecated", "readOnly", "writeOnly", "format", "strict"}
 
 // keywords are the rest, by the type that they belong to.
@@ -181,7 +182,8 @@ func (s *schema) typed(d *jinja.Dict, path string, depth int) (expr, error) {
 			return nil, fmt.Errorf("%s: type: want a text or a list of texts", path)
 		}
 		for name, words := range keywords { // one that speaks of properties means objects
-			if name != "integer" && slices.ContainsFunc(words, func(w string) bool { _, has := d.Get(w); return has }) {
+			if name != "integer" && slices.ContainsFunc(words,
+				func(w string) bool { _, has := d.Get(w); return has }) {
 				types = append(types, name)
 			}
 		}
@@ -226,7 +228,8 @@ func (s *schema) one(kind string, d *jinja.Dict, path string, depth int) (expr, 
 	case "null":
 		return literal("null"), nil
 	}
-	return nil, fmt.Errorf("%s: type %q: want object, array, string, number, integer, boolean or null", path, kind)
+	return nil, fmt.Errorf("%s: type %q: want object, array, string, number, integer, boolean or null", path,
+		kind)
 }
 
 // bounds returns two keywords that are numbers of elements; -1 is no upper one.
@@ -276,7 +279,8 @@ func (s *schema) textOf(d *jinja.Dict, path string) (expr, error) {
 	if lo > 0 || hi >= 0 {
 		return nil, fmt.Errorf("%s: pattern with minLength or maxLength is not supported", path)
 	}
-	if !strings.HasPrefix(pattern, "^") || !strings.HasSuffix(pattern, "$") || strings.ContainsAny(pattern, `"\`) {
+	if !strings.HasPrefix(pattern, "^") || !strings.HasSuffix(pattern, "$") ||
+		strings.ContainsAny(pattern, `"\`) {
 		return nil, fmt.Errorf("%s: pattern %q: want one from ^ to $ without quotes and backslashes", path, pattern)
 	}
 	e, err := regex(pattern)

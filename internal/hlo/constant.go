@@ -128,8 +128,10 @@ func Ints(xs []int) string {
 // Dot writes a general product: batch dims pair up, contracting dims are summed over. Numbers of 32 bits and
 // more are multiplied as such, not as what a tensor core makes of them.
 func (w *Writer) Dot(x, y Ref, batchX, batchY, sumX, sumY []int, out Type) Ref {
-	attrs := fmt.Sprintf("dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = %s, rhs_batching_dimensions = %s, "+
-		"lhs_contracting_dimensions = %s, rhs_contracting_dimensions = %s>", list(batchX), list(batchY), list(sumX), list(sumY))
+	attrs := fmt.Sprintf("dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = %s, "+
+		"rhs_batching_dimensions = %s, "+
+		"lhs_contracting_dimensions = %s, rhs_contracting_dimensions = %s>", list(batchX), list(batchY), list(sumX),
+		list(sumY))
 	r := w.Op("dot_general", attrs+", precision_config = "+precision(x.DType), out, x, y)
 	w.products[r.id] = true
 	return r

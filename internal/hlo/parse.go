@@ -102,7 +102,8 @@ func (s *parser) operation() *Operation {
 	s.want("->")
 	o.Out = s.types()
 	if len(o.Operands) != len(o.In) || results != len(o.Out) || results == 0 && o.Result != "" {
-		panic(syntaxError{fmt.Errorf("stablehlo: line %d: %s: %d operands and %d results: want as many as types: %d and %d", o.Line, o.Name, len(o.Operands), results, len(o.In), len(o.Out))})
+		panic(syntaxError{fmt.Errorf("stablehlo: line %d: %s: %d operands and %d results: want as many as "+
+			"types: %d and %d", o.Line, o.Name, len(o.Operands), results, len(o.In), len(o.Out))})
 	}
 	return o
 }

@@ -12,7 +12,8 @@ import (
 
 // module returns a program of these lines on three operands: a matrix, a vector and indices.
 func module(lines ...string) string {
-	return "module @m {\n  func.func public @main(%a: tensor<2x3xf32>, %b: tensor<3xf32>, %i: tensor<4xi32>) -> (tensor<2x3xf32>) {\n    " +
+	return "module @m {\n  func.func public @main(%a: tensor<2x3xf32>, %b: tensor<3xf32>, %i: tensor<4xi32>) " +
+		"-> (tensor<2x3xf32>) {\n    " +
 		strings.Join(append(lines, `"func.return"(%a) : (tensor<2x3xf32>) -> ()`), "\n    ") + "\n  }\n}\n"
 }
 

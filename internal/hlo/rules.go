@@ -13,9 +13,11 @@ var rules map[string]rule
 
 func init() {
 	rules = map[string]rule{
-		"constant": constantRule, "iota": iotaRule, "convert": convertRule, "bitcast_convert": bitsRule, "compare": compareRule, "select": selectRule,
+		"constant": constantRule, "iota": iotaRule, "convert": convertRule, "bitcast_convert": bitsRule,
+		"compare": compareRule, "select": selectRule,
 		"clamp": clampRule, "is_finite": finiteRule, "optimization_barrier": allSame,
-		"broadcast_in_dim": broadcastRule, "reshape": reshapeRule, "transpose": transposeRule, "slice": sliceRule, "pad": padRule,
+		"broadcast_in_dim": broadcastRule, "reshape": reshapeRule, "transpose": transposeRule, "slice": sliceRule,
+		"pad":         padRule,
 		"concatenate": concatenateRule, "reverse": reverseRule, "dynamic_slice": dynamicSliceRule,
 		"dynamic_update_slice": dynamicUpdateRule, "reduce": reduceRule, "reduce_window": windowRule,
 		"select_and_scatter": selectScatterRule, "sort": allSame, "while": allSame, "dot_general": dotRule,

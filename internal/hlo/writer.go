@@ -80,7 +80,9 @@ type Writer struct {
 	once map[string]Ref
 	// products is the names of what Dot wrote.
 	products map[string]bool
-	err      error
+	// bodies writes the programs inside of ops; nil writes them op by op.
+	bodies func(program any, in []Ref) []Ref
+	err    error
 }
 
 // NewWriter starts a function.
@@ -102,6 +104,13 @@ func (w *Writer) Products() float64 {
 	}
 	return w.config.Products
 }
+
+// SetBodies says how programs inside of ops, such as the body of a loop, are written: with refs for their
+// parameters, giving those of their results.
+func (w *Writer) SetBodies(write func(program any, in []Ref) []Ref) { w.bodies = write }
+
+// Bodies returns what SetBodies was given; nil writes bodies op by op.
+func (w *Writer) Bodies() func(program any, in []Ref) []Ref { return w.bodies }
 
 // Scores returns how many of attention's scores may be held at once.
 func (w *Writer) Scores() int {

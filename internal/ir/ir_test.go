@@ -44,7 +44,8 @@ func TestParseErrors(t *testing.T) {
 		"func main() {\n":      "no closing brace",
 		"fun main() {":         "want func",
 		"func f(%0: f33[2]) {": `unknown name "f33"`,
-		"func f(%0: f32[2]) {\n%1 = exp %7 : f32[2]\nreturn %1\n}":                 "line 2: %7 is used before it is made",
+		"func f(%0: f32[2]) {\n%1 = exp %7 : f32[2]\nreturn %1\n}": "line 2: %7 is used before " +
+			"it is made",
 		"func f(%0: f32[2]) {\n%1 = explode %0\nreturn %1\n}":                      `no op is called "explode"`,
 		"func f(%0: f32[2]) {\n%1 = exp %0 : f32[3]\nreturn %1\n}":                 "exp makes f32[2], not f32[3]",
 		"func f(%0: f32[2]) {\n%0 = exp %0\nreturn %0\n}":                          "defined twice",
@@ -115,7 +116,8 @@ func TestParseOfPrint(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add("func main(%0 \"x\": f32[4,6], %1: f32[6,8]) {\n  %2 = matmul{transX=true} %0 %1 : f32[4,8]  # model.go:42\n  return %2\n}\n")
+	f.Add("func main(%0 \"x\": f32[4,6], %1: f32[6,8]) {\n  %2 = matmul{transX=true} %0 %1 : f32[4,8]  # " +
+		"model.go:42\n  return %2\n}\n")
 	for _, o := range op.All() {
 		for _, s := range o.Samples() {
 			if s.Op == nil {
@@ -144,8 +146,8 @@ func ExampleBuilder() {
 	fmt.Println(f, err)
 	// Output:
 	// func main(%0 "x": f32[4,6], %1 "w": f32[6,8]) {
-	//   %2 = matmul %0 %1 : f32[4,8]  # ir_test.go:143
-	//   %3 = exp %2 : f32[4,8]  # ir_test.go:143
+	//   %2 = matmul %0 %1 : f32[4,8]  # ir_test.go:145
+	//   %3 = exp %2 : f32[4,8]  # ir_test.go:145
 	//   return %3
 	// }
 	//  <nil>

@@ -14,7 +14,8 @@ const module = "github.com/galley-ml/galley"
 
 // layers are the packages whose frames are never the user's own line.
 var layers = []string{
-	module + "/op.", module + "/nn.", module + "/optim.", module + ".", module + "/dtensor.", module + "/parallel.",
+	module + "/op.", module + "/nn.", module + "/optim.", module + ".", module + "/dtensor.",
+	module + "/parallel.",
 	module + "/fit.", module + "/eager.", module + "/internal/ir.", module + "/internal/runtime.",
 	module + "/internal/pass.", module + "/internal/cpu.", "runtime.", "reflect.",
 }

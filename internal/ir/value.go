@@ -227,3 +227,12 @@ func (v *Value) String() string {
 	}
 	return fmt.Sprintf("%%%d: %v", v.id, v.typ)
 }
+
+// TypesOf returns the types of values.
+func TypesOf(values []*Value) []Type {
+	types := make([]Type, len(values))
+	for i, v := range values {
+		types[i] = v.Type()
+	}
+	return types
+}

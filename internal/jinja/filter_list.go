@@ -165,7 +165,8 @@ func dictSort(_ *renderer, v any, args []any, named map[string]any) (any, error)
 	if by == "value" {
 		i = 1
 	}
-	return sortBy(d.items(), truth(back), func(x any) (any, error) { return folded(x.(tuple)[i], sensitive), nil })
+	return sortBy(d.items(), truth(back),
+		func(x any) (any, error) { return folded(x.(tuple)[i], sensitive), nil })
 }
 
 func unique(_ *renderer, v any, args []any, named map[string]any) (any, error) {

@@ -93,7 +93,8 @@ func strftimeNow(_ *renderer, args []any, named map[string]any) (any, error) {
 }
 
 func strftime(t time.Time, f string) (any, error) {
-	layouts := map[byte]string{'Y': "2006", 'm': "01", 'd': "02", 'B': "January", 'b': "Jan", 'A': "Monday", 'a': "Mon",
+	layouts := map[byte]string{'Y': "2006", 'm': "01", 'd': "02", 'B': "January", 'b': "Jan", 'A': "Monday",
+		'a': "Mon",
 		'H': "15", 'M': "04", 'S': "05", 'y': "06", 'I': "03", 'p': "PM", 'j': "002", 'Z': "MST", 'z': "-0700"}
 	var b strings.Builder
 	for i := 0; i < len(f); i++ {

@@ -109,7 +109,8 @@ func FuzzTemplate(f *testing.F) {
 	for _, t := range templates {
 		f.Add(t)
 	}
-	messages, err := jinja.FromJSON([]byte(`[{"role": "user", "content": "a"}, {"role": "assistant", "content": null}]`))
+	messages, err := jinja.FromJSON([]byte(
+		`[{"role": "user", "content": "a"}, {"role": "assistant", "content": null}]`))
 	if err != nil {
 		f.Fatal(err)
 	}

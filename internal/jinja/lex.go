@@ -215,7 +215,10 @@ func (l *lexer) one(rest string, depth *int) error {
 	r, _ := utf8.DecodeRuneInString(rest)
 	switch {
 	case r == '_' || unicode.IsLetter(r):
-		n := strings.IndexFunc(rest, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		n := strings.IndexFunc(rest, func(r rune) bool {
+			return r != '_' && !unicode.IsLetter(r) &&
+				!unicode.IsDigit(r)
+		})
 		if n < 0 {
 			n = len(rest)
 		}
@@ -290,7 +293,8 @@ func (l *lexer) text(rest string) error {
 
 // escape writes what follows a backslash and returns by how much more than one byte that is.
 func escape(b *strings.Builder, s string) int {
-	plain := map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '\\': "\\", '\'': "'", '"': "\"", '\n': "", 'a': "\a",
+	plain := map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '\\': "\\", '\'': "'", '"': "\"", '\n': "",
+		'a': "\a",
 		'b': "\b", 'f': "\f", 'v': "\v", '0': "\x00"}
 	if t, ok := plain[s[0]]; ok {
 		b.WriteString(t)

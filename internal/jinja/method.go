@@ -103,9 +103,18 @@ var textMethods map[string]textMethod
 
 func init() { // they call each other
 	textMethods = map[string]textMethod{
-		"strip":      func(s string, args []any, _ map[string]any) (any, error) { return strip(s, args, "both"), nil },
-		"lstrip":     func(s string, args []any, _ map[string]any) (any, error) { return strip(s, args, "left"), nil },
-		"rstrip":     func(s string, args []any, _ map[string]any) (any, error) { return strip(s, args, "right"), nil },
+		"strip": func(s string, args []any, _ map[string]any) (any, error) {
+			return strip(s, args, "both"),
+				nil
+		},
+		"lstrip": func(s string, args []any, _ map[string]any) (any, error) {
+			return strip(s, args, "left"),
+				nil
+		},
+		"rstrip": func(s string, args []any, _ map[string]any) (any, error) {
+			return strip(s, args, "right"),
+				nil
+		},
 		"upper":      plainMethod(func(s string) any { return strings.ToUpper(s) }),
 		"lower":      plainMethod(func(s string) any { return strings.ToLower(s) }),
 		"title":      plainMethod(func(s string) any { return titled(s) }),
@@ -138,8 +147,14 @@ func init() { // they call each other
 			}
 			return join(nil, args[0], []any{s}, nil)
 		},
-		"split":      func(s string, args []any, named map[string]any) (any, error) { return split(s, args, named, false) },
-		"rsplit":     func(s string, args []any, named map[string]any) (any, error) { return split(s, args, named, true) },
+		"split": func(s string, args []any, named map[string]any) (any,
+			error) {
+			return split(s, args, named, false)
+		},
+		"rsplit": func(s string, args []any, named map[string]any) (any,
+			error) {
+			return split(s, args, named, true)
+		},
 		"splitlines": plainMethod(splitLines),
 		"format":     format,
 	}

@@ -29,8 +29,14 @@ type ins struct {
 	op   byte
 	mmm  byte // 1 0F, 2 0F38, 3 0F3A
 	pp   byte // 0 none, 1 66, 2 F3, 3 F2
-	w    byte
+	w    byte // evexW, vexW
 }
+
+// The bits of w: the wide form of EVEX, and of VEX, where most instructions on doubles do not have it.
+const (
+	evexW = 1
+	vexW  = 2
+)
 
 var (
 	vaddps       = ins{"vaddps", 0x58, 1, 0, 0}
@@ -50,10 +56,12 @@ var (
 	vfmadd231ps  = ins{"vfmadd231ps", 0xB8, 2, 1, 0}
 	vfnmadd231ps = ins{"vfnmadd231ps", 0xBC, 2, 1, 0}
 	vfmsub231ps  = ins{"vfmsub231ps", 0xBA, 2, 1, 0}
+	vpternlogd   = ins{"vpternlogd", 0x25, 3, 1, 0}
 	vscalefps    = ins{"vscalefps", 0x2C, 2, 1, 0}
 	vbroadcastss = ins{"vbroadcastss", 0x18, 2, 1, 0}
 	vmovups      = ins{"vmovups", 0x10, 1, 0, 0}
 	vmovupsTo    = ins{"vmovups", 0x11, 1, 0, 0}
+	vmovntps     = ins{"vmovntps", 0x2B, 1, 0, 0}
 	vmovss       = ins{"vmovss", 0x10, 1, 2, 0}
 	vmovssTo     = ins{"vmovss", 0x11, 1, 2, 0}
 	vaddss       = ins{"vaddss", 0x58, 1, 2, 0}
@@ -166,7 +174,7 @@ func (a *asm) prefix(i ins, f form, reg, vvvv, b, x int) {
 			panic(fmt.Sprintf("jit: %s with register %d or %d needs EVEX", i.name, reg, vvvv))
 		}
 		a.byte(0xC4, not(reg>>3)<<7|not(x)<<6|not(b)<<5|i.mmm,
-			i.w<<7|byte(^vvvv&15)<<3|byte(f.length)<<2|i.pp)
+			i.w>>1<<7|byte(^vvvv&15)<<3|byte(f.length)<<2|i.pp)
 		return
 	}
 	p2 := byte(f.length)<<5 | not(vvvv>>4)<<3 | byte(f.mask)
@@ -222,5 +230,8 @@ func (a *asm) prefetch(m mem) {
 	a.byte(0x0F, 0x18)
 	a.modrm(1, m)
 }
+
+// fence has what was written past the cache be seen before what is written next.
+func (a *asm) fence() { a.byte(0x0F, 0xAE, 0xF8) }
 
 func (a *asm) finish() { a.byte(0xC5, 0xF8, 0x77, 0xC3) } // vzeroupper, ret

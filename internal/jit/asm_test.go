@@ -49,6 +49,7 @@ func general() []Listing {
 		one("add r13, 0x1000", func(a *asm) { a.addImm(r13, 0x1000) }),
 		one("cmp rcx, 0x1000", func(a *asm) { a.cmpImm(rcx, 0x1000) }),
 		one("cmp rcx, r13", func(a *asm) { a.cmp(rcx, r13) }),
+		one("sfence", func(a *asm) { a.fence() }),
 		one("shr rax, 12", func(a *asm) { a.shr(rax, 12) }),
 		one("prefetcht0 [r13+rcx*4+0x1000]", func(a *asm) {
 			a.prefetch(mem{base: r13, index: rcx, scale: 4, disp: 0x1000})
@@ -100,6 +101,14 @@ func general() []Listing {
 			one(s.name+" zmm19, zmm28, 23", func(a *asm) { a.shift(wide, s.kind, 19, 28) }),
 			one(s.name+" ymm9, ymm14, 23", func(a *asm) { a.shift(narrow, s.kind, 9, 14) }))
 	}
+	for _, s := range []struct {
+		name string
+		ins
+		kind int
+	}{{"vpsllq", shiftImm64, 6}, {"vpsraq", vpsraq, 4}, {"vpsrlq", shiftImm64, 2}} {
+		wide := form{length: 2, evex: true, imm: 52}
+		list = append(list, one(s.name+" zmm19, zmm28, 52", func(a *asm) { a.rr(s.ins, wide, s.kind, 19, 28) }))
+	}
 	return list
 }
 
@@ -149,7 +158,8 @@ func recordBytes(t *testing.T) {
 	if err := os.WriteFile(asmPath, []byte(src.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"as", "-o", obj, asmPath}, {"objcopy", "-O", "binary", "-j", ".text", obj, bin},
+	for _, args := range [][]string{{"as", "-o", obj, asmPath},
+		{"objcopy", "-O", "binary", "-j", ".text", obj, bin},
 		{"objcopy", "-O", "binary", "--set-section-flags", ".len=alloc", "-j", ".len", obj, lens}} {
 		if msg, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, msg)

@@ -26,8 +26,8 @@ func (s Set) String() string {
 	return "AVX2"
 }
 
-// The arguments of generated code, in words of 8 bytes from DI on: rows of a block, scratch memory, blocks, and
-// for each stream a pointer, a stride, and the way from behind a block's last row to the next block.
+// The arguments of generated code, in words of 8 bytes from DI on: rows of a block, scratch memory, blocks,
+// and for each stream a pointer, a stride, and the way from behind a block's last row to the next block.
 const (
 	argRows = iota
 	argScratch
@@ -54,8 +54,9 @@ type compiler struct {
 	p         *Program
 	wide      bool
 	lanes     int
-	constants []uint32
-	numbers   map[uint32]int
+	size      int // bytes of a lane
+	constants []uint64
+	numbers   map[uint64]int
 	tailMask  int // number of the mask's constant, AVX2
 	kept      map[int]mem
 	spillBase int
@@ -66,10 +67,10 @@ type compiler struct {
 
 // compile returns the code of a program with its constants, and the scratch memory that it needs.
 func compile(p *Program, set Set) (code []byte, scratch int, err error) {
-	c := &compiler{p: p, wide: set == AVX512, lanes: 8, numbers: map[uint32]int{}, kept: map[int]mem{},
+	c := &compiler{p: p, wide: set == AVX512, size: p.size(), numbers: map[uint64]int{}, kept: map[int]mem{},
 		tailMask: -1}
-	if c.wide {
-		c.lanes = 16
+	if c.lanes = 32 / c.size; c.wide {
+		c.lanes *= 2
 	}
 	if err := c.check(); err != nil {
 		return nil, 0, err
@@ -91,6 +92,9 @@ func (c *compiler) check() error {
 		return fmt.Errorf("16-bit floats: AVX2 has no instruction to store them")
 	}
 	for _, v := range c.p.Values {
+		if v.Kind == Stream && v.Truth && c.p.Double {
+			return fmt.Errorf("truths beside f64: AVX2 has no instruction to read them")
+		}
 		if v.Kind == Stream && v.Level == Elem && v.Truth && c.p.Cols%c.lanes != 0 {
 			return fmt.Errorf("truths in rows of %d: AVX2 reads them in eights", c.p.Cols)
 		}
@@ -107,7 +111,7 @@ func (c *compiler) check() error {
 // registers that did not suffice.
 func (c *compiler) layout() {
 	at := c.leafBase() + len(c.p.Values)*slotBytes
-	row := (c.p.Cols*4+slotBytes-1)/slotBytes*slotBytes + slotBytes
+	row := (c.p.Cols*c.size+slotBytes-1)/slotBytes*slotBytes + slotBytes
 	costs := make([]int, len(c.p.Values))
 	for i, v := range c.p.Values {
 		c.phases = max(c.phases, v.Phase+1)
@@ -119,7 +123,7 @@ func (c *compiler) layout() {
 		if s := c.storeOf(i); s >= 0 { // it is where its result is
 			continue
 		}
-		c.kept[i] = mem{base: rdx, index: rcx, scale: 4, disp: int32(at)}
+		c.kept[i] = mem{base: rdx, index: rcx, scale: c.size, disp: int32(at)}
 		at += row
 	}
 	c.spillBase = at
@@ -137,7 +141,7 @@ func (c *compiler) cost(i int, costs []int) int {
 	if v.Kind != Map || v.Level != Elem {
 		return 1
 	}
-	b := lane.NewBuilder(c.wide, len(v.In))
+	b := c.builder(len(v.In))
 	args := make([]lane.Arg, len(v.In))
 	total := 0
 	for k, x := range v.In {
@@ -198,7 +202,7 @@ func (c *compiler) storeOf(i int) int {
 }
 
 // constant returns the operand for bits in every lane.
-func (c *compiler) constant(bits uint32) mem {
+func (c *compiler) constant(bits uint64) mem {
 	k, ok := c.numbers[bits]
 	if !ok {
 		k = len(c.constants)
@@ -214,25 +218,33 @@ func (c *compiler) link() []byte {
 	for len(code)%slotBytes != 0 {
 		code = append(code, 0xCC)
 	}
-	base, size := len(code), 4
+	base, size := len(code), c.size
 	if !c.wide {
 		size = 32
 	}
 	for k, bits := range c.constants {
-		for lane := range size / 4 {
+		for lane := range size / c.size {
 			if k == c.tailMask {
 				bits = 0
 				if lane < c.p.Cols%c.lanes {
-					bits = math.MaxUint32
+					bits = math.MaxUint64
 				}
 			}
-			code = binary.LittleEndian.AppendUint32(code, bits)
+			code = binary.LittleEndian.AppendUint64(code, bits)[:len(code)+c.size]
 		}
 	}
 	for _, p := range c.patches {
 		binary.LittleEndian.PutUint32(code[p.at:], uint32(int32(base+p.constant*size-p.end)))
 	}
 	return code
+}
+
+// builder starts a formula for lanes of the program's size.
+func (c *compiler) builder(inputs int) *lane.Builder {
+	if c.p.Double {
+		return lane.NewDouble(c.wide, inputs).Builder()
+	}
+	return lane.NewBuilder(c.wide, inputs)
 }
 
 // full returns the form of an instruction on whole vectors.
@@ -280,6 +292,9 @@ func (c *compiler) function() {
 	c.dec(rax)
 	c.store(at(rdi, 8*argBlocks), rax)
 	c.jump(5, top)
+	if slices.Contains(c.p.Past, true) {
+		c.fence()
+	}
 	c.finish()
 }
 

@@ -44,7 +44,7 @@ func (p *pass) step(line, disp int, masked bool) {
 	}
 	if !masked {
 		for _, r := range p.ahead {
-			p.c.prefetch(mem{base: r, index: rcx, scale: 4, disp: int32(4 * disp)})
+			p.c.prefetch(mem{base: r, index: rcx, scale: p.c.size, disp: int32(p.c.size * disp)})
 		}
 	}
 	for i := range p.steps {
@@ -144,7 +144,7 @@ func (s *stepper) reg(a lane.Arg, spare int) int {
 		return r
 	}
 	if a.IsConst() {
-		s.c.loadConst(spare, uint32(a.Bits))
+		s.c.loadConst(spare, a.Bits)
 		return spare
 	}
 	if value, ok := s.p.slots[a.Reg]; ok {
@@ -173,7 +173,7 @@ func (s *stepper) source(a lane.Arg) source {
 		return source{r: r}
 	}
 	if a.IsConst() {
-		return source{inMemory: true, bcast: s.c.wide, m: s.c.constant(uint32(a.Bits))}
+		return source{inMemory: true, bcast: s.c.wide, m: s.c.constant(a.Bits)}
 	}
 	if value, ok := s.p.slots[a.Reg]; ok {
 		return source{inMemory: true, m: s.c.slot(value)}
@@ -203,7 +203,7 @@ func (c *compiler) with(i ins, reg, vvvv int, m mem) {
 	c.rm(i, f, reg, vvvv, m)
 }
 
-func (c *compiler) loadConst(r int, bits uint32) {
+func (c *compiler) loadConst(r int, bits uint64) {
 	if c.wide {
 		c.rm(vbroadcastss, c.full(), r, 0, c.constant(bits))
 		return

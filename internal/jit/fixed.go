@@ -12,7 +12,7 @@ const fewVectors = 8
 // fixed returns the register of a constant or of a number of a row, if it has one for the whole pass.
 func (p *pass) fixed(a lane.Arg) (int, bool) {
 	if a.IsConst() {
-		r, ok := p.constants[uint32(a.Bits)]
+		r, ok := p.constants[a.Bits]
 		return r, ok
 	}
 	value, ok := p.slots[a.Reg]
@@ -35,14 +35,14 @@ func (p *pass) fix() {
 		return
 	}
 	const spare = 1 // a last vector that is not whole may need one more
-	p.constants, p.rows = map[uint32]int{}, map[int]int{}
+	p.constants, p.rows = map[uint64]int{}, map[int]int{}
 	for _, a := range p.mostRead() {
 		if p.limit <= max(used+spare, work2+2) {
 			return
 		}
 		p.limit--
 		if a.IsConst() {
-			p.constants[uint32(a.Bits)] = p.limit
+			p.constants[a.Bits] = p.limit
 		} else {
 			p.rows[p.slots[a.Reg]] = p.limit
 		}
@@ -56,7 +56,7 @@ func (p *pass) skipLoads() {
 	for i := range p.steps {
 		in := &p.steps[i]
 		if in.kind == laneInst && in.Op == lane.Load && in.Arg[0].IsConst() {
-			if _, ok := p.constants[uint32(in.Arg[0].Bits)]; ok {
+			if _, ok := p.constants[in.Arg[0].Bits]; ok {
 				from[in.Dst], p.loaded[in.Dst] = in.Arg[0], true
 			}
 			continue
@@ -117,7 +117,7 @@ func (p *pass) loadFixed() {
 		case !a.IsConst():
 			p.c.rm(vmovups, p.c.full(), r, 0, p.c.slot(p.slots[a.Reg]))
 		case !p.hoisted:
-			p.c.loadConst(r, uint32(a.Bits))
+			p.c.loadConst(r, a.Bits)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (c *compiler) onlyPass() *pass {
 	p.fix()
 	for _, a := range p.mostRead() {
 		if r, ok := p.fixed(a); ok && a.IsConst() {
-			c.loadConst(r, uint32(a.Bits))
+			c.loadConst(r, a.Bits)
 		}
 	}
 	c.rowLimit = p.limit

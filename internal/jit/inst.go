@@ -1,8 +1,6 @@
 package jit
 
 import (
-	"math"
-
 	"github.com/galley-ml/galley/internal/lane"
 )
 
@@ -13,7 +11,10 @@ var plain = map[lane.Op]ins{lane.Add: vaddps, lane.Sub: vsubps, lane.Mul: vmulps
 
 // multiply is those that write over their first operand.
 var multiply = map[lane.Op]ins{lane.MulAdd: vfmadd213ps, lane.AddMul: vfmadd231ps, lane.DedMul: vfnmadd231ps,
-	lane.MulDed: vfmsub231ps}
+	lane.MulDed: vfmsub231ps, lane.OrAnd: vpternlogd}
+
+// orAnd is the truth table of a | b&c.
+const orAnd = 0xf8
 
 // inst writes one instruction.
 func (s *stepper) inst(i *inst) {
@@ -47,7 +48,11 @@ func (s *stepper) multiply(op ins, i *inst) {
 		dst = s.take(i.Dst, s.room())
 		s.c.rr(vmovups, s.c.full(), dst, 0, x)
 	}
-	s.c.withSource(op, s.c.full(), dst, y, z)
+	f := s.c.full()
+	if i.Op == lane.OrAnd {
+		f.imm = orAnd
+	}
+	s.c.withSource(op, f, dst, y, z)
 }
 
 func (s *stepper) other(i *inst) {
@@ -57,7 +62,7 @@ func (s *stepper) other(i *inst) {
 		x := s.source(i.Arg[0])
 		switch {
 		case i.Arg[0].IsConst() && x.inMemory:
-			c.loadConst(s.result(i), uint32(i.Arg[0].Bits))
+			c.loadConst(s.result(i), i.Arg[0].Bits)
 		default:
 			c.withSource(vmovups, f, s.result(i), 0, x)
 		}
@@ -73,10 +78,13 @@ func (s *stepper) other(i *inst) {
 	case lane.FromInt:
 		x := s.reg(i.Arg[0], work)
 		c.rr(vcvtdq2ps, f, s.result(i), 0, x)
-	case lane.ShiftL, lane.ShiftR:
+	case lane.ShiftL, lane.ShiftR, lane.ShiftDown:
 		x, kind := s.reg(i.Arg[0], work), 6
-		if i.Op == lane.ShiftR {
+		switch i.Op {
+		case lane.ShiftR:
 			kind = 4
+		case lane.ShiftDown:
+			kind = 2
 		}
 		f.imm = int(i.Imm)
 		c.shift(f, kind, s.result(i), x)
@@ -181,7 +189,7 @@ func (s *stepper) special(i *inst) {
 
 func (s *stepper) keptAt(value int) mem {
 	m := s.c.kept[value]
-	m.disp += int32(4 * s.disp)
+	m.disp += int32(s.c.size * s.disp)
 	return m
 }
 
@@ -231,7 +239,7 @@ func (s *stepper) streamIn(i *inst) {
 	c, f := s.c, s.c.full()
 	m := s.place(i.index)
 	s.masking(&f, true)
-	if c.p.Bytes[i.index] == 4 {
+	if c.p.Bytes[i.index] == c.size {
 		s.loadMasked(f, s.result(i), m)
 		return
 	}
@@ -274,7 +282,7 @@ func (c *compiler) isHalf(stream int) bool { return stream < len(c.p.Half) && c.
 // spread makes all ones of a lane whose lowest bit is set.
 func (s *stepper) spread(r int) {
 	f := s.c.full()
-	f.imm = 31
+	f.imm = 8*s.c.size - 1
 	s.c.shift(f, 6, r, r)
 	s.c.shift(f, 4, r, r)
 }
@@ -283,7 +291,11 @@ func (s *stepper) streamOut(i *inst) {
 	c, f := s.c, s.c.full()
 	m := s.place(i.index)
 	s.masking(&f, false)
-	if c.p.Bytes[i.index] == 4 {
+	if c.p.Bytes[i.index] == c.size && !s.masked && c.past(i.index) {
+		c.rm(vmovntps, f, s.reg(i.Arg[0], work), 0, m)
+		return
+	}
+	if c.p.Bytes[i.index] == c.size {
 		s.storeMasked(f, s.reg(i.Arg[0], work), m)
 		return
 	}
@@ -301,7 +313,7 @@ func (s *stepper) rowIn(i *inst) {
 	c := s.c
 	c.load(rax, c.pointer(i.index))
 	r := s.result(i)
-	if c.p.Bytes[i.index] == 4 {
+	if c.p.Bytes[i.index] == c.size {
 		c.rm(vbroadcastss, c.full(), r, 0, at(rax, 0))
 		return
 	}
@@ -323,7 +335,7 @@ func (s *stepper) rowIn(i *inst) {
 func (s *stepper) rowOut(i *inst) {
 	c := s.c
 	x := s.reg(i.Arg[0], work)
-	if c.p.Bytes[i.index] == 4 {
+	if c.p.Bytes[i.index] == c.size {
 		c.load(rax, c.pointer(i.index))
 		c.rm(vmovssTo, form{evex: c.wide, imm: -1}, x, 0, at(rax, 0))
 		return
@@ -392,7 +404,7 @@ func (s *stepper) foldExtreme(f *fold, op ins, how lane.Fold, a lane.Arg) {
 			y = s.room()
 			c.rr(vmovups, full, y, 0, x)
 		}
-		c.loadConst(work, math.Float32bits(extreme(how)))
+		c.loadConst(work, c.p.float(extreme(how)))
 		s.loadMask(work2)
 		blend := full
 		blend.imm = work2 << 4

@@ -2,6 +2,7 @@ package jit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -48,6 +49,7 @@ var forms = []struct {
 	{vfmadd231ps, threeOps, true, true, false, false}, {vfnmadd231ps, threeOps, true, true, false, false},
 	{vfmsub231ps, threeOps, true, true, false, false}, {vscalefps, threeOps, false, true, false, false},
 	{vmovups, twoOps, true, true, false, false}, {vmovupsTo, storeOps, true, true, false, false},
+	{vmovntps, storeOps, true, true, false, false},
 	{vaddss, threeOps, true, false, false, true}, {vmaskmovps, threeOps, true, false, false, false},
 	{vmaskmovpsTo, maskStore, true, false, false, false}, {vcmpps, toMask, true, true, true, false},
 	{vblendvps, blendOps, true, false, false, false}, {vblendmps, threeOps, false, true, false, false},
@@ -57,14 +59,21 @@ var forms = []struct {
 	{vpmovd2m, asMask, false, true, false, false}, {vpmovzxbd, byteLoad, true, true, false, false},
 	{vpmovdb, byteStore, false, true, false, false}, {vpmovzxwd, byteLoad, true, true, false, false},
 	{vpmovdw, byteStore, false, true, false, false}, {vcvtph2ps, byteLoad, true, true, false, false},
-	{vcvtps2ph, byteStore, true, true, true, false},
+	{vcvtps2ph, byteStore, true, true, true, false}, {vpternlogd, threeOps, false, true, true, false},
 }
 
 // Listings returns forms of every vector instruction with registers and memory chosen by pick, which is given
 // how many choices there are.
 func Listings(pick func(n int) int) []Listing {
 	var list []Listing
+	all := slices.Clone(forms)
 	for _, f := range forms {
+		if d, ok := doubles[f.ins]; ok {
+			f.ins = d
+			all = append(all, f)
+		}
+	}
+	for _, f := range all {
 		for _, evex := range []bool{false, true} {
 			if evex && !f.evex || !evex && !f.vex {
 				continue
@@ -134,7 +143,7 @@ func (l *lister) emit(i ins, kind operandsOf) (string, bool) {
 	}
 	must := map[operandsOf]bool{maskStore: true, byteLoad: true, byteStore: true, storeOps: true}
 	never := map[operandsOf]bool{fromMask: true, asMask: true, extractOps: true}
-	if must[kind] && !l.memory || never[kind] && l.memory || i.name == "vmaskmovps" && !l.memory {
+	if must[kind] && !l.memory || never[kind] && l.memory || strings.HasPrefix(i.name, "vmaskmov") && !l.memory {
 		return "", false
 	}
 	var text string

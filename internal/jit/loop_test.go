@@ -54,7 +54,8 @@ var formulas = []formula{one((*lane.Builder).Exp), one((*lane.Builder).Tanh), on
 // drawProgram returns a random program with its streams for so many rows; results begin at the second answer.
 func drawProgram(t *rapid.T) *Program {
 	p := &Program{
-		Cols: rapid.SampledFrom([]int{1, 3, 8, 16, 17, 31, 64, 65, 100, 200, 4096, 4097, 9000}).Draw(t, "cols"),
+		Double: rapid.Bool().Draw(t, "double"),
+		Cols:   rapid.SampledFrom([]int{1, 3, 8, 16, 17, 31, 64, 65, 100, 200, 4096, 4097, 9000}).Draw(t, "cols"),
 	}
 	stream := func(level Level) {
 		p.Values = append(p.Values, Value{Kind: Stream, Level: level, Stream: p.Streams})
@@ -82,7 +83,9 @@ func drawProgram(t *rapid.T) *Program {
 		}
 	}
 	for range p.Streams {
-		p.Bytes = append(p.Bytes, 4)
+		p.Bytes = append(p.Bytes, p.size())
+		aligned := p.Cols*p.size()%PastAlign == 0
+		p.Past = append(p.Past, aligned && rapid.Bool().Draw(t, "past"))
 	}
 	return p
 }
@@ -93,7 +96,9 @@ func drawValue(t *rapid.T, p *Program) Value {
 		return Value{Kind: Fold, Level: Row, In: []int{x}, Phase: p.Values[x].Phase + 1,
 			Fold: lane.Fold(rapid.IntRange(0, 2).Draw(t, "how")), Count: 0}
 	}
-	number := rapid.IntRange(0, len(formulas)-1).Draw(t, "formula")
+	number := rapid.IntRange(0, len(formulas)-1).Filter(func(i int) bool {
+		return !p.Double || inDoubles(formulas[i])
+	}).Draw(t, "formula")
 	f := formulas[number]
 	v := Value{Kind: Map, Level: Const, Lane: f.lane, Number: float64(number)} // to be told by
 	for range f.in {
@@ -111,29 +116,40 @@ func drawValue(t *rapid.T, p *Program) Value {
 func TestPrograms(t *testing.T) {
 	for _, set := range sets(t) {
 		t.Run(set.String(), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) { checkProgram(t, drawProgram(t), set) })
+			rapid.Check(t, func(t *rapid.T) {
+				if p := drawProgram(t); p.Double {
+					checkProgram[uint64](t, p, set)
+				} else {
+					checkProgram[uint32](t, p, set)
+				}
+			})
 		})
 	}
 }
 
-func checkProgram(t *rapid.T, p *Program, set Set) {
+// inDoubles reports whether lanes of 64 bits have a formula.
+func inDoubles(f formula) bool {
+	b := lane.NewDouble(true, f.in).Builder()
+	f.lane(b, []lane.Arg{b.In(0), b.In(1), b.In(2)}[:f.in])
+	return !b.Missing
+}
+
+func checkProgram[W bits](t *rapid.T, p *Program, set Set) {
 	const rows = 3
 	rng := rand.New(rand.NewPCG(7, 8))
-	streams, want := make([][]uint32, p.Streams), make([][]uint32, p.Streams)
+	streams, want := make([][]W, p.Streams), make([][]W, p.Streams)
 	for i := range streams {
-		streams[i] = make([]uint32, rows*p.Cols)
+		streams[i] = alignedLanes[W](rows * p.Cols)
 		for k := range streams[i] {
-			if streams[i][k] = math.Float32bits(float32(rng.NormFloat64())); rng.IntN(300) == 0 {
-				streams[i][k] = rng.Uint32()
+			if streams[i][k] = bitsOf[W](rng.NormFloat64()); rng.IntN(300) == 0 {
+				streams[i][k] = W(rng.Uint64())
+			} else if rng.IntN(50) == 0 { // zeros of both signs
+				streams[i][k] = bitsOf[W](math.Copysign(0, rng.NormFloat64()))
 			}
 		}
-		want[i] = append([]uint32(nil), streams[i]...)
+		want[i] = append([]W(nil), streams[i]...)
 	}
-	lanes := 8
-	if set == AVX512 {
-		lanes = 16
-	}
-	interpret(p, lanes, rows, want)
+	interpret(p, set == AVX512, rows, want)
 	c, err := Compile(p, set)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +162,7 @@ func checkProgram(t *rapid.T, p *Program, set Set) {
 	c.Run(call)
 	for i := range want {
 		for k := range want[i] {
-			x, y := math.Float32frombits(streams[i][k]), math.Float32frombits(want[i][k])
+			x, y := float(streams[i][k]), float(want[i][k])
 			if streams[i][k] != want[i][k] && (x == x || y == y) {
 				t.Fatalf("stream %d, element %d of rows of %d: got %g, want %g\n%+v", i, k, p.Cols, x, y, p)
 			}
@@ -154,14 +170,22 @@ func checkProgram(t *rapid.T, p *Program, set Set) {
 	}
 }
 
-func callOf(p *Program, c *Code, rows int, streams [][]uint32) *Call {
+// alignedLanes returns memory that begins where vectors past the cache do.
+func alignedLanes[W bits](n int) []W {
+	size := int(unsafe.Sizeof(W(0)))
+	s := make([]W, n+PastAlign/size)
+	at := int(uintptr(unsafe.Pointer(&s[0])) % PastAlign)
+	return s[(PastAlign-at)%PastAlign/size:][:n]
+}
+
+func callOf[W bits](p *Program, c *Code, rows int, streams [][]W) *Call {
 	call := &Call{Rows: rows, Blocks: 1, Block: make([]int, p.Streams), Scratch: make([]byte, c.Scratch())}
 	stride := make([]int, p.Streams)
 	for _, v := range p.Values {
 		if v.Kind == Stream {
-			stride[v.Stream] = 4
+			stride[v.Stream] = p.size()
 			if v.Level == Elem {
-				stride[v.Stream] = 4 * p.Cols
+				stride[v.Stream] = p.size() * p.Cols
 			}
 		}
 	}
@@ -169,9 +193,9 @@ func callOf(p *Program, c *Code, rows int, streams [][]uint32) *Call {
 		switch {
 		case s.Add:
 		case p.Values[s.Value].Level == Row:
-			stride[s.Stream] = 4
+			stride[s.Stream] = p.size()
 		default:
-			stride[s.Stream] = 4 * p.Cols
+			stride[s.Stream] = p.size() * p.Cols
 		}
 	}
 	for _, s := range streams {

@@ -1,7 +1,5 @@
 package jit
 
-import "math"
-
 // pinned is the general registers that hold pointers of streams during a pass.
 var pinned = []int{rbx, r8, r9, r10, r11, r12, r15}
 
@@ -15,7 +13,7 @@ type pass struct {
 	first int         // vector registers from it on are accumulators
 	limit int         // those from it on hold numbers that do not change within a row
 	// constants and rows are those numbers' registers, by their bits and by value.
-	constants map[uint32]int
+	constants map[uint64]int
 	rows      map[int]int
 	fetches   bool         // the next row is fetched
 	ahead     []int        // general registers with the next row of streams
@@ -132,7 +130,7 @@ func (p *pass) begin(leafOnly bool) {
 				continue
 			}
 			for _, r := range f.acc {
-				c.loadConst(r, math.Float32bits(extreme(how)))
+				c.loadConst(r, c.p.float(extreme(how)))
 			}
 			c.zero(f.seen)
 			continue
@@ -161,8 +159,8 @@ func (p *pass) leaves(full int) {
 	for _, f := range p.folds {
 		if c.p.Values[f.value].Fold == 0 {
 			c.total(f.acc, vaddps)
-			c.rm(vmovssTo, form{imm: -1}, 0, 0, mem{base: rdx, index: rax, scale: 4,
-				disp: int32(c.leafBase() + f.value*slotBytes - 4)})
+			c.rm(vmovssTo, form{imm: -1}, 0, 0, mem{base: rdx, index: rax, scale: c.size,
+				disp: int32(c.leafBase() + f.value*slotBytes - c.size)})
 		}
 	}
 	p.begin(true)
@@ -205,7 +203,7 @@ func (p *pass) endLeaf(number int) {
 	for _, f := range p.folds {
 		if c.p.Values[f.value].Fold == 0 {
 			c.total(f.acc, vaddps)
-			c.rm(vmovssTo, form{imm: -1}, 0, 0, at(rdx, c.leafBase()+f.value*slotBytes+4*number))
+			c.rm(vmovssTo, form{imm: -1}, 0, 0, at(rdx, c.leafBase()+f.value*slotBytes+c.size*number))
 		}
 	}
 }
@@ -233,7 +231,7 @@ func (p *pass) end() {
 		full := c.full()
 		c.rr(vbroadcastss, full, 0, 0, 0)
 		if v.Count != 0 {
-			c.with(vdivps, 0, 0, c.constant(math.Float32bits(float32(v.Count))))
+			c.with(vdivps, 0, 0, c.constant(c.p.float(float64(v.Count))))
 		}
 		c.rm(vmovupsTo, full, 0, 0, c.slot(f.value))
 	}
@@ -261,7 +259,11 @@ func (c *compiler) across(r int, op ins) {
 	x := form{imm: -1}
 	c.rr(vextractf128, form{length: 1, imm: 1}, 0, 0, 1)
 	c.rr(op, x, 0, 0, 1)
-	for _, shuffle := range []int{0x4e, 0xb1} {
+	shuffles := []int{0x4e, 0xb1}
+	if c.p.Double {
+		shuffles = []int{1}
+	}
+	for _, shuffle := range shuffles {
 		c.rr(vpermilps, form{imm: shuffle}, 1, 0, 0)
 		c.rr(op, x, 0, 0, 1)
 	}
@@ -271,7 +273,7 @@ func (c *compiler) across(r int, op ins) {
 // 0.
 func (c *compiler) tree(n, base int) {
 	x := form{imm: -1}
-	leafAt := func(i int) mem { return at(rdx, base+4*i) }
+	leafAt := func(i int) mem { return at(rdx, base+c.size*i) }
 	var partial []int // leaves whose memory holds sums of subtrees
 	join := func(left int) {
 		c.rm(vmovss, x, 1, 0, leafAt(left))

@@ -52,8 +52,29 @@ type Program struct {
 	Stores []Store
 	// Streams is how many places in memory the loop walks over: each with a pointer and a stride.
 	Streams int
-	// Bytes is, of each stream, the size of an element: 4, 2 for 16-bit floats, or 1 for truths.
+	// Double is whether lanes have 64 bits, and not 32.
+	Double bool
+	// Bytes is, of each stream, the size of an element: that of a lane, 2 for 16-bit floats, or 1 for truths.
 	Bytes []int
 	// Half is, of each stream of 16-bit floats, whether they have 5 bits of exponent, and not 8; nil is none.
 	Half []bool
+	// Past is, of each stream that is written, whether it goes past the cache to memory: then its rows begin at
+	// multiples of PastAlign, and have as many bytes; nil is none.
+	Past []bool
+}
+
+// PastAlign is where vectors begin that are written past the cache.
+const PastAlign = 64
+
+// past reports whether a stream is written past the cache. What a later pass over the row reads again is not.
+func (c *compiler) past(stream int) bool {
+	if stream >= len(c.p.Past) || !c.p.Past[stream] {
+		return false
+	}
+	for i, v := range c.p.Values {
+		if v.Level == Elem && c.storeOf(i) == stream && c.crosses(i) {
+			return false
+		}
+	}
+	return true
 }

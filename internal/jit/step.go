@@ -42,11 +42,11 @@ func (i *inst) args() []lane.Arg {
 
 const foldMin = lane.FoldMin
 
-func extreme(how lane.Fold) float32 {
+func extreme(how lane.Fold) float64 {
 	if how == lane.FoldMax {
-		return float32(math.Inf(-1))
+		return math.Inf(-1)
 	}
-	return float32(math.Inf(1))
+	return math.Inf(1)
 }
 
 // stepBuilder makes the list of a step: what a pass must compute for a vector of columns.
@@ -61,7 +61,7 @@ type stepBuilder struct {
 }
 
 func (c *compiler) newStep(phase int) *stepBuilder {
-	return &stepBuilder{c: c, b: lane.NewBuilder(c.wide, 0), phase: phase, done: map[int]lane.Arg{},
+	return &stepBuilder{c: c, b: c.builder(0), phase: phase, done: map[int]lane.Arg{},
 		slots: map[int]int{}}
 }
 
@@ -103,7 +103,7 @@ func (s *stepBuilder) make(i int) lane.Arg {
 	case v.Kind == Copy:
 		return s.value(v.In[0])
 	case v.Kind == Number:
-		return lane.Bits(numberBits(v))
+		return lane.Arg{Reg: -1, Bits: s.c.p.numberBits(v)}
 	case v.Level == Row && (!s.row || v.Kind == Fold || v.Phase < s.phase):
 		r := s.b.New()
 		s.slots[r.Reg] = i
@@ -126,14 +126,17 @@ func (s *stepBuilder) make(i int) lane.Arg {
 	return a
 }
 
-func numberBits(v *Value) uint32 {
-	if v.Truth {
-		if v.Number != 0 {
-			return math.MaxUint32
-		}
+// numberBits returns the bits of a lane that holds a known number.
+func (p *Program) numberBits(v *Value) uint64 {
+	switch {
+	case !v.Truth:
+		return p.float(v.Number)
+	case v.Number == 0:
 		return 0
+	case p.Double:
+		return math.MaxUint64
 	}
-	return math.Float32bits(float32(v.Number))
+	return math.MaxUint32
 }
 
 // plan makes the list of a pass: its folds, and with stores what the phase stores and keeps.

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// LimitVariable names the best set of kernels that a process may use: hosts whose processors differ then compute
-// the same bits.
+// LimitVariable names the best set of kernels that a process may use: hosts whose processors differ then
+// compute the same bits.
 const LimitVariable = "GALLEY_KERNELS"
 
 // setRanks is the sets by name, in the order of what they need.

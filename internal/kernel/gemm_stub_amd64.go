@@ -7,10 +7,12 @@ package kernel
 import "unsafe"
 
 //go:noescape
-func gemmTileF32AVX512(k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update)
+func gemmTileF32AVX512(k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64,
+	update Update)
 
 //go:noescape
-func gemmStripF32AVX512(m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int, c unsafe.Pointer, ldc, cols int, alpha uint64, update Update)
+func gemmStripF32AVX512(m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int, c unsafe.Pointer,
+	ldc, cols int, alpha uint64, update Update)
 
 //go:noescape
 func gemmAxpyF32AVX512(n int, y, x, b unsafe.Pointer, ldb int)
@@ -55,10 +57,12 @@ func gemmSpreadRowsF16F32AVX512(dst, src unsafe.Pointer, ld, k, panels, stride i
 func gemmSpreadColsF16F32AVX512(dst, src unsafe.Pointer, ld, k, panels, stride int)
 
 //go:noescape
-func gemmTileF64AVX512(k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update)
+func gemmTileF64AVX512(k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64,
+	update Update)
 
 //go:noescape
-func gemmStripF64AVX512(m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int, c unsafe.Pointer, ldc, cols int, alpha uint64, update Update)
+func gemmStripF64AVX512(m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int, c unsafe.Pointer,
+	ldc, cols int, alpha uint64, update Update)
 
 //go:noescape
 func gemmAxpyF64AVX512(n int, y, x, b unsafe.Pointer, ldb int)
@@ -79,10 +83,12 @@ func gemmSpreadRowsF64AVX512(dst, src unsafe.Pointer, ld, k, panels, stride int)
 func gemmSpreadColsF64AVX512(dst, src unsafe.Pointer, ld, k, panels, stride int)
 
 //go:noescape
-func gemmTileF32AVX2(k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update)
+func gemmTileF32AVX2(k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64,
+	update Update)
 
 //go:noescape
-func gemmStripF32AVX2(m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int, c unsafe.Pointer, ldc, cols int, alpha uint64, update Update)
+func gemmStripF32AVX2(m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int, c unsafe.Pointer,
+	ldc, cols int, alpha uint64, update Update)
 
 //go:noescape
 func gemmAxpyF32AVX2(n int, y, x, b unsafe.Pointer, ldb int)
@@ -127,10 +133,12 @@ func gemmSpreadRowsF16F32AVX2(dst, src unsafe.Pointer, ld, k, panels, stride int
 func gemmSpreadColsF16F32AVX2(dst, src unsafe.Pointer, ld, k, panels, stride int)
 
 //go:noescape
-func gemmTileF64AVX2(k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update)
+func gemmTileF64AVX2(k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64,
+	update Update)
 
 //go:noescape
-func gemmStripF64AVX2(m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int, c unsafe.Pointer, ldc, cols int, alpha uint64, update Update)
+func gemmStripF64AVX2(m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int, c unsafe.Pointer,
+	ldc, cols int, alpha uint64, update Update)
 
 //go:noescape
 func gemmAxpyF64AVX2(n int, y, x, b unsafe.Pointer, ldb int)

@@ -53,7 +53,8 @@ func groupedCases() []*groupedCase {
 	for _, bits := range []int{8, 4} {
 		for _, zeros := range []bool{false, true} {
 			list = append(list, newGroupedCase(r, bits, 32, 1, 1, 32, zeros),
-				newGroupedCase(r, bits, 64, 3, 5, 150, zeros), newGroupedCase(r, bits, 128, 2, 21, 256, zeros), newGroupedCase(r, bits, 32, 70, 4, 70*32-5, zeros))
+				newGroupedCase(r, bits, 64, 3, 5, 150, zeros), newGroupedCase(r, bits, 128, 2, 21, 256, zeros),
+				newGroupedCase(r, bits, 32, 70, 4, 70*32-5, zeros))
 		}
 	}
 	return list

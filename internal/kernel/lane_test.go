@@ -112,7 +112,8 @@ var doubles = []struct {
 }{
 	{"exp", func(t *table64) func(_, _ []float64) { return t.exp }, Exp[float64], lane.Double.Exp, math.Exp},
 	{"log", func(t *table64) func(_, _ []float64) { return t.log }, Log[float64], lane.Double.Log, math.Log},
-	{"tanh", func(t *table64) func(_, _ []float64) { return t.tanh }, Tanh[float64], lane.Double.Tanh, math.Tanh},
+	{"tanh", func(t *table64) func(_, _ []float64) { return t.tanh }, Tanh[float64], lane.Double.Tanh,
+		math.Tanh},
 	{"sigmoid", func(t *table64) func(_, _ []float64) { return t.sigmoid }, Sigmoid[float64],
 		lane.Double.Sigmoid, sigmoid64},
 	{"erf", func(t *table64) func(_, _ []float64) { return t.erf }, Erf[float64], lane.Double.Erf, math.Erf},

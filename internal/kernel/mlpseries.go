@@ -45,8 +45,8 @@ func (m *MLPSeries[T]) blocks(n int) (count, points int) {
 }
 
 // Forward computes the series of the network at n points x [n, in], with a velocity along each line: out is
-// the value and its derivatives [n, out], line by line, and kept [tiles, Kept, TilePoints] what Backward needs,
-// zero behind the last point.
+// the value and its derivatives [n, out], line by line, and kept [tiles, Kept, TilePoints] what Backward
+// needs, zero behind the last point.
 func (m *MLPSeries[T]) Forward(p *Pool, n int, x []T, along, out [][]T, kept []T) {
 	count, points := m.blocks(n)
 	p.Run(count, func(b int) {

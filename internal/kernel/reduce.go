@@ -72,7 +72,32 @@ func sumLeaf[T Float](x []T) T {
 			return T(f(v))
 		}
 	}
+	if v, ok := any(x).([]float64); ok && simd64.lanes > 0 {
+		return T(sumDoubles(v, simd64.lanes))
+	}
 	return T(accumulate(len(x), func(i int) float64 { return float64(x[i]) }))
+}
+
+// sumDoubles is a leaf in the order that vectors of so many lanes have: elements are added to four of them in
+// turn, what is left to the first, and they are joined by halves, then their lanes.
+func sumDoubles(x []float64, lanes int) float64 {
+	var acc [32]float64
+	n := 4 * lanes
+	sums := acc[:n]
+	for ; len(x) >= n; x = x[n:] {
+		for i, v := range x[:n] {
+			sums[i] += v
+		}
+	}
+	for i, v := range x {
+		sums[i%lanes] += v
+	}
+	for n /= 2; n > 0; n /= 2 {
+		for i := range n {
+			sums[i] += sums[i+n]
+		}
+	}
+	return sums[0]
 }
 
 func sumSquaresLeaf[T Float](x []T) T {
@@ -119,7 +144,7 @@ func MaxOf[T Float](x []T) T {
 	for _, v := range x {
 		m = max(m, v)
 	}
-	return m
+	return m + 0 // a zero has no sign, as vectors have it
 }
 
 // MinOf returns the smallest element, NaN if any element is, and +Inf for none.
@@ -133,5 +158,5 @@ func MinOf[T Float](x []T) T {
 	for _, v := range x {
 		m = min(m, v)
 	}
-	return m
+	return m + 0
 }

@@ -77,6 +77,7 @@ type table32 struct {
 // table64 is one instruction set's float64 kernels.
 type table64 struct {
 	exp, log, tanh, sigmoid, erf, sin, cos func(dst, x []float64)
+	lanes                                  int
 }
 
 // as32 returns x as a float32 slice, or nil when T is float64.

@@ -141,11 +141,11 @@ func tableAVX512() table32 {
 // doublesAVX2 returns the AVX2 kernels of float64.
 func doublesAVX2() table64 {
 	return table64{exp: expF64AVX2, log: logF64AVX2, tanh: tanhF64AVX2, sigmoid: sigmoidF64AVX2,
-		erf: erfF64AVX2, sin: sinF64AVX2, cos: cosF64AVX2}
+		erf: erfF64AVX2, sin: sinF64AVX2, cos: cosF64AVX2, lanes: 4}
 }
 
 // doublesAVX512 returns the AVX-512 kernels of float64.
 func doublesAVX512() table64 {
 	return table64{exp: expF64AVX512, log: logF64AVX512, tanh: tanhF64AVX512, sigmoid: sigmoidF64AVX512,
-		erf: erfF64AVX512, sin: sinF64AVX512, cos: cosF64AVX512}
+		erf: erfF64AVX512, sin: sinF64AVX512, cos: cosF64AVX512, lanes: 8}
 }

@@ -29,6 +29,7 @@ const (
 	AddMul              // A + B·C*, rounded once
 	DedMul              // A - B·C*, rounded once
 	MulDed              // B·C - A, rounded once
+	OrAnd               // bits of A, or those that both B and C* have; vectors of 512 bits only
 	Compare             // all ones where A compares to B* as Imm says, else zero
 	Choose              // C* where A compares to B* as Imm says, else D
 	Select              // B* where the bits of A are all ones, C where they are zero
@@ -67,7 +68,7 @@ type Instr struct {
 // counts is how many operands instructions have.
 var counts = [...]int{Load: 1, Add: 2, Sub: 2, Mul: 2, Div: 2, Min: 2, Max: 2, And: 2, Or: 2, Xor: 2,
 	AddInt: 2, SubInt: 2, Sqrt: 1, ShiftL: 1, ShiftR: 1, ShiftDown: 1, FromInt: 1, Round: 1, MulAdd: 3,
-	AddMul: 3, DedMul: 3, MulDed: 3, Compare: 2, Choose: 4, Select: 3, ToHalf: 1, Scale: 4}
+	AddMul: 3, DedMul: 3, MulDed: 3, OrAnd: 3, Compare: 2, Choose: 4, Select: 3, ToHalf: 1, Scale: 4}
 
 // Args returns the instruction's operands.
 func (i *Instr) Args() []Arg { return i.Arg[:counts[i.Op]] }
@@ -87,20 +88,33 @@ type Builder struct {
 	Wide bool
 	// double is whether lanes have 64 bits.
 	double bool
-	Code   []Instr
-	regs   int
+	// Missing is whether a formula was asked for that lanes of this size do not have.
+	Missing bool
+	Code    []Instr
+	regs    int
 }
 
-// number returns a float in every lane, of the lanes' size.
-func (b *Builder) number(v float64) Arg {
+// single says that a formula is for lanes of 32 bits alone.
+func (b *Builder) single() { b.Missing = b.Missing || b.double }
+
+// Number returns a float in every lane, of the lanes' size.
+func (b *Builder) Number(v float64) Arg {
 	if b.double {
 		return Bits64(math.Float64bits(v))
 	}
 	return Const(v)
 }
 
+// Not returns the other truth.
+func (b *Builder) Not(x Arg) Arg {
+	if b.double {
+		return b.Xor(x, Bits64(math.MaxUint64))
+	}
+	return b.Xor(x, Bits(math.MaxUint32))
+}
+
 // sign returns the bit of the sign in every lane.
-func (b *Builder) sign() Arg { return b.number(math.Copysign(0, -1)) }
+func (b *Builder) sign() Arg { return b.Number(math.Copysign(0, -1)) }
 
 // NewBuilder starts a formula of so many inputs.
 func NewBuilder(wide bool, inputs int) *Builder { return &Builder{Wide: wide, regs: inputs} }
@@ -174,19 +188,32 @@ func (b *Builder) And(x, y Arg) Arg { return b.two(And, x, y) }
 // Or returns the bits that either has.
 func (b *Builder) Or(x, y Arg) Arg { return b.two(Or, x, y) }
 
+// signOf returns x, whose sign is clear, with the sign of y.
+func (b *Builder) signOf(x, y Arg) Arg {
+	if b.Wide { // one instruction
+		return b.emit(OrAnd, 0, b.reg(x), b.reg(y), b.sign())
+	}
+	return b.Or(x, b.And(y, b.sign()))
+}
+
 // Xor returns the bits in which they differ.
 func (b *Builder) Xor(x, y Arg) Arg { return b.two(Xor, x, y) }
 
 // Max returns the larger of x and y, NaN where either is.
-func (b *Builder) Max(x, y Arg) Arg { return b.nanOf(Max, x, y) }
+func (b *Builder) Max(x, y Arg) Arg { return b.nanOf(Max, And, x, y) }
 
 // Min returns the smaller of x and y, NaN where either is.
-func (b *Builder) Min(x, y Arg) Arg { return b.nanOf(Min, x, y) }
+func (b *Builder) Min(x, y Arg) Arg { return b.nanOf(Min, Or, x, y) }
 
-// nanOf keeps a NaN of x: the instructions give y where either is NaN, so only x needs a look.
-func (b *Builder) nanOf(op Op, x, y Arg) Arg {
+// nanOf keeps a NaN of x: the instructions give y where either is NaN, so only x needs a look. Of two zeros
+// they give y; lanes of 64 bits have the one that bits of both say, as Go has it.
+func (b *Builder) nanOf(op, bits Op, x, y Arg) Arg {
 	x = b.reg(x)
-	return b.emit(Choose, Unordered, x, x, x, b.two(op, x, y))
+	z := b.two(op, x, y)
+	if b.double {
+		z = b.choose(Equal, x, y, b.two(bits, x, y), z)
+	}
+	return b.emit(Choose, Unordered, x, x, x, z)
 }
 
 // New names a register that no instruction of the list sets: what a reader loads into it is its own affair.

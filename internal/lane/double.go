@@ -12,6 +12,9 @@ func NewDouble(wide bool, inputs int) Double {
 	return Double{b}
 }
 
+// Builder returns what the formula is written with.
+func (d Double) Builder() *Builder { return d.b }
+
 // In returns an input.
 func (d Double) In(i int) Arg { return d.b.In(i) }
 
@@ -59,10 +62,10 @@ const (
 // MostTurn is the largest argument, without its sign, that the formulas of sine and cosine are for.
 const MostTurn = 1 << 20
 
-func (d Double) load(v float64) Arg          { return d.b.reg(d.b.number(v)) }
-func (d Double) plus(x Arg, v float64) Arg   { return d.b.Add(x, d.b.number(v)) }
-func (d Double) less(x Arg, v float64) Arg   { return d.b.Sub(x, d.b.number(v)) }
-func (d Double) times(x Arg, v float64) Arg  { return d.b.Mul(x, d.b.number(v)) }
+func (d Double) load(v float64) Arg          { return d.b.reg(d.b.Number(v)) }
+func (d Double) plus(x Arg, v float64) Arg   { return d.b.Add(x, d.b.Number(v)) }
+func (d Double) less(x Arg, v float64) Arg   { return d.b.Sub(x, d.b.Number(v)) }
+func (d Double) times(x Arg, v float64) Arg  { return d.b.Mul(x, d.b.Number(v)) }
 func (d Double) power(shifted Arg) Arg       { return d.intPlus(d.b.emit(ShiftL, 52, shifted), oneBits) }
 func (d Double) intPlus(x Arg, v uint64) Arg { return d.b.two(AddInt, x, Bits64(v)) }
 
@@ -81,11 +84,11 @@ func (d Double) expm1Series(r Arg) Arg {
 func (d Double) Exp(x Arg) Arg {
 	b := d.b
 	x = b.clamp(x, -746, 710)
-	n := d.less(b.addMul(b.number(shifterDouble), x, b.number(math.Log2E)), shifterDouble)
-	r := b.dedMul(b.dedMul(x, n, b.number(ln2HiDouble)), n, b.number(ln2LoDouble))
+	n := d.less(b.addMul(b.Number(shifterDouble), x, b.Number(math.Log2E)), shifterDouble)
+	r := b.dedMul(b.dedMul(x, n, b.Number(ln2HiDouble)), n, b.Number(ln2LoDouble))
 	e := d.plus(d.expm1Series(r), 1)
 	// 2^n may be out of range although the result is not: two factors.
-	half := b.addMul(b.number(shifterDouble), n, b.number(0.5))
+	half := b.addMul(b.Number(shifterDouble), n, b.Number(0.5))
 	rest := d.plus(b.Sub(n, d.less(half, shifterDouble)), shifterDouble)
 	return b.Mul(b.Mul(e, d.power(half)), d.power(rest))
 }
@@ -94,19 +97,19 @@ func (d Double) Exp(x Arg) Arg {
 // left of 2|x|: it keeps all digits of small x.
 func (d Double) Tanh(x Arg) Arg {
 	b := d.b
-	a := b.two(Min, b.number(20), b.Abs(x)) // NaN stays
+	a := b.two(Min, b.Number(20), b.Abs(x)) // NaN stays
 	v := b.Add(a, a)
 	shifted := d.plus(d.times(v, math.Log2E), shifterDouble)
 	n := d.less(shifted, shifterDouble)
-	r := b.dedMul(b.dedMul(v, n, b.number(ln2HiDouble)), n, b.number(ln2LoDouble))
+	r := b.dedMul(b.dedMul(v, n, b.Number(ln2HiDouble)), n, b.Number(ln2LoDouble))
 	scale := d.power(shifted)
 	t := b.addMul(d.less(scale, 1), d.expm1Series(r), scale)
-	return b.Or(b.Div(t, d.plus(t, 2)), b.And(x, b.sign()))
+	return b.signOf(b.Div(t, d.plus(t, 2)), x)
 }
 
 // Sigmoid returns 1/(1+exp(-x)).
 func (d Double) Sigmoid(x Arg) Arg {
-	return d.b.Div(d.b.number(1), d.plus(d.Exp(d.b.Neg(x)), 1))
+	return d.b.Div(d.b.Number(1), d.plus(d.Exp(d.b.Neg(x)), 1))
 }
 
 // Log returns the natural logarithm, by fdlibm's formula.
@@ -114,13 +117,13 @@ func (d Double) Log(x Arg) Arg {
 	b := d.b
 	const smallest, half = 0x1p-1022, 0x3fe6a09e00000000 // about the square root of 1/2, as bits
 	// Denormals are scaled into the normal range first.
-	scaled := b.choose(Less, x, b.number(smallest), d.times(x, 1<<54), x)
+	scaled := b.choose(Less, x, b.Number(smallest), d.times(x, 1<<54), x)
 	// x = 2^e * m with m from sqrt(1/2) to sqrt(2), by integer arithmetic.
 	split := d.intPlus(scaled, oneBits-half)
 	m := d.intPlus(b.And(split, Bits64(fractionBits)), half)
-	e := b.Or(b.emit(ShiftDown, 52, split), b.number(1<<52)) // the float 2^52 + the exponent's bits
+	e := b.Or(b.emit(ShiftDown, 52, split), b.Number(1<<52)) // the float 2^52 + the exponent's bits
 	e = d.less(e, 1<<52+1023)
-	e = b.choose(Less, x, b.number(smallest), d.less(e, 54), e)
+	e = b.choose(Less, x, b.Number(smallest), d.less(e, 54), e)
 	f := d.less(m, 1)
 	halfSquare := d.times(b.Mul(f, f), 0.5)
 	s := b.Div(f, d.plus(f, 2))
@@ -128,37 +131,37 @@ func (d Double) Log(x Arg) Arg {
 	rest := b.Mul(b.horner(z, logDoubleCoef), z)
 	// e*ln2 + f - (f^2/2 - s*(f^2/2 + rest)), the small parts first
 	low := b.addMul(d.times(e, ln2LoDouble), s, b.Add(halfSquare, rest))
-	r := b.addMul(b.Sub(f, b.Sub(halfSquare, low)), e, b.number(ln2HiDouble))
-	r = b.choose(Less, x, b.number(math.Inf(1)), r, x) // +Inf and NaN are their own
-	r = b.choose(Equal, x, b.number(0), b.number(math.Inf(-1)), r)
-	return b.choose(Less, x, b.number(0), b.number(math.NaN()), r)
+	r := b.addMul(b.Sub(f, b.Sub(halfSquare, low)), e, b.Number(ln2HiDouble))
+	r = b.choose(Less, x, b.Number(math.Inf(1)), r, x) // +Inf and NaN are their own
+	r = b.choose(Equal, x, b.Number(0), b.Number(math.Inf(-1)), r)
+	return b.choose(Less, x, b.Number(0), b.Number(math.NaN()), r)
 }
 
 // Erf takes an odd polynomial up to 1 and one minus the tail beyond.
 func (d Double) Erf(x Arg) Arg {
 	b := d.b
-	a := b.two(Min, b.number(6), b.Abs(x))
-	t := b.Div(b.number(1), b.addMul(b.number(1), a, b.number(tailDoubleK)))
+	a := b.two(Min, b.Number(6), b.Abs(x))
+	t := b.Div(b.Number(1), b.addMul(b.Number(1), a, b.Number(tailDoubleK)))
 	tail := b.Mul(b.horner(t, tailDoubleCoef), t)
-	large := b.dedMul(b.number(1), tail, d.Exp(b.Neg(b.Mul(a, a))))
-	large = b.Or(large, b.And(x, b.sign()))
+	large := b.dedMul(b.Number(1), tail, d.Exp(b.Neg(b.Mul(a, a))))
+	large = b.signOf(large, x)
 	small := b.Mul(b.horner(b.Mul(x, x), erfDoubleCoef), x)
-	return b.choose(Less, b.Abs(x), b.number(1), small, large)
+	return b.choose(Less, b.Abs(x), b.Number(1), small, large)
 }
 
 // turn splits x into n*pi/2 + r + low with integer n, which shifted has in its low bits.
 func (d Double) turn(x Arg) (r, low, shifted Arg) {
 	b := d.b
-	shifted = b.addMul(b.number(shifterDouble), x, b.number(2/math.Pi))
+	shifted = b.addMul(b.Number(shifterDouble), x, b.Number(2/math.Pi))
 	n := d.less(shifted, shifterDouble)
-	first := b.dedMul(x, n, b.number(quarter1))
+	first := b.dedMul(x, n, b.Number(quarter1))
 	// first - n*quarter2 as a sum of two: what rounding the product and the difference loses is kept.
 	product := d.times(n, quarter2)
 	lost := b.emit(MulDed, 0, product, n, d.load(quarter2))
 	r = b.Sub(first, product)
 	back := b.Sub(r, first)
 	low = b.Sub(b.Sub(first, b.Sub(r, back)), b.Add(product, back))
-	low = b.dedMul(b.Sub(low, lost), n, b.number(quarter3))
+	low = b.dedMul(b.Sub(low, lost), n, b.Number(quarter3))
 	return r, low, shifted
 }
 
@@ -166,7 +169,7 @@ func (d Double) turn(x Arg) (r, low, shifted Arg) {
 func (d Double) Sin(x Arg) Arg {
 	r, low, shifted := d.turn(x)
 	y := d.ofQuarter(r, low, shifted)
-	return d.b.choose(Equal, x, d.b.number(0), x, y) // the sign of zero
+	return d.b.choose(Equal, x, d.b.Number(0), x, y) // the sign of zero
 }
 
 // Cos returns the cosine, for up to MostTurn.
@@ -184,8 +187,8 @@ func (d Double) ofQuarter(r, low, n Arg) Arg {
 	cube := b.Mul(z, r)
 	sine := b.Add(r, b.addMul(b.dedMul(low, low, half), cube, b.horner(z, sinCoef)))
 	// The cosine is (1 - r^2/2) + (what rounding that lost + r^4*p - r*low).
-	w := b.Sub(b.number(1), half)
-	lost := b.Sub(b.Sub(b.number(1), w), half)
+	w := b.Sub(b.Number(1), half)
+	lost := b.Sub(b.Sub(b.Number(1), w), half)
 	rest := b.addMul(lost, b.Mul(z, z), b.horner(z, cosCoef))
 	cosine := b.Add(w, b.dedMul(rest, r, low))
 	odd := b.emit(ShiftL, 63, n)

@@ -41,14 +41,14 @@ func (b *Builder) choose(predicate uint8, x, y, yes, no Arg) Arg {
 
 // clamp limits x to [low,high] and keeps NaN.
 func (b *Builder) clamp(x Arg, low, high float64) Arg {
-	return b.two(Max, b.number(low), b.two(Min, b.number(high), x))
+	return b.two(Max, b.Number(low), b.two(Min, b.Number(high), x))
 }
 
 // horner returns the polynomial in x with the coefficients from the highest power down.
 func (b *Builder) horner(x Arg, coef []float64) Arg {
-	p := b.reg(b.number(coef[0]))
+	p := b.reg(b.Number(coef[0]))
 	for _, k := range coef[1:] {
-		p = b.mulAdd(p, x, b.number(k))
+		p = b.mulAdd(p, x, b.Number(k))
 	}
 	return p
 }
@@ -57,6 +57,7 @@ func (b *Builder) horner(x Arg, coef []float64) Arg {
 type reduced struct{ n, r, shifted Arg }
 
 func (b *Builder) reduce(x Arg) reduced {
+	b.single()
 	shifted := b.addMul(Const(shifter), x, Const(math.Log2E))
 	n := b.Sub(shifted, Const(shifter))
 	r := b.dedMul(b.dedMul(x, n, Const(ln2Hi)), n, Const(ln2Lo))
@@ -70,7 +71,12 @@ func (b *Builder) expm1Reduced(r Arg) Arg { return b.mulAdd(b.horner(r, expCoef)
 var none = Arg{Reg: -1}
 
 // Exp returns exp(x): overflow is +Inf, underflow zero.
-func (b *Builder) Exp(x Arg) Arg { return b.expPlus(b.reg(x), none) }
+func (b *Builder) Exp(x Arg) Arg {
+	if b.double {
+		return Double{b}.Exp(x)
+	}
+	return b.expPlus(b.reg(x), none)
+}
 
 // expPlus returns exp(x+low) where low, if any, is less than an ulp of x.
 func (b *Builder) expPlus(x, low Arg) Arg {
@@ -108,49 +114,73 @@ func (b *Builder) Expm1(x Arg) Arg {
 }
 
 // Tanh returns e/(e+1) with the sign of x, for e = expm1(2|x|)/2: of |x|, with all that is twice something in
-// Expm1's steps as the half of it, for which there are constants.
+// Expm1's steps as the half of it, for which there are constants. The shifter has the exponent's bias in it,
+// and one product reduces |x|: float32's log(2) is off by 2e-9, and where n is large tanh is near 1.
 func (b *Builder) Tanh(x Arg) Arg {
+	if b.double {
+		return Double{b}.Tanh(x)
+	}
+	const biased = shifter + 127
 	a := b.two(Min, Const(10), b.Abs(x))
-	shifted := b.addMul(Const(shifter), a, Const(2*math.Log2E))
-	n := b.Sub(shifted, Const(shifter))
-	r := b.dedMul(b.dedMul(a, n, Const(ln2Hi/2)), n, Const(ln2Lo/2))
+	shifted := b.addMul(Const(biased), a, Const(2*math.Log2E))
+	n := b.Sub(shifted, Const(biased))
+	r := b.dedMul(a, n, Const(math.Ln2/2))
 	coef := make([]float64, len(expCoef))
 	for i, c := range expCoef {
 		coef[i] = math.Ldexp(c, len(coef)-i)
 	}
 	e := b.mulAdd(b.horner(r, coef), b.Mul(r, r), r)
-	scale := b.two(AddInt, b.emit(ShiftL, 23, shifted), Bits(127<<23))
+	scale := b.emit(ShiftL, 23, shifted)
 	e = b.mulAdd(e, scale, b.addMul(Const(-0.5), scale, Const(0.5)))
-	return b.Or(b.Div(e, b.Add(e, Const(1))), b.And(x, b.sign()))
+	return b.signOf(b.Div(e, b.Add(e, Const(1))), x)
 }
 
 // sigmoidOfMinus returns 1/(1+exp(x)).
 func (b *Builder) sigmoidOfMinus(x Arg) Arg { return b.Div(Const(1), b.Add(b.Exp(x), Const(1))) }
 
 // Sigmoid returns 1/(1+exp(-x)).
-func (b *Builder) Sigmoid(x Arg) Arg { return b.sigmoidOfMinus(b.Neg(x)) }
+func (b *Builder) Sigmoid(x Arg) Arg {
+	if b.double {
+		return Double{b}.Sigmoid(x)
+	}
+	return b.sigmoidOfMinus(b.Neg(x))
+}
 
 // SiLU returns x/(1+exp(-x)).
-func (b *Builder) SiLU(x Arg) Arg { return b.Div(x, b.Add(b.Exp(b.Neg(x)), Const(1))) }
+func (b *Builder) SiLU(x Arg) Arg {
+	b.single()
+	return b.Div(x, b.Add(b.Exp(b.Neg(x)), Const(1)))
+}
 
 // Rsqrt returns one over the square root.
-func (b *Builder) Rsqrt(x Arg) Arg { return b.Div(Const(1), b.Sqrt(x)) }
+func (b *Builder) Rsqrt(x Arg) Arg { return b.Div(b.Number(1), b.Sqrt(x)) }
 
 // Reciprocal returns one over x.
-func (b *Builder) Reciprocal(x Arg) Arg { return b.Div(Const(1), x) }
+func (b *Builder) Reciprocal(x Arg) Arg { return b.Div(b.Number(1), x) }
 
 // Square returns x times itself.
 func (b *Builder) Square(x Arg) Arg { return b.Mul(x, x) }
 
 // ReLU returns the larger of x and 0, keeping NaN.
-func (b *Builder) ReLU(x Arg) Arg { return b.two(Max, Const(0), x) }
+func (b *Builder) ReLU(x Arg) Arg {
+	if b.double {
+		return b.Max(x, b.Number(0))
+	}
+	return b.two(Max, Const(0), x)
+}
 
 // Log returns the natural logarithm.
-func (b *Builder) Log(x Arg) Arg { return b.logPlus(x, none) }
+func (b *Builder) Log(x Arg) Arg {
+	if b.double {
+		return Double{b}.Log(x)
+	}
+	return b.logPlus(x, none)
+}
 
 // logPlus returns the natural logarithm; low, if any, is a correction added to the result in the regular
 // case.
 func (b *Builder) logPlus(x, low Arg) Arg {
+	b.single()
 	// Denormals are scaled into the normal range first.
 	const smallest = 1.17549435e-38
 	scaled := b.choose(Less, x, Const(smallest), b.Mul(x, Const(1<<23)), x)
@@ -194,6 +224,7 @@ func (b *Builder) Softplus(x Arg) Arg {
 // -1/2 or
 // -1, limited to where q is zero.
 func (b *Builder) normalTail(x Arg, rate float64) (q, e Arg) {
+	b.single()
 	a := b.two(Min, Const(20), b.Abs(x))
 	t := b.addMul(Const(1), a, Const(tailK*math.Sqrt(-2*rate)))
 	t = b.Div(Const(1), t)
@@ -206,9 +237,12 @@ func (b *Builder) normalTail(x Arg, rate float64) (q, e Arg) {
 
 // Erf takes an odd polynomial up to 1 and the tail beyond.
 func (b *Builder) Erf(x Arg) Arg {
+	if b.double {
+		return Double{b}.Erf(x)
+	}
 	q, _ := b.normalTail(x, -1)
 	large := b.Sub(Const(1), b.Add(q, q))
-	large = b.Or(large, b.And(x, b.sign()))
+	large = b.signOf(large, x)
 	small := b.Mul(b.horner(b.Mul(x, x), erfCoef), x)
 	return b.choose(Less, b.Abs(x), Const(1), small, large)
 }
@@ -227,6 +261,7 @@ func (b *Builder) GELU(x Arg) Arg {
 
 // geluExponent returns -2u = x*(a + b*x^2), where the tanh form of GELU is x/(1+exp(-2u)).
 func (b *Builder) geluExponent(x, xx Arg) Arg {
+	b.single()
 	return b.Mul(b.mulAdd(Const(-2*geluC0*geluC1), xx, Const(-2*geluC0)), x)
 }
 
@@ -269,12 +304,14 @@ func (b *Builder) SwiGLUGrad(gate, up, dy Arg) (dgate, dup Arg) {
 
 // logisticGrad returns p + p*(1-p)*w, the derivative of x*p(z(x)) for a logistic p and w = x*z'(x).
 func (b *Builder) logisticGrad(p, w Arg) Arg {
+	b.single()
 	rest := b.Sub(Const(1), p)
 	return b.Mul(b.addMul(Const(1), rest, w), p)
 }
 
 // ToBF16 returns x as the nearest 16-bit float with 8 bits of exponent, as a 32-bit one.
 func (b *Builder) ToBF16(x Arg) Arg {
+	b.single()
 	x = b.reg(x)
 	odd := b.And(b.emit(ShiftR, 16, x), Bits(1))
 	up := b.two(AddInt, b.two(AddInt, x, Bits(0x7fff)), odd)
@@ -283,4 +320,7 @@ func (b *Builder) ToBF16(x Arg) Arg {
 }
 
 // ToF16 returns x as the nearest 16-bit float with 5 bits of exponent, as a 32-bit one.
-func (b *Builder) ToF16(x Arg) Arg { return b.emit(ToHalf, 0, b.reg(x)) }
+func (b *Builder) ToF16(x Arg) Arg {
+	b.single()
+	return b.emit(ToHalf, 0, b.reg(x))
+}

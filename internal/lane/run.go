@@ -40,6 +40,8 @@ func step(op Op, imm uint8, v [4]uint32) uint32 {
 		return v[0] & v[1]
 	case Or:
 		return v[0] | v[1]
+	case OrAnd:
+		return v[0] | v[1]&v[2]
 	case Xor:
 		return v[0] ^ v[1]
 	case AddInt:

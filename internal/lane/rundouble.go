@@ -12,6 +12,8 @@ func stepDouble(op Op, imm uint8, v [4]uint64) uint64 {
 		return v[0] & v[1]
 	case Or:
 		return v[0] | v[1]
+	case OrAnd:
+		return v[0] | v[1]&v[2]
 	case Xor:
 		return v[0] ^ v[1]
 	case AddInt:
@@ -29,11 +31,11 @@ func stepDouble(op Op, imm uint8, v [4]uint64) uint64 {
 	case Select:
 		return either(v[0]>>63 == 1, v[1], v[2])
 	}
-	return math.Float64bits(double(op, a, b, c))
+	return math.Float64bits(double(op, imm, a, b, c))
 }
 
 // double computes the instructions whose result is a float of 64 bits.
-func double(op Op, a, b, c float64) float64 {
+func double(op Op, imm uint8, a, b, c float64) float64 {
 	switch op {
 	case Add:
 		return a + b
@@ -55,6 +57,8 @@ func double(op Op, a, b, c float64) float64 {
 		return b
 	case Sqrt:
 		return math.Sqrt(a)
+	case Round:
+		return rounding[imm](a)
 	case MulAdd:
 		return math.FMA(a, b, c)
 	case AddMul:

@@ -144,7 +144,8 @@ func checkCounts(counts []int, stages, layers int) error {
 	switch {
 	case layers == 0:
 		return fmt.Errorf("strategy: layers of stages are %v: the model marks none: "+
-			"want op.Mark(x, nn.LayerMark(i)) where each begins, or no layers, so that it is cut where it is narrowest", counts)
+			"want op.Mark(x, nn.LayerMark(i)) where each begins, or no layers, so that it is cut where it is "+
+			"narrowest", counts)
 	case len(counts) != stages || total != layers:
 		return fmt.Errorf("strategy: layers of stages are %v: want %d numbers with the sum %d", counts, stages,
 			layers)

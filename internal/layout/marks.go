@@ -151,7 +151,8 @@ func (h hook) of(v *ir.Value) (mesh.Sharding, error) {
 		return mesh.Closed(s), nil
 	}
 	if got := len(h.sharding.Spec.Dims); got != rank {
-		return mesh.Sharding{}, fmt.Errorf("parallelize: layer %q: %s speaks of %d dims: the value there is %v: want %d", h.layer, h.sharding, got, v.Type(), rank)
+		return mesh.Sharding{}, fmt.Errorf("parallelize: layer %q: %s speaks of %d dims: the value there is %v: "+
+			"want %d", h.layer, h.sharding, got, v.Type(), rank)
 	}
 	return h.sharding, nil
 }
@@ -221,7 +222,8 @@ func ruleOf(n *ir.Node) (*mesh.Parsed, error) {
 	}
 	rule, err := n.Op().(op.Op).Rule(types).Parse()
 	if err == nil && len(rule.In) != len(n.In()) {
-		err = fmt.Errorf("parallelize: %s: %s does not say how it can be split: annotate its weight by ParallelPlan.Annotations", n.Pos(), n.Op().Name())
+		err = fmt.Errorf("parallelize: %s: %s does not say how it can be split: annotate its weight by "+
+			"ParallelPlan.Annotations", n.Pos(), n.Op().Name())
 	}
 	return rule, err
 }
@@ -234,7 +236,8 @@ func (a *planner) dims(v *ir.Value) ([]int, error) {
 		return []int{0, 1}, nil
 	}
 	if len(n.In()) != 1 {
-		return nil, fmt.Errorf("parallelize: %s: a weight is made of several parameters: annotate them by ParallelPlan.Annotations", n.Pos())
+		return nil, fmt.Errorf("parallelize: %s: a weight is made of several parameters: annotate them by "+
+			"ParallelPlan.Annotations", n.Pos())
 	}
 	dims, err := a.dims(n.In()[0])
 	if err != nil {

@@ -39,7 +39,8 @@ func TestSides(t *testing.T) {
 			"dense.weight": "@[_,tp]", "dense.bias": "@[tp]", "turned.weight": "@[tp,_]",
 		}},
 		{Rows, "dp", map[string]string{
-			"table.weight": "@[dp,_]", "linear.weight": "@[_,dp]", "dense.weight": "@[dp,_]", "turned.weight": "@[_,dp]",
+			"table.weight": "@[dp,_]", "linear.weight": "@[_,dp]", "dense.weight": "@[dp,_]",
+			"turned.weight": "@[_,dp]",
 		}},
 	} {
 		builder := NewBuilder(in.Params())

@@ -38,7 +38,8 @@ func (p *placer) weightUses() [][]int {
 	uses := make([][]int, p.weights)
 	for i, n := range p.f.Nodes() {
 		for _, v := range n.In() {
-			if w := v.ID(); v.Node() == nil && w < p.weights && p.stage[i] >= 0 && !slices.Contains(uses[w], p.stage[i]) {
+			if w := v.ID(); v.Node() == nil && w < p.weights && p.stage[i] >= 0 &&
+				!slices.Contains(uses[w], p.stage[i]) {
 				uses[w] = append(uses[w], p.stage[i])
 			}
 		}
@@ -46,8 +47,8 @@ func (p *placer) weightUses() [][]int {
 	return uses
 }
 
-// follow cuts a forward pass where its weights are, those of a step that was cut before: stages of which it has
-// nothing, such as the loss, are left out.
+// follow cuts a forward pass where its weights are, those of a step that was cut before: stages of which it
+// has nothing, such as the loss, are left out.
 func (l *Layout) follow(f *ir.Func) (*Program, error) {
 	p := &placer{f: f, weights: len(l.Params), learned: learnedIn(f, len(l.Params))}
 	number, own, reads := p.numbers(), p.ownWeights(), p.reads()
@@ -64,8 +65,9 @@ func (l *Layout) follow(f *ir.Func) (*Program, error) {
 		}
 		at, ok := l.from(least, reads[i])
 		if !ok {
-			return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: fmt.Errorf("it needs weights of an earlier stage than what " +
-				"it computes with: want the order of the training step, or pp=1")}
+			return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(),
+				Err: fmt.Errorf("it needs weights of an earlier stage than what " +
+					"it computes with: want the order of the training step, or pp=1")}
 		}
 		stages[i] = at
 	}
@@ -92,7 +94,8 @@ func (l *Layout) follow(f *ir.Func) (*Program, error) {
 func (l *Layout) from(least int, weights []int) (int, bool) {
 	for s := least; s < l.Schedule.Stages; s++ {
 		has := !slices.ContainsFunc(weights, func(w int) bool {
-			return !slices.ContainsFunc(l.cut[w], func(at int) bool { return l.Schedule.Place[at] == l.Schedule.Place[s] })
+			return !slices.ContainsFunc(l.cut[w],
+				func(at int) bool { return l.Schedule.Place[at] == l.Schedule.Place[s] })
 		})
 		if has {
 			return s, true
@@ -132,8 +135,8 @@ func (p *placer) reads() [][]int {
 	return list
 }
 
-// bend cuts the stage at the bottom of a V in two, where a schedule goes down the ranks and up again: data that
-// stays on the last mesh passes it once.
+// bend cuts the stage at the bottom of a V in two, where a schedule goes down the ranks and up again: data
+// that stays on the last mesh passes it once.
 func (p *placer) bend(ranks int) {
 	var down []int
 	for r := range 2*ranks - 1 {
@@ -146,8 +149,9 @@ func (p *placer) bend(ranks int) {
 	for i, s := range p.stage {
 		only[i] = s == ranks-1
 	}
-	halves, err := stage.Narrow(p.f, stage.NarrowConfig{Weights: p.weights, Stages: 2, Micros: 1, State: stateBytes,
-		Only: only})
+	halves, err := stage.Narrow(p.f,
+		stage.NarrowConfig{Weights: p.weights, Stages: 2, Micros: 1, State: stateBytes,
+			Only: only})
 	if err != nil {
 		return // there is nothing to cut: the schedule says what it wants
 	}

@@ -147,8 +147,8 @@ func (p *placer) ownWeights() map[*ir.Node]bool {
 	return own
 }
 
-// handOn takes out nodes whose results go to another rank and nodes that take such results. It reports whether
-// there were any.
+// handOn takes out nodes whose results go to another rank and nodes that take such results. It reports
+// whether there were any.
 func (p *placer) handOn(own map[*ir.Node]bool) (found bool) {
 	for _, n := range p.f.Nodes() {
 		for _, v := range n.In() {

@@ -89,6 +89,7 @@ var plans = []namedPlan{
 		{"*.query_key_value.bias", "@[tp]"},
 		{"*.layers.*.attention.dense.weight", "@[_,tp]"},
 		{"*.self_attn.dense.weight", "@[_,tp]"},
+		{"*.self_attention.dense.weight", "@[_,tp]"},
 		{"*.dense_h_to_4h.weight", "@[tp,_]"},
 		{"*.dense_h_to_4h.bias", "@[tp]"},
 		{"*.dense_4h_to_h.weight", "@[_,tp]"},

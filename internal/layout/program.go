@@ -64,7 +64,8 @@ func (l *Layout) place(f *ir.Func, kind passKind) (*Program, error) {
 	}
 	for _, a := range list {
 		if a.strong && rankOf(l.ranks, a.mesh) < 0 {
-			return nil, fmt.Errorf("%s: mesh %v: training runs on %v: want meshes within one of them", a.what, a.mesh, l.Meshes)
+			return nil, fmt.Errorf("%s: mesh %v: training runs on %v: want meshes within one of them", a.what, a.mesh,
+				l.Meshes)
 		}
 	}
 	p, err := newPlacer(f, l, l.ranks)
@@ -92,7 +93,8 @@ func (l *Layout) decide(p *placer, list []asked) (err error) {
 		}
 		for _, a := range list {
 			if l.ranks[r].covers(a.mesh) && a.strong {
-				return fmt.Errorf("%s: mesh %v: nothing is computed there: want it where the parameter is used", a.what, a.mesh)
+				return fmt.Errorf("%s: mesh %v: nothing is computed there: want it where the parameter is used", a.what,
+					a.mesh)
 			}
 		}
 	}
@@ -164,7 +166,8 @@ func (l *Layout) placed(p *placer, first bool) (out *Program, err error) {
 func (l *Layout) scheduled(place []int) (*pipeline.Schedule, error) {
 	s := l.given
 	if s.VPP > 1 && s.VPP*len(l.ranks) != len(place) {
-		return nil, fmt.Errorf("%s: meshes make %d stages on %d ranks, in the order %v, and vpp=%d of %s wants %d: "+
+		return nil, fmt.Errorf("%s: meshes make %d stages on %d ranks, in the order %v, and vpp=%d of %s wants "+
+			"%d: "+
 			"want data to pass every mesh %[5]d times, or no vpp", l.first, len(place), len(l.ranks), place, s.VPP,
 			l.strategyText(), s.VPP*len(l.ranks))
 	}
@@ -209,7 +212,8 @@ func (l *Layout) placeIn(f *ir.Func, list []asked, kind passKind) (*Program, err
 		return l.placed(p, false)
 	}
 	if !slices.Equal(p.place, l.Schedule.Place) {
-		return nil, fmt.Errorf("%s: meshes make stages on ranks %v, and %s has %v: want the same", list[0].what, p.place,
+		return nil, fmt.Errorf("%s: meshes make stages on ranks %v, and %s has %v: want the same", list[0].what,
+			p.place,
 			l.strategyText(), l.Schedule.Place)
 	}
 	out := &Program{Schedule: l.Schedule}

@@ -14,7 +14,8 @@ import (
 // Asked returns every sharding that is asked of a program's parameters on a mesh, by value: where eager
 // tensors are that the trace met, then annotations by name, of which the first that matches a parameter
 // counts, then params by number. An annotation that matches none is a mistake.
-func Asked(p *ir.Func, m *mesh.Mesh, list []mesh.Annotation, params map[int]mesh.Sharding) (map[int]mesh.Sharding,
+func Asked(p *ir.Func, m *mesh.Mesh, list []mesh.Annotation,
+	params map[int]mesh.Sharding) (map[int]mesh.Sharding,
 	error) {
 	asked := captured(p, m)
 	for _, v := range p.Params() {

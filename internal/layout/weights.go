@@ -41,13 +41,15 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 		return nil, l.unsplit()
 	}
 	if l.Strategy.CP > 1 && !asked && f != nil && !l.hasSequences(f) {
-		return nil, fmt.Errorf("strategy: cp=%d: nothing is split over it, so that all of its devices would compute "+
+		return nil, fmt.Errorf("strategy: cp=%d: nothing is split over it, so that all of its devices would "+
+			"compute "+
 			"the same: the model marks no sequences: want cp=1 and dp=%d, or op.Mark(x, nn.LayerMark(i)) of "+
 			"[batch, sequence, …] where layers begin", l.Strategy.CP, l.Strategy.DP*l.Strategy.CP)
 	}
 	if _, context := l.Strategy.Experts(); l.Strategy.EP > 1 && !l.splits(list, strategy.ExpertAxis) &&
 		!(context && l.splits(list, strategy.ContextAxis)) {
-		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", l.Strategy.EP, l.Strategy.DP)
+		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as "+
+			"many devices", l.Strategy.EP, l.Strategy.DP)
 	}
 	return list, nil
 }
@@ -86,8 +88,10 @@ func (l *Layout) unsplit() error {
 			break
 		}
 	}
-	return fmt.Errorf("strategy: tp=%d: no parameter is split over it, so that all of its devices would compute the same: the built-in plan "+
-		"knows none of the %d names: want tp=1, a plan of layers with Parallelize, or annotations such as \"%s=@[tp,_]\"", l.Strategy.TP, len(l.Params), name)
+	return fmt.Errorf("strategy: tp=%d: no parameter is split over it, so that all of its devices would "+
+		"compute the same: the built-in plan "+
+		"knows none of the %d names: want tp=1, a plan of layers with Parallelize, or annotations such as "+
+		"\"%s=@[tp,_]\"", l.Strategy.TP, len(l.Params), name)
 }
 
 // use returns the layout of a parameter in computation.

@@ -38,7 +38,9 @@ func kernelsOf(w *hlo.Writer, f *ir.Func, alone bool) kernels {
 	s := newScopeOf(f)
 	for _, n := range f.Nodes() {
 		k.addLoss(s, n)
+		k.addPagedAttention(n)
 	}
+	k.addSkinny(s)
 	for _, n := range f.Nodes() {
 		k.addPair(s, n)
 		k.addGated(s, n)

@@ -70,7 +70,10 @@ func SPMD(fs []*ir.Func, c ModuleConfig) (string, error) {
 		}
 		w.Donate(d.Param, d.Result)
 	}
-	results := emitFuncs(w, fs, params)
+	w.SetBodies(func(body any, in []hlo.Ref) []hlo.Ref {
+		return emitFuncs(w, []*ir.Func{body.(*ir.Func)}, in, false)
+	})
+	results := emitFuncs(w, fs, params, len(fs) == 1)
 	if err := w.Err(); err != nil {
 		return "", err
 	}
@@ -126,21 +129,21 @@ func sameValues(xs, ys []*ir.Value) error {
 }
 
 // emitFuncs writes programs that are alike, with refs for their parameters, and returns those of their
-// results.
-func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref) []hlo.Ref {
+// results. Alone is that no device has another program.
+func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref, alone bool) []hlo.Ref {
 	f := fs[0]
 	refs := make([]hlo.Ref, f.NumValues())
 	for i, p := range f.Params() {
 		refs[p.ID()] = in[i]
 	}
-	own := kernelsOf(w, f, len(fs) == 1)
+	own := kernelsOf(w, f, alone)
 	own.each(f, func(k int, n *ir.Node) {
 		if j, ok := own.at[n]; ok {
 			j.emit(w, refs)
 			return
 		}
 		forms, table := formsOf(fs, k)
-		for i, r := range emitForms(w, forms, table, refsOf(refs, n.In()), typesOf(n.Out())) {
+		for i, r := range emitForms(w, forms, table, refsOf(refs, n.In()), ir.TypesOf(n.Out())) {
 			refs[n.Out()[i].ID()] = r
 		}
 	})
@@ -195,14 +198,6 @@ func (d Donation) check(f *ir.Func) error {
 			r)
 	}
 	return nil
-}
-
-func typesOf(vs []*ir.Value) []ir.Type {
-	types := make([]ir.Type, len(vs))
-	for i, v := range vs {
-		types[i] = v.Type()
-	}
-	return types
 }
 
 func hloType(t ir.Type) hlo.Type { return hlo.Type{DType: t.DType, Shape: t.Shape} }

@@ -49,7 +49,8 @@ func (t *turnedProduct) add(s scopeOf, part *ir.Value) bool {
 		return false
 	}
 	x, heads := t.product.In()[0], n.Out()[0]
-	if _, ok := role[op.ReshapeRole](n); !ok || len(heads.Shape()) != 4 || !heads.Shape()[:2].Equal(x.Shape()[:2]) {
+	if _, ok := role[op.ReshapeRole](n); !ok || len(heads.Shape()) != 4 ||
+		!heads.Shape()[:2].Equal(x.Shape()[:2]) {
 		return false
 	}
 	t.between = append(t.between, n)

@@ -19,7 +19,8 @@ func TestStandardABI(t *testing.T) {
 		t.Skip("gcc is not installed")
 	}
 	file := filepath.Join(t.TempDir(), "libmpi_abi.so.0")
-	out, err := exec.Command(gcc, "-shared", "-fPIC", "-O1", "-o", file, "testdata/abi.c", "-ldl").CombinedOutput()
+	out, err := exec.Command(gcc, "-shared", "-fPIC", "-O1", "-o", file, "testdata/abi.c",
+		"-ldl").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

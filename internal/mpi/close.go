@@ -51,8 +51,8 @@ func (e *Engine) meet() error {
 	}
 }
 
-// cancelNotes takes back the receives that wait for notes, and waits until that is done: nobody posts any more,
-// and MPI_Finalize is for processes without requests under way.
+// cancelNotes takes back the receives that wait for notes, and waits until that is done: nobody posts any
+// more, and MPI_Finalize is for processes without requests under way.
 func (e *Engine) cancelNotes() {
 	for i := range e.active {
 		e.lib.cancel.call(uintptr(unsafe.Pointer(&e.handles[i*e.lib.handleBytes])))

@@ -61,7 +61,8 @@ func Open(job Job) (*Engine, error) {
 		return nil, fmt.Errorf("mpi: started by %s: %w", job.Launcher, err)
 	}
 	if l.family != job.Family {
-		return nil, fmt.Errorf("mpi: started by %s, which serves %s; but %s is %s: set %s to %s's, or use its launcher",
+		return nil, fmt.Errorf("mpi: started by %s, which serves %s; but %s is %s: set %s to %s's, or use its "+
+			"launcher",
 			job.Launcher, job.Family, l.file, l.family, LibraryVariable, job.Family)
 	}
 	e := &Engine{lib: l, turn: make(chan struct{}, 1), stop: make(chan struct{})}
@@ -151,7 +152,8 @@ func (e *Engine) Listen(f func(from int, note []byte, err error)) {
 	e.listen = f
 	e.turn <- struct{}{}
 	for range noteSlots {
-		r := &request{engine: e, comm: e.notes, peer: e.lib.anySource, data: make([]byte, comm.NoteBytes), note: true}
+		r := &request{engine: e, comm: e.notes, peer: e.lib.anySource, data: make([]byte, comm.NoteBytes),
+			note: true}
 		e.ring = append(e.ring, r)
 		e.begin(r)
 	}

@@ -102,10 +102,12 @@ func alone(getenv func(string) string) string {
 		return ""
 	}
 	if n, _ := strconv.Atoi(getenv("SLURM_NTASKS")); n > 1 && getenv("SLURM_PROCID") != "" {
-		return fmt.Sprintf("srun has started %d processes that do not know of each other: want --mpi=pmi2 or --mpi=pmix", n)
+		return fmt.Sprintf("srun has started %d processes that do not know of each other: want --mpi=pmi2 or "+
+			"--mpi=pmix", n)
 	}
 	if n, _ := strconv.Atoi(getenv("WORLD_SIZE")); n > 1 && getenv("RANK") != "" && getenv("MASTER_ADDR") != "" {
-		return fmt.Sprintf("torchrun or a PyTorchJob has started %d processes: they are hosts of galley launch --elastic 1:%[1]d "+
+		return fmt.Sprintf("torchrun or a PyTorchJob has started %d processes: they are hosts of galley launch "+
+			"--elastic 1:%[1]d "+
 			"--etcd embedded=$MASTER_ADDR", n)
 	}
 	return ""

@@ -16,10 +16,11 @@ import (
 // LibraryVariable names the library's file, where it is not found by itself or another is wanted.
 const LibraryVariable = "GALLEY_MPI_LIBRARY"
 
-// names are the files of the families' libraries, as the dynamic linker knows them. The last ones are of MPI's
-// standard binary interface, which a library of either family may have.
+// names are the files of the families' libraries, as the dynamic linker knows them. The last ones are of
+// MPI's standard binary interface, which a library of either family may have.
 var names = map[Family][]string{
-	OpenMPI: {"libmpi.so.40", "libmpi.so.80", "libmpi.40.dylib", "libmpi.dylib", "libmpi_abi.so.0", "libmpi_abi.0.dylib"},
+	OpenMPI: {"libmpi.so.40", "libmpi.so.80", "libmpi.40.dylib", "libmpi.dylib", "libmpi_abi.so.0",
+		"libmpi_abi.0.dylib"},
 	MPICH: {"libmpich.so.12", "libmpi.so.12", "libmpich.so", "libmpi.12.dylib", "libmpich.12.dylib",
 		"libmpi_abi.so.0", "libmpi_abi.0.dylib"},
 }
@@ -190,7 +191,8 @@ func newLibrary(file string, handle uintptr) (*library, error) {
 	var n int32
 	l.libraryVersion.call(uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&n)))
 	l.version, _, _ = strings.Cut(string(bytes.TrimRight(text[:max(0, min(int(n), len(text)))], "\x00")), "\n")
-	l.version, _, _ = strings.Cut(strings.Join(strings.Fields(l.version), " "), ",") // Open MPI adds who built it
+	// Open MPI adds who built it
+	l.version, _, _ = strings.Cut(strings.Join(strings.Fields(l.version), " "), ",")
 	return l, l.recognize(handle)
 }
 

@@ -208,7 +208,7 @@ func pieces(p *process.Process, e *Engine) error {
 			{Peer: 1 - p.Rank(), Number: 1<<32 - 1, Send: true, Data: data},
 			{Peer: 1 - p.Rank(), Number: 1<<32 - 1, Data: got},
 		})
-		e.Drive(t.Done())
+		e.Drive(t.Done(), nil)
 		if err := t.Err(); err != nil || !bytes.Equal(got, data) {
 			return fmt.Errorf("%d bytes: got other ones, %v", n, err)
 		}

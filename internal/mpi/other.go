@@ -17,7 +17,8 @@ type Engine struct{ comm.Transport }
 
 // Open says that there is no MPI here.
 func Open(Job) (*Engine, error) {
-	return nil, fmt.Errorf("mpi: not on %s/%s: want linux or darwin, amd64 or arm64", runtime.GOOS, runtime.GOARCH)
+	return nil, fmt.Errorf("mpi: not on %s/%s: want linux or darwin, amd64 or arm64", runtime.GOOS,
+		runtime.GOARCH)
 }
 
 // Library says that there is no MPI here.

@@ -177,6 +177,9 @@ func (e *Engine) deliver() {
 const (
 	// spinFor is how long whoever waits asks without a pause.
 	spinFor = time.Millisecond
+	// letAfter is how often it lets goroutines of its process run. Go wakes a thread each time to run it
+	// elsewhere, which takes longer than most waits, and a core that another process computes on.
+	letAfter = 50 * time.Microsecond
 	// shortNap and longNap are the pauses after that, and of the background while nothing happens: whoever
 	// needs what then comes drives, so that a long one costs nobody anything, and a short one a core that
 	// computes 2% of its time.
@@ -186,16 +189,18 @@ const (
 	awakeFor = time.Millisecond
 )
 
-// napAfter returns how long whoever has waited for a while sleeps before it asks again: at most a hundredth of
-// that while. Who waits for a process that computes, or that a crowded machine does not let run, then takes
-// little of the cores that it needs.
+// napAfter returns how long whoever has waited for a while sleeps before it asks again: at most a hundredth
+// of that while. Who waits for a process that computes, or that a crowded machine does not let run, then
+// takes little of the cores that it needs.
 func napAfter(idle time.Duration) time.Duration { return min(max(shortNap, idle/100), longNap) }
 
-// Drive does the engine's work until the channel is closed; if another goroutine does it already, it takes
-// its place when that one has what it waits for.
-func (e *Engine) Drive(until <-chan struct{}) {
+// Drive does the engine's work until one of the channels is closed; if another goroutine does it already, it
+// takes its place when that one has what it waits for.
+func (e *Engine) Drive(until, stop <-chan struct{}) {
 	select {
 	case <-until:
+		return
+	case <-stop:
 		return
 	default:
 	}
@@ -204,6 +209,8 @@ func (e *Engine) Drive(until <-chan struct{}) {
 	select {
 	case <-until:
 		return
+	case <-stop:
+		return
 	case e.turn <- struct{}{}:
 	}
 	defer e.giveBack()
@@ -211,11 +218,14 @@ func (e *Engine) Drive(until <-chan struct{}) {
 	if e.crowded {
 		spin = shortNap
 	}
+	let := time.Now()  // when other goroutines last had their turn
 	var idle time.Time // since when nothing has happened
 	for {
 		busy := e.poll()
 		select {
 		case <-until:
+			return
+		case <-stop:
 			return
 		default:
 		}
@@ -223,7 +233,10 @@ func (e *Engine) Drive(until <-chan struct{}) {
 		case busy || idle.IsZero():
 			idle = now
 		case now.Sub(idle) < spin:
-			runtime.Gosched()
+			if now.Sub(let) > letAfter {
+				runtime.Gosched()
+				let = now
+			}
 			yield()
 		default:
 			nap(napAfter(now.Sub(idle)))

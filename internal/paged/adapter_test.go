@@ -96,7 +96,8 @@ func TestAdapter(t *testing.T) {
 		}
 	}
 	s := session(t)
-	dir := adapter(t, pagedtest.Model(t, "gpt2", nn.Config{Scope: s, Seed: 7}), s, models.AdapterConfig{Rank: 2}, 3)
+	dir := adapter(t, pagedtest.Model(t, "gpt2", nn.Config{Scope: s, Seed: 7}), s, models.AdapterConfig{Rank: 2},
+		3)
 	if _, err := models.ReadAdapter(dir, pagedtest.Model(t, "llama", nn.Config{})); err == nil ||
 		!strings.Contains(err.Error(), "another model") {
 		t.Errorf("an adapter of gpt2 for a llama: got %v", err)

@@ -38,7 +38,7 @@ func inBodies(n *ir.Node, run func(*ir.Func) (*ir.Func, error)) (ir.Op, error) {
 	if !ok {
 		return n.Op(), nil
 	}
-	bodies, err := o.Bodies(typesOf(n.In()))
+	bodies, err := o.Bodies(ir.TypesOf(n.In()))
 	if err != nil {
 		return o, err
 	}

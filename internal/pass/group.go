@@ -63,6 +63,7 @@ type Grouping struct {
 	after [][2]int
 	mark  []int
 	round int
+	costs Costs
 	// out is the program with loops, and took what it took to make it, with the code.
 	out  *ir.Func
 	took time.Duration
@@ -78,7 +79,7 @@ func newGrouping(f *ir.Func) *Grouping {
 	nodes := f.Nodes()
 	g := &Grouping{f: f, nodes: nodes, at: make(map[*ir.Node]int, len(nodes)),
 		loops: make([]*op.LoopNode, len(nodes)), unit: make([]*unit, len(nodes)),
-		users: make([][]int, len(nodes)), mark: make([]int, len(nodes))}
+		users: make([][]int, len(nodes)), mark: make([]int, len(nodes)), costs: costs()}
 	for i, n := range nodes {
 		g.at[n], g.unit[i], g.loops[i] = i, &unit{nodes: []int{i}}, op.NewLoopNode(n)
 		for _, v := range n.In() {
@@ -199,14 +200,14 @@ func (g *Grouping) join(a, b *unit) string {
 	if len(a.nodes)+len(b.nodes) > maxNodes {
 		return "the loop would be too long"
 	}
+	if g.around(a, b) {
+		return "what lies between them is not in the loop"
+	}
 	nodes := append(slices.Clone(a.nodes), b.nodes...)
 	slices.Sort(nodes)
 	plan, err := op.PlanLoop(g.with(nodes))
 	if err != nil {
 		return err.Error()
-	}
-	if g.around(a, b) {
-		return "what lies between them is not in the loop"
 	}
 	a.nodes, a.plan = nodes, plan
 	for _, i := range b.nodes {

@@ -28,11 +28,14 @@ func randomLoops(t *rapid.T) *ir.Func {
 	split := rapid.SampledFrom([]int{1, 2, 3}).Draw(t, "outer")
 	shapes := []array.Shape{{rows, cols}, {split, rows, cols}, {cols}, {rows, 1}, {1, 1}, {}, {split, 1, cols},
 		{split, rows, 1}}
-	f32 := func(s array.Shape) *op.Tensor { return b.Param("", ir.Type{DType: array.F32, Shape: s}) }
-	values := []*op.Tensor{f32(shapes[0]), f32(shapes[1])}
+	float, dtypes := array.F32, []array.DType{array.F32, array.F32, array.BF16, array.F16}
+	if rapid.Bool().Draw(t, "double") {
+		float, dtypes = array.F64, []array.DType{array.F64, array.F64, array.F64, array.F32}
+	}
+	param := func(s array.Shape) *op.Tensor { return b.Param("", ir.Type{DType: float, Shape: s}) }
+	values := []*op.Tensor{param(shapes[0]), param(shapes[1])}
 	for range rapid.IntRange(0, 3).Draw(t, "params") {
-		dtype := rapid.SampledFrom([]array.DType{array.F32, array.F32, array.BF16, array.F16}).
-			Draw(t, "param dtype")
+		dtype := rapid.SampledFrom(dtypes).Draw(t, "param dtype")
 		values = append(
 			values,
 			b.Param("", ir.Type{DType: dtype, Shape: rapid.SampledFrom(shapes).Draw(t, "shape")}),
@@ -145,9 +148,12 @@ func drawOp(t *rapid.T, b *ir.Builder, x, y *op.Tensor, truths *[]*op.Tensor, sp
 			if fits(c, x) && fits(x, y) && fits(c, y) {
 				return op.Where(c, x, y)
 			}
-			return op.Cast(c, array.F32)
+			return op.Cast(c, x.DType())
 		}
 	case 16, 17:
+		if x.DType() == array.F64 {
+			return op.Cast(x, rapid.SampledFrom([]array.DType{array.F32, array.F64}).Draw(t, "dtype"))
+		}
 		return op.Cast(x, rapid.SampledFrom([]array.DType{array.BF16, array.F16, array.F32}).Draw(t, "dtype"))
 	case 12, 13, 14, 15:
 		return drawMove(t, x, y)
@@ -200,17 +206,16 @@ func drawMove(t *rapid.T, x, y *op.Tensor) *op.Tensor {
 // denormals among them.
 func numbers(f *ir.Func, seed uint64) []array.Array {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	odd := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)),
-		float32(math.NaN()), 1e-40, -1e-40, 1, 2}
+	odd := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 1e-40, -1e-40, 5e-310, 1, 2}
 	args := make([]array.Array, len(f.Params()))
 	for i, p := range f.Params() {
 		args[i] = array.New(p.DType(), p.Shape()...)
 		for j := range args[i].Len() {
-			x := float32(rng.NormFloat64())
+			x := rng.NormFloat64()
 			if rng.IntN(200) == 0 {
 				x = odd[rng.IntN(len(odd))]
 			}
-			args[i].Set(j, float64(x))
+			args[i].Set(j, x)
 		}
 	}
 	return args
@@ -302,6 +307,44 @@ func sameBits(t rapid.TB, got, want array.Array, result int, f, g *ir.Func) {
 		if math.Float64bits(x) != math.Float64bits(y) && (x == x || y == y) {
 			t.Fatalf("result %d, element %d: got %g, want %g\n%v\n%v", result, i, x, y, f, g)
 		}
+	}
+}
+
+// TestDoubleLoops: floats of 64 bits are in loops, with folds, sums of columns and truths, and those of 32
+// bits are in none of them.
+func TestDoubleLoops(t *testing.T) {
+	text := `func norm(%0: f64[64,128], %1: f64[128], %2: f32[64,128]) {
+  %3 = mean{dims=[1] count=128} %0
+  %4 = reshape{shape=[64,1]} %3
+  %5 = sub %0 %4
+  %6 = tanh %5
+  %7 = mul %6 %1
+  %8 = less %7 %0
+  %9 = where %8 %7 %5
+  %10 = sum{dims=[0]} %9
+  %11 = cast{dtype=f64} %2
+  %12 = add %11 %9
+  return %9 %10 %12
+}
+`
+	f, err := ir.Parse(text, op.Lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, _, err := pass.Groups(f, pass.GroupConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, n := range g.Nodes() {
+		names = append(names, n.Op().Name())
+		if how := op.FusedHow(n.Op()); n.Op().Name() == "fused" && op.LoopsCompiled() &&
+			!strings.HasPrefix(how, "code") {
+			t.Errorf("a loop runs as %s", how)
+		}
+	}
+	if want := "cast fused"; op.LoopsCompiled() && strings.Join(names, " ") != want {
+		t.Errorf("got %v, want %s\n%v", names, want, g)
 	}
 }
 
@@ -433,6 +476,40 @@ func TestTotals(t *testing.T) {
 		}
 		if len(g.Nodes()) != 1 {
 			t.Errorf("%v: got\n%v", shape, g)
+		}
+	}
+}
+
+// TestCosts: what is cheap to compute is computed again where memory is slow, and stored where it is fast.
+func TestCosts(t *testing.T) {
+	if !op.LoopsCompiled() {
+		t.Skip("no code is generated on this machine")
+	}
+	defer pass.SetCosts(pass.UsualCosts)
+	text := `func again(%0: f32[512,1024], %1: f32[1024,1024]) {
+  %2 = exp %0
+  %3 = add %2 %0
+  %4 = matmul %3 %1
+  %5 = mul %2 %4
+  %6 = neg %5
+  return %6
+}
+`
+	f, err := ir.Parse(text, op.Lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		far  float64
+		want string
+	}{{1, "again"}, {0.0001, ""}} {
+		pass.SetCosts(pass.Costs{Far: c.far, Near: c.far, Instr: 0.015})
+		_, g, err := pass.Groups(f, pass.GroupConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := g.Why(); strings.Contains(why, "computed again") != (c.want != "") {
+			t.Errorf("%g ns a byte:\n%s", c.far, why)
 		}
 	}
 }

@@ -31,7 +31,8 @@ func deepModel(blocks int) (*ir.Func, error) {
 	return pass.Optimize(f)
 }
 
-// TestManyLoops: the code of a program of 1,600 ops fits into a mebibyte. How long it takes to make is printed.
+// TestManyLoops: the code of a program of 1,600 ops fits into a mebibyte. How long it takes to make is
+// printed.
 func TestManyLoops(t *testing.T) {
 	f, err := deepModel(33)
 	if err != nil {

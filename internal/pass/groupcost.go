@@ -2,27 +2,54 @@ package pass
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
 
-// What loops cost, in nanoseconds on one core, give or take: enough to tell what is worth it.
+// Costs is what loops cost, in nanoseconds on one core, give or take: enough to tell what is worth it.
+type Costs struct {
+	// Far is a byte from memory, Near one from the second cache.
+	Far, Near float64
+	// Instr is an instruction on one float of 32 bits, by generated code.
+	Instr float64
+}
+
+// UsualCosts is those of machines that were not measured.
+var UsualCosts = Costs{Far: 0.10, Near: 0.03, Instr: 0.015}
+
+// measured is the costs of this machine, if they are known.
+var measured atomic.Pointer[Costs]
+
+// SetCosts has programs that are joined to loops from now on priced for a machine that was measured.
+func SetCosts(c Costs) { measured.Store(&c) }
+
+func costs() Costs {
+	if c := measured.Load(); c != nil {
+		return *c
+	}
+	return UsualCosts
+}
+
 const (
-	farByte     = 0.10 // a byte from memory
-	nearByte    = 0.03 // a byte from the second cache
 	nearBytes   = 1 << 20
-	codeInstr   = 0.015 // an instruction on one element, by generated code
-	stripCall   = 250.0 // a kernel on a strip, besides what it computes
 	leastStrips = 1 << 20
 	leastElems  = 1 << 9
 )
 
-func perByte(v *ir.Value) float64 {
-	if v.Type().Bytes() > nearBytes {
-		return farByte
+// perByte returns the price of a byte of a value of that size.
+func (c Costs) perByte(bytes int) float64 {
+	if bytes > nearBytes {
+		return c.Far
 	}
-	return nearByte
+	return c.Near
+}
+
+// instructions returns the price of a node's instructions on so many elements: half as many floats of 64 bits
+// are in a vector.
+func (c Costs) instructions(ln *op.LoopNode, elems int) float64 {
+	return float64(ln.Instructions()*elems) * c.Instr * float64(ln.LaneBytes()) / 4
 }
 
 // compute lets loops compute again what others would have to store for them, where that takes less time:
@@ -80,12 +107,12 @@ func (g *Grouping) tryAgain(i int, u *unit) {
 	work := 0.0
 	for _, k := range cone {
 		if !slices.Contains(u.again, k) {
-			work += float64(g.loops[k].Instructions()) * codeInstr * float64(v.Shape().Len())
+			work += g.costs.instructions(g.loops[k], v.Shape().Len())
 		}
 	}
-	saved := 2 * float64(v.Type().Bytes()) * perByte(v)
+	saved := 2 * float64(v.Type().Bytes()) * g.costs.perByte(v.Type().Bytes())
 	for _, x := range g.newReads(cone, u) {
-		saved -= float64(x.Type().Bytes()) * perByte(x)
+		saved -= float64(x.Type().Bytes()) * g.costs.perByte(x.Type().Bytes())
 	}
 	if saved <= work {
 		return

@@ -30,12 +30,12 @@ func written(n *ir.Node) op.Op {
 	return nil
 }
 
-// prepare writes a program in ops that loops have: cuts as slices, sums of padded parts as joins, casts as ops
-// that write what was cast. All values keep their bits: a part and zeros are added as before.
+// prepare writes a program in ops that loops have: cuts as slices, sums of padded parts as joins, casts as
+// ops that write what was cast. All values keep their bits: a part and zeros are added as before.
 func prepare(f *ir.Func) (*ir.Func, error) {
 	joins, change := map[*ir.Node]bool{}, false
 	for _, n := range f.Nodes() {
-		if len(n.Out()) == 1 && n.Out()[0].DType() == array.F32 {
+		if len(n.Out()) == 1 && !n.Out()[0].DType().IsHalf() && n.Out()[0].DType().IsFloat() {
 			if parts, _ := op.PaddedParts(n.Out()[0]); parts != nil {
 				joins[n], change = true, true
 			}
@@ -87,7 +87,7 @@ func cutInLoops(n *ir.Node) bool {
 		return false
 	}
 	for i, o := range p.Pieces() {
-		l, ok := op.LoopOf(o, typesOf(n.In()), typesOf(n.Out()[i:i+1]))
+		l, ok := op.LoopOf(o, ir.TypesOf(n.In()), ir.TypesOf(n.Out()[i:i+1]))
 		if !ok || l.Kind != op.LoopWalk {
 			return false
 		}

@@ -35,7 +35,14 @@ func (g *Grouping) Why() string {
 // Totals returns a line on the whole: how many ops became how many loops, what it took, and the bytes of
 // code.
 func (g *Grouping) Totals() string {
-	loops, size, seen := 0, 0, map[string]bool{}
+	loops, size := g.Sizes()
+	return fmt.Sprintf("%d ops, %d loops, made in %.1f ms; %s of code\n", len(g.nodes), loops,
+		float64(g.took.Microseconds())/1e3, bytesText(float64(size)))
+}
+
+// Sizes returns how many loops there are, and the bytes of their code.
+func (g *Grouping) Sizes() (loops, code int) {
+	seen := map[string]bool{}
 	for _, n := range g.out.Nodes() {
 		body, ok := op.FusedBody(n.Op())
 		if !ok {
@@ -43,11 +50,10 @@ func (g *Grouping) Totals() string {
 		}
 		loops++
 		if text := body.String(); !seen[text] { // layers that are alike share their code
-			seen[text], size = true, size+op.FusedSize(n.Op())
+			seen[text], code = true, code+op.FusedSize(n.Op())
 		}
 	}
-	return fmt.Sprintf("%d ops, %d loops, made in %.1f ms; %s of code\n", len(g.nodes), loops,
-		float64(g.took.Microseconds())/1e3, bytesText(float64(size)))
+	return loops, code
 }
 
 func named(n *ir.Node) string {
@@ -100,10 +106,7 @@ type loopCost struct{ bytes, apart, time, apartTime float64 }
 
 func (g *Grouping) costOf(u *unit, body *ir.Func, in []*ir.Value) loopCost {
 	var c loopCost
-	price := farByte
-	if 4*u.plan.Rows*u.plan.Cols < nearBytes {
-		price = nearByte
-	}
+	price := g.costs.perByte(4 * u.plan.Rows * u.plan.Cols)
 	for _, v := range in {
 		c.bytes += float64(v.Type().Bytes())
 	}
@@ -113,12 +116,12 @@ func (g *Grouping) costOf(u *unit, body *ir.Func, in []*ir.Value) loopCost {
 	work := 0.0
 	for _, i := range u.nodes {
 		n, ln := g.nodes[i], g.loops[i]
-		w := n.Op().(op.Op).Work(typesOf(n.In()), typesOf(n.Out()))
+		w := n.Op().(op.Op).Work(ir.TypesOf(n.In()), ir.TypesOf(n.Out()))
 		if ln.Kind() == op.LoopSame {
 			continue
 		}
 		c.apart += w.Bytes
-		work += float64(ln.Instructions()*ln.Size()) * codeInstr
+		work += g.costs.instructions(ln, ln.Size())
 	}
 	c.time = (c.bytes*price + work) / 1e3
 	c.apartTime = (c.apart*price + work) / 1e3

@@ -60,7 +60,7 @@ func joinGroups(f *ir.Func) map[*ir.Node]*joinGroup {
 		if !ok {
 			continue
 		}
-		operand, dim, result, ok := j.Join(typesOf(n.In()))
+		operand, dim, result, ok := j.Join(ir.TypesOf(n.In()))
 		if !ok || !isWeight(n.In()[operand]) {
 			continue
 		}
@@ -126,14 +126,6 @@ func FusableParams(f *ir.Func, weights int) []FusedParams {
 		}
 	}
 	return list
-}
-
-func typesOf(values []*ir.Value) []ir.Type {
-	types := make([]ir.Type, len(values))
-	for i, v := range values {
-		types[i] = v.Type()
-	}
-	return types
 }
 
 // apply returns the results of all nodes of the group, from one.

@@ -58,7 +58,7 @@ func trimmed(n *ir.Node, live []bool) *trim {
 	for i, v := range n.Out() {
 		used[i] = live[v.ID()]
 	}
-	less, out, in := o.Trim(typesOf(n.In()), used)
+	less, out, in := o.Trim(ir.TypesOf(n.In()), used)
 	if less == nil {
 		return nil
 	}

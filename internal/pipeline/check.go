@@ -40,7 +40,8 @@ func shape(s *Schedule) error {
 	case len(s.Place) != s.Stages:
 		return fmt.Errorf("schedule: place has %d ranks: want one for each of %d stages", len(s.Place), s.Stages)
 	case s.Stages > mostStages || s.Micros > mostMicros || s.Stages*s.Micros > mostCells:
-		return fmt.Errorf("schedule: %d stages of %d micro-batches: want at most %d stages and a product of at most %d",
+		return fmt.Errorf("schedule: %d stages of %d micro-batches: want at most %d stages and a product of at "+
+			"most %d",
 			s.Stages, s.Micros, mostStages, mostCells)
 	}
 	for stage, r := range s.Place {
@@ -80,7 +81,8 @@ func (c *checker) index() error {
 					s.Place[a.Stage])
 			}
 			if a.Joined && (a.Kind != Forward || i+1 == len(actions) || actions[i+1].Kind != Backward) {
-				return fmt.Errorf("schedule: rank %d joins %s to something: want a forward joined to a backward right after it", r, a)
+				return fmt.Errorf("schedule: rank %d joins %s to something: want a forward joined to a backward right "+
+					"after it", r, a)
 			}
 			if c.at[a.Kind] == nil {
 				c.at[a.Kind] = make([]int, s.Stages*s.Micros)

@@ -22,17 +22,20 @@ func TestCheckRefuses(t *testing.T) {
 		{"0F0+0B0", "joins 0F0 to its own backward"},
 		{"0F0 0B0+0F1 0B1", "joins 0B0 to something"},
 		{"0F0 0B0 0F1 0B1\n1F1 1F0 1B1 1B0",
-			"deadlock: rank 0 waits at 0B0 for 1B0, which rank 1 does after 1F1; rank 1 waits at 1F1 for 0F1, which rank 0 does after 0B0"},
+			"deadlock: rank 0 waits at 0B0 for 1B0, which rank 1 does after 1F1; rank 1 waits at 1F1 for 0F1, " +
+				"which rank 0 does after 0B0"},
 		{"1F0 0F0 1B0 0B0", "deadlock: rank 0 waits at 1F0 for 0F0, which rank 0 does after 1F0"},
 		{"0F0 0F1+0B0 0B1\n1F0 1F1 1B0 1B1",
-			"deadlock: rank 0 waits at 0B0 for 1B0, which rank 1 does after 1F1; rank 1 waits at 1F1 for 0F1, which rank 0 does after 0B0"},
+			"deadlock: rank 0 waits at 0B0 for 1B0, which rank 1 does after 1F1; rank 1 waits at 1F1 for 0F1, " +
+				"which rank 0 does after 0B0"},
 		{"0F0 0SF0 0RB0 0B0\n1F0 1B0", "missing 1RF0: stages 1 and 0 are on different ranks"},
 		{"0F0 0SF0 0RB0 0B0\n1F0 1RF0 1B0 1SB0", "rank 1 has 1F0 at position 0, before 1RF0"},
 		{"0F0 0SF0 0B0", "rank 0 has 0SF0: no other rank"},
 		{"0F0 0SF0 0F1 0SF1 0RB0 0B0 0RB1 0B1\n1RF1 1F1 1RF0 1F0 1B0 1SB0 1B1 1SB1",
 			"message 0 from rank 0 to rank 1 is sent by 0SF0 but received by 1RF1"},
 		{"0F0 0SF0 0RB0 0B0 0F1 0SF1 0RB1 0B1\n1RF0 1F0 1RF1 1F1 1B0 1SB0 1B1 1SB1",
-			"deadlock: rank 0 waits at 0RB0 for 1SB0, which rank 1 does after 1RF1; rank 1 waits at 1RF1 for 0SF1, which rank 0 does after 0RB0"},
+			"deadlock: rank 0 waits at 0RB0 for 1SB0, which rank 1 does after 1RF1; rank 1 waits at 1RF1 for 0SF1, " +
+				"which rank 0 does after 0RB0"},
 	} {
 		s, err := Parse(tt.text)
 		if err != nil {
@@ -134,7 +137,8 @@ func TestBuffers(t *testing.T) {
 		{"0F0 0F1 0F2 0B2 0B1 0B0\n1F0 1F1 1F2 1B0 1B1 1B2", 1},
 		{"1F0 1F1 1F2 0B0 0B1 0B2 # two ranks the other way round\n0F0 0F1 0F2 1B0", 0},
 		{"place 0 1 0\n0F0 0F1 0F2 2F0 2B0 2F1 2B1 2F2 2B2 0B0 0B1 0B2\n1F0 1F1 1F2 1B0 1B1 1B2", 1},
-		{"place 0 1 2 0\n0F0 0F1 0F2 3F0 3B0 3F1 3B1 3F2 3B2 0B0 0B1 0B2\n1F0 1F1 1F2 1B0 1B1 1B2\n2F0 2F1 2F2 2B0 2B1 2B2", 1},
+		{"place 0 1 2 0\n0F0 0F1 0F2 3F0 3B0 3F1 3B1 3F2 3B2 0B0 0B1 0B2\n1F0 1F1 1F2 1B0 1B1 1B2\n2F0 2F1 2F2 " +
+			"2B0 2B1 2B2", 1},
 	} {
 		s, err := Parse(tt.text)
 		if err != nil {

@@ -50,13 +50,15 @@ var classes = []Class{
 		held: func(c Config, _ int) float64 { return float64(c.Micros) },
 	},
 	{
-		Name: "1f1b", Torch: "1F1B", About: "one forward, one backward: as fast, with less memory", Bubble: "(p-1)(F+B)",
+		Name: "1f1b", Torch: "1F1B", About: "one forward, one backward: as fast, with less memory",
+		Bubble: "(p-1)(F+B)",
 		Chunks: 1, build: oneForwardOneBackward, idle: plainIdle, fill: plainFill,
 		held: func(c Config, rank int) float64 { return float64(min(c.Micros, c.Ranks-rank)) },
 	},
 	{
-		Name: "interleaved", Torch: "Interleaved1F1B", About: "1f1b over several chunks a rank", Bubble: "(p-1)(F+B)/v",
-		build: interleaved, idle: interleavedIdle, fill: interleavedFill, held: interleavedHeld,
+		Name: "interleaved", Torch: "Interleaved1F1B", About: "1f1b over several chunks a rank",
+		Bubble: "(p-1)(F+B)/v",
+		build:  interleaved, idle: interleavedIdle, fill: interleavedFill, held: interleavedHeld,
 	},
 	{
 		Name: "zbh1", About: "1f1b with weight gradients moved into the bubbles", Bubble: "(p-1)(F+B-2W)",
@@ -64,12 +66,14 @@ var classes = []Class{
 		fill: func(_ Config, l Load) float64 { return max(0, l.Others-2*l.Weights) },
 	},
 	{
-		Name: "zbv", Torch: "ZBVZeroBubble", About: "zero bubble on a V: down the ranks and up again", Bubble: "0 if F = B-W = W",
+		Name: "zbv", Torch: "ZBVZeroBubble", About: "zero bubble on a V: down the ranks and up again",
+		Bubble: "0 if F = B-W = W",
 		Chunks: 2, Vee: true, Split: true, build: zeroBubbleV, idle: zeroBubbleVIdle,
 		fill: func(_ Config, l Load) float64 { return max(0, l.Others-3*l.Weights) / 2 },
 	},
 	{
-		Name: "dualpipev", Torch: "DualPipeV", About: "forwards and backwards in pairs on a V", Bubble: "(p-1)(F&B+B-3W)/2",
+		Name: "dualpipev", Torch: "DualPipeV", About: "forwards and backwards in pairs on a V",
+		Bubble: "(p-1)(F&B+B-3W)/2",
 		Chunks: 2, Vee: true, Split: true, Pairs: true, build: dualPipeV, idle: dualPipeVIdle,
 		fill: func(_ Config, l Load) float64 { return max(0, l.Others-2*l.Weights) / 2 },
 	},

@@ -8,8 +8,9 @@ import (
 // TestLookupSpellings: a name in any letters, and PyTorch's, is the same class; everything else is refused.
 func TestLookupSpellings(t *testing.T) {
 	for spelled, want := range map[string]string{
-		"zbv": "zbv", "ZBV": "zbv", "ZBVZeroBubble": "zbv", "DualPipeV": "dualpipev", "GPipe": "fthenb", "gpipe": "fthenb",
-		"1F1B": "1f1b", "Interleaved1F1B": "interleaved", "INTERLEAVED": "interleaved", "ZBH1": "zbh1",
+		"zbv": "zbv", "ZBV": "zbv", "ZBVZeroBubble": "zbv", "DualPipeV": "dualpipev", "GPipe": "fthenb",
+		"gpipe": "fthenb",
+		"1F1B":  "1f1b", "Interleaved1F1B": "interleaved", "INTERLEAVED": "interleaved", "ZBH1": "zbh1",
 	} {
 		c, err := Lookup(spelled)
 		if err != nil || c.Name != want {

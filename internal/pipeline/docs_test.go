@@ -37,7 +37,8 @@ func row(t *testing.T, name string, ranks, micros int) (*Schedule, *Timeline) {
 
 func TestPage(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("| schedule | what it does | chunks a rank | bubble | at p=4, m=8 | step | micro-batches held |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| schedule | what it does | chunks a rank | bubble | at p=4, m=8 | step | micro-batches " +
+		"held |\n|---|---|---|---|---|---|---|\n")
 	for _, g := range classes {
 		s, line := row(t, g.Name, 4, 8)
 		held := 0

@@ -116,7 +116,8 @@ func (c *checker) fifo() error {
 	for _, ch := range c.links() {
 		for i := range ch.sends {
 			if !matches(ch.sends[i], ch.receives[i]) {
-				return fmt.Errorf("schedule: message %d from rank %d to rank %d is sent by %s but received by %s: want the order of the sends",
+				return fmt.Errorf("schedule: message %d from rank %d to rank %d is sent by %s but received by %s: "+
+					"want the order of the sends",
 					i, ch.from, ch.to, ch.sends[i], ch.receives[i])
 			}
 		}

@@ -54,7 +54,7 @@ func (c *Chips) Node(n *ir.Node, _ int) float64 {
 // collective returns the time of an exchange. One that computes, too, is its exchange and what the device
 // does.
 func (c *Chips) collective(o op.Collective, n *ir.Node) (float64, bool) {
-	in, out := types(n.In()), types(n.Out())
+	in, out := ir.TypesOf(n.In()), ir.TypesOf(n.Out())
 	kind, known := cluster.KindOf(o.Name())
 	bytes := float64(max(moves(in), moves(out)))
 	if !known {

@@ -44,7 +44,8 @@ func TestChips(t *testing.T) {
 	inside := hw.Collective(cluster.AllReduce, 4<<20, cluster.Axis{Size: 4, Stride: 1}).Seconds
 	across := hw.Collective(cluster.AllReduce, 4<<20, cluster.Axis{Size: 2, Stride: 4}).Seconds
 	if sum("tp") != inside || sum("dp") != across || across <= inside {
-		t.Errorf("sums take %g s within a host and %g s across, want %g and %g", sum("tp"), sum("dp"), inside, across)
+		t.Errorf("sums take %g s within a host and %g s across, want %g and %g", sum("tp"), sum("dp"), inside,
+			across)
 	}
 	near := c.Deliver(1 << 20)
 	c.Apart = 4
@@ -60,7 +61,8 @@ func TestChips(t *testing.T) {
 // it, and not as many times the time of starting.
 func TestHostBeyond(t *testing.T) {
 	h := plan.UsualHost(2)
-	h.Ops = []plan.HostOp{{Op: "neg", One: plan.HostTimes{Points: []plan.HostPoint{{Bytes: 4, Seconds: 1.5e-6}}}}}
+	h.Ops = []plan.HostOp{{Op: "neg",
+		One: plan.HostTimes{Points: []plan.HostPoint{{Bytes: 4, Seconds: 1.5e-6}}}}}
 	b := ir.NewBuilder("f")
 	n := op.Neg(b.Param("x", ir.Type{DType: array.F32, Shape: array.Shape{1 << 16}})).Node()
 	if got, usual := h.Node(n, 1), 1.5e-6+h.Start+2*4*(1<<16)/h.Stream; math.Abs(got-usual) > 0.5*usual {

@@ -56,7 +56,26 @@ type hfConfig struct {
 	Patch      pixels         `json:"patch_size"`
 	Channels   int            `json:"num_channels"`
 	Labels     map[string]any `json:"id2label"`
+	TokenWidth int            `json:"embedding_size"`
+	// DistilBERT's and Falcon's names.
+	Dim       int   `json:"dim"`
+	HiddenDim int   `json:"hidden_dim"`
+	NLayers   int   `json:"n_layers"`
+	NHeads    int   `json:"n_heads"`
+	FalconFFN int   `json:"ffn_hidden_size"`
+	FalconKV  int   `json:"num_kv_heads"`
+	NewBlocks bool  `json:"new_decoder_architecture"`
+	Parallel  *bool `json:"parallel_attn"`
+	NormCount *int  `json:"num_ln_in_parallel_attn"`
+	AnyBias   bool  `json:"bias"`
+	// Norms and biases of queries and keys, by several families' names.
+	QKNorm1    bool  `json:"use_qk_norm"`
+	QKNorm2    bool  `json:"qk_layernorm"`
+	QKVBias1   *bool `json:"qkv_bias"`
+	QKVBias2   bool  `json:"use_qkv_bias"`
+	SideBySide bool  `json:"use_parallel_residual"`
 	// Recurrent models'.
+	StepRank  int     `json:"time_step_rank"`
 	NumHeads  int     `json:"num_heads"`
 	Expand    float64 `json:"expand"`
 	States    int     `json:"state_size"`
@@ -83,9 +102,9 @@ func ParseModel(name string, text []byte) (Model, error) {
 		return Model{}, fmt.Errorf("model %s: config.json: %w", name, err)
 	}
 	m := Model{
-		Name: name, Layers: first(c.Layers, c.NLayer), Hidden: first(c.Hidden, c.NEmbd), Heads: first(c.Heads,
-			c.NHead), KVHeads: c.KVHeads,
-		HeadDim: c.HeadDim, FFN: first(c.FFN, c.NInner), Vocab: c.Vocab, Gated: true,
+		Name: name, Layers: first(c.Layers, c.NLayer, c.NLayers), Hidden: first(c.Hidden, c.NEmbd, c.Dim),
+		Heads: first(c.Heads, c.NHead, c.NHeads), KVHeads: first(c.KVHeads, c.FalconKV),
+		HeadDim: c.HeadDim, FFN: first(c.FFN, c.NInner, c.HiddenDim, c.FalconFFN), Vocab: c.Vocab, Gated: true,
 		Latent: Latent{QRank: c.QRank, KVRank: c.KVRank, Nope: c.Nope, Rope: c.Rope, V: c.V},
 	}
 	if c.Tied != nil {
@@ -98,7 +117,8 @@ func ParseModel(name string, text []byte) (Model, error) {
 		width := first(c.ExpertFFN, c.FFN)
 		m.Experts = Experts{Count: n, TopK: first(c.TopK, c.MoETopK), FFN: width,
 			Shared: first(c.SharedFFN, first(c.Shared, c.Shared2)*width), Dense: c.denseLayers(),
-			Bias:       c.Type == "deepseek_v3" || c.Type == "ernie4_5_moe" || c.Type == "kimi_k2",
+			Bias: c.Type == "deepseek_v3" || c.Type == "ernie4_5_moe" || c.Type == "kimi_k2" ||
+				c.Type == "glm4_moe",
 			SharedGate: c.Type == "qwen2_moe"}
 	}
 	if m.MLA() {
@@ -156,7 +176,7 @@ func (c *hfConfig) family(m *Model) {
 		m.Gated, m.LayerNorm, m.Norms = false, true, 1
 		m.FFN = first(m.FFN, 4*m.Hidden)
 		m.Extra, m.ExtraEnds = m.FFN+m.Hidden, m.Vocab
-	case "gpt2", "gpt_neo", "gpt_neox", "opt", "bloom", "mpt", "falcon":
+	case "gpt2", "gpt_neo", "gpt_neox", "opt", "bloom", "mpt":
 		m.Gated, m.LayerNorm, m.Bias = false, true, c.Type != "mpt"
 		m.FFN = first(m.FFN, 4*m.Hidden)
 		if c.Type == "gpt2" || c.Type == "opt" || c.Type == "gpt_neo" {
@@ -165,11 +185,15 @@ func (c *hfConfig) family(m *Model) {
 		if c.Tied == nil {
 			m.Tied = c.Type != "gpt_neox"
 		}
-	case "qwen2", "qwen2_moe":
+	case "falcon":
+		c.falcon(m)
+	case "qwen2":
 		m.QKVBias = true
+	case "qwen2_moe":
+		m.QKVBias = yes(c.QKVBias1)
 	case "qwen3", "qwen3_moe":
 		m.QKNorm = 2 * m.headDim()
-	case "olmo2":
+	case "olmo2", "olmo3", "olmoe":
 		m.QKNorm = m.queryWidth() + m.kvWidth()
 	case "starcoder2":
 		m.Gated, m.LayerNorm, m.Bias, m.Tied = false, true, yes(c.UseBias), yes(c.Tied)
@@ -185,15 +209,23 @@ func (c *hfConfig) family(m *Model) {
 		m.Tied, m.Bias = yes(c.Tied), c.UseBias != nil && *c.UseBias
 	case "phi": // as gptj, with biases everywhere
 		m.Gated, m.LayerNorm, m.Bias, m.Norms, m.ExtraEnds = false, true, true, 1, m.Vocab
-	case "cohere":
-		m.Tied, m.Norms = yes(c.Tied), 1
+		m.QKNorm = index(c.QKNorm2) * 4 * m.headDim()
+	case "cohere", "cohere2":
+		m.Tied, m.Norms, m.QKNorm = yes(c.Tied), 1, index(c.QKNorm1)*(m.queryWidth()+m.kvWidth())
+	case "glm", "glm4", "glm4_moe":
+		c.glm(m)
+	case "stablelm":
+		m.LayerNorm, m.QKVBias, m.QKNorm = true, c.QKVBias2, index(c.QKNorm2)*(m.queryWidth()+m.kvWidth())
+		m.Norms = 2 - index(c.SideBySide)
+	case "gpt_oss":
+		c.gptOSS(m)
 	case "smollm3":
 		m.Tied = yes(c.Tied)
 	case "olmo":
 		m.FixedNorms = true
-	case "bert", "roberta", "vit":
+	case "bert", "roberta", "distilbert", "electra", "vit":
 		c.encoder(m)
-	case "mamba2", "rwkv", "rwkv7":
+	case "mamba", "mamba2", "rwkv", "rwkv7":
 		c.recurrent(m)
 	}
 }
@@ -206,6 +238,10 @@ func (c *hfConfig) encoder(m *Model) {
 		m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)
 		// kinds of tokens and a norm behind the embedding, and before the logits a layer and a bias
 		m.Transform, m.ExtraEnds = true, (first(c.TokenTypes, 2)+2)*m.Hidden+m.Vocab
+		return
+	}
+	if c.Type == "distilbert" || c.Type == "electra" {
+		c.smallEncoder(m)
 		return
 	}
 	m.Positions, m.Vocab = 1, max(2, len(c.Labels))
@@ -244,6 +280,10 @@ func (c *hfConfig) recurrent(m *Model) {
 		if c.UseBias != nil && *c.UseBias {
 			m.Extra += r.In + m.Hidden
 		}
+		return
+	}
+	if c.Type == "mamba" {
+		c.mamba(m)
 		return
 	}
 	if c.Type == "rwkv7" {

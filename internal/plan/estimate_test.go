@@ -64,11 +64,13 @@ func TestParts(t *testing.T) {
 	e := estimator(t, "mixtral-8x7b", "4x8 H100 ib=400G", 256, 4096, Software{})
 	rapid.Check(t, func(r *rapid.T) {
 		pow := func(name string, most int) int { return 1 << rapid.IntRange(0, most).Draw(r, name) }
-		s := strategy.Strategy{TP: pow("tp", 3), PP: pow("pp", 2), CP: pow("cp", 1), EP: pow("ep", 3), VPP: pow("vpp", 1),
+		s := strategy.Strategy{TP: pow("tp", 3), PP: pow("pp", 2), CP: pow("cp", 1), EP: pow("ep", 3),
+			VPP:        pow("vpp", 1),
 			MicroBatch: pow("micro", 1),
 			Zero:       rapid.IntRange(0, 3).Draw(r, "zero"), Sequence: rapid.Bool().Draw(r, "sp")}
 		s.DP = 32 / (s.TP * s.PP * s.CP)
-		s.Recompute = rapid.SampledFrom([]strategy.Recompute{"", strategy.Selective, strategy.Full}).Draw(r, "recompute")
+		s.Recompute = rapid.SampledFrom([]strategy.Recompute{"", strategy.Selective, strategy.Full}).Draw(r,
+			"recompute")
 		if e.Check(s) != nil {
 			return
 		}
@@ -103,7 +105,8 @@ func TestShortened(t *testing.T) {
 		{DP: 8, TP: 8, PP: 4, VPP: 5, MicroBatch: 2, Sequence: true, Zero: 1},
 		{DP: 4, TP: 8, PP: 8, VPP: 2, MicroBatch: 1, Zero: 1, Schedule: "zbv"},
 		{DP: 4, TP: 8, PP: 8, MicroBatch: 1, Zero: 1, Schedule: "zbh1"},
-		{DP: 2, TP: 8, PP: 16, MicroBatch: 1, Zero: 1, Layers: []int{4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6, 5}},
+		{DP: 2, TP: 8, PP: 16, MicroBatch: 1, Zero: 1,
+			Layers: []int{4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6, 5}},
 	} {
 		got := estimate(t, e, s)
 		order, costs, err := e.Pipeline(s)
@@ -175,7 +178,8 @@ func TestScheduleSpellings(t *testing.T) {
 // device.
 func TestLlama405(t *testing.T) {
 	e := estimator(t, "llama-3-405b", "2048x8 H100 ib=400G", 2048, 8192, Software{})
-	got := estimate(t, e, strategy.Strategy{DP: 128, TP: 8, PP: 16, VPP: 4, MicroBatch: 1, Sequence: true, Zero: 1})
+	got := estimate(t, e, strategy.Strategy{DP: 128, TP: 8, PP: 16, VPP: 4, MicroBatch: 1, Sequence: true,
+		Zero: 1})
 	rate := got.MFU * 989
 	if rate < 300 || rate > 460 {
 		t.Errorf("%.0f TFLOP/s a device, want about 400: %+v", rate, got.Parts)
@@ -193,8 +197,9 @@ func TestAlignment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return estimate(t, e, strategy.Strategy{DP: 8, TP: 4, PP: 12, MicroBatch: 2, Zero: 1, Recompute: strategy.Full,
-			Layers: []int{7, 7, 7, 7, 7, 7, 7, 7, 6, 6, 6, 6}}).Step
+		return estimate(t, e, strategy.Strategy{DP: 8, TP: 4, PP: 12, MicroBatch: 2, Zero: 1,
+			Recompute: strategy.Full,
+			Layers:    []int{7, 7, 7, 7, 7, 7, 7, 7, 6, 6, 6, 6}}).Step
 	}
 	if ratio := step(128) / step(64); ratio < 1.3 || ratio > 1.55 {
 		t.Errorf("128 heads take %.2f times as long as 64, want about 1.42", ratio)

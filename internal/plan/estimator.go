@@ -36,7 +36,8 @@ func NewEstimator(w Workload, c *cluster.Cluster, cal Calibration) (*Estimator, 
 	}
 	e := &Estimator{
 		w: w, given: c, cluster: c.Filled(), cal: cal, bytes: float64(precisions[w.Precision].bytes),
-		pieces: map[storedPiece]piece{}, layers: map[layerKey]*layerCost{}, schedules: map[scheduleKey]*generated{}, traffic: map[trafficKey]*cluster.Traffic{},
+		pieces: map[storedPiece]piece{}, layers: map[layerKey]*layerCost{}, schedules: map[scheduleKey]*generated{},
+		traffic:    map[trafficKey]*cluster.Traffic{},
 		simulators: sync.Pool{New: func() any { return new(simulation) }},
 	}
 	for i := range c.Groups {

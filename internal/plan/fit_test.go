@@ -9,8 +9,9 @@ import (
 func TestFit(t *testing.T) {
 	want := Constants{Compute: 0.4, Communication: 1.2}
 	var obs []Observation
-	for _, p := range []Parts{{Compute: 1}, {Compute: 1, TP: 0.5}, {Compute: 0.8, DP: 0.9}, {Compute: 0.7, PP: 0.1,
-		Bubble: 0.4}} {
+	for _, p := range []Parts{{Compute: 1}, {Compute: 1, TP: 0.5}, {Compute: 0.8, DP: 0.9},
+		{Compute: 0.7, PP: 0.1,
+			Bubble: 0.4}} {
 		o := Observation{Parts: p}
 		o.Measured = o.with(want)
 		obs = append(obs, o)

@@ -38,7 +38,8 @@ func (l *loads) layer(kind int) float64 { return l.compute[kind] + l.exchange[ki
 func (e *Estimator) loads(s *strategy.Strategy, device int, on span, pairs bool) (loads, error) {
 	var l loads
 	k := e.cal.Constants.compute()
-	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.MicroBatch, sp: s.Sequence, cpKind: s.Context,
+	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.MicroBatch, sp: s.Sequence,
+		cpKind: s.Context,
 		device: device, on: on, pairs: pairs}
 	dense := e.w.Model.denseLayers()
 	for i, n := range [2]int{dense, e.w.Model.Layers - dense} {
@@ -72,7 +73,8 @@ func (e *Estimator) Kind(s strategy.Strategy, rank int) int {
 
 // Loads returns what each layer of the model takes for one micro-batch on the devices of a pipeline rank, and
 // what the embedding and the head take there: what a cut into stages should balance.
-func (e *Estimator) Loads(s strategy.Strategy, rank int) (layers []float64, embedding, head float64, err error) {
+func (e *Estimator) Loads(s strategy.Strategy,
+	rank int) (layers []float64, embedding, head float64, err error) {
 	s = s.Sized(e.w.Batch)
 	l, err := e.loads(&s, e.slowest(&s, rank), e.spanOf(&s, rank), s.Class().Pairs)
 	layers = make([]float64, e.w.Model.Layers)

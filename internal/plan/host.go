@@ -60,8 +60,8 @@ type HostTimes struct {
 	Points  []HostPoint  `yaml:"points,omitempty" json:"points,omitempty"`
 }
 
-// MaxFactor is the largest HostFactor.Factor. A product that took longer than that was waiting for a core, not
-// computing.
+// MaxFactor is the largest HostFactor.Factor. A product that took longer than that was waiting for a core,
+// not computing.
 const MaxFactor = 1000
 
 // HostFactor is the time of a product, or of attention, over that of the grid's products of the same sides.
@@ -91,7 +91,7 @@ func ProductsOf(n *ir.Node) (s Sides, count float64, ok bool) {
 	if !isOp {
 		return s, 0, false
 	}
-	in, out := types(n.In()), types(n.Out())
+	in, out := ir.TypesOf(n.In()), ir.TypesOf(n.Out())
 	w := o.Work(in, out)
 	if a, isAttention := o.(op.Attender); isAttention {
 		s.M, s.N, s.K = a.Attends(in)
@@ -114,7 +114,7 @@ func WorkOf(n *ir.Node) op.Work {
 	if _, free := o.(op.Aliaser); free {
 		return op.Work{}
 	}
-	return o.Work(types(n.In()), types(n.Out()))
+	return o.Work(ir.TypesOf(n.In()), ir.TypesOf(n.Out()))
 }
 
 // Node returns the seconds that a device of so many threads takes for a node; of a collective, for one
@@ -205,7 +205,7 @@ const sharedElements = 1 << 14
 // sharing returns what is left of a node's time where all threads take part, if it has enough elements for
 // them.
 func (h *Host) sharing(n *ir.Node) float64 {
-	for _, t := range append(types(n.In()), types(n.Out())...) {
+	for _, t := range append(ir.TypesOf(n.In()), ir.TypesOf(n.Out())...) {
 		if t.Shape.Len() > sharedElements {
 			return h.Crowd / float64(h.Cores)
 		}
@@ -245,7 +245,8 @@ func (h *Host) check() error {
 	for _, o := range h.Ops {
 		for _, f := range append(slices.Clone(o.One.Factors), o.All.Factors...) {
 			if f.M < 1 || f.N < 1 || f.K < 1 || !(f.Factor > 0 && f.Factor <= MaxFactor) {
-				return fmt.Errorf("calibration: host: %s: factor %+v: want sides of at least 1 and a factor between 0 and %d",
+				return fmt.Errorf("calibration: host: %s: factor %+v: want sides of at least 1 and a factor between 0 "+
+					"and %d",
 					o.Op, f, MaxFactor)
 			}
 		}

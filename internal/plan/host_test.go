@@ -68,8 +68,11 @@ func TestHostFile(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", back.YAML(), c.YAML())
 	}
 	for name, spoil := range map[string]func(h *Host){
-		"cores": func(h *Host) { h.Cores = 0 }, "rate": func(h *Host) { h.Touch = 0 }, "seconds": func(h *Host) { h.Meet = -1 },
-		"product": func(h *Host) { h.Products[0].K = 0 }, "point": func(h *Host) { h.Ops[1].One.Points[0].Seconds = math.NaN() }, "factor": func(h *Host) { h.Ops[0].One.Factors[0].Factor = -1 },
+		"cores": func(h *Host) { h.Cores = 0 }, "rate": func(h *Host) { h.Touch = 0 },
+		"seconds": func(h *Host) { h.Meet = -1 },
+		"product": func(h *Host) { h.Products[0].K = 0 },
+		"point":   func(h *Host) { h.Ops[1].One.Points[0].Seconds = math.NaN() },
+		"factor":  func(h *Host) { h.Ops[0].One.Factors[0].Factor = -1 },
 	} {
 		h := testHost()
 		spoil(h)

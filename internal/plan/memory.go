@@ -9,10 +9,7 @@ import (
 // ZeRO's stage.
 func (e *Estimator) stateBytes(n, d float64, s *strategy.Strategy) Memory {
 	grad := e.w.Software.gradBytes()
-	weight, states := e.bytes, 12.0 // the optimizer's: a float32 copy and two moments
-	if e.bytes == 4 {
-		states = 8 // the parameters are the float32 copy
-	}
+	weight, states := e.bytes, e.slotBytes()
 	m := Memory{Weights: n * weight, Gradients: n * grad, Optimizer: n * states}
 	switch {
 	case s.Zero >= 3:

@@ -147,7 +147,8 @@ func (m *Model) Check() error {
 		return fmt.Errorf("model %s: head_dim: got %d, want an even number for rotary positions", m.Name,
 			m.headDim())
 	case m.MLA() && (m.Latent.Nope < 1 || m.Latent.Rope < 2 || m.Latent.Rope%2 != 0 || m.Latent.V < 1):
-		return fmt.Errorf("model %s: latent attention: got heads of %d, %d turned and values of %d: want at least 1, an even number and 1",
+		return fmt.Errorf("model %s: latent attention: got heads of %d, %d turned and values of %d: want at "+
+			"least 1, an even number and 1",
 			m.Name, m.Latent.Nope, m.Latent.Rope, m.Latent.V)
 	case m.FFN < 1 && !(m.MoE() && m.Experts.Dense == 0) && !m.Scans():
 		return fmt.Errorf("model %s: ffn: got %d, want at least 1", m.Name, m.FFN)
@@ -155,13 +156,16 @@ func (m *Model) Check() error {
 		return fmt.Errorf("model %s: hidden %d is not a multiple of heads %d: give head_dim", m.Name, m.Hidden,
 			m.Heads)
 	case m.Scans() && (m.Recurrent.States < 1 || m.Recurrent.Groups < 1 || m.Heads%m.Recurrent.Groups != 0):
-		return fmt.Errorf("model %s: recurrent: got %d states, %d groups of %d heads: want 1 or more, and equal groups",
+		return fmt.Errorf("model %s: recurrent: got %d states, %d groups of %d heads: want 1 or more, and equal "+
+			"groups",
 			m.Name, m.Recurrent.States, m.Recurrent.Groups, m.Heads)
 	case m.KVHeads < 0 || m.KVHeads > m.Heads || m.Heads%m.kvHeads() != 0:
 		return fmt.Errorf("model %s: kv_heads: got %d, want a divisor of heads %d", m.Name, m.KVHeads, m.Heads)
 	case m.MoE() &&
-		(m.Experts.TopK < 1 || m.Experts.TopK > m.Experts.Count || m.Experts.FFN < 1 || m.Experts.Dense < 0 || m.Experts.Dense > m.Layers):
-		return fmt.Errorf("model %s: experts: got %d, top_k %d, ffn %d, dense layers %d: want top_k of 1 to the number of experts and a width",
+		(m.Experts.TopK < 1 || m.Experts.TopK > m.Experts.Count || m.Experts.FFN < 1 || m.Experts.Dense < 0 ||
+			m.Experts.Dense > m.Layers):
+		return fmt.Errorf("model %s: experts: got %d, top_k %d, ffn %d, dense layers %d: want top_k of 1 to the "+
+			"number of experts and a width",
 			m.Name, m.Experts.Count, m.Experts.TopK, m.Experts.FFN, m.Experts.Dense)
 	}
 	return nil
@@ -189,7 +193,8 @@ func (m *Model) checkSizes() error {
 			maxSize}, {"positions", m.Positions, 0, maxVocab},
 		{"window", m.Window, 0, maxVocab}, {"window_layers", m.WindowLayers, 0, max(0, m.Layers)},
 		{"norms", m.Norms, 0, 16}, {"qk_norm", m.QKNorm, 0, maxSize}, {"extra", m.Extra, 0, maxVocab},
-		{"extra_ends", m.ExtraEnds, -maxVocab, maxVocab}, {"experts", e.Count, 0, 1 << 16}, {"experts' top_k", e.TopK, 0, 1 << 16},
+		{"extra_ends", m.ExtraEnds, -maxVocab, maxVocab}, {"experts", e.Count, 0, 1 << 16},
+		{"experts' top_k", e.TopK, 0, 1 << 16},
 		{"experts' ffn", e.FFN, 0, maxSize}, {"experts' shared", e.Shared, 0, maxSize}, {"experts' dense", e.Dense,
 			0, maxLayers},
 		{"recurrent in", m.Recurrent.In, 0, maxSize}, {"recurrent states", m.Recurrent.States, 0, maxSize},

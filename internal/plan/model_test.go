@@ -84,7 +84,8 @@ func FuzzParseModel(f *testing.F) {
 func FuzzParseCalibration(f *testing.F) {
 	f.Add(
 		[]byte(
-			"level: 1\ndevices:\n- device: cpu\n  ceiling: 0.5\n  products:\n  - {m: 1, n: 2, k: 3, efficiency: 0.5}\n",
+			"level: 1\ndevices:\n- device: cpu\n  ceiling: 0.5\n  products:\n  - {m: 1, n: 2, k: 3, efficiency: " +
+				"0.5}\n",
 		),
 	)
 	f.Fuzz(func(t *testing.T, text []byte) {

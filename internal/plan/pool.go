@@ -10,7 +10,7 @@ import (
 // is drawn to nothing, the prediction without constants, as far as the sources disagree: what only one source
 // shows counts little, and a source that is like no other is predicted as it would be without any.
 type Pool struct {
-	seen    []Seen
+	seen    []Residual
 	agreed  map[pair]bool // what two sources or more have seen: eras, and eras on devices
 	widths  [levels]float64
 	factor  [][]float64 // Cholesky's, of the covariance of what was seen
@@ -46,7 +46,7 @@ const (
 
 // shares reports whether two groups of runs share an effect. What one source alone shows of an era or
 // a device is its own: nothing tells one from the other.
-func (p *Pool) shares(level int, a, b *Seen) bool {
+func (p *Pool) shares(level int, a, b *Residual) bool {
 	switch level {
 	case ofEra:
 		return a.Era == b.Era && a.Era != "" && (p.agreed[pair{era: a.Era}] || a.Source == b.Source)
@@ -68,7 +68,7 @@ var widthSteps = []float64{0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3}
 const usualWidth = 0.1
 
 // NewPool finds how wide the effects are, by how likely they make what was seen.
-func NewPool(seen []Seen) *Pool {
+func NewPool(seen []Residual) *Pool {
 	p := &Pool{seen: slices.Clone(seen), stretch: 1}
 	p.agree()
 	for l := range p.widths {
@@ -167,7 +167,7 @@ func meanAbs(middle, deviation float64) float64 {
 // without returns the pool of all sources but one, with effects as wide as in this one.
 func (p *Pool) without(source string) *Pool {
 	q := &Pool{widths: p.widths, stretch: 1}
-	q.seen = slices.DeleteFunc(slices.Clone(p.seen), func(s Seen) bool { return s.Source == source })
+	q.seen = slices.DeleteFunc(slices.Clone(p.seen), func(s Residual) bool { return s.Source == source })
 	q.agree()
 	q.solve()
 	return q
@@ -178,7 +178,7 @@ func (p *Pool) without(source string) *Pool {
 // repeats itself counts less.
 type miss struct{ off, plain, scatter, promised, rows float64 }
 
-func (p *Pool) misses(seen []Seen, source string) (out []miss) {
+func (p *Pool) misses(seen []Residual, source string) (out []miss) {
 	for i := range seen {
 		if s := &seen[i]; s.Source == source {
 			e := p.Expect(s.Kind)
@@ -205,7 +205,7 @@ func holds(far []miss, stretch float64) float64 {
 func normal(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 
 // covariance of two groups, without the noise of their means.
-func (p *Pool) covariance(a, b *Seen) float64 {
+func (p *Pool) covariance(a, b *Residual) float64 {
 	sum := 0.0
 	for l, w := range p.widths {
 		if p.shares(l, a, b) {
@@ -219,7 +219,7 @@ func (p *Pool) covariance(a, b *Seen) float64 {
 const leastScatter = 0.03
 
 // noise returns the variance of a group's middle.
-func (s *Seen) noise() float64 {
+func (s *Residual) noise() float64 {
 	x := math.Max(s.Scatter, leastScatter)
 	return x * x / float64(max(1, s.Rows))
 }
@@ -300,7 +300,7 @@ const within = 1.645
 
 // Expect returns what runs of a kind will show, by a source that is none of those that were seen.
 func (p *Pool) Expect(k Kind) Expected {
-	own := &Seen{Kind: k, Source: "\x00"}
+	own := &Residual{Kind: k, Source: "\x00"}
 	cross := make([]float64, len(p.seen))
 	mean, variance := 0.0, p.covariance(own, own)
 	for i := range p.seen {
@@ -317,7 +317,7 @@ func (p *Pool) Expect(k Kind) Expected {
 }
 
 // sourceVariance returns the variance of a source's own effects.
-func (p *Pool) sourceVariance(s *Seen) float64 {
+func (p *Pool) sourceVariance(s *Residual) float64 {
 	sum := 0.0
 	for l := ofSource; l < levels; l++ {
 		if p.shares(l, s, s) {

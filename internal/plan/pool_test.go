@@ -10,11 +10,11 @@ func kindOn(device string) Kind { return Kind{Era: "modern", Device: device} }
 // TestPoolShrinks says that what sources agree on is corrected, what one alone shows is not, and that a kind
 // like none is predicted as it would be without any.
 func TestPoolShrinks(t *testing.T) {
-	var agree []Seen
+	var agree []Residual
 	for i, name := range []string{"a", "b", "c", "d"} {
-		agree = append(agree, Seen{name, kindOn("X"), 20, 0.2 + 0.01*float64(i%2), 0.03})
+		agree = append(agree, Residual{name, kindOn("X"), 20, 0.2 + 0.01*float64(i%2), 0.03})
 	}
-	alone := append(agree[:4:4], Seen{"e", Kind{Era: "eager", Device: "Y"}, 20, 0.5, 0.03})
+	alone := append(agree[:4:4], Residual{"e", Kind{Era: "eager", Device: "Y"}, 20, 0.5, 0.03})
 	p := NewPool(alone)
 	if f := p.Expect(kindOn("X")).Factor; f < 1.1 || f > math.Exp(0.21) {
 		t.Errorf("four sources say 20%%: got ×%.2f", f)
@@ -34,7 +34,7 @@ func TestPoolShrinks(t *testing.T) {
 
 // TestPoolDisagree says that sources which disagree correct nothing, and widen the interval.
 func TestPoolDisagree(t *testing.T) {
-	p := NewPool([]Seen{{"a", kindOn("X"), 20, 0.3, 0.03}, {"b", kindOn("X"), 20, -0.3, 0.03},
+	p := NewPool([]Residual{{"a", kindOn("X"), 20, 0.3, 0.03}, {"b", kindOn("X"), 20, -0.3, 0.03},
 		{"c", kindOn("X"), 20, 0.25, 0.03}, {"d", kindOn("X"), 20, -0.2, 0.03}})
 	e := p.Expect(kindOn("X"))
 	if math.Abs(math.Log(e.Factor)) > 0.03 || e.Spread < 0.3 {
@@ -47,18 +47,18 @@ func TestPoolDisagree(t *testing.T) {
 func TestStoredHolds(t *testing.T) {
 	var far []miss
 	done := map[string]bool{}
-	for _, s := range StoredSeen() {
+	for _, s := range StoredResiduals() {
 		if done[s.Source] {
 			continue
 		}
 		done[s.Source] = true
-		var others []Seen
-		for _, o := range StoredSeen() {
+		var others []Residual
+		for _, o := range StoredResiduals() {
 			if o.Source != s.Source {
 				others = append(others, o)
 			}
 		}
-		m := NewPool(others).misses(StoredSeen(), s.Source)
+		m := NewPool(others).misses(StoredResiduals(), s.Source)
 		if harms(m) {
 			t.Errorf("%s is predicted worse with what others showed", s.Source)
 		}

@@ -100,7 +100,8 @@ func ModelPreset(name string) (Model, error) {
 		return unlike(key, modelKey(a.Name)) - unlike(key,
 			modelKey(b.Name))
 	})
-	return Model{}, fmt.Errorf("model: unknown name %q: near it are %s, %s, %s; or give a Hugging Face config.json", name, near[0].Name, near[1].Name, near[2].Name)
+	return Model{}, fmt.Errorf("model: unknown name %q: near it are %s, %s, %s; or give a Hugging Face "+
+		"config.json", name, near[0].Name, near[1].Name, near[2].Name)
 }
 
 // modelKey returns a name as names are compared, without whose it is on the Hub and how it was tuned.

@@ -66,7 +66,7 @@ func (p *pricer) node(n *ir.Node, short map[*ir.Value]bool) float64 {
 	if _, free := o.(op.Aliaser); free {
 		return 0
 	}
-	in, out := types(n.In()), types(n.Out())
+	in, out := ir.TypesOf(n.In()), ir.TypesOf(n.Out())
 	w := o.Work(in, out)
 	if w.Flops == 0 && moves(in) == moves(out) {
 		return 0 // a view, or parts that are written in place
@@ -203,14 +203,6 @@ func moves(ts []ir.Type) int {
 		n += t.Bytes()
 	}
 	return n
-}
-
-func types(vs []*ir.Value) []ir.Type {
-	ts := make([]ir.Type, len(vs))
-	for i, v := range vs {
-		ts[i] = v.Type()
-	}
-	return ts
 }
 
 // dims is a product: batch independent ones of m×k by k×n, or as many groups that each have rows, or terms of

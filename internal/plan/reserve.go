@@ -69,7 +69,7 @@ func (e *Estimator) reserve(s *strategy.Strategy, r *rank, m *Memory, idle, stuc
 		r.params)*e.bytes
 	working := m.Activations + m.Logits
 	passes := working + m.Buffers
-	used := max(passes, pieces, block)
+	used := max(passes, pieces, block, e.visiting(s, r))
 	apart := block + float64(soft.NormBytes)*e.largest(s, &r.work)
 	if e.logits(s, &r.work) > 2*apart { // each of its parts fits in a tensor of logits
 		apart = 0
@@ -78,6 +78,34 @@ func (e *Estimator) reserve(s *strategy.Strategy, r *rank, m *Memory, idle, stuc
 	m.Buffers += used - passes
 	m.Slack = fragmentShare*m.Allocated() + stuck
 	m.Cache = max(0, reserved-used)
+}
+
+// visiting returns what is on a device at once of optimizer state that rests in the host's memory: that of
+// the tensor which is updated, and of the next one. A layer's experts are two tensors of unlike size, an
+// embedding and a head two of one.
+func (e *Estimator) visiting(s *strategy.Strategy, r *rank) float64 {
+	if s.Offload.Optimizer == 0 {
+		return 0
+	}
+	n := 2 * e.largest(s, &r.work) / e.shards(s, s.DP*s.CP)
+	if r.experts > 0 {
+		x, tensors := &e.w.Model.Experts, 2.0
+		if e.w.Model.Gated {
+			tensors = 3 // gate and up are one of them
+		}
+		banks := tensors * float64(x.Count) * float64(x.FFN) * float64(e.w.Model.Hidden) / float64(s.EP*s.ETP)
+		n = max(n, banks/e.shards(s, e.expertAxis(s).Size))
+	}
+	return n * e.slotBytes() * s.Offload.Optimizer
+}
+
+// slotBytes returns what the optimizer keeps of a parameter: two moments, and a float32 copy where that is
+// not the parameter itself.
+func (e *Estimator) slotBytes() float64 {
+	if e.bytes == 4 {
+		return 8
+	}
+	return 12
 }
 
 // largest returns the elements of the largest tensor of parameters on a device.

@@ -24,7 +24,8 @@ type work struct {
 
 func (w *work) add(v *work) {
 	w.chunks, w.layers, w.moe = w.chunks+v.chunks, w.layers+v.layers, w.moe+v.moe
-	w.forward, w.input, w.weight, w.again = w.forward+v.forward, w.input+v.input, w.weight+v.weight, w.again+v.again
+	w.forward, w.input, w.weight, w.again = w.forward+v.forward, w.input+v.input, w.weight+v.weight,
+		w.again+v.again
 	w.tp, w.cp, w.ep, w.tpAgain = w.tp+v.tp, w.cp+v.cp, w.ep+v.ep, w.tpAgain+v.tpAgain
 	w.gather, w.sends, w.fixed = w.gather+v.gather, w.sends+v.sends, w.fixed+v.fixed
 	w.params, w.experts = w.params+v.params, w.experts+v.experts
@@ -129,7 +130,8 @@ func (e *Estimator) slowest(s *strategy.Strategy, stage int) int {
 
 // load adds up a chunk's layers, embedding and head.
 func (e *Estimator) load(s *strategy.Strategy, w *work, r *rank) error {
-	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.MicroBatch, sp: s.Sequence, cpKind: s.Context,
+	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.MicroBatch, sp: s.Sequence,
+		cpKind: s.Context,
 		device: r.device, on: r.on, pairs: s.PP > 1 && s.Class().Pairs}
 	for _, moe := range [...]bool{false, true} {
 		n := w.layers - w.moe
@@ -210,7 +212,8 @@ func share(r strategy.Recompute, layers int) float64 {
 
 // addGathers adds what ZeRO-3 shows: parameters gathered twice and gradients scattered once for every layer
 // and micro-batch, each under the computation of the layer before.
-func (e *Estimator) addGathers(s *strategy.Strategy, w *work, c *layerCost, n, dense, expert float64, on span) {
+func (e *Estimator) addGathers(s *strategy.Strategy, w *work, c *layerCost, n, dense, expert float64,
+	on span) {
 	a := e.shardAxis(s)
 	pieces := 1.0 // a layer at once, unless tensors go one by one
 	if b := e.w.Software.Bucket; b > 0 {

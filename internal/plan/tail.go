@@ -41,7 +41,8 @@ func (e *Estimator) rankTail(s *strategy.Strategy, r *rank) Parts {
 	own := r.params/e.shards(s, dense.Size) + r.experts/e.shards(s, e.expertAxis(s).Size)
 	d := e.pricers[r.device]
 	moved := updateBytes + updatePasses*e.w.Software.gradBytes()
-	p.Optimizer = e.cal.Constants.compute() * own * (1 - s.Offload.Optimizer) * moved / (d.device.Bandwidth * d.curve.Stream)
+	p.Optimizer = e.cal.Constants.compute() * own * (1 - s.Offload.Optimizer) * moved /
+		(d.device.Bandwidth * d.curve.Stream)
 	p.Offload = e.offload(s, r, own)
 	return p
 }

@@ -20,7 +20,8 @@ func TestWindowLayers(t *testing.T) {
 	}
 	all, none, some := core(512, 0), core(0, 0), core(512, 4)
 	if want := (4*all + 2*none) / 6; all >= none/2 || some < want*0.999 || some > want*1.001 {
-		t.Errorf("attention takes %g s with windows, %g without, %g with four of six; want %g", all, none, some, want)
+		t.Errorf("attention takes %g s with windows, %g without, %g with four of six; want %g", all, none, some,
+			want)
 	}
 }
 

@@ -110,7 +110,8 @@ func (w *Workload) Check() error {
 		return fmt.Errorf("workload: got %d sequences of %d tokens, want 1 to %d of each", w.Batch, w.Seq, maxBatch)
 	}
 	if most := w.Model.Positions; most > 0 && w.Seq > most {
-		return fmt.Errorf("workload: sequences of %d tokens: %s has learned positions for %d: want --seq %d or less",
+		return fmt.Errorf("workload: sequences of %d tokens: %s has learned positions for %d: want --seq %d or "+
+			"less",
 			w.Seq, w.Model.Name, most, most)
 	}
 	if _, ok := precisions[w.Precision]; !ok {

@@ -41,7 +41,8 @@ func (f *File) upgrade() error {
 		f.Version, f.Strategy.MicroBatch, f.Strategy.Micro = Version, max(1, f.Strategy.Micro), 0
 		return nil
 	}
-	return fmt.Errorf("galley_plan: got version %d, want %d: make a new one with galley plan", f.Version, Version)
+	return fmt.Errorf("galley_plan: got version %d, want %d: make a new one with galley plan", f.Version,
+		Version)
 }
 
 func (f *File) checkStrategy(c *cluster.Cluster) error {

@@ -86,8 +86,10 @@ func (p *Predicted) Estimate() plan.Estimate {
 	return plan.Estimate{
 		Step: p.Step, Low: p.Low, High: p.High, MFU: p.MFU, Level: p.Level, Parts: plan.Parts(p.Parts),
 		Memory: plan.Memory{
-			Weights: float64(m.Weights), Gradients: float64(m.Gradients), Optimizer: float64(m.Optimizer), Activations: float64(m.Activations),
-			Logits: float64(m.Logits), Buffers: float64(m.Buffers), Context: float64(m.Context), Slack: float64(m.Slack),
+			Weights: float64(m.Weights), Gradients: float64(m.Gradients), Optimizer: float64(m.Optimizer),
+			Activations: float64(m.Activations),
+			Logits:      float64(m.Logits), Buffers: float64(m.Buffers), Context: float64(m.Context),
+			Slack: float64(m.Slack),
 		},
 	}
 }
@@ -100,10 +102,12 @@ func predicted(w plan.Workload, e plan.Estimate) Predicted {
 		*x = short(*x)
 	}
 	return Predicted{
-		Step: short(e.Step), Low: short(e.Low), High: short(e.High), TokensPerSecond: short(w.Tokens() / e.Step), MFU: short(e.MFU), Level: e.Level, Parts: Parts(p),
+		Step: short(e.Step), Low: short(e.Low), High: short(e.High), TokensPerSecond: short(w.Tokens() / e.Step),
+		MFU: short(e.MFU), Level: e.Level, Parts: Parts(p),
 		Memory: Memory{
-			Weights: int64(m.Weights), Gradients: int64(m.Gradients), Optimizer: int64(m.Optimizer), Activations: int64(m.Activations),
-			Logits: int64(m.Logits), Buffers: int64(m.Buffers), Context: int64(m.Context), Slack: int64(m.Slack),
+			Weights: int64(m.Weights), Gradients: int64(m.Gradients), Optimizer: int64(m.Optimizer),
+			Activations: int64(m.Activations),
+			Logits:      int64(m.Logits), Buffers: int64(m.Buffers), Context: int64(m.Context), Slack: int64(m.Slack),
 		},
 	}
 }
@@ -177,7 +181,8 @@ func (f *File) ForProgram(program string) error {
 	if f.Program == "" || f.Program == program {
 		return nil
 	}
-	return fmt.Errorf("plan %s is not for this run: it was made for program %s, this is %s: make a new one with galley plan", f.Key, f.Program, program)
+	return fmt.Errorf("plan %s is not for this run: it was made for program %s, this is %s: make a new one "+
+		"with galley plan", f.Key, f.Program, program)
 }
 
 // difference names the first thing that is not the same.

@@ -97,7 +97,8 @@ func TestVersion1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := strings.NewReplacer("galley_plan: 2", "galley_plan: 1", "micro_batch: 2", "micro: 2").Replace(string(text))
+	old := strings.NewReplacer("galley_plan: 2", "galley_plan: 1", "micro_batch: 2",
+		"micro: 2").Replace(string(text))
 	g, err := planfile.Parse([]byte(old))
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +107,8 @@ func TestVersion1(t *testing.T) {
 		t.Error(d)
 	}
 	mixed := strings.Replace(string(text), "galley_plan: 2", "galley_plan: 1", 1)
-	if _, err := planfile.Parse([]byte(mixed)); err == nil || !strings.Contains(err.Error(), "where micro says it") {
+	if _, err := planfile.Parse([]byte(mixed)); err == nil ||
+		!strings.Contains(err.Error(), "where micro says it") {
 		t.Errorf("micro_batch in version 1: %v", err)
 	}
 }
@@ -182,8 +184,9 @@ func FuzzParse(f *testing.F) {
 
 func sampleProgram() *planfile.Program {
 	return &planfile.Program{Version: planfile.ProgramVersion, Program: "0123", Machine: "4 in-process devices",
-		Strategy: strategy.Strategy{DP: 2, TP: 2, PP: 1, Micro: 2}, Weights: map[string]string{"up.weight": "@[tp,_]"},
-		Inputs: []string{"@[_,_]", "@[_]"}, Seconds: 1e-3, Bound: 5e-4, Bytes: 1 << 20}
+		Strategy: strategy.Strategy{DP: 2, TP: 2, PP: 1, Micro: 2},
+		Weights:  map[string]string{"up.weight": "@[tp,_]"},
+		Inputs:   []string{"@[_,_]", "@[_]"}, Seconds: 1e-3, Bound: 5e-4, Bytes: 1 << 20}
 }
 
 // A program's plan comes back as it was; mistakes are named.

@@ -59,7 +59,8 @@ func writeIDs(w io.Writer, vs []*ir.Value) {
 }
 
 // programHead explains a file to who opens it.
-const programHead = "# A plan of galley for a program of one's own: galley.LoadPlan reads it. The strategy may be edited.\n"
+const programHead = "# A plan of galley for a program of one's own: galley.LoadPlan reads it. The " +
+	"strategy may be edited.\n"
 
 // YAML returns the file as text.
 func (p *Program) YAML() ([]byte, error) {
@@ -103,7 +104,8 @@ func ParseProgram(text []byte) (*Program, error) {
 
 func (p *Program) check() error {
 	if p.Version != ProgramVersion {
-		return fmt.Errorf("galley_program_plan: got version %d, want %d: make a new one with galley.Plan", p.Version,
+		return fmt.Errorf("galley_program_plan: got version %d, want %d: make a new one with galley.Plan",
+			p.Version,
 			ProgramVersion)
 	}
 	if p.Program == "" {

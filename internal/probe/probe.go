@@ -27,7 +27,8 @@ type Config struct {
 	// Room is how many bytes candidates may take together between their turns: those that fit stay as they are,
 	// the others are made anew for every turn.
 	Room float64
-	// Rounds is how many turns a candidate has at most; 0 is 9.
+	// Rounds is how many turns a candidate has at most; 0 is 9 with All, and 20 without, for those that fewer do
+	// not tell apart.
 	Rounds int
 	// All gives every candidate all turns, also those that are clearly slower.
 	All bool
@@ -109,6 +110,14 @@ type Report struct {
 	kept float64
 }
 
+// usualRounds is how many turns all have where all are measured; otherwise it is leastRounds, so that those
+// which were out have had two more, to mostRounds.
+const (
+	usualRounds = 9
+	leastRounds = 6
+	mostRounds  = 20
+)
+
 // Each turn takes a step that plans and warms up, then timed ones: one at first, so that all are seen.
 const timedSteps = 3
 
@@ -132,7 +141,10 @@ func Run(c Config) (*Report, error) {
 	start := c.now()
 	rounds := c.Rounds
 	if rounds == 0 {
-		rounds = 9
+		rounds = usualRounds
+		if !c.All {
+			rounds = mostRounds
+		}
 	}
 	for round := range rounds {
 		done, err := c.round(r, round, start)
@@ -176,7 +188,7 @@ func (c *Config) round(r *Report, round int, start time.Time) (done bool, err er
 	if !c.All {
 		r.leaveOut(round)
 	}
-	return r.Early || r.settled(), nil
+	return r.Early || r.settled() && (round >= leastRounds || r.alone()), nil
 }
 
 // expected returns how long a turn should take: as its last one, or as the others' first, by what is
@@ -289,7 +301,13 @@ func (c *Config) shared(seconds float64) (float64, error) {
 }
 
 // slower is by how much a candidate is out after each round: the more steps say so, the less it takes.
-var slower = []float64{10, 5, 3, 1.5, 1.15, 1.08, 1.05, 1.04}
+var slower = []float64{10, 4, 2, 1.4, 1.15, 1.08, 1.05, 1.04, 1.03, 1.03, 1.02}
+
+// A candidate that is out has another turn after some rounds, unless it is hopeless: whatever else the
+// machine did may have come in all of its turns so far.
+const hopeless = 4
+
+func again(round int) bool { return round%3 == 2 }
 
 // leaveOut reports which candidates have no turn in the next round: those that are clearly slower, by all
 // that is known now. One that was out comes back where others turn out to be no faster.
@@ -300,7 +318,8 @@ func (r *Report) leaveOut(round int) {
 	}
 	limit := slower[min(round, len(slower)-1)]
 	for _, x := range r.List {
-		if x.out = x.Seconds() > limit*best.Seconds(); x.out {
+		times := x.Seconds() / best.Seconds()
+		if x.out = times > limit && !(again(round) && times < hopeless); x.out {
 			r.shut(x)
 		}
 	}
@@ -311,6 +330,17 @@ func (r *Report) settled() bool {
 	left := 0
 	for _, x := range r.List {
 		if !x.out && x.Failed == nil {
+			left++
+		}
+	}
+	return left <= 1
+}
+
+// alone reports whether all others are hopeless, or cannot run.
+func (r *Report) alone() bool {
+	best, left := r.Best(), 0
+	for _, x := range r.List {
+		if best != nil && x.Failed == nil && x.Seconds() < hopeless*best.Seconds() {
 			left++
 		}
 	}

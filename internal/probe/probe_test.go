@@ -82,8 +82,8 @@ func TestProbeBudget(t *testing.T) {
 	}
 }
 
-// noisy is a machine that others use: a third of all turns are two to four times as slow, and every step is up
-// to a tenth longer. Its clock moves by what steps take.
+// noisy is a machine that others use: a third of all turns are two to four times as slow, and every step is
+// up to a tenth longer. Its clock moves by what steps take.
 type noisy struct {
 	now  time.Time
 	rand *rand.Rand
@@ -101,7 +101,7 @@ func (s noisyStep) Step() error {
 }
 func (s noisyStep) Close() error { return nil }
 
-// TestProbeNoise says that on such a machine the choice is on average within 2% of the best of all
+// TestProbeNoise says that on such a machine the choice is on average within 0.4% of the best of all
 // candidates, and never takes longer than it may.
 func TestProbeNoise(t *testing.T) {
 	const runs = 200
@@ -133,7 +133,7 @@ func TestProbeNoise(t *testing.T) {
 		x := took[r.Best().Strategy.Line()]/best - 1
 		lost, worst = lost+x/runs, max(worst, x)
 	}
-	if lost > 0.02 {
+	if lost > 0.004 { // half a percent where those that are out have no further turn
 		t.Errorf("%.1f%% lost on average, %.1f%% at worst", 100*lost, 100*worst)
 	}
 	t.Logf("%.2f%% lost on average, %.1f%% at worst", 100*lost, 100*worst)
@@ -172,6 +172,7 @@ func TestProbeRoom(t *testing.T) {
 		opens, most int
 	}{{0, 18, 1}, {100, 10, 2}, {1000, 2, 2}} {
 		c := sleepers(10, 10)
+		c.Rounds = 9
 		for i := range c.Candidates {
 			c.Candidates[i].Estimate.Memory.Weights = 100 / float64(i+1) // of each device
 		}

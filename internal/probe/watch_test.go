@@ -68,7 +68,8 @@ func TestJudgeLinks(t *testing.T) {
 			t.Errorf("window %d: %v times", i, x)
 		}
 	}
-	if even := []Terms{{Compute: 1}, {Compute: 1.1}}; j.Uneven(even) || !j.Uneven([]Terms{{Compute: 1}, {Compute: 2}}) {
+	if even := []Terms{{Compute: 1}, {Compute: 1.1}}; j.Uneven(even) ||
+		!j.Uneven([]Terms{{Compute: 1}, {Compute: 2}}) {
 		t.Error("twice as long is uneven, a tenth more is not")
 	}
 	if math.Abs(got[4]-3) > 1e-9 {

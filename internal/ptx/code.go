@@ -81,7 +81,8 @@ func (c *code) entry(name string, params int, directives string) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		".version 8.6\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 memory[];\n.visible .entry %s(%s)\n%s\n{\n", name, strings.Join(list, ", "), directives)
+		".version 8.6\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 memory[];\n.visible "+
+			".entry %s(%s)\n%s\n{\n", name, strings.Join(list, ", "), directives)
 	for _, k := range classes {
 		if n := c.counts[k[0]]; n > 0 {
 			fmt.Fprintf(&b, ".reg %s %%%s<%d>;\n", k[1], k[0], n)

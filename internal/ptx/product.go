@@ -49,7 +49,8 @@ type Kernel struct {
 	// Blocks is how many groups of threads run, Threads how many each has; Shared is the bytes of its unit's
 	// memory that a group wants.
 	Blocks, Threads, Shared int
-	// Scratch is the bytes of memory that the kernel wants for itself: its last parameter is a pointer to them.
+	// Scratch is the bytes of memory that the kernel wants for itself: if there are any, its last parameter is a
+	// pointer to them.
 	Scratch int
 }
 

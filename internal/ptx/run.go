@@ -58,7 +58,11 @@ func runWith(k Kernel, arrays []array.Array, how running) error {
 	if err := runs(k); err != nil {
 		return fmt.Errorf("ptx: kernel %s: %w", k.Name, err)
 	}
-	prog, err := read(k, len(arrays)+1)
+	params := len(arrays)
+	if k.Scratch > 0 {
+		params++
+	}
+	prog, err := read(k, params)
 	if err != nil {
 		return fmt.Errorf("ptx: kernel %s: %w", k.Name, err)
 	}

@@ -147,8 +147,10 @@ func (m mistake) in(text string) string {
 func TestRunLaunch(t *testing.T) {
 	c := GatedProduct{256, 256, 128}.call()
 	for _, change := range []func(k *Kernel){
-		func(k *Kernel) { k.Blocks = 3 }, func(k *Kernel) { k.Threads = 100 }, func(k *Kernel) { k.Threads = 256 }, func(k *Kernel) { k.Shared = 1 << 18 },
-		func(k *Kernel) { k.Shared -= mapBytes }, func(k *Kernel) { k.Scratch -= mapBytes }, func(k *Kernel) { k.Name = "other" }, func(k *Kernel) { k.Text = "" },
+		func(k *Kernel) { k.Blocks = 3 }, func(k *Kernel) { k.Threads = 100 }, func(k *Kernel) { k.Threads = 256 },
+		func(k *Kernel) { k.Shared = 1 << 18 },
+		func(k *Kernel) { k.Shared -= mapBytes }, func(k *Kernel) { k.Scratch -= mapBytes },
+		func(k *Kernel) { k.Name = "other" }, func(k *Kernel) { k.Text = "" },
 	} {
 		k := c.Kernel
 		change(&k)

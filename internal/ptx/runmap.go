@@ -110,8 +110,9 @@ func (t *thread) boxes(address uint64) boxes {
 	m := t.global(address, mapBytes)
 	word := func(name string, i int) uint32 { return binary.LittleEndian.Uint32(m[mapWords[name].at+4*i:]) }
 	b := boxes{
-		address: binary.LittleEndian.Uint64(m), stride: binary.LittleEndian.Uint64(m[mapWords["global_stride"].at:]),
-		cols: word("global_dim", 0), rows: word("global_dim", 1), boxCols: word("box_dim",
+		address: binary.LittleEndian.Uint64(m),
+		stride:  binary.LittleEndian.Uint64(m[mapWords["global_stride"].at:]),
+		cols:    word("global_dim", 0), rows: word("global_dim", 1), boxCols: word("box_dim",
 			0), boxRows: word("box_dim", 1),
 	}
 	released := t.unit.pair.released[address]

@@ -33,25 +33,43 @@ var makers = map[string]func(d *decoder){
 		d.wide("u64", "u32", func(a, b uint64) uint64 { return a * b })
 	},
 	"mad.lo.u32": makeMulAdd, "mad.wide.u32": makeWideMulAdd,
-	"mov.u32": makeMoveU32, "mov.b32": makeMove, "mov.u64": makeMove, "mov.b16": makeMove, "cvt.u64.u32": makeWiden, "cvta.to.global.u64": makeMove,
+	"mov.u32": makeMoveU32, "mov.b32": makeMoveB32, "mov.u64": makeMove, "mov.b16": makeMove,
+	"cvt.u64.u32": makeWiden, "cvta.to.global.u64": makeMove,
 	"cvt.rn.bf16x2.f32": makeRound,
-	"setp.eq.u32":       makeCompare, "setp.ne.u32": makeCompare, "setp.lt.u32": makeCompare, "setp.ge.u32": makeCompare, "setp.ne.and.u32": makeCompare,
+	"setp.eq.u32":       makeCompare, "setp.ne.u32": makeCompare, "setp.lt.u32": makeCompare,
+	"setp.ge.u32": makeCompare, "setp.ne.and.u32": makeCompare,
 	"bra": makeBranch, "ret": func(d *decoder) { d.in.run = func(*thread) outcome { return ended } },
 	"setmaxnreg.inc.sync.aligned.u32": makeMaxRegs, "setmaxnreg.dec.sync.aligned.u32": makeMaxRegs,
-	"createpolicy.fractional.L2::evict_first.b64": makePolicy, "createpolicy.fractional.L2::evict_last.b64": makePolicy,
+	"createpolicy.fractional.L2::evict_first.b64": makePolicy,
+	"createpolicy.fractional.L2::evict_last.b64":  makePolicy,
 
-	"ld.param.u64": makeParam, "ld.global.nc.v2.f32": makeLoadGlobal, "ld.shared.v4.b32": makeLoadShared, "st.shared.b32": makeStoreShared,
-	"st.global.v4.b32": makeStoreGlobal, "st.global.L2::cache_hint.v4.b32": makeStoreGlobal, "mapa.shared::cluster.u32": makeMapAddress,
+	"ld.param.u64": makeParam, "ld.global.nc.v2.f32": makeLoadGlobal, "ld.shared.v4.b32": makeLoadShared,
+	"st.shared.b32":    makeStoreShared,
+	"st.global.v4.b32": makeStoreGlobal, "st.global.L2::cache_hint.v4.b32": makeStoreGlobal,
+	"mapa.shared::cluster.u32": makeMapAddress,
 
-	"mbarrier.init.shared::cta.b64": makeInit, "mbarrier.arrive.expect_tx.shared::cta.b64": makeExpect, "mbarrier.arrive.shared::cluster.b64": makeArrive,
-	"mbarrier.try_wait.parity.shared::cta.b64": makeTryWait, "fence.mbarrier_init.release.cluster": makeInitFence,
-	"bar.sync": makeNamedBarrier, "bar.warp.sync": makeWarpSync, "barrier.cluster.arrive.release": makePairArrive, "barrier.cluster.wait.acquire": makePairWait,
+	"cp.async.cg.shared.global": makeCopyAsync, "cp.async.commit_group": makeCommitCopies,
+	"cp.async.wait_group": makeWaitCopies, "ld.global.nc.v4.b32": makeLoadFour,
+	"ld.global.nc.b16": makeLoadOne, "ld.global.b32": makeLoadOne, "ld.shared.b32": makeLoadSharedOne,
+	"st.global.b16": makeStoreOne, "cvt.rn.bf16.f32": makeRoundOne, "cvt.f32.u32": makeFloat,
+	"prmt.b32": makePermute, "lop3.b32": makeLogic, "fma.rn.bf16x2": makePairMulAdd,
+	"shfl.sync.bfly.b32": makeButterfly,
+	"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": makeWarpMultiply,
+
+	"mbarrier.init.shared::cta.b64": makeInit, "mbarrier.arrive.expect_tx.shared::cta.b64": makeExpect,
+	"mbarrier.arrive.shared::cluster.b64":      makeArrive,
+	"mbarrier.try_wait.parity.shared::cta.b64": makeTryWait,
+	"fence.mbarrier_init.release.cluster":      makeInitFence,
+	"bar.sync":                                 makeNamedBarrier, "bar.warp.sync": makeWarpSync,
+	"barrier.cluster.arrive.release": makePairArrive, "barrier.cluster.wait.acquire": makePairWait,
 
 	putMap: makeCopyMap, seeMap: makeSeeMap, copyBox: makeCopyBox, copyBox +
 		".L2::cache_hint": makeCopyBox, copyBox + ".multicast::cluster.L2::cache_hint": makeCopyBox,
 
-	"shfl.sync.idx.b32": makeShuffle, "stmatrix.sync.aligned.m8n8.x4.shared.b16": makeStoreMatrix, "ldmatrix.sync.aligned.m8n8.x4.shared.b16": makeLoadMatrix,
-	"wgmma.fence.sync.aligned": makeFence, "wgmma.commit_group.sync.aligned": makeCommit, "wgmma.wait_group.sync.aligned": makeWait,
+	"shfl.sync.idx.b32": makeShuffle, "stmatrix.sync.aligned.m8n8.x4.shared.b16": makeStoreMatrix,
+	"ldmatrix.sync.aligned.m8n8.x4.shared.b16": makeLoadMatrix,
+	"wgmma.fence.sync.aligned":                 makeFence, "wgmma.commit_group.sync.aligned": makeCommit,
+	"wgmma.wait_group.sync.aligned":                         makeWait,
 	"wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16": makeMultiply,
 }
 
@@ -103,6 +121,7 @@ var floats = map[string]float{
 		return float32(math.FMA(float64(a), float64(b),
 			float64(c)))
 	}},
+	"max.f32": {2, func(a, b, _ float32) float32 { return max(a, b) }},
 	"neg.f32": {1, func(a, _, _ float32) float32 { return -a }},
 	"ex2.approx.ftz.f32": {1, func(a, _,
 		_ float32) float32 {

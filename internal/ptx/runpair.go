@@ -72,6 +72,7 @@ func (p *pair) reset(first int) {
 		for _, t := range u.threads {
 			clear(t.state)
 			t.pc, t.at, t.fenced, t.seen, t.arrived, t.missed = 0, nil, false, nil, false, nil
+			t.copying = nil
 			p.ready = append(p.ready, t)
 		}
 	}
@@ -137,6 +138,9 @@ func (p *pair) wake(list ...*thread) { p.ready = append(p.ready, list...) }
 func (p *pair) leave(t *thread) {
 	if len(t.group.products) > 0 {
 		p.fault(t, "%d products are under way: want a wait for them", len(t.group.products))
+	}
+	if len(t.copying) > 0 {
+		p.fault(t, "copies are under way: want a wait for them")
 	}
 	p.living--
 	if t.unit.living--; t.unit.living == 0 {

@@ -17,6 +17,8 @@ type thread struct {
 	warp, group *crew
 	// at is the instruction where it waits.
 	at *instruction
+	// copying is copies that were started and not waited for, in groups, the last of which is open.
+	copying [][]func()
 	// fenced is that sums were not touched since the last fence before products.
 	fenced bool
 	// seen is how often a map had been written when the thread saw it.

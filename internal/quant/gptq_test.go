@@ -32,7 +32,8 @@ func TestCompensate(t *testing.T) {
 	if err := made.Check(); err != nil {
 		t.Fatal(err)
 	}
-	a, b := outputError(w, made.Floats(), x, rows, out, in), outputError(w, quant.Round(c, w, out, in).Floats(), x, rows, out, in)
+	a, b := outputError(w, made.Floats(), x, rows, out, in),
+		outputError(w, quant.Round(c, w, out, in).Floats(), x, rows, out, in)
 	if a > 0.6*b {
 		t.Errorf("error of the products: %v, and %v by rounding to the nearest: want far less", a, b)
 	}

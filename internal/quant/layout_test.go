@@ -85,7 +85,8 @@ func TestLayouts(t *testing.T) {
 				}
 				broken[n] = x
 			}
-			if err := l.Check(broken, "layer.weight", f.Out, f.In); err == nil || !strings.Contains(err.Error(), name) {
+			if err := l.Check(broken, "layer.weight", f.Out, f.In); err == nil ||
+				!strings.Contains(err.Error(), name) {
 				t.Errorf("case %d: %s of another shape: got %v", i, name, err)
 			}
 		}

@@ -30,7 +30,8 @@ func (m Matrix) Check() error {
 	case m.Group != 32 && m.Group != 64 && m.Group != 128:
 		return fmt.Errorf("groups of %d: want 32, 64 or 128", m.Group)
 	case m.Out < 1 || m.In < 1 || len(m.Values) != m.Out*m.In || len(m.Scales) != m.Out*m.Groups():
-		return fmt.Errorf("a matrix of %d by %d has %d values and %d scales", m.Out, m.In, len(m.Values), len(m.Scales))
+		return fmt.Errorf("a matrix of %d by %d has %d values and %d scales", m.Out, m.In, len(m.Values),
+			len(m.Scales))
 	case m.Zeros != nil && len(m.Zeros) != len(m.Scales):
 		return fmt.Errorf("%d zero points of %d groups", len(m.Zeros), len(m.Scales))
 	case m.Order != nil && !isOrder(m.Order, m.In):

@@ -22,7 +22,8 @@ func normals(seed uint64, n int) []float32 {
 func TestRound(t *testing.T) {
 	const out, in = 3, 150
 	w := normals(1, out*in)
-	for _, c := range []quant.Config{{Bits: 8, Group: 32}, {Bits: 4, Group: 64}, {Bits: 4, Group: 32, Signed: true},
+	for _, c := range []quant.Config{{Bits: 8, Group: 32}, {Bits: 4, Group: 64},
+		{Bits: 4, Group: 32, Signed: true},
 		{Bits: 8, Group: 128, Scale: quant.BF16Scale}} {
 		m := quant.Round(c, w, out, in)
 		if err := m.Check(); err != nil {

@@ -220,7 +220,8 @@ func (s *stored) order(m *Matrix) error {
 	sort.SliceStable(order, func(a, b int) bool { return int32(w[order[a]]) < int32(w[order[b]]) })
 	for i, p := range order {
 		if int(int32(w[p])) != i/s.size {
-			return fmt.Errorf("tensor %q: groups of unequal size: want %d columns in each of %d", s.stem+tensor, s.size,
+			return fmt.Errorf("tensor %q: groups of unequal size: want %d columns in each of %d", s.stem+tensor,
+				s.size,
 				s.groups)
 		}
 	}

@@ -117,7 +117,8 @@ func (f *File) ReadRange(name string, lo, hi int) (array.Array, error) {
 		return array.Array{}, fmt.Errorf("safetensors: %s: tensor %q: rows of a scalar", f.name, name)
 	}
 	if lo < 0 || hi < lo || hi > e.shape[0] {
-		return array.Array{}, fmt.Errorf("safetensors: %s: tensor %q: rows out of range: got %d to %d, want within %d",
+		return array.Array{}, fmt.Errorf("safetensors: %s: tensor %q: rows out of range: got %d to %d, want "+
+			"within %d",
 			f.name, name, lo, hi, e.shape[0])
 	}
 	row := e.shape[1:].Len() * e.format.dtype.Size()

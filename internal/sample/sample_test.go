@@ -55,8 +55,10 @@ func TestDistribution(t *testing.T) {
 	}
 	logits[7], logits[9] = logits[3], logits[3] // equals
 	for _, c := range []sample.Config{
-		{Temperature: 1}, {Temperature: 0.7, TopK: 5}, {Temperature: 1.3, TopP: 0.8}, {Temperature: 1, TopK: 20, TopP: 0.5},
-		{Temperature: 2, MinP: 0.2}, {Temperature: 0.5, MinP: 0.1, TopK: 3, TopP: 0.99}, {Temperature: 1, TopK: 500},
+		{Temperature: 1}, {Temperature: 0.7, TopK: 5}, {Temperature: 1.3, TopP: 0.8},
+		{Temperature: 1, TopK: 20, TopP: 0.5},
+		{Temperature: 2, MinP: 0.2}, {Temperature: 0.5, MinP: 0.1, TopK: 3, TopP: 0.99},
+		{Temperature: 1, TopK: 500},
 	} {
 		want, got := reference(logits, c), map[int32]float64{}
 		const draws = 20000
@@ -146,19 +148,22 @@ func TestSeeds(t *testing.T) {
 		}
 		return ids
 	}
-	if !slices.Equal(draw(1, 0), draw(1, 0)) || slices.Equal(draw(1, 0), draw(2, 0)) || slices.Equal(draw(1, 0), draw(1, 1)) {
+	if !slices.Equal(draw(1, 0), draw(1, 0)) || slices.Equal(draw(1, 0), draw(2, 0)) ||
+		slices.Equal(draw(1, 0), draw(1, 1)) {
 		t.Error("seeds do not decide the draws")
 	}
 }
 
 func TestValidate(t *testing.T) {
-	for _, c := range []sample.Config{{Temperature: -1}, {TopK: -1}, {TopP: 2}, {MinP: -1}, {Presence: 3}, {Frequency: -3},
+	for _, c := range []sample.Config{{Temperature: -1}, {TopK: -1}, {TopP: 2}, {MinP: -1}, {Presence: 3},
+		{Frequency: -3},
 		{Top: 1000}, {Bias: map[int32]float64{10: 1}}, {Repetition: math.NaN()}, {Temperature: math.NaN()}} {
 		if c.Validate(10) == nil {
 			t.Errorf("%+v: got no error", c)
 		}
 	}
-	if err := (sample.Config{Temperature: 1, TopK: 3, TopP: 0.5, Bias: map[int32]float64{9: -100}}).Validate(10); err != nil {
+	if err := (sample.Config{Temperature: 1, TopK: 3, TopP: 0.5,
+		Bias: map[int32]float64{9: -100}}).Validate(10); err != nil {
 		t.Error(err)
 	}
 }

@@ -101,9 +101,11 @@ func (c Config) undivided() error {
 			c.Workload.Batch, c.Pin)
 	}
 	x := c
-	for x.Workload.Batch = c.Workload.Batch + 1; x.Workload.Batch <= c.Workload.Batch+c.Cluster.Size(); x.Workload.Batch++ {
+	for x.Workload.Batch = c.Workload.Batch +
+		1; x.Workload.Batch <= c.Workload.Batch+c.Cluster.Size(); x.Workload.Batch++ {
 		if len(newSpace(x.Workload, x.Cluster, x.Pin).cells()) > 0 {
-			return fmt.Errorf("plan: a batch of %d does not divide over %d devices in any way: the next that does is %d",
+			return fmt.Errorf("plan: a batch of %d does not divide over %d devices in any way: the next that does "+
+				"is %d",
 				c.Workload.Batch, c.Cluster.Size(), x.Workload.Batch)
 		}
 	}

@@ -23,7 +23,8 @@ type Misfit struct {
 // Error returns the misfit in one line.
 func (m *Misfit) Error() string {
 	parts := m.Plan.Estimate.Memory
-	text := fmt.Sprintf("plan: nothing fits: the least that a device needs is %s (%s), it has %s: %s are missing",
+	text := fmt.Sprintf("plan: nothing fits: the least that a device needs is %s (%s), it has %s: %s are "+
+		"missing",
 		gigabytes(parts.Total()), memoryText(parts), gigabytes(m.Limit), gigabytes(m.Missing))
 	if len(m.Changes) > 0 {
 		text += "; it fits with " + strings.Join(m.Changes, ", or with ")

@@ -9,7 +9,8 @@ import (
 )
 
 // mixed is a cluster of two types of devices and links, its hosts scrambled.
-const mixed = "1x4 V100-SXM2-32GB ib=100G nics=1 + 1x4 A100-SXM-80GB ib=200G + 1x4 V100-SXM2-32GB ib=100G nics=1 + 1x4 A100-SXM-80GB ib=200G"
+const mixed = "1x4 V100-SXM2-32GB ib=100G nics=1 + 1x4 A100-SXM-80GB ib=200G + 1x4 V100-SXM2-32GB ib=100G " +
+	"nics=1 + 1x4 A100-SXM-80GB ib=200G"
 
 func workload(t testing.TB, model string, batch, seq int) plan.Workload {
 	t.Helper()
@@ -69,7 +70,8 @@ func TestMixed(t *testing.T) {
 			even = s.Step()
 		}
 	}
-	t.Logf("%s: %.2f s simulated, gap %.1f%%; equal stages %.2f s; links and slowest device %.2f s, in order %.2f s",
+	t.Logf("%s: %.2f s simulated, gap %.1f%%; equal stages %.2f s; links and slowest device %.2f s, in order "+
+		"%.2f s",
 		a.Plans[0].Strategy, best.Step(), 100*a.Gap(), even, a.Mapping.Seconds, a.Mapping.Identity)
 	if best.Step() >= even {
 		t.Errorf("simulated step %v: stages cut evenly take %v", best.Step(), even)

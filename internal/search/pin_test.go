@@ -11,9 +11,11 @@ func TestPin(t *testing.T) {
 	s := strategy.Strategy{DP: 4, TP: 2, PP: 2, VPP: 2, MicroBatch: 1, Zero: 1, Sequence: true,
 		Recompute: strategy.FullLayers(3), Layers: []int{8, 8, 9, 7}}
 	for text, want := range map[string]bool{
-		"": true, "; ,;": true, "tp=2": true, "tp=2 ; pp=2,;": true, "tp=2 pp=2, cp=1": true, "tp=4": false, "sp": true, "sp=false": false, "schedule=interleaved": true, "schedule=1f1b": false,
+		"": true, "; ,;": true, "tp=2": true, "tp=2 ; pp=2,;": true, "tp=2 pp=2, cp=1": true, "tp=4": false,
+		"sp": true, "sp=false": false, "schedule=interleaved": true, "schedule=1f1b": false,
 		"schedule=Interleaved1F1B": true, "schedule=INTERLEAVED": true,
-		"recompute=full:3": true, "recompute=none": false, "zero=1 shard=0": true, "layers=8,8,9,7": true, "offload.optimizer=0": true, "offload.optimizer=1": false,
+		"recompute=full:3": true, "recompute=none": false, "zero=1 shard=0": true, "layers=8,8,9,7": true,
+		"offload.optimizer=0": true, "offload.optimizer=1": false,
 	} {
 		p, err := ParsePin(text)
 		if err != nil {

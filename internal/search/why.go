@@ -37,8 +37,10 @@ func MemoryParts(m plan.Memory) []Part {
 
 // whatParts says of each part of the time what it is, for sentences.
 var whatParts = map[string]string{
-	"compute": "computing", "recompute": "recomputing", "tensor": "tensor-parallel communication", "context": "context-parallel communication",
-	"experts": "exchange between experts", "pipeline": "sends between stages", "data": "data-parallel communication", "bubble": "bubble",
+	"compute": "computing", "recompute": "recomputing", "tensor": "tensor-parallel communication",
+	"context": "context-parallel communication",
+	"experts": "exchange between experts", "pipeline": "sends between stages",
+	"data": "data-parallel communication", "bubble": "bubble",
 	"optimizer": "optimizer", "offload": "offloading", "fixed": "fixed costs",
 }
 

@@ -31,7 +31,7 @@ func classify(f *ir.Func, given map[int]mesh.Sharding) *classes {
 	}
 	for i, n := range f.Nodes() {
 		c.node[i] = ids.of("node " + ir.FormatOp(n.Op()) + " " + string(n.Pos()) +
-			fmt.Sprint(types(n.In()), types(n.Out())))
+			fmt.Sprint(ir.TypesOf(n.In()), ir.TypesOf(n.Out())))
 	}
 	users := usersOf(f)
 	for range classRounds {

@@ -19,7 +19,7 @@ func Floor(f *ir.Func, m *mesh.Mesh, prices spmd.Prices) (float64, error) {
 	least := map[string]float64{}
 	for _, n := range f.Nodes() {
 		o := n.Op().(op.Op)
-		if _, joins := op.LoopOf(o, types(n.In()), types(n.Out())); joins {
+		if _, joins := op.LoopOf(o, ir.TypesOf(n.In()), ir.TypesOf(n.Out())); joins {
 			continue
 		}
 		key := ir.FormatOp(o) + typesText(n)
@@ -50,7 +50,7 @@ func (l *labeler) least(n *ir.Node) (float64, error) {
 
 func typesText(n *ir.Node) string {
 	text := ""
-	for _, t := range append(types(n.In()), types(n.Out())...) {
+	for _, t := range append(ir.TypesOf(n.In()), ir.TypesOf(n.Out())...) {
 		text += " " + t.String()
 	}
 	return text

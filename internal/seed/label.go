@@ -34,7 +34,7 @@ type place struct {
 // op returns the ways to run a node: each axis splits one factor, carries sums through, or does nothing.
 func (l *labeler) op(n *ir.Node) ([]label, error) {
 	o := n.Op().(op.Op)
-	in, out := types(n.In()), types(n.Out())
+	in, out := ir.TypesOf(n.In()), ir.TypesOf(n.Out())
 	rule, err := o.Rule(in).Bind(shapes(in), shapes(out))
 	if err != nil {
 		return nil, &ir.Error{Pos: n.Pos(), Op: o.Name(), Err: err}
@@ -186,14 +186,6 @@ func each[T any](options [][]T, f func(choice []T)) {
 		}
 	}
 	next(0)
-}
-
-func types(vs []*ir.Value) []ir.Type {
-	ts := make([]ir.Type, len(vs))
-	for i, v := range vs {
-		ts[i] = v.Type()
-	}
-	return ts
 }
 
 func shapes(ts []ir.Type) [][]int {

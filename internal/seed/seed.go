@@ -98,7 +98,8 @@ func (p *problem) solve() (x []int, time, bound float64, err error) {
 		low = high
 	}
 	if fits == nil {
-		return nil, 0, 0, fmt.Errorf("seeds of %s: parameters and states need %.4g bytes a device, split as far as the mesh %v allows: %.4g are available",
+		return nil, 0, 0, fmt.Errorf("seeds of %s: parameters and states need %.4g bytes a device, split as far "+
+			"as the mesh %v allows: %.4g are available",
 			p.f.Name(), p.leastHeld(), p.c.Mesh, p.c.Memory)
 	}
 	best := p.field.energy(fits)

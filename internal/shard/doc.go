@@ -12,13 +12,16 @@
 //
 // What one op grants, in order:
 //
-//  1. Of two operands that split one factor differently, the larger tensor leads, then the first; the other's axes follow
-//     where they are free. A list that only goes on where the other ends is no difference. Where something is not granted,
-//     each tensor is tried as the leader, and the way that moves the fewest bytes is taken.
-//  2. Of two factors that want one axis, the first in the rule wins. Rules name batch dims first and summed dims before the
-//     dims of the right side, so that batches stay split and weights are gathered.
-//  3. An axis that splits a factor is not also partial: an operand that holds partial sums along it is reduced.
-//  4. Partial sums and means pass through an op that is linear in the operand (op.Multilinear); elsewhere they are reduced.
+//  1. Of two operands that split one factor differently, the larger tensor leads, then the first; the other's
+//     axes follow where they are free. A list that only goes on where the other ends is no difference. Where
+//     something is not granted, each tensor is tried as the leader, and the way that moves the fewest bytes
+//     is taken.
+//  2. Of two factors that want one axis, the first in the rule wins. Rules name batch dims first and summed
+//     dims before the dims of the right side, so that batches stay split and weights are gathered.
+//  3. An axis that splits a factor is not also partial: an operand that holds partial sums along it is
+//     reduced.
+//  4. Partial sums and means pass through an op that is linear in the operand (op.Multilinear); elsewhere
+//     they are reduced.
 //
 // Infer spreads annotations as Shardy does. A round visits the ops until nothing changes; there are two
 // rounds, basic and aggressive, for each level, and all levels for each priority that annotations have:

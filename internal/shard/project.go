@@ -148,8 +148,8 @@ func (g *Graph) storeDim(e *edge, t, v, d int, factors []int) bool {
 	return true
 }
 
-// hasElsewhere reports whether a part of axes splits another dim of the value, which an op that takes the value
-// twice may have just stored.
+// hasElsewhere reports whether a part of axes splits another dim of the value, which an op that takes the
+// value twice may have just stored.
 func (x *value) hasElsewhere(dim int, axes refs) bool {
 	for d := range x.dims {
 		for _, r := range axes {

@@ -260,7 +260,8 @@ func (g *Graph) copyClosed(v int, e *edge) {
 	x.partial, x.copies = nil, nil
 	for d := range x.dims {
 		g.trace = append(g.trace, Choice{
-			Value: v, Dim: d, Axes: g.gridOf(x.grid).names(x.dims[d].axes), From: e.tensors[1], By: e.name, Pos: e.pos, Round: "asked",
+			Value: v, Dim: d, Axes: g.gridOf(x.grid).names(x.dims[d].axes), From: e.tensors[1], By: e.name, Pos: e.pos,
+			Round: "asked",
 		})
 	}
 }

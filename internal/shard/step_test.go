@@ -25,14 +25,6 @@ func apply(t *testing.T, shapes [][]int, f func(in []*op.Tensor) *op.Tensor) *ir
 	return out.Node()
 }
 
-func typesOf(vs []*ir.Value) []ir.Type {
-	ts := make([]ir.Type, len(vs))
-	for i, v := range vs {
-		ts[i] = v.Type()
-	}
-	return ts
-}
-
 func specs(t *testing.T, texts string) []mesh.Spec {
 	t.Helper()
 	var list []mesh.Spec
@@ -108,7 +100,7 @@ func TestForward(t *testing.T) {
 		{"longer list", pair, add, "@[dp,_] @[dp.tp,_]", "@[dp.tp,_] @[dp.tp,_]", "@[dp.tp,_]", ""},
 	} {
 		n := apply(t, c.shapes, c.f)
-		s, err := Forward(n.Op().(op.Op), m, typesOf(n.In()), typesOf(n.Out()), specs(t, c.have))
+		s, err := Forward(n.Op().(op.Op), m, ir.TypesOf(n.In()), ir.TypesOf(n.Out()), specs(t, c.have))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -139,7 +131,7 @@ func TestBackward(t *testing.T) {
 		{"not linear", one, exp, "@[dp,_]+{tp}", "@[dp,_]", "@[dp,_]"},
 	} {
 		n := apply(t, c.shapes, c.f)
-		s, err := Backward(n.Op().(op.Op), m, typesOf(n.In()), typesOf(n.Out()), specs(t, c.want))
+		s, err := Backward(n.Op().(op.Op), m, ir.TypesOf(n.In()), ir.TypesOf(n.Out()), specs(t, c.want))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -161,7 +153,7 @@ func TestStepErrors(t *testing.T) {
 		"@[dp,_] @[xx,_]": "xx",
 		"@[dp] @[_,_]":    "operand 0",
 	} {
-		_, err := Forward(n.Op().(op.Op), m, typesOf(n.In()), typesOf(n.Out()), specs(t, have))
+		_, err := Forward(n.Op().(op.Op), m, ir.TypesOf(n.In()), ir.TypesOf(n.Out()), specs(t, have))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", have, err, want)
 		}

@@ -72,8 +72,12 @@ func (b *builder) step(s step) error {
 	return b.b.Err()
 }
 
-// apply runs an op on the device's parts, alone or together with others.
+// apply runs an op on the device's parts, alone or together with others. A constraint has been met by then:
+// as a node it would only keep the ops around it out of one loop.
 func (b *builder) apply(d *decision, v view, in []*ir.Value) ([]*ir.Value, error) {
+	if _, ok := d.op.(op.Constrainer); ok {
+		return in, nil
+	}
 	if d.cooperative != nil {
 		at, err := d.place(v.device)
 		if err != nil {

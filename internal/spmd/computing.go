@@ -26,7 +26,7 @@ func (p *Program) Computing(device int, prices Prices) (float64, error) {
 	for _, n := range f.Nodes() {
 		o := n.Op().(op.Op)
 		if _, ok := o.(op.Collective); !ok {
-			total += prices.Seconds(o, typesOf(n.In()), typesOf(n.Out()))
+			total += prices.Seconds(o, ir.TypesOf(n.In()), ir.TypesOf(n.Out()))
 		}
 	}
 	return total, nil

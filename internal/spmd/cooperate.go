@@ -56,7 +56,7 @@ func (c *choice) exchanging(d *decision) (float64, error) {
 	}
 	time := 0.0
 	for _, n := range f.Nodes() {
-		w := n.Op().(op.Op).Work(typesOf(n.In()), typesOf(n.Out()))
+		w := n.Op().(op.Op).Work(ir.TypesOf(n.In()), ir.TypesOf(n.Out()))
 		time += c.p.config.Prices.compute(w.Flops, w.Bytes)
 	}
 	c.p.exchanges(f, 1, func(_ *ir.Node, x Move, times int) {
@@ -76,9 +76,9 @@ func (p *planner) exchanges(f *ir.Func, times int, see func(n *ir.Node, x Move, 
 		if !ok {
 			continue
 		}
-		if bodies, err := o.Bodies(typesOf(n.In())); err == nil {
+		if bodies, err := o.Bodies(ir.TypesOf(n.In())); err == nil {
 			for _, b := range bodies {
-				p.exchanges(b, times*o.Trips(typesOf(n.In())), see)
+				p.exchanges(b, times*o.Trips(ir.TypesOf(n.In())), see)
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func (p *planner) exchange(n *ir.Node) (Move, bool) {
 	if !ok {
 		return Move{}, false
 	}
-	w := o.Work(typesOf(n.In()), typesOf(n.Out()))
+	w := o.Work(ir.TypesOf(n.In()), ir.TypesOf(n.Out()))
 	_, text := o.Over()
 	axes, err := mesh.ParseAxes(text)
 	if err != nil || w.Wire == 0 {

@@ -42,7 +42,7 @@ func (p *planner) decide(n *ir.Node) (*decision, error) {
 	if d, ok := p.decisions[key]; ok {
 		return d, nil
 	}
-	in, out := typesOf(n.In()), typesOf(n.Out())
+	in, out := ir.TypesOf(n.In()), ir.TypesOf(n.Out())
 	o := n.Op().(op.Op)
 	c := &choice{p: p, m: m, base: decision{op: o, mesh: m, in: in, out: out}, have: have, want: want}
 	best, err := c.decide()
@@ -79,14 +79,6 @@ func (p *planner) decisionKey(n *ir.Node, m *mesh.Mesh, have, want []mesh.Spec) 
 		b.WriteString(want[i].String())
 	}
 	return b.String()
-}
-
-func typesOf(vs []*ir.Value) []ir.Type {
-	ts := make([]ir.Type, len(vs))
-	for i, v := range vs {
-		ts[i] = v.Type()
-	}
-	return ts
 }
 
 func shapesOf(ts []ir.Type) [][]int {

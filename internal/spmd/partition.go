@@ -244,7 +244,8 @@ func (p *planner) record(w why, v *ir.Value, m Move, from mesh.Spec) error {
 		from.String(), Asked: w.asked}
 	if p.config.Strict == Forbid && !w.asked {
 		return &ir.Error{Pos: w.pos, Op: w.name(), Err: fmt.Errorf(
-			"unasked communication: %s of %v over %s: %s: write the spec that you want, or allow it", m.Kind, v.Type(), m.Axes, x.Reason)}
+			"unasked communication: %s of %v over %s: %s: write the spec that you want, or allow it", m.Kind, v.Type(),
+			m.Axes, x.Reason)}
 	}
 	p.program.inserted = append(p.program.inserted, x)
 	return nil

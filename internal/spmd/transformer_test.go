@@ -173,8 +173,10 @@ func BenchmarkPartition(b *testing.B) {
 			}
 		}
 		goruntime.ReadMemStats(&after)
-		b.Logf("%d nodes: infer %v, partition %v, local programs %v; %d MB allocated; %d classes of programs, %d communications", len(f.Nodes()),
-			inferred, planned-inferred, time.Since(start)-planned, (after.TotalAlloc-before.TotalAlloc)>>20, len(classes), len(p.Inserted()))
+		b.Logf("%d nodes: infer %v, partition %v, local programs %v; %d MB allocated; %d classes of programs, "+
+			"%d communications", len(f.Nodes()),
+			inferred, planned-inferred, time.Since(start)-planned, (after.TotalAlloc-before.TotalAlloc)>>20,
+			len(classes), len(p.Inserted()))
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Unreduced returns how values that are to be summed up can be laid out before devices combine anything: each as its
-// spec says, with the sums besides that are pending where it is made, along axes that spec does not split by.
-// Such values may be made of others in linear ops, as a product's gradient is that is cast or cut up; inner
-// is how those have to be laid out, by ID, for sums to stay pending on the way.
+// Unreduced returns how values that are to be summed up can be laid out before devices combine anything: each
+// as its spec says, with the sums besides that are pending where it is made, along axes that spec does not
+// split by. Such values may be made of others in linear ops, as a product's gradient is that is cast or cut
+// up; inner is how those have to be laid out, by ID, for sums to stay pending on the way.
 func (p *Program) Unreduced(values []*ir.Value, specs []mesh.Spec) (layout []mesh.Spec,
 	inner map[int]mesh.Spec) {
 	u := &uncombiner{p: p, how: map[*ir.Node]*decision{}, base: make([]mesh.Spec, p.f.NumValues()),

@@ -53,7 +53,7 @@ func (c *cutter) node(n *ir.Node) error {
 
 // place returns the part of each factor of a node that its results need; nil where they need nothing.
 func (c *cutter) place(n *ir.Node) (*op.Place, error) {
-	in, out := typesOf(n.In()), typesOf(n.Out())
+	in, out := ir.TypesOf(n.In()), ir.TypesOf(n.Out())
 	rule, err := n.Op().(op.Op).Rule(in).Bind(shapes(in), shapes(out))
 	if err != nil {
 		return nil, err
@@ -112,13 +112,4 @@ func boxIn(at *op.Place, i int) mesh.Box {
 		box.Start[d], box.Size[d] = r.Start, r.Size
 	}
 	return box
-}
-
-// typesOf returns the types of values.
-func typesOf(values []*ir.Value) []ir.Type {
-	types := make([]ir.Type, len(values))
-	for i, v := range values {
-		types[i] = v.Type()
-	}
-	return types
 }

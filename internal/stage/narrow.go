@@ -29,9 +29,9 @@ const slack = 1.05
 // mostPlaces bounds the places that are considered: of more, the narrowest within each share of the work.
 const mostPlaces = 400
 
-// Narrow deals the nodes that depend on weights and on the batch to stages: it cuts where the slowest stage is
-// fastest, messages included, among such cuts where the fullest device holds least, and among those where the
-// least is handed over. Nodes that every stage can make for itself get -1.
+// Narrow deals the nodes that depend on weights and on the batch to stages: it cuts where the slowest stage
+// is fastest, messages included, among such cuts where the fullest device holds least, and among those where
+// the least is handed over. Nodes that every stage can make for itself get -1.
 func Narrow(f *ir.Func, c NarrowConfig) ([]int, error) {
 	n := newNarrower(f, c)
 	if len(n.places) < c.Stages+1 {
@@ -41,8 +41,10 @@ func Narrow(f *ir.Func, c NarrowConfig) ([]int, error) {
 	n.measure()
 	none := math.Inf(1)
 	fast := n.best(func(i, j, k int) float64 { return n.seconds(i, j) }, none, none)
-	small := n.best(func(i, j, k int) float64 { return n.bytes(i, j, k) }, slack*n.worst(fast, n.secondsAt), none)
-	narrow := n.least(func(i, _, _ int) float64 { return n.crossing[n.places[i]] }, slack*n.worst(fast, n.secondsAt),
+	small := n.best(func(i, j, k int) float64 { return n.bytes(i, j, k) }, slack*n.worst(fast, n.secondsAt),
+		none)
+	narrow := n.least(func(i, _, _ int) float64 { return n.crossing[n.places[i]] },
+		slack*n.worst(fast, n.secondsAt),
 		slack*n.worst(small, n.bytes))
 	return n.deal(narrow), nil
 }
@@ -54,8 +56,8 @@ type narrower struct {
 	// active is the nodes that are cut, in order; reads is the weights that each computes with.
 	active []*ir.Node
 	reads  [][]int
-	// crossing is, before each active node, the bytes that pass there; places is those that may be cut, the begin
-	// and the end included.
+	// crossing is, before each active node, the bytes that pass there; places is those that may be cut, the
+	// begin and the end included.
 	crossing []float64
 	places   []int
 	// work and kept are sums up to each active node: seconds, and bytes of results.
@@ -127,7 +129,7 @@ func (n *narrower) cross() {
 func (n *narrower) choose() {
 	n.work, n.kept = make([]float64, len(n.active)+1), make([]float64, len(n.active)+1)
 	for i, x := range n.active {
-		w := x.Op().(op.Op).Work(types(x.In()), types(x.Out()))
+		w := x.Op().(op.Op).Work(ir.TypesOf(x.In()), ir.TypesOf(x.Out()))
 		n.work[i+1] = n.work[i] + 3*n.c.Prices.Compute(w) // forward, and twice as much backward
 		n.kept[i+1] = n.kept[i]
 		for _, v := range x.Out() {
@@ -157,14 +159,6 @@ func (n *narrower) choose() {
 		n.places = append(n.places, best)
 	}
 	n.places = append(n.places, len(n.active))
-}
-
-func types(vs []*ir.Value) []ir.Type {
-	list := make([]ir.Type, len(vs))
-	for i, v := range vs {
-		list[i] = v.Type()
-	}
-	return list
 }
 
 // measure finds the bytes of weights between places.

@@ -18,7 +18,8 @@ func randomChain(t *rapid.T) (*ir.Func, int) {
 	b := ir.NewBuilder("chain")
 	var weights []*ir.Value
 	for i := range n {
-		weights = append(weights, b.Param("w", ir.Type{DType: array.F32, Shape: array.Shape{widths[i], widths[i+1]}}))
+		weights = append(weights, b.Param("w",
+			ir.Type{DType: array.F32, Shape: array.Shape{widths[i], widths[i+1]}}))
 	}
 	x := b.Param("x", ir.Type{DType: array.F32, Shape: array.Shape{64, widths[0]}})
 	for i, w := range weights {
@@ -59,7 +60,8 @@ func TestNarrowIsBest(t *testing.T) {
 				narrow = min(narrow, n.handed(cuts))
 			}
 		})
-		if n.worst(own, n.secondsAt) > slack*fast || n.worst(own, n.bytes) > slack*small || n.handed(own) != narrow {
+		if n.worst(own, n.secondsAt) > slack*fast || n.worst(own, n.bytes) > slack*small ||
+			n.handed(own) != narrow {
 			t.Fatalf("cut %v takes %v, %v bytes, hands over %v: want %v, %v, %v", own, n.worst(own, n.secondsAt),
 				n.worst(own, n.bytes), n.handed(own), fast, small, narrow)
 		}

@@ -110,7 +110,8 @@ func (r *Rows) node(n *ir.Node) []rowLayout {
 func (r *Rows) before(n *ir.Node, also rowKind) (any bool) {
 	for i, v := range n.In() {
 		layout := r.layout(n, i)
-		if r.learned[v.ID()] || r.own[v.ID()] || layout.kind == sameForAll || layout.kind == perRow && also != perRow {
+		if r.learned[v.ID()] || r.own[v.ID()] || layout.kind == sameForAll || layout.kind == perRow &&
+			also != perRow {
 			continue
 		}
 		at := slices.Index(r.order, v)

@@ -39,7 +39,7 @@ func (r *Rows) bind(n *ir.Node) (*rowFactor, error) {
 
 // factorOf returns the factor that rows are in which are so in a tensor of a node, operands first.
 func (r *Rows) factorOf(n *ir.Node, tensor int, layout rowLayout) (*rowFactor, error) {
-	b := &rowFactor{factor: -1, in: typesOf(n.In()), out: typesOf(n.Out())}
+	b := &rowFactor{factor: -1, in: ir.TypesOf(n.In()), out: ir.TypesOf(n.Out())}
 	var err error
 	if b.rule, err = n.Op().(op.Op).Rule(b.in).Bind(shapes(b.in), shapes(b.out)); err != nil {
 		return nil, err

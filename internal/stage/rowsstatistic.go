@@ -15,7 +15,8 @@ func (r *Rows) statistic(n *ir.Node) ([]rowLayout, bool) {
 		return []rowLayout{{}}, r.layout(n, 0).kind == sumOfRows
 	case op.BufferUpdater:
 		last := r.layout(n, len(n.In())-1).kind
-		return []rowLayout{r.layout(n, 0)}, r.layout(n, 0).kind != unclear && (last == sameForAll || last == sumOfRows)
+		return []rowLayout{r.layout(n, 0)},
+			r.layout(n, 0).kind != unclear && (last == sameForAll || last == sumOfRows)
 	}
 	return nil, false
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // bucket lets the small collectives of a program that are of one kind, dtype and group travel together: sums,
-// scattered sums and gathers, until a bucket has as many bytes as most allows for such a collective. One waits
-// until its bucket is full or one of its results is needed; operands that are parameters, which are there from
-// the beginning, then fill what is left of it. What a collective does, it does to every element alone, so the
-// numbers are the same.
+// scattered sums and gathers, until a bucket has as many bytes as most allows for such a collective. One
+// waits until its bucket is full or one of its results is needed; operands that are parameters, which are
+// there from the beginning, then fill what is left of it. What a collective does, it does to every element
+// alone, so the numbers are the same.
 func bucket(f *ir.Func, most func(op.Collective) int) (*ir.Func, error) {
 	defer fault.Pass("bucket", f)
 	b := ir.NewBuilder(f.Name())

@@ -215,6 +215,9 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.
 	if f, err = b.communicating(f, p.Crosses()); err != nil {
 		return 0, err
 	}
+	if f, err = early(f); err != nil {
+		return 0, err
+	}
 	if b.c.Local != nil {
 		if f, err = b.c.Local(f); err != nil {
 			return 0, err

@@ -78,7 +78,8 @@ func (p *Plan) message(device int, in *instruction) spmd.Communication {
 		what = "gradients"
 	}
 	here, there := fmt.Sprint("stage ", in.action.Stage), fmt.Sprint("stage ", in.action.Peer())
-	c := spmd.Communication{Line: "-", Op: "pipeline", Kind: "send", From: here, To: there, Asked: true, Count: 1,
+	c := spmd.Communication{Line: "-", Op: "pipeline", Kind: "send", From: here, To: there, Asked: true,
+		Count:  1,
 		Reason: fmt.Sprintf("%s of a micro-batch to %s, device %d to %d", what, there, device, in.peer)}
 	b := 0
 	if in.kind == send {

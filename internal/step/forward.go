@@ -55,7 +55,8 @@ func (r *ForwardRunner) Close() {
 func (r *ForwardRunner) Run(ctx context.Context, p *Plan, weights Weights,
 	batch [][]array.Array) ([][]array.Array, error) {
 	if p.Kind != ForwardPass || p.Whole || p.Devices() != r.world.Size() {
-		return nil, fmt.Errorf("forward: a plan of a %s pass on %d devices: want one of a forward pass on %d", p.Kind,
+		return nil, fmt.Errorf("forward: a plan of a %s pass on %d devices: want one of a forward pass on %d",
+			p.Kind,
 			p.Devices(), r.world.Size())
 	}
 	if err := p.check(batch); err != nil {

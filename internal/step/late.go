@@ -63,8 +63,8 @@ func (l *reorder) find() (gathers bool) {
 	return gathers
 }
 
-// moves reports whether a node is a collective, or computes nothing. Where a device has nothing of a tensor, its
-// nodes are asked as if they had: collectives come in the same order on all devices.
+// moves reports whether a node is a collective, or computes nothing. Where a device has nothing of a tensor,
+// its nodes are asked as if they had: collectives come in the same order on all devices.
 func moves(n *ir.Node) bool {
 	if _, ok := n.Op().(op.Collective); ok {
 		return true

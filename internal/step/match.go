@@ -59,8 +59,9 @@ func (t *tape) events() ([]event, error) {
 	for i := range t.code {
 		for _, in := range t.code {
 			if in.kind == send && in.until == i && i > 0 {
-				list = append(list, event{kind: delivered, key: message{t.device, in.peer, in.tag}, at: where{in.name(), "",
-					"send"}})
+				list = append(list, event{kind: delivered, key: message{t.device, in.peer, in.tag},
+					at: where{in.name(), "",
+						"send"}})
 			}
 		}
 		in := t.code[i]

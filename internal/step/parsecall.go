@@ -51,7 +51,8 @@ func (x *tapeReader) fitsAway(in *instruction) error {
 	}{{"parameter", in.args, away.Params}, {"result", in.out, away.Results}} {
 		for i, b := range side.buffers {
 			if x.t.buffers[b].away != slices.Contains(side.away, i) {
-				return fmt.Errorf("%s %d of program %d: it and buffer %%%d are not both away", side.name, i, in.program, b)
+				return fmt.Errorf("%s %d of program %d: it and buffer %%%d are not both away", side.name, i, in.program,
+					b)
 			}
 		}
 	}
@@ -71,7 +72,8 @@ func (x *tapeReader) load(s *scanner, in *instruction) {
 	if s.err != nil {
 		return
 	}
-	if in.action.Stage < 0 && in.action.Stage != int(AsWhole) || in.action.Micro >= len(p.Variant) || p.Variant[in.action.Micro] >= len(p.Inputs) ||
+	if in.action.Stage < 0 && in.action.Stage != int(AsWhole) || in.action.Micro >= len(p.Variant) ||
+		p.Variant[in.action.Micro] >= len(p.Inputs) ||
 		l.batch >= len(p.Inputs[p.Variant[in.action.Micro]]) {
 		s.errorf(at, "%s has no input %d", in.name(), l.batch)
 		return

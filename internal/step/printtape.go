@@ -54,7 +54,8 @@ func (w *printer) key(k bufferKey) string {
 func (in *instruction) text(t *tape) string {
 	switch in.kind {
 	case send:
-		return fmt.Sprintf("%s send %%%d to %d tag %d until %d : %s%s", in.name(), in.args[0], in.peer, in.tag, in.until,
+		return fmt.Sprintf("%s send %%%d to %d tag %d until %d : %s%s", in.name(), in.args[0], in.peer, in.tag,
+			in.until,
 			t.buffers[in.args[0]].t, in.piece.text())
 	case receive:
 		return fmt.Sprintf("%s receive %%%d from %d tag %d : %s%s", in.name(), in.out[0], in.peer, in.tag,
@@ -67,7 +68,8 @@ func (in *instruction) text(t *tape) string {
 		fmt.Fprintf(&b, " arena %%%d", in.arena)
 	}
 	for _, l := range in.loads {
-		fmt.Fprintf(&b, " load %%%d input %d start %s size %s", l.buffer, l.batch, ints(l.box.Start), ints(l.box.Size))
+		fmt.Fprintf(&b, " load %%%d input %d start %s size %s", l.buffer, l.batch, ints(l.box.Start),
+			ints(l.box.Size))
 	}
 	for _, c := range in.copies {
 		fmt.Fprintf(&b, " copy %%%d %%%d", c[0], c[1])

@@ -30,7 +30,7 @@ type Runner struct {
 }
 
 // Doing describes what a device is doing in a step.
-type Doing struct {
+type RunningOp struct {
 	Device int
 	// Name is the scheduled action; Node, if set, is the op in progress, possibly a collective.
 	Name string
@@ -38,7 +38,7 @@ type Doing struct {
 }
 
 // String returns the device, the scheduled action, and the op with its line.
-func (d Doing) String() string {
+func (d RunningOp) String() string {
 	text := fmt.Sprintf("device %d", d.Device)
 	if d.Name != "" {
 		text += ": " + d.Name
@@ -53,13 +53,13 @@ func (d Doing) String() string {
 	return text
 }
 
-// Doing returns what the devices that have not finished the current step are doing, to find out where a step
-// hangs. It may be called while a step runs.
-func (r *Runner) Doing() []Doing {
-	var list []Doing
+// RunningOps returns what the devices that have not finished the current step are doing, to find out where a
+// step hangs. It may be called while a step runs.
+func (r *Runner) RunningOps() []RunningOp {
+	var list []RunningOp
 	for i := range r.at {
 		if in := r.at[i].Load(); in != nil {
-			list = append(list, Doing{i, in.name(), r.devices[i].Doing()})
+			list = append(list, RunningOp{i, in.name(), r.devices[i].RunningOp()})
 		}
 	}
 	return list
@@ -129,8 +129,8 @@ func (r *Runner) Watch(f func(Span)) { r.watch = f }
 // World returns the devices' world, for its statistics.
 func (r *Runner) World() comm.World { return r.world }
 
-// Taken returns the bytes that a device has allocated in this process.
-func (r *Runner) Taken(device int) int {
+// Allocated returns the bytes that a device has allocated in this process.
+func (r *Runner) Allocated(device int) int {
 	if r.memory[device] == nil {
 		return 0
 	}

@@ -165,7 +165,8 @@ func (r *Runner) Near(t Tensor, p *Plan) (bool, error) {
 }
 
 // holder returns a device of a process that has all of a box, and the box that it has.
-func (r *Runner) holder(layouts []*mesh.Layout, box mesh.Box, process int) (device int, own mesh.Box, ok bool) {
+func (r *Runner) holder(layouts []*mesh.Layout, box mesh.Box,
+	process int) (device int, own mesh.Box, ok bool) {
 	for _, l := range layouts {
 		for id, own := range l.Boxes() {
 			if r.world.Owner(id) == process && contains(own, box) {

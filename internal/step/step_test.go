@@ -199,7 +199,7 @@ func trainOn(w comm.World, s *Plan, micros int) (*trained, error) {
 		out.state = append(out.state, a.Bytes())
 	}
 	for d := range s.Devices() {
-		out.taken = append(out.taken, r.Taken(d))
+		out.taken = append(out.taken, r.Allocated(d))
 	}
 	return out, nil
 }
@@ -287,8 +287,11 @@ func TestMatch(t *testing.T) {
 			"deadlock"},
 		"the wrong peer": {func(s *Plan) { s.tapes[0].code[s.tapes[0].first(t, send)].peer = 3 },
 			"deadlock"},
-		"one device's update is left out": {func(s *Plan) { s.tapes[1].code = s.tapes[1].code[:len(s.tapes[1].code)-1] }, "deadlock"},
-		"both wait before they send":      {func(s *Plan) { s.tapes[0].late(t); s.tapes[2].late(t) }, "deadlock"},
+		"one device's update is left out": {func(s *Plan) {
+			s.tapes[1].code = s.tapes[1].code[:len(
+				s.tapes[1].code)-1]
+		}, "deadlock"},
+		"both wait before they send": {func(s *Plan) { s.tapes[0].late(t); s.tapes[2].late(t) }, "deadlock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := pipe.step(t)

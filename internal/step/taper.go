@@ -246,7 +246,8 @@ func (w *taper) keys(x *section, p *part, of partKey, micro int) (params, result
 }
 
 // newCall returns a call of the device's program of a part.
-func (w *taper) newCall(a pipeline.Action, p *spmd.Program, donated []int, away cpu.Away) (instruction, error) {
+func (w *taper) newCall(a pipeline.Action, p *spmd.Program, donated []int,
+	away cpu.Away) (instruction, error) {
 	i, err := w.b.compiled(p, w.t.device, donated, away)
 	if err != nil {
 		return instruction{}, err
@@ -311,8 +312,11 @@ func (w *taper) update() error {
 	var takes, makes []bufferKey
 	for k, i := range params {
 		takes = append(takes, w.role(w.b.update.roles[i]))
-		if kind := takes[k].kind; (kind == weightBuffer || kind == slotBuffer) && !w.isAway(takes[k]) {
-			donated = append(donated, k)
+		switch takes[k].kind {
+		case weightBuffer, slotBuffer, sumBuffer: // the next step's first gradients overwrite the sums
+			if !w.isAway(takes[k]) {
+				donated = append(donated, k)
+			}
 		}
 	}
 	for _, i := range results {

@@ -230,8 +230,8 @@ func (w *taper) take(in *instruction, m *mesh.Mesh, part *Part, i int, piece Pie
 	return nil
 }
 
-// give gives a result its memory: that of the parameter that it overwrites, or an array of its own, which then
-// stands in the other's place.
+// give gives a result its memory: that of the parameter that it overwrites, or an array of its own, which
+// then stands in the other's place.
 func (w *taper) give(in *instruction, i int, piece Piece) {
 	t := in.exe.Func().Results()[i].Type()
 	to := w.use(w.buffer(piece.key, t))

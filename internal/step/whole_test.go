@@ -50,7 +50,8 @@ func wholePlan(t testing.TB) *Plan {
 	calls := []Call{zeros}
 	for micro := range 2 {
 		x := part
-		x.Micro, x.Params, x.Results = micro, []Piece{WeightPiece(0), SumPiece(0), InputPiece(micro, 0)}, zeros.Results
+		x.Micro, x.Params, x.Results = micro, []Piece{WeightPiece(0), SumPiece(0), InputPiece(micro, 0)},
+			zeros.Results
 		calls = append(calls, x)
 	}
 	whole := Lay{Use: mesh.Whole(1), Rest: mesh.Whole(1), Sum: mesh.Whole(1), Slot: mesh.Whole(1)}
@@ -79,7 +80,8 @@ func TestWholePlan(t *testing.T) {
 		t.Errorf("memory is %+v, want %+v as of %+v", got, p.Memory(0), want)
 	}
 	for _, bad := range [][2]string{
-		{"plan train whole", "plan train"}, {"  begin run 0", "  end run 0"}, {"input 0 0 : f32[2,3]", "input 2 0 : f32[2,3]"},
+		{"plan train whole", "plan train"}, {"  begin run 0", "  end run 0"},
+		{"input 0 0 : f32[2,3]", "input 2 0 : f32[2,3]"},
 		{"load %", "load %9"},
 	} {
 		if _, err := Parse(strings.Replace(text, bad[0], bad[1], 1)); err == nil {

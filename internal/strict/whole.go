@@ -89,7 +89,8 @@ func (w *whole) number(n *ast.FloatNode, t reflect.Type) {
 func custom(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	for _, i := range []reflect.Type{
-		reflect.TypeFor[encoding.TextUnmarshaler](), reflect.TypeFor[yaml.BytesUnmarshaler](), reflect.TypeFor[yaml.InterfaceUnmarshaler](),
+		reflect.TypeFor[encoding.TextUnmarshaler](), reflect.TypeFor[yaml.BytesUnmarshaler](),
+		reflect.TypeFor[yaml.InterfaceUnmarshaler](),
 	} {
 		if p.Implements(i) {
 			return true

@@ -21,7 +21,8 @@ type sample struct {
 
 func TestYAML(t *testing.T) {
 	var s sample
-	text := "---\ncount: 3 # three\nlist: [1, 2.0, 1e3]\npart: 1.5\ntext: |\n  a: [[\n  \"\nsizes: {a: 1}\nmore:\n  count: 7\n...\n"
+	text := "---\ncount: 3 # three\nlist: [1, 2.0, 1e3]\npart: 1.5\ntext: |\n  a: [[\n  \"\nsizes: {a: " +
+		"1}\nmore:\n  count: 7\n...\n"
 	if err := strict.YAML([]byte(text), &s); err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,12 @@ var syntax map[string]reader
 
 func init() {
 	syntax = map[string]reader{
-		"tt.get_program_id": readProgramID, "tt.make_range": readRange, "tt.splat": readSplat, "tt.addptr": readAddPtr,
-		"tt.load": readLoad, "tt.store": readStore, `"tt.reduce"`: readReduce, "scf.for": readFor,
-		"arith.constant": readConstant, "arith.cmpi": readCompareInts, "arith.cmpf": readCompareFloats, "arith.select": readSelect,
-		"arith.extsi": readConvert(typ.isInt, typ.isInt, true), "arith.extf": readConvert(typ.isFloat, typ.isFloat,
+		"tt.get_program_id": readProgramID, "tt.make_range": readRange, "tt.splat": readSplat,
+		"tt.addptr": readAddPtr,
+		"tt.load":   readLoad, "tt.store": readStore, `"tt.reduce"`: readReduce, "scf.for": readFor,
+		"arith.constant": readConstant, "arith.cmpi": readCompareInts, "arith.cmpf": readCompareFloats,
+		"arith.select": readSelect,
+		"arith.extsi":  readConvert(typ.isInt, typ.isInt, true), "arith.extf": readConvert(typ.isFloat, typ.isFloat,
 			true),
 		"arith.truncf": readConvert(typ.isFloat, typ.isFloat, false), "arith.sitofp": readIntToFloat,
 		"arith.divsi": readDivision(func(a, b int64) int64 { return a / b }),
@@ -36,7 +38,8 @@ func init() {
 
 var floatUnary = map[string]func(x float64) float64{
 	"arith.negf": func(x float64) float64 { return -x },
-	"math.absf":  math.Abs, "math.exp": math.Exp, "math.exp2": math.Exp2, "math.log": math.Log, "math.sqrt": math.Sqrt, "math.tanh": math.Tanh,
+	"math.absf":  math.Abs, "math.exp": math.Exp, "math.exp2": math.Exp2, "math.log": math.Log,
+	"math.sqrt": math.Sqrt, "math.tanh": math.Tanh,
 	"math.rsqrt": func(x float64) float64 { return 1 / math.Sqrt(x) },
 }
 

@@ -13,7 +13,8 @@ func Holds(width int) bool { return width > 0 && width <= widest }
 func AddRMSNorm(d, g array.DType, rows, width int, eps float64) *Kernel {
 	k := New("add_rms_norm")
 	k.Programs, k.Warps = rows, warps(width, 1024, 2)
-	a, b, gamma, sum, y, rstd := k.Pointer(d), k.Pointer(d), k.Pointer(g), k.Pointer(d), k.Pointer(d), k.Pointer(array.F32)
+	a, b, gamma, sum, y, rstd := k.Pointer(d), k.Pointer(d), k.Pointer(g), k.Pointer(d), k.Pointer(d),
+		k.Pointer(array.F32)
 	program, row := k.Program(), k.Row(width)
 	offset := k.Offset(program, width)
 	x := k.Calc("addf", row.Load(k.At(a, offset), 0), row.Load(k.At(b, offset), 0))
@@ -40,7 +41,8 @@ func gradEach(width int) int { return warps(width, 256, 4) }
 func RMSNormGrad(d, g array.DType, rows, width int) *Kernel {
 	k := New("rms_norm_grad")
 	k.Programs, k.Warps = GradSums(rows, width), gradEach(width)
-	x, gamma, dy, rstd, rest, dx, sums := k.Pointer(d), k.Pointer(g), k.Pointer(d), k.Pointer(array.F32), k.Pointer(d), k.Pointer(d), k.Pointer(array.F32)
+	x, gamma, dy, rstd, rest, dx, sums := k.Pointer(d), k.Pointer(g), k.Pointer(d), k.Pointer(array.F32),
+		k.Pointer(d), k.Pointer(d), k.Pointer(array.F32)
 	program, row := k.Program(), k.Row(width)
 	scale, share := row.Load(gamma, 0), k.Float(1/float64(width))
 	sum := k.For(program, k.Int(rows), k.Int(k.Programs), []Value{row.Fill(0)},

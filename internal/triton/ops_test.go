@@ -28,48 +28,72 @@ var snippets = []struct {
 	lines string
 	f, i  []float64
 }{
-	{"%c = arith.constant dense<[1.5, -2.0, 0x7FC00000, 3.0]> : tensor<4xf32> %z = arith.constant dense<0.0> : tensor<4xf32> " +
+	{"%c = arith.constant dense<[1.5, -2.0, 0x7FC00000, 3.0]> : tensor<4xf32> %z = arith.constant dense<0.0> " +
+		": tensor<4xf32> " +
 		"%m = arith.maxnumf %c, %z : tensor<4xf32> tt.store %fp, %m : tensor<4x!tt.ptr<f32>>", []float64{1.5, 0, 0,
 		3}, nil},
-	{"%c = arith.constant dense<[1.5, -2.0, 0x7FC00000, 3.0]> : tensor<4xf32> %z = arith.constant dense<0.0> : tensor<4xf32> " +
+	{"%c = arith.constant dense<[1.5, -2.0, 0x7FC00000, 3.0]> : tensor<4xf32> %z = arith.constant dense<0.0> " +
+		": tensor<4xf32> " +
 		"%m = arith.maximumf %c, %z : tensor<4xf32> tt.store %fp, %m : tensor<4x!tt.ptr<f32>>", []float64{1.5, 0,
 		math.NaN(), 3}, nil},
-	{"%c = arith.constant dense<[1.5, -2.0, 0x7FC00000, 3.0]> : tensor<4xf32> %z = arith.constant dense<0.0> : tensor<4xf32> %t = arith.cmpf olt, %c, %z : tensor<4xf32> " +
-		"%n = arith.minnumf %c, %z : tensor<4xf32> %a = math.absf %n : tensor<4xf32> %g = arith.negf %a : tensor<4xf32> " +
-		"%s = arith.select %t, %a, %g : tensor<4xi1>, tensor<4xf32> tt.store %fp, %s : tensor<4x!tt.ptr<f32>>", []float64{0, 2, 0, 0}, nil},
-	{"%x = arith.sitofp %r : tensor<4xi32> to tensor<4xf32> %e = math.exp2 %x : tensor<4xf32> %q = math.sqrt %e : tensor<4xf32> %p = arith.mulf %q, %q : tensor<4xf32> " +
+	{"%c = arith.constant dense<[1.5, -2.0, 0x7FC00000, 3.0]> : tensor<4xf32> %z = arith.constant dense<0.0> " +
+		": tensor<4xf32> %t = arith.cmpf olt, %c, %z : tensor<4xf32> " +
+		"%n = arith.minnumf %c, %z : tensor<4xf32> %a = math.absf %n : tensor<4xf32> %g = arith.negf %a : " +
+		"tensor<4xf32> " +
+		"%s = arith.select %t, %a, %g : tensor<4xi1>, tensor<4xf32> tt.store %fp, %s : tensor<4x!tt.ptr<f32>>",
+		[]float64{0, 2, 0, 0}, nil},
+	{"%x = arith.sitofp %r : tensor<4xi32> to tensor<4xf32> %e = math.exp2 %x : tensor<4xf32> %q = math.sqrt " +
+		"%e : tensor<4xf32> %p = arith.mulf %q, %q : tensor<4xf32> " +
 		"%v = arith.divf %p, %e : tensor<4xf32> tt.store %fp, %v : tensor<4x!tt.ptr<f32>>", []float64{1,
 		1 - 0x1p-24, 1, 1 - 0x1p-24}, nil},
-	{"%x = arith.sitofp %r : tensor<4xi32> to tensor<4xf32> %e = math.tanh %x : tensor<4xf32> tt.store %fp, %e : tensor<4x!tt.ptr<f32>>",
+	{"%x = arith.sitofp %r : tensor<4xi32> to tensor<4xf32> %e = math.tanh %x : tensor<4xf32> tt.store %fp, " +
+		"%e : tensor<4x!tt.ptr<f32>>",
 		[]float64{0, float64(float32(math.Tanh(1))), float64(float32(math.Tanh(2))),
 			float64(float32(math.Tanh(3)))}, nil},
-	{"%c = arith.constant dense<[1.00390625, 1.01171875, 1.0, 3.0e38]> : tensor<4xf32> %t = arith.truncf %c : tensor<4xf32> to tensor<4xbf16> " +
-		"%e = arith.extf %t : tensor<4xbf16> to tensor<4xf32> tt.store %fp, %e : tensor<4x!tt.ptr<f32>>", []float64{1, 1.015625, 1, 226 * 0x1p120}, nil},
-	{"%c = arith.constant dense<2147483647> : tensor<4xi32> %s = arith.addi %c, %r : tensor<4xi32> tt.store %ip, %s : tensor<4x!tt.ptr<i32>>",
+	{"%c = arith.constant dense<[1.00390625, 1.01171875, 1.0, 3.0e38]> : tensor<4xf32> %t = arith.truncf %c " +
+		": tensor<4xf32> to tensor<4xbf16> " +
+		"%e = arith.extf %t : tensor<4xbf16> to tensor<4xf32> tt.store %fp, %e : tensor<4x!tt.ptr<f32>>",
+		[]float64{1, 1.015625, 1, 226 * 0x1p120}, nil},
+	{"%c = arith.constant dense<2147483647> : tensor<4xi32> %s = arith.addi %c, %r : tensor<4xi32> tt.store " +
+		"%ip, %s : tensor<4x!tt.ptr<i32>>",
 		nil, []float64{2147483647, -2147483648, -2147483647, -2147483646}},
-	{"%c = arith.constant dense<-7> : tensor<4xi32> %one = arith.constant dense<1> : tensor<4xi32> %d1 = arith.addi %r, %one : tensor<4xi32> " +
+	{"%c = arith.constant dense<-7> : tensor<4xi32> %one = arith.constant dense<1> : tensor<4xi32> %d1 = " +
+		"arith.addi %r, %one : tensor<4xi32> " +
 		"%q = arith.divsi %c, %d1 : tensor<4xi32> tt.store %ip, %q : tensor<4x!tt.ptr<i32>>", nil, []float64{-7, -3,
 		-2, -1}},
-	{"%c = arith.constant dense<-7> : tensor<4xi32> %one = arith.constant dense<1> : tensor<4xi32> %d1 = arith.addi %r, %one : tensor<4xi32> " +
+	{"%c = arith.constant dense<-7> : tensor<4xi32> %one = arith.constant dense<1> : tensor<4xi32> %d1 = " +
+		"arith.addi %r, %one : tensor<4xi32> " +
 		"%q = arith.remsi %c, %d1 : tensor<4xi32> tt.store %ip, %q : tensor<4x!tt.ptr<i32>>", nil, []float64{0, -1,
 		-1, -3}},
-	{"%c = arith.constant dense<2> : tensor<4xi32> %t = arith.cmpi sge, %r, %c : tensor<4xi32> %w = arith.extsi %t : tensor<4xi1> to tensor<4xi32> " +
-		"%a = arith.andi %w, %r : tensor<4xi32> %o = arith.ori %a, %c : tensor<4xi32> tt.store %ip, %o : tensor<4x!tt.ptr<i32>>", nil, []float64{2, 2, 2, 3}},
+	{"%c = arith.constant dense<2> : tensor<4xi32> %t = arith.cmpi sge, %r, %c : tensor<4xi32> %w = " +
+		"arith.extsi %t : tensor<4xi1> to tensor<4xi32> " +
+		"%a = arith.andi %w, %r : tensor<4xi32> %o = arith.ori %a, %c : tensor<4xi32> tt.store %ip, %o : " +
+		"tensor<4x!tt.ptr<i32>>", nil, []float64{2, 2, 2, 3}},
 	// Fibonacci: what is carried changes places
 	{"%zero = arith.constant 0 : i32 %one = arith.constant 1 : i32 %five = arith.constant 5 : i32 " +
-		"%res:2 = scf.for %n = %zero to %five step %one iter_args(%a = %zero, %c = %one) -> (i32, i32) : i32 { %s = arith.addi %a, %c : i32 scf.yield %c, %s : i32, i32 } " +
-		"tt.store %i, %res#0 : !tt.ptr<i32> %p1 = tt.addptr %i, %one : !tt.ptr<i32>, i32 tt.store %p1, %res#1 : !tt.ptr<i32>", nil, []float64{5, 8, -1, -1}},
+		"%res:2 = scf.for %n = %zero to %five step %one iter_args(%a = %zero, %c = %one) -> (i32, i32) : i32 { " +
+		"%s = arith.addi %a, %c : i32 scf.yield %c, %s : i32, i32 } " +
+		"tt.store %i, %res#0 : !tt.ptr<i32> %p1 = tt.addptr %i, %one : !tt.ptr<i32>, i32 tt.store %p1, %res#1 : " +
+		"!tt.ptr<i32>", nil, []float64{5, 8, -1, -1}},
 	{"%zero = arith.constant 0 : i32 %one = arith.constant 1 : i32 %three = arith.constant 3 : i32 " +
-		"scf.for %n = %one to %three step %one : i32 { %p1 = tt.addptr %i, %n : !tt.ptr<i32>, i32 tt.store %p1, %n : !tt.ptr<i32> }", nil, []float64{-1, 1, 2, -1}},
-	{"%c = arith.constant dense<2> : tensor<4xi32> %t = arith.cmpi ne, %r, %c : tensor<4xi32> %nine = arith.constant dense<9> : tensor<4xi32> " +
-		"%v = tt.load %ip, %t, %nine evictionPolicy = evict_last : tensor<4x!tt.ptr<i32>> tt.store %ip, %v evictionPolicy = evict_first : tensor<4x!tt.ptr<i32>>", nil, []float64{-1, -1, 9, -1}},
+		"scf.for %n = %one to %three step %one : i32 { %p1 = tt.addptr %i, %n : !tt.ptr<i32>, i32 tt.store %p1, " +
+		"%n : !tt.ptr<i32> }", nil, []float64{-1, 1, 2, -1}},
+	{"%c = arith.constant dense<2> : tensor<4xi32> %t = arith.cmpi ne, %r, %c : tensor<4xi32> %nine = " +
+		"arith.constant dense<9> : tensor<4xi32> " +
+		"%v = tt.load %ip, %t, %nine evictionPolicy = evict_last : tensor<4x!tt.ptr<i32>> tt.store %ip, %v " +
+		"evictionPolicy = evict_first : tensor<4x!tt.ptr<i32>>", nil, []float64{-1, -1, 9, -1}},
 	{`%m = "tt.reduce"(%r) <{axis = 0 : i32}> ({ ^bb0(%x: i32, %y: i32): %z = arith.addi %x, %y : i32 tt.reduce.return %z : i32 }) : (tensor<4xi32>) -> i32 ` +
-		"%t = arith.constant true %p = arith.constant 1 : i32 %s = arith.select %t, %m, %p : i32 tt.store %i, %s, %t : !tt.ptr<i32>", nil, []float64{6, -1, -1, -1}},
-	{"%v = arith.constant 9007199254740993 : i64 tt.store %l, %v : !tt.ptr<i64> %w = tt.load %l : !tt.ptr<i64> %two = arith.constant 2 : i64 %m = arith.remsi %w, %two : i64 " +
-		"%z = arith.constant 0 : i64 %t = arith.cmpi eq, %m, %z : i64 %p = arith.constant 1 : i32 %q = arith.constant 3 : i32 %s = arith.select %t, %p, %q : i32 tt.store %i, %s : !tt.ptr<i32>",
+		"%t = arith.constant true %p = arith.constant 1 : i32 %s = arith.select %t, %m, %p : i32 tt.store %i, " +
+		"%s, %t : !tt.ptr<i32>", nil, []float64{6, -1, -1, -1}},
+	{"%v = arith.constant 9007199254740993 : i64 tt.store %l, %v : !tt.ptr<i64> %w = tt.load %l : " +
+		"!tt.ptr<i64> %two = arith.constant 2 : i64 %m = arith.remsi %w, %two : i64 " +
+		"%z = arith.constant 0 : i64 %t = arith.cmpi eq, %m, %z : i64 %p = arith.constant 1 : i32 %q = " +
+		"arith.constant 3 : i32 %s = arith.select %t, %p, %q : i32 tt.store %i, %s : !tt.ptr<i32>",
 		nil, []float64{3, -1, -1, -1}},
-	{"%x = arith.constant 1.5 : f16 tt.store %h, %x : !tt.ptr<f16> %y = tt.load %h : !tt.ptr<f16> %w = arith.extf %y : f16 to f64 tt.store %d, %w : !tt.ptr<f64> " +
-		"%u = tt.load %d : !tt.ptr<f64> %n = arith.truncf %u : f64 to f32 tt.store %f, %n : !tt.ptr<f32>", []float64{1.5, -1, -1, -1}, nil},
+	{"%x = arith.constant 1.5 : f16 tt.store %h, %x : !tt.ptr<f16> %y = tt.load %h : !tt.ptr<f16> %w = " +
+		"arith.extf %y : f16 to f64 tt.store %d, %w : !tt.ptr<f64> " +
+		"%u = tt.load %d : !tt.ptr<f64> %n = arith.truncf %u : f64 to f32 tt.store %f, %n : !tt.ptr<f32>",
+		[]float64{1.5, -1, -1, -1}, nil},
 }
 
 // snippetArgs returns arrays of four for a snippet's parameters, all -1.
@@ -153,15 +177,19 @@ func TestMistakes(t *testing.T) {
 			"tt.load: evict_soon: unknown policy of the cache"},
 		{snippet("%c = tt.load %r : tensor<4xi32>"), "tt.load: got tensor<4xi32>: want pointers"},
 		{snippet("tt.store %fp, %r : tensor<4x!tt.ptr<f32>>"), "value %r is tensor<4xi32>: want tensor<4xf32>"},
-		{snippet("%p = tt.addptr %ip, %r : tensor<4x!tt.ptr<i32>>, tensor<4xi32> %v = tt.load %p : tensor<4x!tt.ptr<i32>>"), "tt.load: program [0 0 0]: lane 2: index 4 of argument 1: want 0 to 3"},
-		{snippet("%m = arith.constant -1 : i32 %p = tt.addptr %i, %m : !tt.ptr<i32>, i32 tt.store %p, %m : !tt.ptr<i32>"), "tt.store: program [0 0 0]: lane 0: index -1 of argument 1"},
+		{snippet("%p = tt.addptr %ip, %r : tensor<4x!tt.ptr<i32>>, tensor<4xi32> %v = tt.load %p : " +
+			"tensor<4x!tt.ptr<i32>>"), "tt.load: program [0 0 0]: lane 2: index 4 of argument 1: want 0 to 3"},
+		{snippet("%m = arith.constant -1 : i32 %p = tt.addptr %i, %m : !tt.ptr<i32>, i32 tt.store %p, %m : " +
+			"!tt.ptr<i32>"), "tt.store: program [0 0 0]: lane 0: index -1 of argument 1"},
 		{snippet("%c = arith.divsi %r, %r : tensor<4xi32>"),
 			"arith.divsi: program [0 0 0]: lane 0: 0 divided by 0"},
 		{snippet("scf.for %n = %pid to %pid step %pid : i32 { }"), "step is 0"},
 		{snippet("%c = scf.for %n = %pid to %pid step %pid iter_args(%a = %pid) -> (i32) : i32 { }"),
 			"want an operation"},
-		{snippet("%c = scf.for %n = %pid to %pid step %pid iter_args(%a = %pid) -> (i32) : i32 { scf.yield %r : tensor<4xi32> }"), "value %r is tensor<4xi32>: want i32"},
-		{snippet("%c = scf.for %n = %pid to %pid step %pid iter_args(%a = %pid) -> (i32) : i32 { scf.yield %n : i32 } tt.store %i, %a : !tt.ptr<i32>"), "value %a is not defined"},
+		{snippet("%c = scf.for %n = %pid to %pid step %pid iter_args(%a = %pid) -> (i32) : i32 { scf.yield %r : " +
+			"tensor<4xi32> }"), "value %r is tensor<4xi32>: want i32"},
+		{snippet("%c = scf.for %n = %pid to %pid step %pid iter_args(%a = %pid) -> (i32) : i32 { scf.yield %n : " +
+			"i32 } tt.store %i, %a : !tt.ptr<i32>"), "value %a is not defined"},
 		{snippet("scf.for %n = %pid to %pid step %pid : i32 { "),
 			"line 9, column 3: tt.return: unknown operation, or not where it may stand"},
 		{snippet(`%m = "tt.reduce"(%r) <{axis = 1 : i32}> ({`), `axis is "1": want 0`},

@@ -192,7 +192,8 @@ func (s *scanner) scalar() typ {
 	word := s.name()
 	if _, ok := widths[word]; !ok {
 		s.failAt(at,
-			"got type %s: want one of i1, i32, i64, f16, bf16, f32, f64, a pointer to one, or a tensor with one dim of those", word)
+			"got type %s: want one of i1, i32, i64, f16, bf16, f32, f64, a pointer to one, or a tensor with one "+
+				"dim of those", word)
 	}
 	return typ{elem: word}
 }

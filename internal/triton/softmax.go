@@ -39,7 +39,8 @@ type Target struct{ Hot, Even float64 }
 func SoftmaxGrad(d array.DType, rows, width int, target Target) *Kernel {
 	k := New("softmax_grad")
 	k.Programs = rows
-	x, labels, lse, dloss, dx := k.Pointer(d), k.Pointer(array.I32), k.Pointer(array.F32), k.Pointer(array.F32), k.Pointer(d)
+	x, labels, lse, dloss, dx := k.Pointer(d), k.Pointer(array.I32), k.Pointer(array.F32), k.Pointer(array.F32),
+		k.Pointer(d)
 	program, part := k.Program(), k.Part(lsePart, width)
 	offset := k.Offset(program, width)
 	g := softmaxGrad{part, k.At(x, offset), k.At(dx, offset), target}
@@ -77,7 +78,8 @@ const lossPart = 8192
 func CrossEntropy(d array.DType, rows, width int, target Target) *Kernel {
 	k := New("cross_entropy")
 	k.Programs, k.Warps = rows, 8
-	x, labels, dloss, sums, dx := k.Pointer(d), k.Pointer(array.I32), k.Pointer(array.F32), k.Pointer(array.F32), k.Pointer(d)
+	x, labels, dloss, sums, dx := k.Pointer(d), k.Pointer(array.I32), k.Pointer(array.F32), k.Pointer(array.F32),
+		k.Pointer(d)
 	program, part := k.Program(), k.Part(lossPart, width)
 	offset := k.Offset(program, width)
 	row := k.At(x, offset)

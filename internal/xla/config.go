@@ -152,7 +152,8 @@ func libraries(plugin string) []string {
 	packages := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
 	var list []string
 	for _, name := range []string{
-		"libcudart", "libnvJitLink", "libnvrtc", "libcublasLt", "libcublas", "libcufft", "libcusparse", "libcusolver", "libcupti",
+		"libcudart", "libnvJitLink", "libnvrtc", "libcublasLt", "libcublas", "libcufft", "libcusparse",
+		"libcusolver", "libcupti",
 		"libnccl", "libnvshmem_host", "libcudnn",
 	} {
 		matches, _ := filepath.Glob(filepath.Join(packages, "nvidia/*/lib", name+".so*"))

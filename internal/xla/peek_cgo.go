@@ -59,7 +59,8 @@ func peek(path string) (unsafe.Pointer, error) {
 	}
 	if major != pjrtMajor || minor < pjrtMinorMin {
 		C.dlclose(lib)
-		return nil, fmt.Errorf("xla: plugin %s: wrong version: got PJRT %d.%d, want %d.%d or later: use JAX 0.5 or later's plugin",
+		return nil, fmt.Errorf("xla: plugin %s: wrong version: got PJRT %d.%d, want %d.%d or later: use JAX 0.5 "+
+			"or later's plugin",
 			path, major, minor, pjrtMajor, pjrtMinorMin)
 	}
 	return table, nil

@@ -16,8 +16,10 @@ package xla
 typedef void *(*galley_fn)(void *args);
 
 enum {
-	ERROR_DESTROY = 0, ERROR_MESSAGE = 1, EVENT_DESTROY = 5, EVENT_AWAIT = 8, CLIENT_DEVICES = 15, COMPILE = 20, BUFFER_FROM_HOST = 22,
-	DESCRIPTION_ID = 23, ATTRIBUTES = 25, DESCRIPTION_TEXT = 27, DEVICE_DESCRIPTION = 29, IS_ADDRESSABLE = 30, EXECUTABLE_DESTROY = 40, SERIALIZE = 49, LOADED_DESTROY = 50,
+	ERROR_DESTROY = 0, ERROR_MESSAGE = 1, EVENT_DESTROY = 5, EVENT_AWAIT = 8, CLIENT_DEVICES = 15, COMPILE = 20,
+		BUFFER_FROM_HOST = 22,
+	DESCRIPTION_ID = 23, ATTRIBUTES = 25, DESCRIPTION_TEXT = 27, DEVICE_DESCRIPTION = 29, IS_ADDRESSABLE = 30,
+		EXECUTABLE_DESTROY = 40, SERIALIZE = 49, LOADED_DESTROY = 50,
 	GET_EXECUTABLE = 51, EXECUTE = 55, DESERIALIZE = 56, BUFFER_DESTROY = 58, TO_HOST = 70, MEMORY_STATS = 96
 };
 
@@ -166,7 +168,8 @@ static char *galley_serialize(const void *api, void *loaded, void **data, size_t
 	struct { size_t size; void *extensions; void *loaded; void *exe; } g = {sizeof g, NULL, loaded, NULL};
 	void *error = galley_call(api, GET_EXECUTABLE, &g);
 	if (error != NULL) return galley_text(api, error);
-	struct { size_t size; void *extensions; const void *exe; const char *data; size_t bytes; void *holder; void (*release)(void *); } a = {sizeof a, NULL, g.exe};
+	struct { size_t size; void *extensions; const void *exe; const char *data; size_t bytes; void *holder; void (
+		*release)(void *); } a = {sizeof a, NULL, g.exe};
 	error = galley_call(api, SERIALIZE, &a);
 	if (error == NULL) {
 		*data = malloc(a.bytes); *bytes = a.bytes;
@@ -189,7 +192,8 @@ static char *galley_deserialize(const void *api, void *client, const char *data,
 // and results are those of the first device, then those of the next.
 static char *galley_execute(const void *api, void *exe, void *device, int launch, size_t num_devices,
 	void **args, size_t num_args,
-		const int64_t *kept, size_t num_kept, const int64_t *donated, size_t num_donated, void **results, size_t num_results) {
+		const int64_t *kept, size_t num_kept, const int64_t *donated, size_t num_donated, void **results,
+			size_t num_results) {
 	struct {
 		size_t size; void *extensions; void *send, *recv; size_t num_send, num_recv; int launch;
 		const int64_t *kept; size_t num_kept; void *context; const char *location;

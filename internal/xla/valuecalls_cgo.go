@@ -27,7 +27,8 @@ func galleyValuePut(
 	valueSize C.size_t,
 ) *C.char {
 	values := cgo.Handle(store).Value().(KeyValues)
-	if err := values.Put(C.GoStringN(key, C.int(keySize)), C.GoBytes(unsafe.Pointer(value), C.int(valueSize))); err != nil {
+	if err := values.Put(C.GoStringN(key, C.int(keySize)),
+		C.GoBytes(unsafe.Pointer(value), C.int(valueSize))); err != nil {
 		return C.CString(err.Error())
 	}
 	return nil

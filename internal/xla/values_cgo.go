@@ -10,7 +10,8 @@ package xla
 
 // What Go does for the callbacks: NULL, or a text to free of what is wrong.
 extern char *galleyValuePut(uintptr_t store, char *key, size_t key_size, char *value, size_t value_size);
-extern char *galleyValueGet(uintptr_t store, char *key, size_t key_size, int wait_ms, char **value, size_t *value_size);
+extern char *galleyValueGet(uintptr_t store, char *key, size_t key_size, int wait_ms, char **value,
+	size_t *value_size);
 
 // galley_error makes an error of the plugin's.
 typedef void *(*galley_make)(int code, const char *text, size_t size);
@@ -37,17 +38,20 @@ struct galley_try { size_t size; void *extensions; char *key; size_t key_size; g
 	char *value; size_t value_size; void (*deleter)(char *); };
 static void *galley_kv_try(struct galley_try *a) {
 	a->deleter = galley_free;
-	return galley_error(a->make, NOT_FOUND, galleyValueGet((uintptr_t)a->store, a->key, a->key_size, 0, &a->value,
+	return galley_error(a->make, NOT_FOUND,
+		galleyValueGet((uintptr_t)a->store, a->key, a->key_size, 0, &a->value,
 		&a->value_size));
 }
 
 struct galley_store { size_t size; void *extensions; char *key; size_t key_size; char *value; size_t value_size;
 	galley_make *make; void *store; };
 static void *galley_kv_put(struct galley_store *a) {
-	return galley_error(a->make, INTERNAL, galleyValuePut((uintptr_t)a->store, a->key, a->key_size, a->value, a->value_size));
+	return galley_error(a->make, INTERNAL,
+		galleyValuePut((uintptr_t)a->store, a->key, a->key_size, a->value, a->value_size));
 }
 
-struct galley_create { size_t size; void *extensions; const void *options; size_t num_options; void *get, *get_store, *put,
+struct galley_create { size_t size; void *extensions; const void *options; size_t num_options; void *get,
+	*get_store, *put,
 	*put_store, *client, *try, *try_store; };
 
 // The functions of clients that plugins have, by their tables, and the store of the client that a thread

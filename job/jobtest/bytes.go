@@ -41,7 +41,7 @@ func notes(t *testing.T, connect Connect) {
 	errs := each(processes, func(me int) error {
 		over := make(chan struct{})
 		defer close(over)
-		go ts[me].Drive(over)
+		go ts[me].Drive(over, nil)
 		for i := range count {
 			for to := range processes {
 				if to != me {
@@ -78,7 +78,7 @@ func messages(t *testing.T, connect Connect) {
 	errs := each(processes, func(me int) error {
 		over := make(chan struct{})
 		defer close(over)
-		go ts[me].Drive(over)
+		go ts[me].Drive(over, nil)
 		var list []job.Message
 		for peer := range processes {
 			for i := 0; i < count && peer != me; i++ {

@@ -60,7 +60,8 @@ func TestSpeculation(t *testing.T) {
 // right. One with another vocabulary is refused.
 func TestDraft(t *testing.T) {
 	m := model(t, "llama")
-	for name, read := range map[string]func(*nn.Param) (array.Array, error){"itself": nil, "another": forgetful} {
+	for name, read := range map[string]func(*nn.Param) (array.Array, error){"itself": nil,
+		"another": forgetful} {
 		plain := newEngine(t, m, engine.Config{})
 		guessing := newEngine(t, m, engine.Config{Draft: &engine.Draft{Model: m, Read: read}})
 		for _, c := range []engine.Sampling{{}, {Temperature: 1, Seed: 3}} {

@@ -126,7 +126,8 @@ func (e *Engine) submit(ctx context.Context, r Request, embed bool) (*request, e
 		return nil, e.failed
 	case e.draining:
 		return nil, ErrDraining
-	case e.config.Waiting > 0 && len(e.queue.list)+q.N > e.config.Waiting+max(0, e.config.Running-len(e.running)):
+	case e.config.Waiting > 0 && len(e.queue.list)+q.N > e.config.Waiting+max(0,
+		e.config.Running-len(e.running)):
 		return nil, ErrFull
 	}
 	adapter, err := e.adapterOf(q.Adapter)

@@ -23,7 +23,8 @@ const contextTokens = 6
 
 func newText(decode func([]int32) string, r *Request) text {
 	tail := r.Prompt[max(0, len(r.Prompt)-contextTokens):]
-	return text{decode: decode, stops: r.StopText, keep: r.KeepStop, ids: append([]int32(nil), tail...), read: len(tail)}
+	return text{decode: decode, stops: r.StopText, keep: r.KeepStop, ids: append([]int32(nil), tail...),
+		read: len(tail)}
 }
 
 // add returns what can be shown after one more token, and whether a stop text ends it.

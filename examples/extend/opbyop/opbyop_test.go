@@ -56,7 +56,8 @@ func losses(t *testing.T, b backend.Backend) []float64 {
 
 func TestTrains(t *testing.T) {
 	want := losses(t, nil)
-	for name, b := range map[string]backend.Backend{"op by op": Open(), "StableHLO": backendtest.Interpreter(1)} {
+	for name, b := range map[string]backend.Backend{"op by op": Open(),
+		"StableHLO": backendtest.Interpreter(1)} {
 		for i, got := range losses(t, b) {
 			if math.Abs(got-want[i]) > 1e-12 {
 				t.Errorf("%s: step %d: loss %.15g, host %.15g", name, i, got, want[i])

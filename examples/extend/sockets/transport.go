@@ -65,7 +65,12 @@ func (t *transport) Start(messages []job.Message) job.Transfer {
 }
 
 // Drive has nothing to do: each connection has goroutines of its own.
-func (t *transport) Drive(until <-chan struct{}) { <-until }
+func (t *transport) Drive(until, stop <-chan struct{}) {
+	select {
+	case <-until:
+	case <-stop:
+	}
+}
 
 // Close says farewell to all and waits for theirs.
 func (t *transport) Close() error {

@@ -55,7 +55,8 @@ func TestTrains(t *testing.T) {
 	for _, c := range []struct {
 		names string
 		runs  bool
-	}{{"", true}, {"-squares", false}, {"none", false}, {"-loops", true}, {"fold,squares,gemm_epilogue,loops", true}} {
+	}{{"", true}, {"-squares", false}, {"none", false}, {"-loops", true},
+		{"fold,squares,gemm_epilogue,loops", true}} {
 		names, err := strategy.ParsePasses(c.names)
 		if err != nil {
 			t.Fatal(err)

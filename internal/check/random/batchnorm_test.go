@@ -41,7 +41,8 @@ func normalisedBatches() [][]array.Array {
 // part of what training changes: numbers do not depend on how a step is spread.
 func TestBatchNorm(t *testing.T) {
 	sameAsOne(t, normalised, normalisedBatches(), galley.Strategy{}, galley.Strategy{DP: 2},
-		galley.Strategy{DP: 4}, galley.Strategy{DP: 3, Zero: 1}, galley.Strategy{DP: 2, Zero: 2, Overlap: strategy.On},
+		galley.Strategy{DP: 4}, galley.Strategy{DP: 3, Zero: 1},
+		galley.Strategy{DP: 2, Zero: 2, Overlap: strategy.On},
 		galley.Strategy{DP: 2, Zero: 3, Recompute: "full"},
 		galley.Strategy{DP: 2, Zero: 3, Offload: strategy.Offload{Optimizer: 1}})
 }
@@ -106,8 +107,9 @@ func TestBatchNormAccumulates(t *testing.T) {
 			}
 		}
 	}
-	for what, x := range map[string][2]float64{"loss": {got.Losses[0], loss}, "running_mean": {got.Params[1].At(0),
-		mean}, "running_var": {got.Params[2].At(0), variance}, "num_batches_tracked": {got.Params[3].At(0), 1}} {
+	for what, x := range map[string][2]float64{"loss": {got.Losses[0], loss},
+		"running_mean": {got.Params[1].At(0),
+			mean}, "running_var": {got.Params[2].At(0), variance}, "num_batches_tracked": {got.Params[3].At(0), 1}} {
 		if !(math.Abs(x[0]-x[1]) <= 1e-12) {
 			t.Errorf("%s: got %v, want %v", what, x[0], x[1])
 		}

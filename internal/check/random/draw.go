@@ -105,7 +105,8 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 	x := galley.Strategy{
 		DP: pick(r, 1, 1, 2, 3, 4), TP: pick(r, 1, 1, 2, 3), PP: min(s.Layers, pick(r, 1, 1, 2, 3)), Micro: pick(r,
 			1, 1, 2, 3, 5),
-		Overlap: pick(r, strategy.Auto, strategy.On), Recompute: pick[strategy.Recompute](r, "none", "none", "selective", "full", "full:1",
+		Overlap: pick(r, strategy.Auto, strategy.On),
+		Recompute: pick[strategy.Recompute](r, "none", "none", "selective", "full", "full:1",
 			"selective:1"), Offload: pick(r, strategy.Offload{}, strategy.Offload{}, strategy.Offload{Optimizer: 1},
 			strategy.Offload{Optimizer: 0.5}, strategy.Offload{Activations: 0.5, Parameters: 1},
 			strategy.Offload{Activations: 1, Optimizer: 0.3, Parameters: 0.4}),

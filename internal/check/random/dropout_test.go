@@ -66,7 +66,8 @@ func TestFamiliesDrop(t *testing.T) {
 				t.Fatal(err)
 			}
 			if off(plain.Losses[0], dropped.Losses[0]) < 1e-6 {
-				t.Errorf("%s: the first loss is %v with %+v, and %v without", family, dropped.Losses[0], d, plain.Losses[0])
+				t.Errorf("%s: the first loss is %v with %+v, and %v without", family, dropped.Losses[0], d,
+					plain.Losses[0])
 			}
 		}
 		c.Dropout = models.Dropout{Embedding: 0.1, Residual: 0.2, Attention: 0.3}

@@ -28,7 +28,8 @@ func TestEqualGradients(t *testing.T) {
 // TestCapacityMicro: which tokens an expert has no room for depends on all of a batch, so micro-batches are
 // refused with the line, and numbers never change in silence.
 func TestCapacityMicro(t *testing.T) {
-	c := models.Config{Family: "mixtral", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 4,
+	c := models.Config{Family: "mixtral", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4,
+		KVHeads:   4,
 		Positions: 32, InitStd: 0.3, Experts: 4, ExpertsPerToken: 2}
 	build := func(scope op.Scope) (Model, error) {
 		m, err := models.New(c, nn.Config{Scope: scope, DType: array.F64, Seed: 1})

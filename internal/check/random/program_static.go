@@ -40,8 +40,8 @@ func (b batches) Len() int { return programSteps }
 
 func (b batches) Batch(i int) ([]array.Array, error) { return b.batch(i), nil }
 
-// Static trains the program as one that is compiled, for AdamW's steps; gradients are what a step of SGD takes
-// off the parameters.
+// Static trains the program as one that is compiled, for AdamW's steps; gradients are what a step of SGD
+// takes off the parameters.
 func (p *Annotated) Static() (*Trained, error) {
 	t, err := p.compiled(&galley.Optimizer{Optimizer: p.adamW(), Schedule: optim.Constant{LR: 1e-2}},
 		programSteps, nil)

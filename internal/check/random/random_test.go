@@ -7,7 +7,8 @@ import (
 
 var (
 	long = flag.Bool("long", false,
-		"draw as many models as -runs says: go test ./internal/check/random -run RandomModels -timeout 0 -args -long -runs 5000")
+		"draw as many models as -runs says: go test ./internal/check/random -run RandomModels -timeout 0 -args "+
+			"-long -runs 5000")
 	runs = flag.Int("runs", 5000, "how many models a long run draws")
 	from = flag.Uint64("from", 0, "the first seed of a long run")
 )

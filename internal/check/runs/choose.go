@@ -91,7 +91,8 @@ func (c *runCase) micros() []int {
 	}
 	var list []int
 	for n := 1; n <= mostMicro; n *= 2 {
-		if each := s.DP * n; c.workload.Batch%each == 0 && c.workload.Batch/each >= min(s.PP, c.workload.Batch/s.DP) {
+		if each := s.DP * n; c.workload.Batch%each == 0 &&
+			c.workload.Batch/each >= min(s.PP, c.workload.Batch/s.DP) {
 			list = append(list, n)
 		}
 	}

@@ -103,8 +103,8 @@ func (c *runCase) network(g *cluster.Group) {
 // linkSpeed is a speed as networks are sold: 400 Gb/s, 4x100Gb, 100GbE.
 var linkSpeed = regexp.MustCompile(`(?i)(?:(\d+)\s*x\s*)?(\d+)\s*G(?:bps|b/s|be|bit/s|b)\b`)
 
-// notedSpeed returns the bytes a second that a note gives a device's card or, if whole, all cards of a host; 0
-// where it has none. What was measured is no card's.
+// notedSpeed returns the bytes a second that a note gives a device's card or, if whole, all cards of a host;
+// 0 where it has none. What was measured is no card's.
 func notedSpeed(note string) (speed float64, whole bool) {
 	m := linkSpeed.FindStringSubmatch(note)
 	note = strings.ToLower(note)
@@ -119,8 +119,8 @@ func notedSpeed(note string) (speed float64, whole bool) {
 	return speed, whole || containsAny(note, []string{"per node", "per host", "per server", "a node", "a host"})
 }
 
-// networkKind returns the kind of network that a note names; that of machines built for training is InfiniBand,
-// that of rented ones, unless they have GPUDirect, Ethernet.
+// networkKind returns the kind of network that a note names; that of machines built for training is
+// InfiniBand, that of rented ones, unless they have GPUDirect, Ethernet.
 func networkKind(note string) string {
 	note = strings.ToLower(note)
 	for _, k := range []struct{ word, kind string }{{"omni-path", "opa"}, {"roce", "roce"}, {"ethernet", "eth"},

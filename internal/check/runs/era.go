@@ -48,7 +48,8 @@ func era(r *runRow) string {
 
 // eagerTorch reports whether a framework leaves layers to PyTorch, op by op or as its compiler fuses them.
 func eagerTorch(f string) bool {
-	for _, name := range []string{"fsdp", "torchtitan", "composer", "llm-foundry", "internevo", "colossal", "hugging",
+	for _, name := range []string{"fsdp", "torchtitan", "composer", "llm-foundry", "internevo", "colossal",
+		"hugging",
 		"transformers", "accelerate", "lightning", "nanotron", "fairscale", "pytorch"} {
 		if strings.Contains(f, name) && !modernMegatron(f) {
 			return true
@@ -64,7 +65,8 @@ const fusedYear = 2023
 // model has gated layers or shared keys.
 func fusedTime(r *runRow) bool {
 	gpu := strings.ToUpper(r.Cluster.GPU)
-	for _, name := range []string{"H100", "H200", "H800", "H20", "B100", "B200", "B300", "GB2", "GB3", "MI300", "MI250",
+	for _, name := range []string{"H100", "H200", "H800", "H20", "B100", "B200", "B300", "GB2", "GB3", "MI300",
+		"MI250",
 		"L40"} {
 		if strings.Contains(gpu, name) {
 			return true

@@ -11,7 +11,7 @@ import (
 )
 
 // seen returns what a source's rows showed by kind, predicted without constants.
-func (s *runSource) seen() []plan.Seen {
+func (s *runSource) seen() []plan.Residual {
 	logs := map[plan.Kind][]float64{}
 	var kinds []plan.Kind
 	for _, c := range s.cases {
@@ -24,10 +24,10 @@ func (s *runSource) seen() []plan.Seen {
 		}
 		logs[k] = append(logs[k], math.Log(c.step/c.plain))
 	}
-	var out []plan.Seen
+	var out []plan.Residual
 	for _, k := range kinds {
 		middle, scatter := spread(logs[k])
-		out = append(out, plan.Seen{Source: s.name, Kind: k, Rows: len(logs[k]), Log: round(middle),
+		out = append(out, plan.Residual{Source: s.name, Kind: k, Rows: len(logs[k]), Log: round(middle),
 			Scatter: round(scatter)})
 	}
 	return out
@@ -50,7 +50,7 @@ func spread(xs []float64) (middle, deviation float64) {
 
 // others returns what all sources but one showed: those of the file, and those stored that the file does not
 // have.
-func (t *runTable) others(own *runSource) (seen []plan.Seen) {
+func (t *runTable) others(own *runSource) (seen []plan.Residual) {
 	inFile := func(name string) bool {
 		return slices.ContainsFunc(t.sources, func(s *runSource) bool { return s.name == name })
 	}
@@ -59,7 +59,7 @@ func (t *runTable) others(own *runSource) (seen []plan.Seen) {
 			seen = append(seen, s.saw...)
 		}
 	}
-	for _, s := range plan.StoredSeen() {
+	for _, s := range plan.StoredResiduals() {
 		if !inFile(s.Source) {
 			seen = append(seen, s)
 		}
@@ -68,7 +68,7 @@ func (t *runTable) others(own *runSource) (seen []plan.Seen) {
 }
 
 // hold estimates a source again, with what the others showed.
-func (t *runTable) hold(s *runSource, seen []plan.Seen) {
+func (t *runTable) hold(s *runSource, seen []plan.Residual) {
 	pool := plan.NewPool(seen)
 	least, most := math.Inf(1), 0.0
 	for _, c := range s.cases {

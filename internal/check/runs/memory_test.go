@@ -123,7 +123,8 @@ func TestPartition(t *testing.T) {
 		run.workload.Model.Layers = c.layers
 		got := run.partition(&run.strategy)
 		if !(strategy.Strategy{Layers: got}).Equal(strategy.Strategy{Layers: c.want}) || run.broken != c.broken {
-			t.Errorf("%s, %v: got %v, broken %v; want %v, %v", c.framework, c.borders, got, run.broken, c.want, c.broken)
+			t.Errorf("%s, %v: got %v, broken %v; want %v, %v", c.framework, c.borders, got, run.broken, c.want,
+				c.broken)
 		}
 	}
 }

@@ -165,7 +165,8 @@ func TestRunsSpelling(t *testing.T) {
 		"ffn_hidden_size": "14,336", "vocab_size": 128256, "sequence_length": 8192, "mlp": "swiglu"}`,
 		`{"data_parallel": 4, "tensor_parallel": "2", "pp": 1, "mbs": 1, "gbs": 16.0}`, `{"step_time_ms": 2500}`)
 	if got.got.Step != want.got.Step || got.step != 2.5 || got.workload.Precision != "bf16" {
-		t.Errorf("%g s of %g, %s: want %g of 2.5, bf16", got.got.Step, got.step, got.workload.Precision, want.got.Step)
+		t.Errorf("%g s of %g, %s: want %g of 2.5, bf16", got.got.Step, got.step, got.workload.Precision,
+			want.got.Step)
 	}
 }
 
@@ -211,8 +212,10 @@ func TestRunsEra(t *testing.T) {
 
 // TestRunsPrecision says that a label's products count, not its sums.
 func TestRunsPrecision(t *testing.T) {
-	for label, want := range map[string]string{"bf16 + fp32 grad accum": "bf16", "amp_bf16": "bf16", "FP8-CS": "fp8",
-		"fp8-linear (fsdp fp8 all-gather)": "fp8", "MXFP8": "mxfp8", "nvfp4": "nvfp4", "fp16": "fp16", "fp32": "fp32",
+	for label, want := range map[string]string{"bf16 + fp32 grad accum": "bf16", "amp_bf16": "bf16",
+		"FP8-CS":                           "fp8",
+		"fp8-linear (fsdp fp8 all-gather)": "fp8", "MXFP8": "mxfp8", "nvfp4": "nvfp4", "fp16": "fp16",
+		"fp32":                          "fp32",
 		"bfloat16, fp32 master weights": "bf16", "mixed (bf16 compute, fp32 reduce)": "bf16", "float32": "fp32",
 		"BF16 (FP8 gradients communication)": "bf16", "": "bf16"} {
 		if got, _ := runPrecision(label); got != want {

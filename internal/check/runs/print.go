@@ -38,14 +38,16 @@ func (t *runTable) printSource(s *runSource) {
 	for _, c := range s.cases {
 		p := &c.got.Parts
 		fmt.Fprintf(t.w,
-			"  %-58s %9.4f s, predicted %9.4f (%+.1f%%)  compute %.0f%% again %.0f%% tp %.0f%% cp %.0f%% ep %.0f%% pp %.0f%% dp %.0f%% bubble %.0f%% update %.0f%%",
+			"  %-58s %9.4f s, predicted %9.4f (%+.1f%%)  compute %.0f%% again %.0f%% tp %.0f%% cp %.0f%% ep %.0f%% "+
+				"pp %.0f%% dp %.0f%% bubble %.0f%% update %.0f%%",
 			c.row.ID, c.step, c.got.Step, 100*(c.got.Step/c.step-1), pc(p.Compute, p), pc(p.Recompute, p), pc(p.TP,
 				p), pc(p.CP, p), pc(p.EP, p), pc(p.PP, p), pc(p.DP, p), pc(p.Bubble, p), pc(p.Optimizer, p))
 		if c.memory > 0 {
 			m := &c.got.Memory
 			fmt.Fprintf(t.w, "  memory %.1f GiB, predicted %.1f (w %.1f g %.1f o %.1f a %.1f l %.1f b %.1f)",
 				c.memory/(1<<30), c.predictedMemory()/(1<<30),
-				m.Weights/(1<<30), m.Gradients/(1<<30), m.Optimizer/(1<<30), m.Activations/(1<<30), m.Logits/(1<<30), m.Buffers/(1<<30))
+				m.Weights/(1<<30), m.Gradients/(1<<30), m.Optimizer/(1<<30), m.Activations/(1<<30), m.Logits/(1<<30),
+				m.Buffers/(1<<30))
 		}
 		fmt.Fprintln(t.w)
 	}
@@ -99,7 +101,8 @@ func counted(lists [][]string) string {
 func (t *runTable) summary() {
 	w := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w,
-		"source\trows\tMAPE\tmedian\tmax\tbias\tin interval\ttau (>5%)\tregret\tworst\tmemory\tOOM\tfactor\tunfitted MAPE\tbias\t")
+		"source\trows\tMAPE\tmedian\tmax\tbias\tin interval\ttau "+
+			"(>5%)\tregret\tworst\tmemory\tOOM\tfactor\tunfitted MAPE\tbias\t")
 	var all, mega []*runCase
 	for _, s := range t.sources {
 		if len(s.cases) == 0 {

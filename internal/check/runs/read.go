@@ -54,10 +54,7 @@ func splitRuns(text []byte) (rows []json.RawMessage, err error) {
 // read reads a row by the names and words that people use.
 func (r *runRow) read(raw []byte) error {
 	var fields map[string]any
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return err
-	}
-	if fields == nil {
+	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
 		return fmt.Errorf("a row that is no object")
 	}
 	respell(fields)

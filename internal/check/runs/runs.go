@@ -61,7 +61,7 @@ type runSource struct {
 	// level1 and held are the scores with published curves only and with constants of other sources.
 	level1, held runScore
 	// saw is what its rows show by kind; least and most are the factors that the others' give it.
-	saw         []plan.Seen
+	saw         []plan.Residual
 	least, most float64
 }
 

@@ -40,7 +40,7 @@ func TestRuns(t *testing.T) {
 		if s.held.mape > w.mape {
 			t.Errorf("%s: off by %.1f%% on average, want at most %.1f%%", s.name, 100*s.held.mape, 100*w.mape)
 		}
-		if slices.ContainsFunc(table.others(s), func(o plan.Seen) bool { return o.Source == s.name }) {
+		if slices.ContainsFunc(table.others(s), func(o plan.Residual) bool { return o.Source == s.name }) {
 			t.Errorf("%s is predicted from itself", s.name)
 		}
 	}
@@ -74,7 +74,8 @@ func TestRunsPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"mbridge: 1 of 1 rows used\n  assumed: latent attention of deepseek-v3",
-		"recompute none", "time from TFLOP/s", "korthikanti-t5-1T-selective", "source left out", "rows predicted", "at most 12.0% wanted: ",
+		"recompute none", "time from TFLOP/s", "korthikanti-t5-1T-selective", "source left out", "rows predicted",
+		"at most 12.0% wanted: ",
 		"others' factors make worse, none wanted: ", "at least 85.0% wanted: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -9,7 +9,8 @@ import (
 )
 
 // besides are words of a label that speak of something other than products: "bf16 + fp32 grad accum" is bf16.
-var besides = []string{"accum", "grad", "master", "optim", "reduc", "comm", "gather", "param", "state", "moment",
+var besides = []string{"accum", "grad", "master", "optim", "reduc", "comm", "gather", "param", "state",
+	"moment",
 	"loss", "cache", "storage", "adam", "norm", "logit", "router", "embedding"}
 
 // productLabel returns the part of a label that speaks of products.
@@ -38,8 +39,8 @@ func (c *runCase) readPrecision() {
 	c.workload.Precision = format
 }
 
-// runPrecision returns the format that a row's products run in: the narrowest that the label names for them; bf16
-// where it names none, and then said is false.
+// runPrecision returns the format that a row's products run in: the narrowest that the label names for them;
+// bf16 where it names none, and then said is false.
 func runPrecision(label string) (format string, said bool) {
 	s := strings.ReplaceAll(productLabel(strings.ToLower(label)), "float", "fp")
 	switch {

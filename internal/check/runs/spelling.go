@@ -53,15 +53,21 @@ var spellings = map[string]map[string]string{
 		"tokens_per_second_per_gpu": "tokens_per_s_per_gpu", "tokens_per_sec_per_gpu": "tokens_per_s_per_gpu",
 		"tflops": "tflops_per_gpu", "samples_per_second": "samples_per_s", "samples_per_sec": "samples_per_s",
 		"sequences_per_second": "samples_per_s", "sequences_per_s": "samples_per_s",
+		"step_time_seconds": "step_time_s", "time_per_step_s": "step_time_s", "time_per_iteration_s": "step_time_s",
+		"elapsed_time_per_iteration_s": "step_time_s", "tflops_per_device": "tflops_per_gpu",
+		"model_tflops_per_gpu": "tflops_per_gpu", "tflops_s_gpu": "tflops_per_gpu",
+		"tokens_per_gpu_per_s": "tokens_per_s_per_gpu", "tokens_s_gpu": "tokens_per_s_per_gpu",
 	},
 }
 
 // milliseconds are names of times that become seconds.
-var milliseconds = map[string]string{"step_time_ms": "step_time_s", "iteration_time_ms": "step_time_s"}
+var milliseconds = map[string]string{"step_time_ms": "step_time_s", "iteration_time_ms": "step_time_s",
+	"time_per_step_ms": "step_time_s", "elapsed_time_per_iteration_ms": "step_time_s"}
 
 // words are fields that hold words, which are never read as numbers.
 var words = []string{"id", "name", "gpu", "note", "notes", "source", "framework", "precision", "schedule",
-	"recompute", "mlp", "tflops_kind", "peak_mem_unit", "attention", "zero1_group", "fsdp_mixed_precision", "cp_kind",
+	"recompute", "mlp", "tflops_kind", "peak_mem_unit", "attention", "zero1_group", "fsdp_mixed_precision",
+	"cp_kind",
 	"instance"}
 
 // respell gives a row's fields the names that they have here, and numbers in quotes as numbers. A name that
@@ -84,7 +90,7 @@ func respellPart(fields map[string]any, part string) {
 	names := slices.Sorted(maps.Keys(fields)) // of several names for one thing the first counts, in every run
 	for _, name := range names {
 		x := plainNumber(name, fields[name])
-		to, scale := spellings[part][name], 1.0
+		to, scale := nameOf(part, name), 1.0
 		if ms, ok := milliseconds[name]; ok && part == "measured" {
 			to, scale = ms, 1e-3
 		}
@@ -98,6 +104,28 @@ func respellPart(fields map[string]any, part string) {
 		delete(fields, name)
 		fields[to] = x
 	}
+}
+
+// nameOf returns the name that a field has here, empty where it is not known by another: as it is, or written
+// as launchers' flags write it, tensor-model-parallel-size or pp_degree.
+func nameOf(part, name string) string {
+	if to := spellings[part][name]; to != "" {
+		return to
+	}
+	plain := strings.NewReplacer("-", "_", " ", "_", "/", "_").Replace(strings.ToLower(name))
+	plain = strings.Replace(plain, "_model_parallel", "_parallel", 1)
+	for _, end := range []string{"", "_size", "_degree"} {
+		word := strings.TrimSuffix(plain, end)
+		if to := spellings[part][word]; to != "" {
+			return to
+		}
+		for _, to := range spellings[part] {
+			if to == word && word != name {
+				return to
+			}
+		}
+	}
+	return ""
 }
 
 // plainNumber returns a number that was written in quotes, or the value as it is.

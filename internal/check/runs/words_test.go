@@ -38,6 +38,9 @@ func TestRunsWords(t *testing.T) {
 	again := func(r strategy.Recompute) func(*runCase) bool {
 		return func(c *runCase) bool { return c.strategy.Recompute == r && !c.open.recompute }
 	}
+	degrees := func(dp, tp, pp int) func(*runCase) bool {
+		return func(c *runCase) bool { return c.strategy.DP == dp && c.strategy.TP == tp && c.strategy.PP == pp }
+	}
 	time := func(s float64) func(*runCase) bool { return func(c *runCase) bool { return c.step == s } }
 	batch := func(n int) func(*runCase) bool { return func(c *runCase) bool { return c.workload.Batch == n } }
 	for _, k := range []struct {
@@ -52,6 +55,12 @@ func TestRunsWords(t *testing.T) {
 		{"framework", `"DeepSpeed ZeRO-3"`, zero(3)},
 		{"strategy", `"dp_shard": 4, "dp_replicate": 2, "tp": 1, "pp": 1, "micro_batch": 1, "global_batch": 128`,
 			func(c *runCase) bool { return c.strategy.DP == 8 && c.strategy.Zero == 3 && c.strategy.Shard == 4 }},
+		{"strategy", `"tensor_model_parallel_size": 4, "pipeline-model-parallel-size": 2, "data_parallel_size": 1,
+			"micro_batch": 1, "global_batch": 128`, degrees(1, 4, 2)},
+		{"strategy", `"tp_size": 2, "pp_degree": 2, "DP": 2, "micro_batch": 1, "global_batch": 128`, degrees(2, 2, 2)},
+		{"measured", `"elapsed_time_per_iteration_ms": 2500`, time(2.5)},
+		{"measured", `"step_time_seconds": 3`, time(3)},
+		{"measured", `"time_per_step_s": 4`, time(4)},
 		{"strategy", base + `"recompute": true`, again(strategy.Full)},
 		{"strategy", base + `"recompute": false`, again("")},
 		{"strategy", base + `"recompute": "no"`, again("")},
@@ -118,7 +127,8 @@ func TestRunsUnknown(t *testing.T) {
 	}
 	for text, want := range map[string]string{`"gpu": "H2", "gpus": 8`: "unknown hardware",
 		`"gpu": "H100-SXM-80GB", "gpus": 7`: "devices are 7"} {
-		if _, err := oddRow(t, map[string]string{"cluster": text}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := oddRow(t, map[string]string{"cluster": text}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 	}

@@ -108,7 +108,8 @@ func (t shardyTensor) typ() (ir.Type, error) {
 		return ir.Type{}, fmt.Errorf("dims of unknown size")
 	}
 	dtype, ok := map[string]array.DType{
-		"f32": array.F32, "f64": array.F64, "bf16": array.BF16, "f16": array.F16, "i1": array.Bool, "i32": array.I32, "i64": array.I64, "ui8": array.U8,
+		"f32": array.F32, "f64": array.F64, "bf16": array.BF16, "f16": array.F16, "i1": array.Bool,
+		"i32": array.I32, "i64": array.I64, "ui8": array.U8,
 		"i8": array.U8, "ui32": array.I32, "ui64": array.I64, "si32": array.I32, "si64": array.I64,
 	}[t.DType]
 	if !ok {

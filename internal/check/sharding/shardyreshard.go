@@ -211,7 +211,8 @@ func (c *shardyReshard) expectedMoves(t ir.Type, at op.Layout) ([]string, float6
 		}
 		for _, m := range list {
 			if !leads(next.Mesh, t, m) {
-				return nil, 0, absent("parts that do not divide evenly lie elsewhere here, so that the expected moves lead to other parts")
+				return nil, 0, absent("parts that do not divide evenly lie elsewhere here, so that the expected moves " +
+					"lead to other parts")
 			}
 			bytes += byBytes().Price(next.Mesh, t, m).Bytes
 		}

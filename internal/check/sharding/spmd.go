@@ -22,8 +22,8 @@ type SpmdConfig struct {
 //
 //   - passed, if everything that it asserts holds here;
 //   - better, if it does not, but our answer is legal and moves no more bytes than the recorded one;
-//   - apart, with the reason, if it cannot be compared: the op does not exist here, the facts are marked as wrong numbers or
-//     as ill formed, or the shapes are none that the op accepts;
+//   - apart, with the reason, if it cannot be compared: the op does not exist here, the facts are marked as
+//     wrong numbers or as ill formed, or the shapes are none that the op accepts;
 //   - failed otherwise.
 func Spmd(w io.Writer, file string, c SpmdConfig) (*report.Report, error) {
 	data, err := strict.ReadFile(file, strict.Data)
@@ -183,5 +183,6 @@ func (t *spmdTable) finish() *report.Report {
 }
 
 func printCounts(w io.Writer, family, op string, n [isUnsupported + 1]int) {
-	fmt.Fprintf(w, "%-22s %-42s %6d %6d %6d %6d\n", family, op, n[agrees], n[differs], n[isBetter], n[isUnsupported])
+	fmt.Fprintf(w, "%-22s %-42s %6d %6d %6d %6d\n", family, op, n[agrees], n[differs], n[isBetter],
+		n[isUnsupported])
 }

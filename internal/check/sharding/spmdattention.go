@@ -68,12 +68,14 @@ func (b *spmdBuild) rotate(first, positions int) []*op.Tensor {
 
 // moeOps send tokens to experts and back.
 func moeOps() map[string]spmdOp {
-	const local = "the recorded rule splits the rows that indices point at, as if each device's indices were its own"
+	const local = "the recorded rule splits the rows that indices point at, as if each device's indices were " +
+		"its own"
 	return map[string]spmdOp{
 		"moe_combine":      {build: buildCombine, deviates: local},
 		"moe_combine_grad": {build: buildCombineGrad, deviates: local},
 		"moe_gate_dispatch": {build: buildDispatch,
-			deviates: "the recorded rule gives each device its own part of every expert's capacity, and so other tokens are dropped than without a mesh"},
+			deviates: "the recorded rule gives each device its own part of every expert's capacity, and so other " +
+				"tokens are dropped than without a mesh"},
 		"moe_gate_dispatch_grad": {build: buildDispatchGrad},
 	}
 }

@@ -61,7 +61,8 @@ func buildMatMulGrad(b *spmdBuild) []*op.Tensor {
 
 func buildEinsum(b *spmdBuild) []*op.Tensor {
 	if bad := repeated(b.Attrs.text("equation")); bad != "" {
-		return b.refuse("a letter twice in one operand or result, %s, is a diagonal, which einsum does not take here", bad)
+		return b.refuse("a letter twice in one operand or result, %s, is a diagonal, which einsum does not take "+
+			"here", bad)
 	}
 	return only(op.Einsum(b.Attrs.text("equation"), b.floats(0, len(b.Inputs))...))
 }
@@ -81,7 +82,8 @@ func repeated(equation string) string {
 
 func buildEinsumGrad(b *spmdBuild) []*op.Tensor {
 	if bad := repeated(b.Attrs.text("equation")); bad != "" {
-		return b.refuse("a letter twice in one operand or result, %s, is a diagonal, which einsum does not take here", bad)
+		return b.refuse("a letter twice in one operand or result, %s, is a diagonal, which einsum does not take "+
+			"here", bad)
 	}
 	n := len(b.Inputs) - 1
 	xs := b.floats(0, n)

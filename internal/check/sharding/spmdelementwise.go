@@ -54,16 +54,28 @@ func plain(f func(x *op.Tensor) *op.Tensor) unaryOp {
 
 func unaryOps() map[string]unaryOp {
 	return map[string]unaryOp{
-		"abs": plain(op.Abs), "assign": plain(op.Identity), "ceil": plain(op.Ceil), "cos": plain(op.Cos), "erf": plain(op.Erf),
-		"exp": plain(op.Exp), "expm1": plain(op.Expm1), "floor": plain(op.Floor), "log": plain(op.Log), "log1p": plain(op.Log1p),
-		"reciprocal": plain(op.Reciprocal), "relu": plain(op.ReLU), "rsqrt": plain(op.Rsqrt), "sigmoid": plain(op.Sigmoid),
-		"sign": plain(op.Sign), "silu": plain(op.SiLU), "swish": plain(op.SiLU), "sin": plain(op.Sin), "sqrt": plain(op.Sqrt),
-		"square": plain(op.Square), "tanh": plain(op.Tanh), "round": plain(op.Round), "softplus": plain(op.Softplus),
-		"elementwise_unary": plain(op.Tanh), "trunc": plain(func(x *op.Tensor) *op.Tensor { return op.Mul(op.Sign(x), op.Floor(op.Abs(x))) }),
+		"abs": plain(op.Abs), "assign": plain(op.Identity), "ceil": plain(op.Ceil), "cos": plain(op.Cos),
+		"erf": plain(op.Erf),
+		"exp": plain(op.Exp), "expm1": plain(op.Expm1), "floor": plain(op.Floor), "log": plain(op.Log),
+		"log1p":      plain(op.Log1p),
+		"reciprocal": plain(op.Reciprocal), "relu": plain(op.ReLU), "rsqrt": plain(op.Rsqrt),
+		"sigmoid": plain(op.Sigmoid),
+		"sign":    plain(op.Sign), "silu": plain(op.SiLU), "swish": plain(op.SiLU), "sin": plain(op.Sin),
+		"sqrt":   plain(op.Sqrt),
+		"square": plain(op.Square), "tanh": plain(op.Tanh), "round": plain(op.Round),
+		"softplus":          plain(op.Softplus),
+		"elementwise_unary": plain(op.Tanh),
+		"trunc": plain(func(x *op.Tensor) *op.Tensor {
+			return op.Mul(op.Sign(x),
+				op.Floor(op.Abs(x)))
+		}),
 		"cast": castUnary,
 		"clip": func(b *spmdBuild, x *op.Tensor) *op.Tensor { return op.Clamp(x, -1, 1) },
 		"gelu": func(b *spmdBuild, x *op.Tensor) *op.Tensor { return op.GELU(x, "none") },
-		"pow":  func(b *spmdBuild, x *op.Tensor) *op.Tensor { return op.Pow(x, b.Attrs.float("y", 2)) },
+		"pow": func(b *spmdBuild,
+			x *op.Tensor) *op.Tensor {
+			return op.Pow(x, b.Attrs.float("y", 2))
+		},
 		"scale": func(b *spmdBuild, x *op.Tensor) *op.Tensor {
 			return op.AddScalar(op.MulScalar(x, b.Attrs.float("scale", 1)), b.Attrs.float("bias", 0))
 		},
@@ -112,9 +124,11 @@ func unaryGrad(b *spmdBuild, f unaryOp) []*op.Tensor {
 
 func binaryOps() map[string]func(x, y *op.Tensor) *op.Tensor {
 	return map[string]func(x, y *op.Tensor) *op.Tensor{
-		"add": op.Add, "subtract": op.Sub, "multiply": op.Mul, "divide": op.Div, "maximum": op.Maximum, "minimum": op.Minimum,
-		"fmax": op.Maximum, "fmin": op.Minimum, "remainder": op.Mod, "less_than": op.Less, "greater_than": op.Greater,
-		"less_equal": op.LessEqual, "greater_equal": op.GreaterEqual, "equal": op.Equal, "not_equal": op.NotEqual,
+		"add": op.Add, "subtract": op.Sub, "multiply": op.Mul, "divide": op.Div, "maximum": op.Maximum,
+		"minimum": op.Minimum,
+		"fmax":    op.Maximum, "fmin": op.Minimum, "remainder": op.Mod, "less_than": op.Less,
+		"greater_than": op.Greater,
+		"less_equal":   op.LessEqual, "greater_equal": op.GreaterEqual, "equal": op.Equal, "not_equal": op.NotEqual,
 	}
 }
 

@@ -10,25 +10,49 @@ import (
 // lossOps returns normalizations, softmaxes and losses.
 func lossOps() map[string]spmdOp {
 	return opTable{
-		"softmax":                                  func(b *spmdBuild) []*op.Tensor { return only(op.Softmax(b.float(0), b.Attrs.int("axis", -1))) },
-		"log_softmax":                              func(b *spmdBuild) []*op.Tensor { return only(op.LogSoftmax(b.float(0), b.Attrs.int("axis", -1))) },
-		"softmax_grad":                             func(b *spmdBuild) []*op.Tensor { return b.softmaxGrad(op.Softmax) },
-		"log_softmax_grad":                         func(b *spmdBuild) []*op.Tensor { return b.softmaxGrad(op.LogSoftmax) },
+		"softmax": func(b *spmdBuild) []*op.Tensor {
+			return only(op.Softmax(
+				b.float(0), b.Attrs.int("axis", -1)))
+		},
+		"log_softmax": func(b *spmdBuild) []*op.Tensor {
+			return only(op.LogSoftmax(
+				b.float(0), b.Attrs.int("axis", -1)))
+		},
+		"softmax_grad": func(b *spmdBuild) []*op.Tensor {
+			return b.softmaxGrad(
+				op.Softmax)
+		},
+		"log_softmax_grad": func(b *spmdBuild) []*op.Tensor {
+			return b.softmaxGrad(
+				op.LogSoftmax)
+		},
 		"cross_entropy_with_softmax":               buildCrossEntropy,
 		"cross_entropy_with_softmax_grad":          buildCrossEntropyGrad,
 		"c_softmax_with_cross_entropy":             buildCrossEntropy,
 		"c_softmax_with_multi_label_cross_entropy": buildMultiLabel,
-		"layer_norm":                               buildLayerNorm,
-		"layer_norm_grad":                          buildLayerNormGrad,
-		"fused_rms_norm":                           buildRMSNorm,
-		"fused_rms_norm_grad":                      buildRMSNormGrad,
-		"group_norm":                               func(b *spmdBuild) []*op.Tensor { return b.channelNorm(b.groups()) },
-		"group_norm_grad":                          func(b *spmdBuild) []*op.Tensor { return b.channelNormGrad(b.groups()) },
-		"instance_norm":                            func(b *spmdBuild) []*op.Tensor { return b.channelNorm(b.Inputs[0].Shape[1]) },
-		"instance_norm_grad":                       func(b *spmdBuild) []*op.Tensor { return b.channelNormGrad(b.Inputs[0].Shape[1]) },
-		"batch_norm":                               buildBatchNorm,
-		"batch_norm_grad":                          buildBatchNormGrad,
-		"label_smooth":                             buildLabelSmooth,
+		"layer_norm":          buildLayerNorm,
+		"layer_norm_grad":     buildLayerNormGrad,
+		"fused_rms_norm":      buildRMSNorm,
+		"fused_rms_norm_grad": buildRMSNormGrad,
+		"group_norm": func(b *spmdBuild) []*op.Tensor {
+			return b.channelNorm(
+				b.groups())
+		},
+		"group_norm_grad": func(b *spmdBuild) []*op.Tensor {
+			return b.channelNormGrad(
+				b.groups())
+		},
+		"instance_norm": func(b *spmdBuild) []*op.Tensor {
+			return b.channelNorm(
+				b.Inputs[0].Shape[1])
+		},
+		"instance_norm_grad": func(b *spmdBuild) []*op.Tensor {
+			return b.channelNormGrad(
+				b.Inputs[0].Shape[1])
+		},
+		"batch_norm":      buildBatchNorm,
+		"batch_norm_grad": buildBatchNormGrad,
+		"label_smooth":    buildLabelSmooth,
 		"label_smooth_grad": func(b *spmdBuild) []*op.Tensor {
 			return only(op.MulScalar(b.float(0), 1-b.Attrs.float("epsilon", 0)))
 		},

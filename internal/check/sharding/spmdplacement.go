@@ -11,7 +11,8 @@ import (
 )
 
 // errInterleaved is why a placement with a split factor cannot be said here.
-var errInterleaved = fmt.Errorf("a shard of several blocks (split factor) is no Spec here: devices hold one box each")
+var errInterleaved = fmt.Errorf("a shard of several blocks (split factor) is no Spec here: devices hold " +
+	"one box each")
 
 // tensorOf reads recorded placements, one for each mesh dim: R, P, S1, or S1@0 with the place of the mesh dim
 // among those that split dim 1. Placements beyond the mesh's dims say nothing.

@@ -18,7 +18,8 @@ func reductionOps() map[string]spmdOp {
 		"squared_l2_norm": func(b *spmdBuild) []*op.Tensor { return buildReduction(b, sumSquares, array.F32) },
 	}.ops()
 	for name, f := range map[string]reduction{
-		"sum": op.Sum, "mean": op.Mean, "prod": op.Prod, "max": op.AMax, "min": op.AMin, "amax": op.AMax, "amin": op.AMin,
+		"sum": op.Sum, "mean": op.Mean, "prod": op.Prod, "max": op.AMax, "min": op.AMin, "amax": op.AMax,
+		"amin":      op.AMin,
 		"logsumexp": op.LogSumExp, "frobenius_norm": frobenius,
 	} {
 		all[name] = spmdOp{build: func(b *spmdBuild) []*op.Tensor { return buildReduction(b, f, array.F32) }}
@@ -26,7 +27,8 @@ func reductionOps() map[string]spmdOp {
 	}
 	for _, name := range []string{"max_grad", "min_grad", "amax_grad", "amin_grad"} {
 		all[name] = spmdOp{build: all[name].build,
-			deviates: "elements that tie share the gradient here, so they are counted over the split dim first; the recorded rule gives it to each"}
+			deviates: "elements that tie share the gradient here, so they are counted over the split dim first; " +
+				"the recorded rule gives it to each"}
 	}
 	for name, f := range map[string]reduction{"all": op.AllOf, "any": op.AnyOf} {
 		all[name] = spmdOp{build: func(b *spmdBuild) []*op.Tensor { return buildReduction(b, f, array.Bool) }}

@@ -196,7 +196,8 @@ func buildTileGrad(b *spmdBuild) []*op.Tensor {
 	if y.Err() == nil && !y.Shape().Equal(dy.Shape()) {
 		return only(mismatched(y, dy))
 	}
-	for y.Node() != nil && len(y.Node().In()) == 1 && y.Node().In()[0].Node() != nil && len(y.Node().In()[0].Node().In()) > 0 {
+	for y.Node() != nil && len(y.Node().In()) == 1 && y.Node().In()[0].Node() != nil &&
+		len(y.Node().In()[0].Node().In()) > 0 {
 		dy, y = pullback(y, nil, dy)[0], y.Node().In()[0]
 	}
 	return pullback(y, nil, dy)[:1]

@@ -1,6 +1,6 @@
 """Records tiny models of transformers as references for `galley check model`.
 
-Usage: python record_model.py OUT [NAME...]
+Usage: python record_model.py OUT [NAME...]      without names: all of CASES and those of relatives.py
 
 Each goes to OUT/NAME: config.json and model.safetensors, as transformers saves them, reference.json and
 reference.safetensors with what the model gives: first logits and gradients, 20 losses and gradient norms under AdamW, and
@@ -18,7 +18,10 @@ import transformers as T
 import rwkv7 as R
 from safetensors.torch import save_file
 
+import relatives
+
 STEPS, BATCH, SEQ, VOCAB = 20, 4, 18, 64
+LARGEST = 512  # gradients of more elements are left out; their norms stay
 LIKE_LLAMA = dict(
     vocab_size=VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
     num_key_value_heads=2, max_position_embeddings=64, initializer_range=0.1, use_cache=False,
@@ -116,6 +119,12 @@ def batches(model):
     # Walks with repetitions, so that there is something to learn.
     steps = torch.randint(0, 3, (STEPS, BATCH, SEQ + 1), generator=g)
     ids = (torch.cumsum(steps, -1) + torch.randint(0, VOCAB, (STEPS, BATCH, 1), generator=g)) % VOCAB
+    if name.endswith("ForQuestionAnswering"):
+        return ids[:, :, :-1], torch.randint(0, SEQ, (STEPS, BATCH, 2), generator=g)
+    if name.endswith("ForTokenClassification"):
+        labels = torch.randint(0, config.num_labels, (STEPS, BATCH, SEQ), generator=g)
+        labels[torch.rand(labels.shape, generator=g) < 0.2] = -100
+        return ids[:, :, :-1], labels
     if name.endswith("ForSequenceClassification"):
         if config.num_labels == 1:
             return ids[:, :, :-1], torch.randn(STEPS, BATCH, generator=g)
@@ -130,11 +139,17 @@ def batches(model):
 
 def logits_of(model, inputs):
     key = "pixel_values" if inputs.is_floating_point() else "input_ids"
-    return model(**{key: inputs}).logits
+    out = model(**{key: inputs})
+    if hasattr(out, "start_logits"):
+        return torch.stack([out.start_logits, out.end_logits], -1)
+    return out.logits
 
 
 def loss_of(model, inputs, labels):
     logits = logits_of(model, inputs)
+    if type(model).__name__.endswith("ForQuestionAnswering"):  # the mean of the two ends' losses
+        ends = [torch.nn.functional.cross_entropy(logits[..., i], labels[..., i]) for i in range(2)]
+        return sum(ends) / 2, logits
     if labels.is_floating_point():
         return torch.nn.functional.mse_loss(logits.squeeze(-1), labels), logits
     return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)), logits
@@ -151,10 +166,10 @@ def disturb(model):
 
 
 def record(out, name):
-    make, config = CASES[name]()
+    make, config = {**CASES, **relatives.CASES}[name]()
     torch.manual_seed(3)
     model = make(config).float().eval()
-    if name.endswith("_eager"):
+    if name.endswith("_eager") or name in relatives.EAGER:
         model.set_attn_implementation("eager")
     disturb(model)
     folder = os.path.join(out, name)
@@ -188,7 +203,7 @@ def train(model, inputs, labels, tensors, result):
             tensors["logits0"], result["loss0"] = logits.detach().contiguous(), loss.item()
             grads = {n: p.grad for n, p in params if p.grad is not None}
             result["grad_norms"] = {n: g.norm().item() for n, g in grads.items()}
-            tensors.update({"grad0." + n: g.clone().contiguous() for n, g in grads.items()})
+            tensors.update({"grad0." + n: g.clone().contiguous() for n, g in grads.items() if g.numel() <= LARGEST})
         result["losses"].append(loss.item())
         result["clip_norms"].append(torch.nn.utils.clip_grad_norm_([p for _, p in params], 1.0).item())
         optimizer.step()
@@ -204,7 +219,7 @@ def greedy(model, prompt):
 
 def main(out, names):
     torch.set_num_threads(4)
-    for name in names or CASES:
+    for name in names or [*CASES, *relatives.CASES]:
         try:
             record(out, name)
             print("recorded", name, flush=True)

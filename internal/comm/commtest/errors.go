@@ -144,14 +144,16 @@ func deadlocks(t *testing.T, world World) {
 				return wait(g.StartRecv(f32(2), 0, 0))
 			}
 			return wait(g.StartAllReduce(none, f32(2), comm.Sum))
-		}, []string{"rank 3 is in recv #0", "waits for rank 0", "rank 0 is in all_reduce #0 f32[2] sum of group [0 1 2 3]"}},
+		}, []string{"rank 3 is in recv #0", "waits for rank 0",
+			"rank 0 is in all_reduce #0 f32[2] sum of group [0 1 2 3]"}},
 		{"different groups", 3, func(r comm.Comm, _ *comm.Group) error {
 			pair, err := r.Group([][]int{{0, 1}, {1, 2}, {2, 0}}[r.ID()])
 			if err != nil {
 				return err
 			}
 			return pair.Barrier()
-		}, []string{"group [0 1] and waits for rank 1", "group [1 2] and waits for rank 2", "group [2 0] and waits for rank 0"}},
+		}, []string{"group [0 1] and waits for rank 1", "group [1 2] and waits for rank 2",
+			"group [2 0] and waits for rank 0"}},
 		{"oneself", 1, func(r comm.Comm, g *comm.Group) error { return g.Send(f32(2), 0, 0) },
 			[]string{"rank 0 is in send #0", "waits for rank 0"}},
 		{"finished before", 2, func(r comm.Comm, g *comm.Group) error {

@@ -100,7 +100,12 @@ func (e *end) Listen(f func(from int, note []byte, err error)) {
 func (e *end) Close() error { return nil }
 
 // Drive has nothing to do: every note and message has a goroutine.
-func (e *end) Drive(until <-chan struct{}) { <-until }
+func (e *end) Drive(until, stop <-chan struct{}) {
+	select {
+	case <-until:
+	case <-stop:
+	}
+}
 
 // Post hands a note to the receiver's queue, which one goroutine empties.
 func (e *end) Post(to int, note []byte) {

@@ -3,6 +3,7 @@ package inproc_test
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
@@ -56,7 +57,8 @@ func ExampleMismatchError() {
 		_, err = all.AllGather(array.Array{}, x, 0)
 		return err
 	})
-	fmt.Println(err)
+	fmt.Println(strings.ReplaceAll(err.Error(), ", rank", "\nrank"))
 	// Output:
-	// collective: kinds differ: rank 1 is in all_gather #0 f32[4,8] dim 0 of group [0 1], rank 0 is in all_reduce #0 f32[4,8] sum of group [0 1]
+	// collective: kinds differ: rank 1 is in all_gather #0 f32[4,8] dim 0 of group [0 1]
+	// rank 0 is in all_reduce #0 f32[4,8] sum of group [0 1]
 }

@@ -76,7 +76,7 @@ func (s *run) leave() error {
 	p.mu.Unlock()
 	p.postAll(s.appendEnding(header(endNote, s.world.id, s.number), e))
 	s.end(p.rank, e)
-	p.transport.Drive(s.over)
+	p.transport.Drive(s.over, nil)
 	err := s.verdict()
 	if err == nil && !s.even() {
 		err = s.leftovers()
@@ -96,12 +96,15 @@ func (s *run) leave() error {
 
 // settleHelpers waits for the work that continues in the background.
 func (s *run) settleHelpers() {
+	if !s.helped.Load() {
+		return
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		s.helpers.Wait()
 	}()
-	s.world.p.transport.Drive(done)
+	s.world.p.transport.Drive(done, nil)
 }
 
 // ownErrors returns what the workers of this process report beside the failure: not their echoes of it.
@@ -212,7 +215,7 @@ func (s *run) leftovers() error {
 	p.mu.Unlock()
 	p.postAll(appendSides(header(leftNote, s.world.id, s.number), sides))
 	s.settle(p.rank, sides)
-	p.transport.Drive(s.settled)
+	p.transport.Drive(s.settled, nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	sortSides(s.sides)

@@ -105,7 +105,8 @@ func (r *reader) sides(size int) []comm.Side {
 	return sides
 }
 
-// lostText says that a process is no more. Errors travel between processes as texts, so these are known by it.
+// lostText says that a process is no more. Errors travel between processes as texts, so these are known by
+// it.
 const lostText = "is lost"
 
 // IsLost reports whether an error says that another process is no more, here or where it came from.

@@ -24,6 +24,9 @@ func (s *run) carry(m *meeting, drives bool) {
 	if err == nil {
 		err = x.move()
 	}
+	if err == nil {
+		err = x.await(m.sent)
+	}
 	if err != nil {
 		s.spoil(m, err)
 	}
@@ -42,10 +45,14 @@ type exchange struct {
 // peer returns the place of a member's process among the others.
 func (x *exchange) peer(slot int) int { return slices.Index(x.m.lane.others, x.m.lane.owner[slot]) }
 
-// send returns the next message to a process.
-func (x *exchange) send(peer int, data []byte) comm.Message {
+// send adds the next message to a process, unless all were sent before the meeting was complete.
+func (x *exchange) send(messages []comm.Message, peer int, data []byte) []comm.Message {
 	x.out[peer]++
-	return comm.Message{Peer: x.m.lane.others[peer], Number: x.out[peer] - 1, Send: true, Data: data}
+	if x.m.sent != nil {
+		return messages
+	}
+	return append(messages,
+		comm.Message{Peer: x.m.lane.others[peer], Number: x.out[peer] - 1, Send: true, Data: data})
 }
 
 // receive returns the next message from a process.
@@ -105,15 +112,7 @@ func (x *exchange) block(t comm.Transfer) {
 		}
 		return
 	}
-	either := make(chan struct{})
-	go func() {
-		defer close(either)
-		select {
-		case <-t.Done():
-		case <-x.s.stop:
-		}
-	}()
-	x.s.world.p.transport.Drive(either)
+	x.s.world.p.transport.Drive(t.Done(), x.s.stop)
 }
 
 // start begins messages; nil if there are none.
@@ -153,7 +152,7 @@ func (x *exchange) move() error {
 			data = x.buffer(p.Bytes())
 			p.Pack(data)
 		}
-		messages = append(messages, x.send(k.peer, data))
+		messages = x.send(messages, k.peer, data)
 	}
 	incoming, landings := x.incoming()
 	t := x.start(append(incoming, messages...))

@@ -15,11 +15,12 @@ import (
 type meeting struct {
 	comm.Meeting
 	lane    *lane
-	locals  int      // how many members of this process have not come
-	remotes int      // of how many other processes no note has come
-	long    bool     // operands do not travel in notes
-	mine    []uint32 // by place in lane.others: the number of the first message to it
-	theirs  []uint32 // and of the first message from it
+	locals  int           // how many members of this process have not come
+	remotes int           // of how many other processes no note has come
+	long    bool          // operands do not travel in notes
+	mine    []uint32      // by place in lane.others: the number of the first message to it
+	theirs  []uint32      // and of the first message from it
+	sent    comm.Transfer // what was sent before the meeting was complete; nil if nothing was
 
 	ready chan struct{} // closed when the plan stands, or err is why it never will
 	plan  *comm.Plan
@@ -100,8 +101,11 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	}
 	for i, other := range l.others {
 		if text != nil { // under the lock, so that notes leave in the order of meetings
-			p.post(other, numbered(text, m.mine[i]))
+			p.post(other, binary.LittleEndian.AppendUint32(text, m.mine[i])) // which copies it
 		}
+	}
+	if text != nil && m.long {
+		s.sendEarly(m)
 	}
 	p.mu.Unlock()
 	return visit{m, slot, last}, nil
@@ -120,8 +124,6 @@ func (s *run) unmet(m *meeting, slot int) error {
 // invite returns the note that tells the other processes of this one's members, but for message numbers.
 func (s *run) invite(m *meeting) []byte {
 	l, p := m.lane, s.world.p
-	b := append(make([]byte, 0, 256), byte(comeNote))
-	b = appendCount(appendCount(b, s.world.id), s.number)
 	size := 0
 	for slot, here := range l.here {
 		if here {
@@ -130,6 +132,12 @@ func (s *run) invite(m *meeting) []byte {
 	}
 	short := size*len(l.ranks) <= p.short
 	m.long = m.long || !short
+	room := 256
+	if short {
+		room += size * len(l.ranks)
+	}
+	b := append(make([]byte, 0, room), byte(comeNote))
+	b = appendCount(appendCount(b, s.world.id), s.number)
 	b = appendString(b, l.wire)
 	b = append(appendCount(b, m.Seq), flag(short))
 	for i, other := range l.others {
@@ -154,11 +162,6 @@ func flag(v bool) byte {
 		return 1
 	}
 	return 0
-}
-
-// numbered returns a note with the number of the first message behind it.
-func numbered(b []byte, first uint32) []byte {
-	return binary.LittleEndian.AppendUint32(slices.Clip(b), first)
 }
 
 // come takes the note of another process whose members have come.
@@ -274,6 +277,7 @@ func (s *run) begin(m *meeting) {
 	case !m.exchange && m.plan.Bytes <= inlineBytes:
 		s.work(m)
 	case !s.awaited(m):
+		s.helped.Store(true)
 		s.helpers.Go(func() { s.carry(m, false) })
 	}
 	close(m.ready)
@@ -322,7 +326,7 @@ func (s *run) wait(rank int, v visit) (comm.Result, error) {
 // with it.
 func (s *run) until(m *meeting, c <-chan struct{}) {
 	if len(m.lane.others) > 0 {
-		s.world.p.transport.Drive(c)
+		s.world.p.transport.Drive(c, nil)
 		return
 	}
 	<-c

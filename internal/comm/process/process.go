@@ -20,7 +20,8 @@ type Process struct {
 	short     int       // how much the operands of a group may have in all to travel in notes
 	segment   int       // how much of a long reduction is exchanged at a time: exchange and sum overlap
 
-	mu         sync.Mutex // guards all that follows and the state of worlds and runs; no array is touched under it
+	// guards all that follows and the state of worlds and runs; no array is touched under it
+	mu         sync.Mutex
 	worlds     []*World
 	early      map[int][]note // of worlds that this process has not made yet
 	parts      [][]byte       // by sender: the beginning of a note that is not complete

@@ -102,12 +102,22 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestErrors: what is wrong is the same error in every process.
+// TestErrors: what is wrong is the same error in every process, with operands in notes and in messages, some
+// of which are under way by then.
 func TestErrors(t *testing.T) {
-	for _, processes := range []int{2, 3} {
-		t.Run(fmt.Sprint(processes), func(t *testing.T) {
+	for _, c := range []struct {
+		processes int
+		messages  bool
+	}{{2, false}, {2, true}, {3, false}} {
+		t.Run(fmt.Sprintf("%d/messages=%v", c.processes, c.messages), func(t *testing.T) {
 			commtest.RunErrors(t, func(n int, body func(comm.Comm) error) error {
-				return alike(newJob(processes, 0).run(t.Context(), deal(n, processes, false), body))
+				j := newJob(c.processes, 0)
+				for _, p := range j.processes {
+					if c.messages {
+						p.Lengths(-1, 40<<10)
+					}
+				}
+				return alike(j.run(t.Context(), deal(n, c.processes, false), body))
 			})
 		})
 	}

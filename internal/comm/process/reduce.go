@@ -6,7 +6,10 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// task is elements lo to hi of a reduction, which one process joins.
+// all is the process of a task that every process does.
+const all = -1
+
+// task is elements lo to hi of a reduction, which one process joins, or all do.
 type task struct {
 	r       *comm.Reduction
 	lo, hi  int
@@ -49,11 +52,14 @@ func (x *exchange) rounds() [][]task {
 			if i == len(rounds) {
 				rounds = append(rounds, nil)
 			}
-			if r.Slot >= 0 {
+			switch {
+			case r.Slot >= 0:
 				rounds[i] = append(rounds[i], task{r, lo, hi, x.m.lane.owner[r.Slot]})
-				continue
+			case x.s.world.p.whole(x.m.lane, r.Len*r.ElementBytes()):
+				rounds[i] = append(rounds[i], task{r, lo, hi, all})
+			default:
+				rounds[i] = append(rounds[i], shares(r, lo, hi, processes)...)
 			}
-			rounds[i] = append(rounds[i], shares(r, lo, hi, processes)...)
 		}
 	}
 	return rounds
@@ -124,18 +130,26 @@ func (x *exchange) sendTerms(tasks []task, mem *comm.Scratch) *round {
 	for i, t := range tasks {
 		for _, term := range comm.Terms(x.m.lane.owner) {
 			n := t.r.TermBytes(term, t.hi-t.lo)
-			switch {
-			case t.process == me && term.Process != me:
-				data := x.take(rd, n)
-				rd.arrived[i] = append(rd.arrived[i], comm.Arrived{Term: term, Lo: t.lo, Data: data})
-				messages = append(messages, x.receive(slices.Index(x.m.lane.others, term.Process), data))
-			case t.process != me && term.Process == me:
-				data, ok := t.r.Direct(term, t.lo, t.hi)
-				if !ok {
-					data = x.take(rd, n)
-					t.r.Term(mem, term, t.lo, t.hi, data)
+			if term.Process != me {
+				if t.process == me || t.process == all {
+					data := x.take(rd, n)
+					rd.arrived[i] = append(rd.arrived[i], comm.Arrived{Term: term, Lo: t.lo, Data: data})
+					messages = append(messages, x.receive(slices.Index(x.m.lane.others, term.Process), data))
 				}
-				messages = append(messages, x.send(slices.Index(x.m.lane.others, t.process), data))
+				continue
+			}
+			if t.process == me {
+				continue
+			}
+			data, ok := t.r.Direct(term, t.lo, t.hi)
+			if !ok {
+				data = x.take(rd, n)
+				t.r.Term(mem, term, t.lo, t.hi, data)
+			}
+			for peer, other := range x.m.lane.others {
+				if t.process == other || t.process == all {
+					messages = x.send(messages, peer, data)
+				}
 			}
 		}
 	}
@@ -152,16 +166,18 @@ func (x *exchange) take(rd *round, n int) []byte {
 
 // join computes this process's share of a segment from its terms, and begins to exchange the results.
 func (x *exchange) join(rd *round, mem *comm.Scratch) error {
-	if err := x.await(rd.terms); err != nil {
-		return err
+	for _, t := range []comm.Transfer{rd.terms, x.m.sent} { // the result may take an operand's place
+		if err := x.await(t); err != nil {
+			return err
+		}
 	}
 	me := x.s.world.p.rank
 	var messages []comm.Message
 	for i, t := range rd.tasks {
-		if t.process == me {
+		if t.process == me || t.process == all {
 			t.r.Join(mem, t.lo, t.hi, rd.arrived[i])
 		}
-		if t.r.Slot >= 0 {
+		if t.r.Slot >= 0 || t.process == all {
 			continue
 		}
 		data := t.r.Result(t.lo, t.hi)
@@ -170,7 +186,7 @@ func (x *exchange) join(rd *round, mem *comm.Scratch) error {
 			continue
 		}
 		for peer := range x.m.lane.others {
-			messages = append(messages, x.send(peer, data))
+			messages = x.send(messages, peer, data)
 		}
 	}
 	for _, b := range rd.buffers {
@@ -186,7 +202,7 @@ func (x *exchange) finish(rd *round) error {
 		return err
 	}
 	for _, t := range rd.tasks {
-		if t.r.Slot < 0 && t.process != x.s.world.p.rank {
+		if t.r.Slot < 0 && t.process != x.s.world.p.rank && t.process != all {
 			t.r.Spread(t.lo, t.hi)
 		}
 	}

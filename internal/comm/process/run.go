@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/galley-ml/galley/internal/comm"
@@ -18,6 +19,7 @@ type run struct {
 	number  int
 	errs    []error        // what the workers returned, by rank; to be read when all have
 	helpers sync.WaitGroup // goroutines that do a meeting's work in the background
+	helped  atomic.Bool    // there have been any
 	cancel  context.CancelCauseFunc
 	stop    chan struct{} // closed when the run fails
 

@@ -38,7 +38,7 @@ func (p *Process) Exchange(stream Stream, data []byte) ([][]byte, error) {
 	p.postAll(append(header(giveNote, key.stream, key.number), data...))
 	p.give(key, p.rank, data)
 	stop := p.watch(func(now time.Time) { p.lookAt(g, now) })
-	p.transport.Drive(g.done)
+	p.transport.Drive(g.done, nil)
 	stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,8 @@ func (e *LeftError) Error() string { return fmt.Sprintf("process %d: %s", e.Proc
 func (p *Process) leaveWithin() time.Duration { return p.patience * 5 / 8 }
 
 // OnFailure makes the first process call f once, leaveWithin after another has left with an error, even while
-// it is busy: the others wait for it to tell why. The argument is the errors of all that have left, by process.
+// it is busy: the others wait for it to tell why. The argument is the errors of all that have left, by
+// process.
 func (p *Process) OnFailure(f func(errs []error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +148,7 @@ func (p *Process) Leave(err error) []error {
 		timer := time.AfterFunc(p.leaveWithin(), p.allLeft.open)
 		defer timer.Stop()
 	}
-	p.transport.Drive(p.allLeft.opened)
+	p.transport.Drive(p.allLeft.opened, nil)
 	errs := p.leftWith()
 	errs[p.rank] = err
 	return errs
@@ -166,8 +167,8 @@ func (p *Process) leftWith() []error {
 	return errs
 }
 
-// Tell has the first process call tell, after all have left, while the others wait for it: a launcher ends all
-// processes as soon as one has ended with an error, and what the first has to say would be lost.
+// Tell has the first process call tell, after all have left, while the others wait for it: a launcher ends
+// all processes as soon as one has ended with an error, and what the first has to say would be lost.
 func (p *Process) Tell(tell func()) {
 	if p.rank == 0 {
 		tell()
@@ -176,7 +177,7 @@ func (p *Process) Tell(tell func()) {
 	}
 	timer := time.AfterFunc(p.leaveWithin(), p.told.open)
 	defer timer.Stop()
-	p.transport.Drive(p.told.opened)
+	p.transport.Drive(p.told.opened, nil)
 }
 
 // gate is something that is waited for; it may be opened several times.

@@ -80,7 +80,7 @@ func (p *Process) Get(ctx context.Context, key string) ([]byte, error) {
 		case <-p.ended:
 		}
 	}()
-	p.transport.Drive(either)
+	p.transport.Drive(either, nil)
 	if data, ok := p.TryGet(key); ok {
 		return data, nil
 	}

@@ -27,6 +27,8 @@ type Agent struct {
 	memory *memory
 	view   *epoch.View
 	events events
+	beats  beats
+	met    map[string]int64 // when members were first seen, by their ID
 
 	// group is the workers that run, of plan; ended is what is to be told of the last ones.
 	group *group
@@ -38,6 +40,7 @@ type Agent struct {
 	// asked is how the host was asked to leave, or zero; waiting when it was last said whom the job waits for.
 	asked   syscall.Signal
 	stopped bool
+	ran     time.Time // when workers last ended here
 	waiting time.Time
 	began   time.Time
 	told    time.Time
@@ -76,7 +79,7 @@ func Run(ctx context.Context, c Config) (code int, err error) {
 	c = c.withDefaults()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &Agent{Config: c, prefix: Prefix(c.Job)}
+	a := &Agent{Config: c, prefix: Prefix(c.Job), beats: beats{prefix: beatsPrefix(c.Job)}}
 	a.events.a = a
 	if a.memory, err = newMemory(a); err != nil {
 		return 1, err
@@ -100,14 +103,17 @@ func (a *Agent) enter(ctx context.Context) error {
 // register tells the others of this host, under a new lease and as a new start of it, together with other
 // changes if conditions hold.
 func (a *Agent) register(ctx context.Context, c []store.Condition, changes []store.Change) (bool, error) {
-	l, err := newLease(ctx, a.Store, a.Lease)
+	id := newID()
+	l, err := newLease(ctx, a.Store, a.Lease, func(ctx context.Context, n int) error {
+		return a.beats.turn(ctx, a.Store, a.Host, id, n)
+	})
 	if err != nil {
 		return false, fmt.Errorf("a lease of %v: %w", a.Lease, err)
 	}
 	host, _ := os.Hostname()
 	m := epoch.Member{
 		Host:      a.Host,
-		ID:        newID(),
+		ID:        id,
 		Address:   a.memory.address,
 		Machine:   host,
 		Processes: a.Processes,
@@ -201,6 +207,7 @@ func (a *Agent) round(ctx context.Context) (out bool, code int, err error) {
 	if err := a.tellEnded(ctx); err != nil {
 		return a.blind(err)
 	}
+	a.dropSilent(ctx)
 	a.findBuddy()
 	if a.view.Drained[a.Host] && a.asked == 0 {
 		a.askedToLeave(ctx, syscall.SIGTERM, "drained")
@@ -208,7 +215,7 @@ func (a *Agent) round(ctx context.Context) (out bool, code int, err error) {
 	if out, code, err := a.follow(ctx); out || err != nil {
 		return out, code, err
 	}
-	if a.asked != 0 && a.local.Running == 0 && a.ended == nil && !a.needed() {
+	if a.asked != 0 && a.local.Running == 0 && a.ended == nil && !a.needed() && !a.holds() {
 		a.events.tell("this host has left the job")
 		return true, a.leftCode(), nil
 	}
@@ -357,6 +364,18 @@ func (a *Agent) needed() bool {
 	return a.view.Plan.Of(a.Host, a.member.ID) != nil && !told
 }
 
+// holdFor is how long a host that leaves holds its snapshots for others that do not go on.
+const holdFor = 30 * time.Second
+
+// holds reports whether others may need the snapshots of this host, which leaves: it stays until an epoch
+// without it has one of its own.
+func (a *Agent) holds() bool {
+	if a.ran.IsZero() || a.stopped || time.Since(a.ran) > holdFor || len(a.view.Members) < 2 {
+		return false
+	}
+	return a.view.Plan.Of(a.Host, a.member.ID) != nil || !a.view.Safe
+}
+
 // leftCode returns the exit code of a host that was asked to leave.
 func (a *Agent) leftCode() int {
 	if a.stopped {
@@ -415,7 +434,8 @@ func (a *Agent) move(ctx context.Context, m epoch.Move) {
 // beginEpoch raises the epoch: all hosts of it continue from the greatest step that they hold together.
 func (a *Agent) beginEpoch(ctx context.Context, m epoch.Move) {
 	p := &epoch.Plan{Epoch: a.view.Epoch + 1, Hosts: epoch.Places(m.Begin), Why: m.Why}
-	held, failed := a.memory.gather(ctx, p.Hosts)
+	p.Holders = a.view.Others(p.Hosts)
+	held, failed := a.memory.gather(ctx, p)
 	if failed != "" {
 		if time.Since(a.told) > time.Second {
 			a.told = time.Now()
@@ -424,10 +444,14 @@ func (a *Agent) beginEpoch(ctx context.Context, m epoch.Move) {
 		return
 	}
 	p.From, p.Step = best(held)
+	if a.Strategy != nil {
+		p.Strategy, _ = a.Strategy(m.Begin) // where there is none, workers say why
+	}
 	conditions, changes := a.view.Change(a.prefix, m, p)
 	if ok, err := a.Store.Commit(ctx, conditions, changes); err != nil || !ok {
 		return
 	}
 	a.began = time.Now()
-	a.events.tell("epoch %d: %d processes on %s, %s: %s", p.Epoch, p.Size(), hostNames(p), fromText(p), p.Why)
+	a.events.tell("epoch %d: %d processes on %s, %s: %s%s", p.Epoch, p.Size(), hostNames(p), fromText(p), p.Why,
+		spreadText(p))
 }

@@ -39,7 +39,8 @@ func (e *events) tell(format string, args ...any) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_, _ = e.a.Store.Commit(ctx, nil, []store.Change{{Key: e.a.prefix + epoch.EventsKey(e.a.Host), Value: value}})
+		_, _ = e.a.Store.Commit(ctx, nil,
+			[]store.Change{{Key: e.a.prefix + epoch.EventsKey(e.a.Host), Value: value}})
 	}()
 }
 
@@ -58,6 +59,14 @@ func fromText(p *epoch.Plan) string {
 		return "without a snapshot"
 	}
 	return afterText(p.Step)
+}
+
+// spreadText says how a step is spread, where the plan does.
+func spreadText(p *epoch.Plan) string {
+	if p.Strategy == "" {
+		return ""
+	}
+	return "; a step is spread by " + p.Strategy
 }
 
 // afterText says when something was.

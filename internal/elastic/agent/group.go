@@ -112,6 +112,8 @@ func (a *Agent) startWorkers(ctx context.Context, p *epoch.Plan) error {
 			Why:    p.Why,
 			Until:  a.lease.until(),
 			Room:   room(a.memory.root),
+
+			Strategy: p.Strategy,
 		}
 		return e.Variables(), files[rank-w.place.First : rank-w.place.First+1]
 	}
@@ -369,7 +371,7 @@ func (a *Agent) kill(why string) {
 func (a *Agent) over(why string) {
 	w := a.group
 	w.close()
-	a.group, a.local.Running = nil, 0
+	a.group, a.local.Running, a.ran = nil, 0, time.Now()
 	e := w.outcome(why)
 	e.Host, e.ID = a.Host, a.member.ID
 	a.ended = &e

@@ -16,14 +16,16 @@ import (
 type lease struct {
 	l      store.Lease
 	ttl    time.Duration
-	sent   atomic.Int64 // when the last renewal that worked was sent, by worker.Clock
+	beat   func(ctx context.Context, n int) error // what is written with every renewal
+	sent   atomic.Int64                           // when the last renewal that worked was sent, by worker.Clock
 	ended  atomic.Bool
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
 // newLease takes a lease and renews it until it is closed.
-func newLease(ctx context.Context, s store.Store, ttl time.Duration) (*lease, error) {
+func newLease(ctx context.Context, s store.Store, ttl time.Duration,
+	beat func(ctx context.Context, n int) error) (*lease, error) {
 	try, stop := context.WithTimeout(ctx, ttl)
 	defer stop()
 	now := worker.Clock()
@@ -32,7 +34,7 @@ func newLease(ctx context.Context, s store.Store, ttl time.Duration) (*lease, er
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	x := &lease{l: l, ttl: ttl, cancel: cancel, done: make(chan struct{})}
+	x := &lease{l: l, ttl: ttl, beat: beat, cancel: cancel, done: make(chan struct{})}
 	x.sent.Store(now)
 	go x.renew(ctx)
 	return x, nil
@@ -43,7 +45,7 @@ func (x *lease) renew(ctx context.Context) {
 	defer close(x.done)
 	timer := time.NewTicker(x.ttl / 5)
 	defer timer.Stop()
-	for {
+	for n := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -52,9 +54,13 @@ func (x *lease) renew(ctx context.Context) {
 		try, stop := context.WithTimeout(ctx, x.ttl/2)
 		now := worker.Clock()
 		err := x.l.Renew(try)
+		if err == nil {
+			err = x.beat(try, n)
+		}
 		stop()
 		switch {
 		case err == nil:
+			n++
 			x.sent.Store(now)
 		case errors.Is(err, store.ErrExpired):
 			x.ended.Store(true)

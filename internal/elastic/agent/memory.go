@@ -64,7 +64,8 @@ func newMemory(a *Agent) (*memory, error) {
 	}
 	if err := syscall.Flock(int(m.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		m.lock.Close()
-		return nil, fmt.Errorf("an agent of host %s in job %s runs here already: choose another name with --host or --job",
+		return nil, fmt.Errorf("an agent of host %s in job %s runs here already: choose another name with "+
+			"--host or --job",
 			a.Host, a.Job)
 	}
 	listener, err := net.Listen("tcp", ":0")
@@ -174,8 +175,10 @@ func (m *memory) steps() map[string][]int64 {
 	return out
 }
 
-// gather returns what all hosts hold together, this one's first. failed says who could not be asked.
-func (m *memory) gather(ctx context.Context, hosts []epoch.Place) (held []share, failed string) {
+// gather returns what the hosts and holders of a plan hold together, this one's first. failed says which host
+// could not be asked; a holder may be gone.
+func (m *memory) gather(ctx context.Context, p *epoch.Plan) (held []share, failed string) {
+	hosts := slices.Concat(p.Hosts, p.Holders)
 	lists, errs := make([][]share, len(hosts)), make([]error, len(hosts))
 	var wg sync.WaitGroup
 	for i, h := range hosts {
@@ -183,6 +186,9 @@ func (m *memory) gather(ctx context.Context, hosts []epoch.Place) (held []share,
 	}
 	wg.Wait()
 	for i, h := range hosts {
+		if errs[i] != nil && i >= len(p.Hosts) {
+			continue
+		}
 		if errs[i] != nil {
 			return nil, fmt.Sprintf("host %s: %v", h.Host, errs[i])
 		}
@@ -255,7 +261,7 @@ func (m *memory) assemble(ctx context.Context, p *epoch.Plan) (dir string, err e
 	if p.Step < 0 {
 		return "", m.forget(func(int, int64) bool { return false })
 	}
-	held, failed := m.gather(ctx, p.Hosts)
+	held, failed := m.gather(ctx, p)
 	if failed != "" {
 		return "", errors.New(failed)
 	}
@@ -277,7 +283,8 @@ func (m *memory) assemble(ctx context.Context, p *epoch.Plan) (dir string, err e
 	}
 	for file, i := range merged.From {
 		if held[i].host.Host != m.a.Host {
-			if err := m.fetch(ctx, held[i].host, filepath.Join(held[i].Path, file), filepath.Join(dirs[i], file)); err != nil {
+			if err := m.fetch(ctx, held[i].host, filepath.Join(held[i].Path, file),
+				filepath.Join(dirs[i], file)); err != nil {
 				return "", err
 			}
 		}

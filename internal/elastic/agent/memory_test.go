@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,7 +23,8 @@ import (
 // testHost returns an agent's memory.
 func testHost(t *testing.T, host string) *memory {
 	t.Helper()
-	a := &Agent{Config: Config{Job: "j", Host: host, Dir: t.TempDir(), Address: "127.0.0.1", Store: store.NewMemory(),
+	a := &Agent{Config: Config{Job: "j", Host: host, Dir: t.TempDir(), Address: "127.0.0.1",
+		Store:  store.NewMemory(),
 		Stderr: io.Discard}, prefix: Prefix("j")}
 	a.events.a = a
 	m, err := newMemory(a)
@@ -41,7 +43,8 @@ func testHost(t *testing.T, host string) *memory {
 func keepOne(t *testing.T, m *memory) (dir string, whole array.Array) {
 	t.Helper()
 	whole = array.FromSlice([]float32{1, 2, 3, 4}, 4)
-	s := checkpoint.State{Meta: checkpoint.Meta{Step: 5}, Tensors: []checkpoint.Tensor{checkpoint.Whole("x", whole)}}
+	s := checkpoint.State{Meta: checkpoint.Meta{Step: 5},
+		Tensors: []checkpoint.Tensor{checkpoint.Whole("x", whole)}}
 	at := checkpoint.Places{Host: []string{"a", "b"}, Process: func(int) int { return 0 }}
 	w, err := checkpoint.NewSnapshots(checkpoint.SnapshotConfig{Dir: m.ownDir(3, 0), Places: at}, s)
 	if err != nil {
@@ -72,7 +75,7 @@ func TestChangedShare(t *testing.T) {
 	step := func() int64 {
 		a.refresh()
 		b.refresh()
-		held, failed := a.gather(t.Context(), places)
+		held, failed := a.gather(t.Context(), &epoch.Plan{Hosts: places})
 		if failed != "" {
 			t.Fatal(failed)
 		}
@@ -117,18 +120,66 @@ func TestSpareKeeps(t *testing.T) {
 	a, b := testHost(t, "a"), testHost(t, "b")
 	dir, _ := keepOne(t, a)
 	at := epoch.Place{Host: "b", Address: b.address}
-	if held, failed := a.gather(t.Context(), []epoch.Place{at}); failed != "" || len(held) != 0 {
+	if held, failed := a.gather(t.Context(), &epoch.Plan{Hosts: []epoch.Place{at}}); failed != "" ||
+		len(held) != 0 {
 		t.Fatalf("before: got %d shares and %q", len(held), failed)
 	}
 	if err := a.copyTo(t.Context(), at, dir); err != nil {
 		t.Fatal(err)
 	}
-	held, failed := a.gather(t.Context(), []epoch.Place{at})
+	held, failed := a.gather(t.Context(), &epoch.Plan{Hosts: []epoch.Place{at}})
 	if failed != "" {
 		t.Fatal(failed)
 	}
 	if from, step := best(held); from != 3 || step != 5 {
 		t.Errorf("got step %d of epoch %d, want 5 of 3", step, from)
+	}
+}
+
+// TestHolders: what a member holds that takes no part in an epoch counts, and one that is gone does not
+// hinder.
+func TestHolders(t *testing.T) {
+	a, b := testHost(t, "a"), testHost(t, "b")
+	keepOne(t, b)
+	b.refresh()
+	p := &epoch.Plan{Hosts: []epoch.Place{{Host: "a", Address: a.address}},
+		Holders: []epoch.Place{{Host: "gone", Address: "127.0.0.1:1"}, {Host: "b", Address: b.address}}}
+	held, failed := a.gather(t.Context(), p)
+	if failed != "" {
+		t.Fatal(failed)
+	}
+	if p.From, p.Step = best(held); p.Step != 5 {
+		t.Fatalf("got step %d, want 5", p.Step)
+	}
+	p.Epoch = p.From + 1
+	if dir, err := a.assemble(t.Context(), p); err != nil || dir == "" {
+		t.Errorf("got %q and %v", dir, err)
+	}
+}
+
+// TestHolds: a host that leaves stays until an epoch without it has a snapshot, or for half a minute.
+func TestHolds(t *testing.T) {
+	mine := &epoch.Plan{Hosts: []epoch.Place{{Host: "a", ID: "1"}}}
+	other := &epoch.Plan{Hosts: []epoch.Place{{Host: "b", ID: "2"}}}
+	for _, test := range []struct {
+		plan    *epoch.Plan
+		safe    bool
+		members int
+		ran     time.Duration
+		want    bool
+	}{
+		{mine, true, 2, 0, true}, {other, false, 2, 0, true}, {other, true, 2, 0, false},
+		{mine, true, 1, 0, false}, {other, false, 2, 2 * holdFor, false},
+	} {
+		v := &epoch.View{Plan: test.plan, Safe: test.safe, Members: map[string]epoch.Member{}}
+		for i := range test.members {
+			v.Members[fmt.Sprint(i)] = epoch.Member{}
+		}
+		a := &Agent{Config: Config{Host: "a"}, member: epoch.Member{ID: "1"}, view: v,
+			ran: time.Now().Add(-test.ran)}
+		if got := a.holds(); got != test.want {
+			t.Errorf("%+v: got %v", test, got)
+		}
 	}
 }
 
@@ -188,7 +239,8 @@ func TestSecret(t *testing.T) {
 	if _, err := card.Keys(t.Context()); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("another secret: got %v", err)
 	}
-	err := a.fetch(t.Context(), epoch.Place{Host: "a", Address: a.address}, "../../etc/passwd", filepath.Join(t.TempDir(), "x"))
+	err := a.fetch(t.Context(), epoch.Place{Host: "a", Address: a.address}, "../../etc/passwd",
+		filepath.Join(t.TempDir(), "x"))
 	if err == nil || !strings.Contains(err.Error(), "below") {
 		t.Errorf("a path outside: got %v", err)
 	}

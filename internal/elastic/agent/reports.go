@@ -34,6 +34,9 @@ func (a *Agent) reported(place int, r worker.Report) {
 	if r.Safe > 0 && r.Safe > w.plan.Step && w.safe < 0 {
 		w.safe = r.Safe
 		a.memory.outgrown(w.plan.Epoch)
+		if w.place.First == 0 {
+			go a.put(epoch.SafeKey(w.plan.Epoch), []byte("1"))
+		}
 	}
 	if r.Mistake != "" && (w.mistake == "" || place == 0) {
 		w.mistake = r.Mistake
@@ -70,8 +73,9 @@ func (a *Agent) stepped(place int, r worker.Report) {
 	if w.place.First != 0 || time.Since(a.progress.Time) < time.Second {
 		return
 	}
-	a.progress.Epoch, a.progress.Step, a.progress.Loss, a.progress.Time = w.plan.Epoch, r.Step, r.Loss, time.Now().
-		UTC()
+	a.progress.Epoch, a.progress.Step, a.progress.Loss, a.progress.Time = w.plan.Epoch, r.Step, r.Loss,
+		time.Now().
+			UTC()
 	a.progress.Seconds = w.typicalStep().Seconds()
 	if text, err := json.Marshal(a.progress); err == nil {
 		go a.put(epoch.ProgressKey(), text)

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestWorkersThatHang: workers that do not beat, step or reach each other are ended, and the job with them when that
-// happens for the third time; of stuck ones the stacks are kept.
+// TestWorkersThatHang: workers that do not beat, step or reach each other are ended, and the job with them
+// when that happens for the third time; of stuck ones the stacks are kept.
 func TestWorkersThatHang(t *testing.T) {
 	for _, test := range []struct {
 		fault, text  string

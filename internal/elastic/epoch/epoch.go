@@ -46,10 +46,14 @@ type Place struct {
 type Plan struct {
 	Epoch int
 	Hosts []Place
+	// Holders are members that take no part and may hold shares of snapshots: such as leave, or wait.
+	Holders []Place
 	// Step is the step of the snapshot that workers continue from, which workers of epoch From wrote; -1 is
 	// none: they continue from the newest checkpoint on disk, or begin.
 	Step int64
 	From int
+	// Strategy is how the step is spread over the workers, in strategy.Parse's words; empty leaves it to them.
+	Strategy string
 	// Why is why the epoch began.
 	Why string
 }
@@ -127,6 +131,7 @@ type View struct {
 	Plan     *Plan
 	Ended    map[string]Ended // of the epoch, by host
 	Stop     *Stop            // of the epoch
+	Safe     bool             // a snapshot of the epoch is whole in all its processes
 	Done     *Done
 	Failures []Failure
 	Finished map[string]bool
@@ -161,6 +166,9 @@ func CardsKey(epoch, n int, host string) string {
 	return fmt.Sprintf("epoch/%d/pmi/%d/%s", epoch, n, host)
 }
 
+// SafeKey is there once a snapshot of an epoch is whole in all its processes.
+func SafeKey(epoch int) string { return fmt.Sprintf("epoch/%d/safe", epoch) }
+
 // SnapshotsKey returns which steps a host holds.
 func SnapshotsKey(host string) string { return "snapshots/" + host }
 
@@ -186,7 +194,8 @@ func Read(entries []store.Entry, prefix string) (*View, error) {
 	if text, ok := values[epochKey]; ok {
 		n, err := strconv.Atoi(string(text))
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("key %s%s: got %q: want a number: the keys are not of a job of this version", prefix,
+			return nil, fmt.Errorf("key %s%s: got %q: want a number: the keys are not of a job of this version",
+				prefix,
 				epochKey, text)
 		}
 		v.Epoch = n
@@ -212,6 +221,8 @@ func (v *View) take(key string, value []byte) error {
 		v.Drained[strings.TrimPrefix(key, drainKey)] = true
 	case strings.HasPrefix(key, mine+"ended/"):
 		return keep(v.Ended, strings.TrimPrefix(key, mine+"ended/"), value)
+	case key == SafeKey(v.Epoch):
+		v.Safe = true
 	case key == planKey(v.Epoch):
 		return json.Unmarshal(value, &v.Plan)
 	case key == stopKey(v.Epoch):

@@ -23,6 +23,9 @@ type Config struct {
 	// Price, if set, is how many seconds a step should take on hosts, by the planner; 0 where it cannot say.
 	// It is not ready while the planner is at it.
 	Price func(hosts []Member) (seconds float64, ready bool)
+	// Strategy, if set, returns how the step is spread on hosts, as text; empty where that is left to workers.
+	// It is an error where no plan is for as many: fewer hosts then take part.
+	Strategy func(hosts []Member) (string, error)
 }
 
 // Memory is what the one that leads remembers: how long things last, which no key says. Another that takes
@@ -152,7 +155,7 @@ func (v *View) gain(c Config, chosen []Member) (share float64, by string, ready 
 			return 1 - will/was, fmt.Sprintf("by the planner (%.3g s a step, %.3g s before)", will, was), true
 		}
 	}
-	n, now := sizeOf(chosen), v.Plan.Size()
+	n, now := Processes(chosen), v.Plan.Size()
 	return float64(n-now) / float64(n), "by their number", true
 }
 
@@ -272,9 +275,7 @@ func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
 		return a < b || a == b && list[i].Host < list[j].Host
 	})
 	list = list[:min(len(list), c.Max)]
-	for len(list) > 0 && c.Devices > 0 && c.Devices%sizeOf(list) != 0 {
-		list = list[:len(list)-1]
-	}
+	list = c.most(list)
 	if len(list) < c.Min {
 		notes = append(notes, v.gone()...)
 		slices.Sort(notes)
@@ -282,6 +283,31 @@ func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
 			strings.Join(append(names(list), notes...), "; "))
 	}
 	return list, missing
+}
+
+// most returns the longest beginning of a list of hosts on which the job can run. Where it is shorter than
+// the least, workers say why: it is the user's to mend.
+func (c Config) most(list []Member) []Member {
+	for len(list) > 0 && c.Devices > 0 && c.Devices%Processes(list) != 0 {
+		list = list[:len(list)-1]
+	}
+	for n := len(list); n >= c.Min && n > 0 && c.Strategy != nil; n-- {
+		if _, err := c.Strategy(list[:n]); err == nil && (c.Devices == 0 || c.Devices%Processes(list[:n]) == 0) {
+			return list[:n]
+		}
+	}
+	return list
+}
+
+// Others returns the members that a plan of some hosts leaves out.
+func (v *View) Others(hosts []Place) (list []Place) {
+	for _, host := range slices.Sorted(maps.Keys(v.Members)) {
+		m := v.Members[host]
+		if !slices.ContainsFunc(hosts, func(h Place) bool { return h.Host == host && h.ID == m.ID }) {
+			list = append(list, Places([]Member{m})...)
+		}
+	}
+	return list
 }
 
 // gone returns the hosts of the plan that are not there any more.
@@ -329,7 +355,8 @@ func (v *View) rank(x Member) int {
 	return 1 << 30
 }
 
-func sizeOf(list []Member) (n int) {
+// Processes returns how many workers hosts start together.
+func Processes(list []Member) (n int) {
 	for _, x := range list {
 		n += x.Processes
 	}
@@ -349,7 +376,7 @@ func (m *Memory) lasts(what string) time.Duration {
 	if m.since == nil {
 		m.since = map[string]time.Duration{}
 	}
-	if _, ok := m.since[what]; !ok {
+	if since, ok := m.since[what]; !ok || since > m.Now { // a clock that went back counts anew
 		m.since[what] = m.Now
 	}
 	return m.Now - m.since[what]

@@ -1,6 +1,7 @@
 package epoch
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -168,7 +169,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestJoinsByPrice: where the planner has a price, it says what a host gains, and not the number of processes.
+// TestJoinsByPrice: where the planner has a price, it says what a host gains, and not the number of
+// processes.
 func TestJoinsByPrice(t *testing.T) {
 	for _, test := range []struct {
 		before, after float64 // seconds a step
@@ -198,8 +200,8 @@ func TestJoinsByPrice(t *testing.T) {
 	}
 }
 
-// TestOneBadHost: a failure that comes three times at one step on one host leaves that out, where others can do
-// without it; when another fails there, too, the job ends.
+// TestOneBadHost: a failure that comes three times at one step on one host leaves that out, where others can
+// do without it; when another fails there, too, the job ends.
 func TestOneBadHost(t *testing.T) {
 	c := Config{Min: 1, Max: 2}
 	v, m := hosts("a", "b"), &Memory{}
@@ -237,7 +239,8 @@ func TestSpare(t *testing.T) {
 	if v.Spare(c) != nil || v.CanLose(c, "a") {
 		t.Error("host a is alone")
 	}
-	v.Members["c"], v.Members["b"] = Member{Host: "c", ID: "c", Processes: 1}, Member{Host: "b", ID: "b", Processes: 1}
+	v.Members["c"], v.Members["b"] = Member{Host: "c", ID: "c", Processes: 1},
+		Member{Host: "b", ID: "b", Processes: 1}
 	if s := v.Spare(c); s == nil || s.Host != "b" || !v.CanLose(c, "a") {
 		t.Errorf("got %+v, want b", s)
 	}
@@ -245,5 +248,43 @@ func TestSpare(t *testing.T) {
 	v.Members["c"] = Member{Host: "c", ID: "c", Flags: "x"}
 	if s := v.Spare(c); s != nil || v.CanLose(c, "a") {
 		t.Errorf("got %+v: b leaves, and c has other flags", s)
+	}
+}
+
+// TestFewer: where no plan is for all hosts, as many take part as there is one for; where that would be fewer
+// than the least, all do, and their workers say why.
+func TestFewer(t *testing.T) {
+	v := &View{Members: map[string]Member{}}
+	for _, host := range []string{"a", "b", "c"} {
+		v.Members[host] = Member{Host: host, ID: host, Processes: 1}
+	}
+	even := func(list []Member) (string, error) {
+		if Processes(list)%2 != 0 {
+			return "", errors.New("no plan")
+		}
+		return "dp=2", nil
+	}
+	for least, want := range map[int]int{1: 2, 2: 2, 3: 3} {
+		m := v.Lead(Config{Min: least, Max: 3, Strategy: even}, &Memory{Now: time.Hour,
+			since: map[string]time.Duration{"begin": 0}})
+		if len(m.Begin) != want {
+			t.Errorf("at least %d hosts: got %d, want %d", least, len(m.Begin), want)
+		}
+	}
+}
+
+// TestClockBack: what lasts is counted anew when the clock has gone back, and so ends.
+func TestClockBack(t *testing.T) {
+	v := hosts("a", "b")
+	v.Stop = &Stop{Why: "b leaves"}
+	m := &Memory{Now: time.Hour}
+	for _, step := range []struct {
+		now  time.Duration
+		hard bool
+	}{{time.Hour, false}, {0, false}, {Patience, false}, {Patience + time.Second, true}} {
+		m.Now = step.now
+		if move := v.Lead(Config{Min: 1, Max: 2}, m); (move.Stop != nil) != step.hard {
+			t.Errorf("at %v: got %+v, want an end %v", step.now, move.Stop, step.hard)
+		}
 	}
 }

@@ -48,6 +48,7 @@ type modelHost struct {
 	local    Local
 	ended    *Ended
 	memory   Memory
+	skew     time.Duration // of the clock that it leads by: it may jump
 	// running is the epoch of the worker, until when its agent lets it; snapshot is the step that the host
 	// holds.
 	running  int
@@ -189,7 +190,7 @@ func (w *world) lead(h *modelHost) {
 	if v.Leader != h.id {
 		return
 	}
-	h.memory.Now = w.now.Sub(time.Unix(0, 0))
+	h.memory.Now = w.now.Sub(time.Unix(0, 0)) + h.skew
 	m := v.Lead(w.c, &h.memory)
 	var p *Plan
 	if m.Begin != nil {
@@ -285,8 +286,9 @@ func (w *world) crash(h *modelHost) {
 // happen is one thing that may happen.
 func (w *world) happen() {
 	h := w.hosts[rapid.IntRange(0, len(w.hosts)-1).Draw(w.t, "host")]
-	switch rapid.SampledFrom([]string{"look", "act", "look", "act", "train", "round", "round", "round", "tick", "renew", "start", "kill", "crash", "stop",
-		"cut", "mend", "drain", "leap"}).Draw(w.t, "what") {
+	switch rapid.SampledFrom([]string{"look", "act", "look", "act", "train", "round", "round", "round", "tick",
+		"renew", "start", "kill", "crash", "stop",
+		"cut", "mend", "drain", "leap", "jump"}).Draw(w.t, "what") {
 	case "look":
 		w.look(h)
 	case "act":
@@ -299,6 +301,8 @@ func (w *world) happen() {
 		w.round(time.Duration(rapid.IntRange(1, 1500).Draw(w.t, "ms")) * time.Millisecond)
 	case "leap":
 		w.now = w.now.Add(time.Minute)
+	case "jump":
+		h.skew += time.Duration(rapid.IntRange(-3600, 3600).Draw(w.t, "seconds")) * time.Second
 	case "renew":
 		w.renew(h)
 	case "start":
@@ -364,8 +368,8 @@ func (w *world) calm() {
 	w.t.Fatalf("the job waits for ever: step %d", w.step)
 }
 
-// TestModel: leases, elections and crashes in any order never give two running epochs, lose an acknowledged
-// step, or make the job wait for ever.
+// TestModel: leases, elections, crashes and jumps of the clocks that leaders have in any order never give two
+// running epochs, lose an acknowledged step, or make the job wait for ever.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)

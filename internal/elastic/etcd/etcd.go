@@ -1,6 +1,6 @@
 // Package etcd is a store in an etcd cluster, over its JSON gateway: HTTP is all that it takes, so the
-// program does not grow by etcd's client and what that is made of. Package server is etcd itself, for clusters
-// that have none.
+// program does not grow by etcd's client and what that is made of. Package server is etcd itself, for
+// clusters that have none.
 package etcd
 
 import (
@@ -47,8 +47,9 @@ func Parse(text string) ([]string, error) {
 
 // Open connects to a cluster and sees that it is one that this package can talk to.
 func Open(ctx context.Context, urls []string) (*Store, error) {
-	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: dialFor}).DialContext, MaxIdleConnsPerHost: 8,
-		IdleConnTimeout: time.Minute}
+	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: dialFor}).DialContext,
+		MaxIdleConnsPerHost: 8,
+		IdleConnTimeout:     time.Minute}
 	s := &Store{urls: urls, client: &http.Client{Transport: transport}}
 	if err := s.checkVersion(ctx); err != nil {
 		return nil, fmt.Errorf("etcd at %s: %w", strings.Join(urls, ","), err)
@@ -217,7 +218,8 @@ func rangeEnd(prefix string) []byte {
 }
 
 // Commit makes all changes if all conditions hold.
-func (s *Store) Commit(ctx context.Context, conditions []store.Condition, changes []store.Change) (bool, error) {
+func (s *Store) Commit(ctx context.Context, conditions []store.Condition,
+	changes []store.Change) (bool, error) {
 	compare, success := []map[string]any{}, []map[string]any{}
 	for _, c := range conditions {
 		compare = append(compare, map[string]any{"result": "EQUAL", "target": "MOD", "key": []byte(c.Key),

@@ -68,6 +68,8 @@ type Env struct {
 	Until int64
 	// Room is the memory that there is for snapshots.
 	Room int64
+	// Strategy is how the step is spread, as text; empty where the plan of the epoch does not say.
+	Strategy string
 }
 
 const variable = "GALLEY_ELASTIC"
@@ -75,7 +77,8 @@ const variable = "GALLEY_ELASTIC"
 // Variables returns the environment that tells it.
 func (e Env) Variables() []string {
 	return []string{variable + "=4", variable + "_EPOCH=" + strconv.Itoa(e.Epoch), variable + "_DIR=" + e.Dir,
-		variable + "_RESUME=" + e.Resume, variable + "_HOSTS=" + strings.Join(e.Hosts, ","), variable + "_WHY=" + e.Why,
+		variable + "_RESUME=" + e.Resume, variable + "_HOSTS=" + strings.Join(e.Hosts, ","),
+		variable + "_WHY=" + e.Why, variable + "_STRATEGY=" + e.Strategy,
 		variable + "_UNTIL=" + strconv.FormatInt(e.Until, 10), variable + "_ROOM=" + strconv.FormatInt(e.Room, 10)}
 }
 
@@ -88,7 +91,9 @@ func readEnv() (e Env, fd int, ok bool) {
 	e.Epoch, _ = strconv.Atoi(os.Getenv(variable + "_EPOCH"))
 	e.Until, _ = strconv.ParseInt(os.Getenv(variable+"_UNTIL"), 10, 64)
 	e.Room, _ = strconv.ParseInt(os.Getenv(variable+"_ROOM"), 10, 64)
-	e.Dir, e.Resume, e.Why = os.Getenv(variable+"_DIR"), os.Getenv(variable+"_RESUME"), os.Getenv(variable+"_WHY")
+	e.Dir, e.Resume, e.Why = os.Getenv(variable+"_DIR"), os.Getenv(variable+"_RESUME"),
+		os.Getenv(variable+"_WHY")
+	e.Strategy = os.Getenv(variable + "_STRATEGY")
 	e.Hosts = strings.Split(os.Getenv(variable+"_HOSTS"), ",")
 	return e, fd, true
 }

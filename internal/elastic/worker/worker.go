@@ -253,8 +253,8 @@ func (w *Worker) open(s checkpoint.State, at func() checkpoint.Places) (err erro
 	return err
 }
 
-// Fits returns an error if a share of the state, which this host holds at least, has too little memory: it is told
-// before the first step. All that the host holds is known after it.
+// Fits returns an error if a share of the state, which this host holds at least, has too little memory: it is
+// told before the first step. All that the host holds is known after it.
 func (w *Worker) Fits(share int64) error {
 	if w == nil {
 		return nil
@@ -269,7 +269,8 @@ func (w *Worker) hasRoom(need int64) error {
 	}
 	return fmt.Errorf(noRoom+": this host needs at least %s, and %s has %s: make it larger "+
 		"(mount -o remount,size=…), or say another directory in memory with --memory", bytesText(need),
-		filepath.Join(w.Dir, "..", "..", "..", ".."), bytesText(w.Room)) // below it are the host's, the epoch's, ours
+		// below it are the host's, the epoch's, ours
+		filepath.Join(w.Dir, "..", "..", "..", ".."), bytesText(w.Room))
 }
 
 // Slots is how many snapshots there may be at a time: two of an epoch, and the one that it began from.
@@ -277,7 +278,8 @@ const Slots = 3
 
 func bytesText(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// End tells the agent why this process ends: a mistake of the user's, a process that is lost, or another error.
+// End tells the agent why this process ends: a mistake of the user's, a process that is lost, or another
+// error.
 func (w *Worker) End(err error, mistake, lost bool) {
 	switch {
 	case w == nil || err == nil:

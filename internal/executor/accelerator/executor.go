@@ -262,7 +262,8 @@ func (r *Executor) checkMeshes(p *ir.Func) error {
 func (r *Executor) open() error {
 	if r.state == nil {
 		return fmt.Errorf(
-			"trainer: it has no state on %s any more: it was closed, or lost it when a step failed: make another and Resume",
+			"trainer: it has no state on %s any more: it was closed, or lost it when a step failed: make another "+
+				"and Resume",
 			r.b.Name(),
 		)
 	}

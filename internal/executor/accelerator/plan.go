@@ -174,7 +174,8 @@ func (r *Executor) planEnds(m *mesh.Mesh) (zeros, update *plannedCall, err error
 
 // planConfig returns what all programs of a step share.
 func (r *Executor) planConfig() step.WholeConfig {
-	w := step.WholeConfig{Backend: true, Weights: r.c.WholeWeights(), Scalars: []ir.Type{r.c.ScalarType(), r.c.ScalarType()}}
+	w := step.WholeConfig{Backend: true, Weights: r.c.WholeWeights(),
+		Scalars: []ir.Type{r.c.ScalarType(), r.c.ScalarType()}}
 	if r.group == nil {
 		w.Mesh = executor.OneDevice()
 		return w

@@ -190,10 +190,10 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, nil
 }
 
-// Doing returns the op that one of the devices is at.
-func (e *Executor) Doing() []step.Doing {
-	if n := e.c.Device.Doing(); n != nil {
-		return []step.Doing{{Node: n}}
+// RunningOps returns the op that one of the devices is at.
+func (e *Executor) RunningOps() []step.RunningOp {
+	if n := e.c.Device.RunningOp(); n != nil {
+		return []step.RunningOp{{Node: n}}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/galley-ml/galley/internal/branch"
+	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
@@ -74,14 +75,17 @@ func newProgram(c executor.Config, batch []ir.Type) (*program, error) {
 	return &program{s, found}, err
 }
 
-// optimize returns the step before it is put on devices. Loops of many ops are made after that: they would
-// tie branches together.
+// optimize returns the step before it is put on devices. Loops are made before that, so that each is placed as
+// a whole: ops that are placed one by one have messages between them, which no loop goes over.
 func optimize(c executor.Config, p *ir.Func) (*ir.Func, error) {
 	p, err := c.OptimizeProgram(p)
 	if err != nil {
 		return nil, err
 	}
-	return pass.Fuse(p)
+	if p, err = pass.Fuse(p); err != nil {
+		return nil, err
+	}
+	return cpu.Loops(p)
 }
 
 // prices returns what a run is searched by: where none are said, those of usual machines, half of whose cores

@@ -148,7 +148,8 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// TestNoBranches: where no message is worth it, one of the devices does all, and the step is planned and runs.
+// TestNoBranches: where no message is worth it, one of the devices does all, and the step is planned and
+// runs.
 func TestNoBranches(t *testing.T) {
 	c := twoBranches(t, &strategy.Strategy{Branches: 2})
 	c.Prices.Default.Alpha = 1

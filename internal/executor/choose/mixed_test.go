@@ -161,7 +161,8 @@ func TestMixedRefused(t *testing.T) {
 		{executor.Config{RankBackends: []backend.Backend{b}}, "want a Strategy with PP"},
 		{executor.Config{RankBackends: []backend.Backend{nil, b}, Strategy: &strategy.Strategy{DP: 2}}, "has pp=1"},
 		{executor.Config{Shares: []executor.Share{{Weight: 1}}, Backend: b}, "Backend runs all"},
-		{executor.Config{Shares: []executor.Share{{Weight: 1}}, Strategy: &strategy.Strategy{}}, "want no Strategy"},
+		{executor.Config{Shares: []executor.Share{{Weight: 1}}, Strategy: &strategy.Strategy{}},
+			"want no Strategy"},
 	} {
 		if _, err := choose.New(c.c); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)

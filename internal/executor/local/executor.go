@@ -196,10 +196,10 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, nil
 }
 
-// Doing returns the op that the device is at.
-func (e *Executor) Doing() []step.Doing {
-	if n := e.c.Device.Doing(); n != nil {
-		return []step.Doing{{Node: n}}
+// RunningOps returns the op that the device is at.
+func (e *Executor) RunningOps() []step.RunningOp {
+	if n := e.c.Device.RunningOp(); n != nil {
+		return []step.RunningOp{{Node: n}}
 	}
 	return nil
 }

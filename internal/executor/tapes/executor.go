@@ -175,6 +175,17 @@ func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	return executor.PlanOf(e.h.Strategy, s), nil
 }
 
+// Rows returns which rows of batches of these types some devices read: all where something is computed of the
+// whole batch.
+func (e *Executor) Rows(own func(device, of int) bool, batch ...ir.Type) ([]bool, error) {
+	s, err := e.planned(batch)
+	if err != nil || e.planCut.NeedsWhole() {
+		return nil, err
+	}
+	mine := func(device int) bool { return own(device, s.Devices()) }
+	return s.Rows(mine, len(batch), e.planCut.Rows), nil
+}
+
 // Runner returns the devices, for their statistics; nil before the first step.
 func (e *Executor) Runner() *step.Runner { return e.runner }
 
@@ -184,7 +195,7 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 		return compiled, nil
 	}
 	for d := range e.runner.Devices() {
-		taken = append(taken, e.runner.Taken(d))
+		taken = append(taken, e.runner.Allocated(d))
 	}
 	return compiled, taken
 }
@@ -192,10 +203,10 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 // Away reports whether training has begun, or continues from a checkpoint.
 func (e *Executor) Away() bool { return e.runner != nil || e.saved != nil }
 
-// Doing returns what the devices are at.
-func (e *Executor) Doing() []step.Doing {
+// RunningOps returns what the devices are at.
+func (e *Executor) RunningOps() []step.RunningOp {
 	if r := e.started.Load(); r != nil {
-		return r.Doing()
+		return r.RunningOps()
 	}
 	return nil
 }

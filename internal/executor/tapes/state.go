@@ -172,7 +172,8 @@ func (e *Executor) reader(running func(x step.Tensor) (array.Array, error)) exec
 	}
 }
 
-var errNotStarted = errors.New("checkpoint: the trainer has taken no step: its state is that which it was given")
+var errNotStarted = errors.New("checkpoint: the trainer has taken no step: its state is that which it was " +
+	"given")
 
 // What checkpoints hold beside tensors: the scale of the loss, and after how many good steps it grows.
 const (

@@ -8,8 +8,10 @@ import (
 )
 
 var unaryFloat = map[string]func(x float64) float64{
-	"abs": math.Abs, "ceil": math.Ceil, "cosine": math.Cos, "exponential": math.Exp, "exponential_minus_one": math.Expm1,
-	"floor": math.Floor, "log": math.Log, "log_plus_one": math.Log1p, "negate": func(x float64) float64 { return -x },
+	"abs": math.Abs, "ceil": math.Ceil, "cosine": math.Cos, "exponential": math.Exp,
+	"exponential_minus_one": math.Expm1,
+	"floor":                 math.Floor, "log": math.Log, "log_plus_one": math.Log1p,
+	"negate":             func(x float64) float64 { return -x },
 	"logistic":           func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
 	"round_nearest_even": math.RoundToEven, "rsqrt": func(x float64) float64 { return 1 / math.Sqrt(x) },
 	"sine": math.Sin, "sqrt": math.Sqrt, "tanh": math.Tanh,

@@ -59,10 +59,10 @@ func runTriton(config hlo.DictAttr, args []array.Array) error {
 	return triton.Run(config.Field("ir").(hlo.TextAttr).Text(), grid, args)
 }
 
-// runPTX runs a kernel whose last array is memory for itself.
+// runPTX runs a kernel; memory that it wants for itself is one more array.
 func runPTX(config hlo.DictAttr, args []array.Array) error {
 	text := func(name string) string { return config.Field(name).(hlo.TextAttr).Text() }
-	k := ptx.Kernel{Name: text("name"), Text: text("kernel_data"), Scratch: len(args[len(args)-1].Bytes())}
+	k := ptx.Kernel{Name: text("name"), Text: text("kernel_data")}
 	for name, to := range map[string]*int{"grid_x": &k.Blocks, "block_x": &k.Threads,
 		"shared_mem_bytes": &k.Shared} {
 		n, err := hlo.IntsOf(config.Field(name))
@@ -71,7 +71,7 @@ func runPTX(config hlo.DictAttr, args []array.Array) error {
 		}
 		*to = n[0]
 	}
-	return ptx.Run(k, args[:len(args)-1])
+	return ptx.Run(k, args)
 }
 
 // fresh returns an array that nobody has written to, as a device would hand it out: no zeros that a kernel

@@ -49,7 +49,8 @@ func TestKernelCall(t *testing.T) {
 		{calling(doubling, 3), "f32[3]{6 14 22}"},
 		{calling(doubling, 2), "f32[3]{6 14 NaN}"},
 		{calling(doubling, 4),
-			"line 3: stablehlo.custom_call: triton: kernel k: line 10, column 5: tt.load: program [3 0 0]: lane 0: index 6 of argument 0: want 0 to 5"},
+			"line 3: stablehlo.custom_call: triton: kernel k: line 10, column 5: tt.load: program [3 0 0]: lane 0: " +
+				"index 6 of argument 0: want 0 to 5"},
 		{calling(strings.Replace(doubling, "%out, %pid", "%x, %pid", 1), 1), "the kernel writes to operand 0"},
 		{calling("module", 1), "triton: line 1, column 7"},
 	} {

@@ -218,11 +218,16 @@ func init() {
 			return []tensor{constant(o.Attr("value").(hlo.DenseAttr))}
 		},
 		"optimization_barrier": func(_ *machine, _ *hlo.Operation, in []tensor) []tensor { return in },
-		"compare":              compare, "convert": convert, "bitcast_convert": bitcast, "select": selectOp, "clamp": clamp, "is_finite": isFinite,
-		"broadcast_in_dim": broadcast, "reshape": reshape, "transpose": transpose, "iota": iota, "slice": slice, "pad": pad,
-		"concatenate": concatenate, "reverse": reverse, "dynamic_slice": dynamicSlice, "dynamic_update_slice": dynamicUpdateSlice,
-		"reduce": reduce, "reduce_window": reduceWindow, "select_and_scatter": selectAndScatter, "sort": sortOp,
-		"dot_general": dotGeneral, "convolution": convolution, "gather": gather, "scatter": scatter, "custom_call": customCall,
+		"compare":              compare, "convert": convert, "bitcast_convert": bitcast, "select": selectOp,
+		"clamp": clamp, "is_finite": isFinite,
+		"broadcast_in_dim": broadcast, "reshape": reshape, "transpose": transpose, "iota": iota, "slice": slice,
+		"pad":         pad,
+		"concatenate": concatenate, "reverse": reverse, "dynamic_slice": dynamicSlice,
+		"dynamic_update_slice": dynamicUpdateSlice,
+		"reduce":               reduce, "reduce_window": reduceWindow, "select_and_scatter": selectAndScatter,
+		"sort":        sortOp,
+		"dot_general": dotGeneral, "convolution": convolution, "gather": gather, "scatter": scatter,
+		"custom_call": customCall,
 	}
 }
 

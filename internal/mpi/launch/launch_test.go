@@ -54,7 +54,8 @@ func TestServer(t *testing.T) {
 	a.ask("cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
 	a.ask("cmd=put kvsname=galley key=P0-card value=host#1=2", "cmd=put_result rc=0 msg=success")
 	b.ask("cmd=get kvsname=galley key=none", "cmd=get_result rc=-1 msg=key_not_found value=unknown")
-	b.ask("cmd=get kvsname=galley key=PMI_process_mapping", "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))")
+	b.ask("cmd=get kvsname=galley key=PMI_process_mapping",
+		"cmd=get_result rc=0 msg=success value=(vector,(0,1,2))")
 	b.ask("cmd=get_universe_size", "cmd=universe_size size=2")
 	a.say("cmd=barrier_in")
 	b.say("cmd=barrier_in")

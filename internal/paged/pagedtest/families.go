@@ -44,6 +44,14 @@ func Families() map[string]string {
 		"starcoder2": window + `, "use_bias": true`,
 		"smollm3":    `, "num_key_value_heads": 2, "no_rope_layers": [1, 0]`,
 		"gpt2":       "",
+		"glm":        `, "num_key_value_heads": 2, "head_dim": 8`,
+		"glm4":       `, "num_key_value_heads": 2, "head_dim": 8, "attention_bias": true`,
+		"glm4_moe": `, "num_key_value_heads": 2, "head_dim": 8, "n_routed_experts": 6, "num_experts_per_tok": 2,
+			"moe_intermediate_size": 10, "n_group": 2, "topk_group": 1, "use_qk_norm": true, "attention_bias": true`,
+		"ministral": window + `, "layer_types": ["sliding_attention", "full_attention"]`,
+		"olmo3":     window + `, "layer_types": ["sliding_attention", "full_attention"]`,
+		"olmoe":     `, "num_key_value_heads": 2, "num_experts": 6, "num_experts_per_tok": 2`,
+		"stablelm":  `, "num_key_value_heads": 2, "partial_rotary_factor": 0.5, "use_qkv_bias": true`,
 	}
 }
 

@@ -41,7 +41,10 @@ func must(t *testing.T, ok bool, err error) {
 
 // commit: changes are made together, or not at all.
 func commit(ctx context.Context, t *testing.T, s store.Store) {
-	put := func(key, value string) store.Change { return store.Change{Key: "/test/" + key, Value: []byte(value)} }
+	put := func(key, value string) store.Change {
+		return store.Change{Key: "/test/" + key,
+			Value: []byte(value)}
+	}
 	ok, err := s.Commit(ctx, []store.Condition{{Key: "/test/a"}}, []store.Change{put("a", "1"), put("b", "2")})
 	must(t, ok, err)
 	entries := list(ctx, t, s, "/test/")

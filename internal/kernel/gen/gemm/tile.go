@@ -20,7 +20,8 @@ const unroll = 4
 // tile generates the product of two packed panels, all of it in registers: each
 // term broadcasts a column of A element by element against a row of B.
 func (t target) tile() {
-	t.text("Tile", "k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update")
+	t.text("Tile", "k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64, update "+
+		"Update")
 	rows, vectors := t.tileShape()
 	k := Load(Param("k"), GP64())
 	a := Load(Param("a"), GP64())

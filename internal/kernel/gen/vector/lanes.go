@@ -46,6 +46,7 @@ var products = map[lane.Op]forms{
 var (
 	comparisons = forms{VCMPPS, VCMPPS_BCST, VCMPPD, VCMPPD_BCST}
 	blends      = forms{VBLENDMPS, VBLENDMPS_BCST, VBLENDMPD, VBLENDMPD_BCST}
+	tables      = forms{VPTERNLOGD, VPTERNLOGD_BCST, VPTERNLOGQ, VPTERNLOGQ_BCST}
 	roots       = forms{VSQRTPS, VSQRTPS_BCST, VSQRTPD, VSQRTPD_BCST}
 )
 
@@ -112,6 +113,9 @@ func (r *reader) instr(i *lane.Instr) vec {
 		r.with(plain, broadcasting, r.operand(i.Arg[2]), r.operand(i.Arg[1]), sum)
 		return sum
 	}
+	if i.Op == lane.OrAnd {
+		return r.orAnd(i)
+	}
 	a := r.operand(i.Arg[0])
 	switch i.Op {
 	case lane.Load:
@@ -132,6 +136,17 @@ func (r *reader) instr(i *lane.Instr) vec {
 		return r.into(VCVTDQ2PS, nil, a)
 	}
 	return r.chosen(i, a)
+}
+
+// orAnd emits a | b&c over a, AVX-512: the truth table of the three has a one where a is, or b and c are.
+func (r *reader) orAnd(i *lane.Instr) vec {
+	plain, broadcasting := tables.of(r.isa)
+	with := func(ins instruction) instruction {
+		return func(ops ...operand.Op) { ins(append([]operand.Op{operand.U8(0xf8)}, ops...)...) }
+	}
+	a := r.own(i.Arg[0])
+	r.with(with(plain), with(broadcasting), r.operand(i.Arg[2]), r.operand(i.Arg[1]), a)
+	return a
 }
 
 // chosen emits the instructions that compare.

@@ -75,8 +75,8 @@ func newProgram(c executor.Config, batch []ir.Type) (*program, error) {
 	return &program{s, found}, err
 }
 
-// optimize returns the step before it is put on devices. Loops are made before that, so that each is placed as
-// a whole: ops that are placed one by one have messages between them, which no loop goes over.
+// optimize returns the step before it is put on devices. Loops are made before that, so that each is placed
+// as a whole: ops that are placed one by one have messages between them, which no loop goes over.
 func optimize(c executor.Config, p *ir.Func) (*ir.Func, error) {
 	p, err := c.OptimizeProgram(p)
 	if err != nil {

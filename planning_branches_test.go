@@ -44,6 +44,9 @@ func (oneSample) Batch(i int) ([]array.Array, error) {
 // TestAutoBranches: branches on two devices train as one device does, to the bit, said and with the rest left
 // to the search; so does the plan that was saved and read.
 func TestAutoBranches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: a search takes seconds, and runs by itself")
+	}
 	opt := optim.AdamW{}
 	m, l := chains(t)
 	one, err := galley.ToStatic(m, l, galley.MeanSquares, opt, nil)
@@ -113,6 +116,9 @@ func readBack(t *testing.T, path string, same func(string, *galley.DistModel)) {
 // TestAutoFindsBranches: where a step has one sample and two recurrences, devices of their own run one each,
 // though nobody says so; a device whose threads share all cores is the faster one in a process.
 func TestAutoFindsBranches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: a search takes seconds, and runs by itself")
+	}
 	m, l := chains(t)
 	b, err := l.Batch(0)
 	if err != nil {

@@ -205,6 +205,9 @@ func picture(t *testing.T) galley.Model {
 
 // TestAutoBuffers: plans of a program with buffers and dropout train as one device does.
 func TestAutoBuffers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: a search takes seconds, and runs by itself")
+	}
 	var want []float64
 	for _, s := range []*galley.Strategy{nil, {Auto: 2}, {Auto: 2, TP: 2}, {Auto: 4, DP: 2, TP: 2}} {
 		d, err := galley.ToStatic(picture(t), images{}, galley.CrossEntropy, optim.AdamW{}, s)

@@ -277,6 +277,7 @@ var leftAfter = regexp.MustCompile(`epoch \d+: .* after step (\d+): host b leave
 // TestElasticLeaves: a host that gets SIGTERM hands on and leaves with exit code 0; nothing is taken again.
 // Hosts with other flags are refused, and a job with too few waits and says so.
 func TestElasticLeaves(t *testing.T) {
+	notShort(t)
 	const train = "--mesh dp=4 --steps 1000"
 	c := newHosts(t, "--elastic 2:3 --lease 60s", train, "a")
 	c.start("a")

@@ -14,7 +14,7 @@ It needs the galley command, MPICH or Open MPI, and a machine with two cores and
 keeps to two cores (one for what has one), so that a larger machine tells the same. PyTorch, if there, brings
 gloo. --seconds is about how long all of it may take: rounds are left out where they would take longer.
 """
-import collections, json, os, random, shutil, statistics, subprocess, sys, tempfile, threading, time
+import collections, json, os, random, re, shutil, statistics, subprocess, sys, tempfile, threading, time
 
 here = os.path.dirname(os.path.abspath(__file__))
 environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
@@ -70,11 +70,12 @@ def below(pid):
 
 
 class Peak(threading.Thread):
-    """The most memory, in MiB, that the largest process of a command has had."""
+    """The most memory, in MiB, that the largest process of a command has had: all, and without the command,
+    its libraries and what processes share."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)
-        self.pid, self.most, self.over = pid, 0, threading.Event()
+        self.pid, self.most, self.own, self.over = pid, 0, 0, threading.Event()
         self.start()
 
     def run(self):
@@ -84,6 +85,8 @@ class Peak(threading.Thread):
                     for line in open(f"/proc/{pid}/status"):
                         if line.startswith("VmHWM"):
                             self.most = max(self.most, int(line.split()[1]) // 1024)
+                        elif line.startswith("RssAnon"):
+                            self.own = max(self.own, int(line.split()[1]) // 1024)
                 except OSError:
                     pass
 
@@ -103,7 +106,8 @@ def train(flags, processes, on):
         steps = [r for r in map(json.loads, open(log)) if "loss" in r and "seconds" in r]
     took = [b["seconds"] - a["seconds"] for a, b in zip(steps, steps[1:])]
     each = (steps[-1]["tokens"] - steps[0]["tokens"]) / len(took)
-    return {"rate": each / statistics.median(took), "losses": [r["loss"] for r in steps], "peak": peak.most}
+    return {"rate": each / statistics.median(took), "losses": [r["loss"] for r in steps], "peak": peak.most,
+            "own": peak.own}
 
 
 def rounds(share, most, runs):
@@ -138,8 +142,18 @@ def context():
     runs = [lambda: train(flags + " --mesh cp=2", 2, pair), lambda: train(flags, 1, pair[:1])]
     two, one = rounds(0.3, 3, runs)
     compare("context: cp=2 on 16k tokens, two processes of a core each and one", two, one, ">= 1.7")
-    x, y = max(r["peak"] for r in two), max(r["peak"] for r in one)
-    tell(f"context: {x} MiB a process and {y}: {x / y:.2f} times; {y / 2 + 64:.0f} is half and 64")
+    x, y = planned(flags + " --mesh cp=2"), planned(flags + " --mesh dp=1")
+    tell(f"context: {x:.0f} MiB a device by its plan and {y:.0f}: {x / y:.2f} times")
+    for what, key in ("its own", "own"), ("and of the command, libraries and what is shared", "peak"):
+        x, y = max(r[key] for r in two), max(r[key] for r in one)
+        tell(f"context: {x} MiB a process, {what}, and {y}: {x / y:.2f} times; "
+             f"{y / 2 + 64:.0f} is half and 64")
+
+
+def planned(flags):
+    """How much memory, in MiB, a device of a run takes by its plan."""
+    text = output([galley, "train", "--tokens", "0", "--dry-run"] + flags.split(), pair)
+    return int(re.search(r"takes at most (\d+) bytes", text)[1]) / 2**20
 
 
 def memory():

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -95,6 +96,15 @@ func runTogether(ctx *kong.Context, name string, launched mpi.Job) error {
 			"--bind-to none lets it use more\n", launched.Launcher, of)
 	}
 	return ctx.Run()
+}
+
+// keepTo has Go run code on no more threads than a process has of a host that it shares: others, which
+// collect garbage or look for work, take cores that other processes compute on, and all wait for the slowest.
+// Who sets GOMAXPROCS has chosen.
+func keepTo(threads int) {
+	if job.Neighbours() > 1 && os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(threads)
+	}
 }
 
 // describeJob returns the job in a few words.

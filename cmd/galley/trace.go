@@ -54,6 +54,7 @@ func (c *traceCmd) Run() error {
 	if threads == 0 {
 		threads = threadsHere()
 	}
+	keepTo(threads)
 	d := galley.CPU(galley.Config{Threads: threads})
 	defer d.Close()
 	start, err := oneMoment()

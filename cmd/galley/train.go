@@ -90,9 +90,10 @@ func (c *trainCmd) Run() error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	if c.Threads == 0 && job != nil {
-		c.Threads = job.Threads()
+	if c.Threads == 0 {
+		c.Threads = threadsHere()
 	}
+	keepTo(c.Threads)
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	t := &training{trainCmd: c, d: d}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cluster"
@@ -92,7 +91,7 @@ func linkOf(p step.Pricer, m *mesh.Mesh, threads int) spmd.Link {
 // Local returns in-process devices of this machine, by a file of galley calibrate as text; without one by
 // what usual machines do.
 func Local(devices, threads int, calibration []byte) (Machine, error) {
-	host := plan.UsualHost(runtime.GOMAXPROCS(0))
+	host := plan.UsualHost(cluster.Cores())
 	if len(calibration) > 0 {
 		cal, err := plan.ParseCalibration(calibration)
 		if err != nil {

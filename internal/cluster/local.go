@@ -30,8 +30,11 @@ func Local(c LocalConfig) *Cluster {
 	}}}
 }
 
-// Cores returns how many of the machine's this process may use.
-func Cores() int { return runtime.GOMAXPROCS(0) }
+// Cores returns how many of the machine's this process might use when it began: processes that share a host
+// keep to fewer later, which makes the machine no smaller.
+func Cores() int { return cores }
+
+var cores = runtime.GOMAXPROCS(0)
 
 // coreRate is what a core with AVX2 multiplies in float32: two fused operations of eight lanes at about 3
 // GHz.

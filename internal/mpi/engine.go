@@ -4,8 +4,11 @@ package mpi
 
 import (
 	"fmt"
+	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -66,6 +69,7 @@ func Open(job Job) (*Engine, error) {
 			job.Launcher, job.Family, l.file, l.family, LibraryVariable, job.Family)
 	}
 	e := &Engine{lib: l, turn: make(chan struct{}, 1), stop: make(chan struct{})}
+	abortQuietly()
 	if err := e.join(); err != nil {
 		return nil, fmt.Errorf("mpi: %s: %w", l.version, err)
 	}
@@ -75,6 +79,11 @@ func Open(job Job) (*Engine, error) {
 	}
 	return e, nil
 }
+
+// abortQuietly has the process end without Go's stacks when the library aborts it, as UCX does when it reads
+// the memory of a process that was killed: whoever killed that one, or the launcher, is what to tell of.
+// C's abort ends the process after a handler that returns.
+func abortQuietly() { signal.Notify(make(chan os.Signal, 1), syscall.SIGABRT) }
 
 // join initializes MPI and makes communicators of our own.
 func (e *Engine) join() error {

@@ -116,8 +116,11 @@ func isStandard(handle uintptr) bool {
 
 // settings are variables for libraries, to be set before they are loaded, by C's own function: Go's Setenv
 // does not reach C without cgo. UCX, under MPICH, and Open MPI catch SIGSEGV, which is how Go sees a nil
-// pointer: a panic that could be recovered from would end the process.
-var settings = [][2]string{{"UCX_ERROR_SIGNALS", ""}, {"OMPI_MCA_opal_signal", "6"}}
+// pointer: a panic that could be recovered from would end the process. UCX prints a trace of C's stack where
+// it gives up, which it does when it reads the memory of a process that was killed.
+var settings = [][2]string{
+	{"UCX_ERROR_SIGNALS", ""}, {"UCX_HANDLE_ERRORS", "none"}, {"OMPI_MCA_opal_signal", "6"},
+}
 
 func setenv(key, value string) error {
 	for _, name := range []string{"libc.so.6", "/usr/lib/libSystem.B.dylib"} {

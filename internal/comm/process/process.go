@@ -44,7 +44,7 @@ type Process struct {
 
 const (
 	shortBytes   = 16 << 10
-	segmentBytes = 2 << 20
+	segmentBytes = 4 << 20
 )
 
 // Join makes this process part of the job that the transport connects.

@@ -143,6 +143,7 @@ func (j *job) wait(signals <-chan os.Signal) (code int, err error) {
 			if code, err = j.failure(e); err != nil {
 				j.kill()
 			} else {
+				j.signal(syscall.SIGCONT) // one that is stopped cannot see that it is over
 				timer = time.After(grace)
 			}
 		case m := <-j.aborted:

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -125,5 +126,23 @@ func TestRun(t *testing.T) {
 	}
 	if code, err := Run(Config{N: 2, Args: []string{"/nowhere/program"}}); code != 1 || err == nil {
 		t.Errorf("no program: got %d and %v", code, err)
+	}
+}
+
+// TestRunStopped: where a process fails, others that are stopped go on, to see that it is over.
+func TestRunStopped(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("it looks at /proc")
+	}
+	t.Setenv("DIR", t.TempDir())
+	script := `
+if [ $PMI_RANK = 1 ]; then
+	echo $$ >$DIR/new; mv $DIR/new $DIR/pid; kill -STOP $$; echo went on; exit
+fi
+until [ -e $DIR/pid ] && grep -q '^State:.T' /proc/$(cat $DIR/pid)/status; do sleep 0.01; done; exit 4`
+	var out page
+	code, err := Run(Config{N: 2, Args: []string{"/bin/sh", "-c", script}, Stdout: &out, Stderr: &out})
+	if code != 4 || err != nil || out.text.String() != "went on\n" {
+		t.Errorf("got %d, %v and %q, want 4 and one that went on", code, err, &out.text)
 	}
 }

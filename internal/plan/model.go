@@ -377,3 +377,6 @@ func (m *Model) FlopsPerToken(seq int) float64 {
 	}
 	return 3 * 2 * sum
 }
+
+// widest returns how many rows of Hidden the largest dense tensor of a layer has.
+func (m *Model) widest() int { return max(m.FFN, m.queryWidth()+2*m.kvWidth()) }

@@ -81,13 +81,12 @@ func (e *Estimator) reserve(s *strategy.Strategy, r *rank, m *Memory, idle, stuc
 }
 
 // visiting returns what is on a device at once of optimizer state that rests in the host's memory: that of
-// the tensor which is updated, and of the next one. A layer's experts are two tensors of unlike size, an
-// embedding and a head two of one.
+// the tensor which is updated, and of the next one. A layer's experts are two tensors of unlike size.
 func (e *Estimator) visiting(s *strategy.Strategy, r *rank) float64 {
 	if s.Offload.Optimizer == 0 {
 		return 0
 	}
-	n := 2 * e.largest(s, &r.work) / e.shards(s, s.DP*s.CP)
+	n := (e.largest(s, &r.work) + e.second(s, &r.work)) / e.shards(s, s.DP*s.CP)
 	if r.experts > 0 {
 		x, tensors := &e.w.Model.Experts, 2.0
 		if e.w.Model.Gated {
@@ -110,10 +109,19 @@ func (e *Estimator) slotBytes() float64 {
 
 // largest returns the elements of the largest tensor of parameters on a device.
 func (e *Estimator) largest(s *strategy.Strategy, w *work) float64 {
-	m := &e.w.Model
-	n := float64(max(m.FFN, m.queryWidth()+2*m.kvWidth()))
+	n := e.w.Model.widest()
 	if w.embedding || w.head {
-		n = max(n, float64(m.Vocab))
+		n = max(n, e.w.Model.Vocab)
 	}
-	return n * float64(m.Hidden) / float64(s.TP)
+	return float64(n) * float64(e.w.Model.Hidden) / float64(s.TP)
+}
+
+// second returns the elements of the largest tensor besides that one: every layer has several of its widest,
+// a device may have an embedding and a head of its own.
+func (e *Estimator) second(s *strategy.Strategy, w *work) float64 {
+	n := e.w.Model.widest()
+	if w.embedding && w.head && !e.w.Model.Tied {
+		n = max(n, e.w.Model.Vocab)
+	}
+	return float64(n) * float64(e.w.Model.Hidden) / float64(s.TP)
 }

@@ -10,22 +10,9 @@ const mambaChunk = 64
 
 // buildMamba makes mamba, the first version: layers like mamba2's, whose every state decays at its own rate.
 func buildMamba(_ *family, c Config, in *nn.Init) (*decoder, error) {
-	act, err := activationOf(c.Activation)
-	if err != nil {
-		return nil, err
-	}
-	base := in.At("backbone")
-	m := &decoder{stem: stem{tokens: nn.NewEmbedding(base.At("embeddings"), c.Vocab, c.Hidden)}}
-	for i := range c.Layers {
-		layer := base.At("layers").Index(i)
-		norm := nn.NewRMSNorm(layer.At("norm"), c.Hidden, c.NormEps)
-		m.blocks = append(m.blocks, recurrent{norm: norm, mixer: mambaMixer(c, layer.At("mixer"), act)})
-	}
-	m.norm = nn.NewRMSNorm(base.At("norm_f"), c.Hidden, c.NormEps)
-	if !c.Tied {
-		m.head.linear = nn.NewLinearNoBias(in.At("lm_head"), c.Hidden, c.Vocab)
-	}
-	return m, nil
+	return buildRecurrent(c, in, func(in *nn.Init, act nn.Activation) nn.Attender {
+		return mambaMixer(c, in, act)
+	})
 }
 
 func mambaMixer(c Config, in *nn.Init, act nn.Activation) *nn.Mamba {

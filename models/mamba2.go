@@ -10,6 +10,13 @@ import (
 
 // buildMamba2 makes mamba2: layers that go along the sequence with a state, and no attention.
 func buildMamba2(_ *family, c Config, in *nn.Init) (*decoder, error) {
+	return buildRecurrent(c, in, func(in *nn.Init, act nn.Activation) nn.Attender {
+		return mamba2Mixer(c, in, act)
+	})
+}
+
+// buildRecurrent makes the layers that both versions of mamba have around their mixers.
+func buildRecurrent(c Config, in *nn.Init, mix func(*nn.Init, nn.Activation) nn.Attender) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {
 		return nil, err
@@ -19,7 +26,7 @@ func buildMamba2(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	for i := range c.Layers {
 		layer := base.At("layers").Index(i)
 		norm := nn.NewRMSNorm(layer.At("norm"), c.Hidden, c.NormEps)
-		m.blocks = append(m.blocks, recurrent{norm: norm, mixer: mamba2Mixer(c, layer.At("mixer"), act)})
+		m.blocks = append(m.blocks, recurrent{norm: norm, mixer: mix(layer.At("mixer"), act)})
 	}
 	m.norm = nn.NewRMSNorm(base.At("norm_f"), c.Hidden, c.NormEps)
 	if !c.Tied {

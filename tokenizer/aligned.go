@@ -69,6 +69,14 @@ func (e *editor) put(text string, at int) {
 	}
 }
 
+// begin writes new text that stands for nothing of the old one, before all of it.
+func (e *editor) begin(text string) {
+	e.text = append(e.text, text...)
+	if e.old.from != nil {
+		e.from = append(e.from, make([]span, len(text))...)
+	}
+}
+
 func (e *editor) done() aligned {
 	from := e.from
 	if e.old.from != nil && from == nil {

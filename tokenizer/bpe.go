@@ -82,7 +82,7 @@ func (m *bpe) tokenize(out []token, piece string, w *work) []token {
 		case ok:
 			m.flush(w, &unknown)
 			w.merger.add(id, size)
-		case m.fallback && m.addBytes(w, piece[i:i+int(size)]):
+		case m.fallback && m.addBytes(w, m.text(piece, i, int(size)), size):
 		case m.unknown < 0:
 		default:
 			if !m.fuse {
@@ -97,18 +97,23 @@ func (m *bpe) tokenize(out []token, piece string, w *work) []token {
 
 // symbol returns the id of the character at a place of a piece.
 func (m *bpe) symbol(piece string, at, size int) (int32, bool) {
-	text := piece[at : at+size]
-	if m.prefix == "" && m.suffix == "" && text[0] < utf8.RuneSelf {
-		return m.ascii[text[0]], m.ascii[text[0]] >= 0
+	if c := piece[at]; m.prefix == "" && m.suffix == "" && c < utf8.RuneSelf {
+		return m.ascii[c], m.ascii[c] >= 0
 	}
+	id, ok := m.vocab[m.text(piece, at, size)]
+	return id, ok
+}
+
+// text returns the character at a place of a piece with what the vocabulary marks its place by.
+func (m *bpe) text(piece string, at, size int) string {
+	text := piece[at : at+size]
 	if at > 0 {
 		text = m.prefix + text
 	}
 	if at+size == len(piece) {
 		text += m.suffix
 	}
-	id, ok := m.vocab[text]
-	return id, ok
+	return text
 }
 
 // flush adds the unknown characters before a known one.
@@ -119,10 +124,11 @@ func (m *bpe) flush(w *work, size *int32) {
 	}
 }
 
-func (m *bpe) addBytes(w *work, text string) bool {
+// addBytes adds the bytes of a character of a size; those of a mark beside it stand for nothing of the piece.
+func (m *bpe) addBytes(w *work, text string, size int32) bool {
 	ids := byteTokens(m.vocab, text)
-	for _, id := range ids {
-		w.merger.add(id, 1)
+	for i, id := range ids {
+		w.merger.add(id, min(1, max(0, size-int32(i))))
 	}
 	return ids != nil
 }

@@ -182,7 +182,7 @@ func (c *component) splitter() (splitter, error) {
 	case "Metaspace":
 		return c.metaspace()
 	case "Whitespace":
-		m, err := newPattern(`\w+|[^\w\s]+`)
+		m, err := newPattern(words)
 		return matchSplit{matcher: m, behavior: removed, invert: true}, err
 	case "WhitespaceSplit":
 		return matchSplit{matcher: runeClass(unicode.IsSpace), behavior: removed}, nil

@@ -10,9 +10,9 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// Load reads a tokenizer.json. What it cannot do as the file says is an error that names the field;
-// truncation and padding are not a tokenizer's to decide and are ignored. The file is a regular one of at
-// most 256 MiB.
+// Load reads a tokenizer.json. What it cannot do as the file says is an error that names the field; its
+// truncation and padding are done by EncodeLimited alone, since text to learn from is whole. The file is a
+// regular one of at most 256 MiB.
 func Load(path string) (*Tokenizer, error) {
 	text, err := strict.ReadFile(path, strict.Tokenizer)
 	if err != nil {
@@ -41,6 +41,9 @@ type fileJSON struct {
 	PostProcessor *component   `json:"post_processor"`
 	Decoder       *component   `json:"decoder"`
 	Model         *modelJSON   `json:"model"`
+
+	Truncation *truncationJSON `json:"truncation"`
+	Padding    *paddingJSON    `json:"padding"`
 }
 
 func parse(text []byte) (*Tokenizer, error) {
@@ -60,6 +63,7 @@ func parse(text []byte) (*Tokenizer, error) {
 		func() (err error) { t.model, err = raw.Model.model(); return err },
 		func() error { return t.setTokens() },
 		func() error { return t.setAdded(raw.AddedTokens) },
+		func() error { return t.setLimits(raw.Truncation, raw.Padding) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -8,7 +8,8 @@ import (
 
 // matcher finds what a split or a replacement looks for.
 type matcher interface {
-	// each calls match for the matches in text, in order; they do not overlap and are not empty.
+	// each calls match for the matches in text, in order; they do not overlap. Those of regular
+	// expressions may be empty.
 	each(text string, match func(begin, end int))
 }
 

@@ -91,19 +91,22 @@ func strip(left, right bool) normalizer {
 	}
 }
 
-// replace writes content in place of what m finds; it belongs to the last character of that.
+// replace writes content in place of what m finds; it belongs to the last character of that, or before a match
+// of no length.
 func replace(m matcher, content string) normalizer {
 	return func(a aligned) aligned {
-		e, done := edit(a), 0
+		e, done, found := edit(a), 0, false
 		m.each(a.text, func(begin, end int) {
 			e.keep(done, begin)
-			if begin < end {
-				_, size := utf8.DecodeLastRuneInString(a.text[begin:end])
+			_, size := utf8.DecodeLastRuneInString(a.text[:end])
+			if end > 0 {
 				e.put(content, end-size)
+			} else {
+				e.begin(content)
 			}
-			done = end
+			done, found = end, true
 		})
-		if done == 0 {
+		if !found {
 			return a
 		}
 		e.keep(done, len(a.text))

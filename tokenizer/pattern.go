@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -28,11 +29,32 @@ func newPattern(expr string) (matcher, error) {
 	if p, err := newLinear(expr); err == nil {
 		return p, nil
 	}
-	re, err := regexp2.Compile(expr, regexp2.None)
+	re, err := regexp2.Compile(wordsOf(expr), regexp2.Multiline) // ^ and $ are of lines in Oniguruma
 	if err != nil {
 		return nil, fmt.Errorf("regular expression %q is not supported: %w", expr, err)
 	}
 	return backtracking{re}, nil
+}
+
+// wordsOf writes \w as Oniguruma means it, for a library that counts fewer numbers and marks in.
+func wordsOf(expr string) string {
+	var b strings.Builder
+	inClass := false
+	for i := 0; i < len(expr); i++ {
+		c := expr[i]
+		if c == '\\' && i+1 < len(expr) {
+			i++
+			text, err := translateEscape(expr[i], inClass)
+			if expr[i]|0x20 != 'w' || err != nil {
+				text = expr[i-1 : i+1]
+			}
+			b.WriteString(text)
+			continue
+		}
+		inClass = c == '[' || inClass && c != ']'
+		b.WriteByte(c)
+	}
+	return b.String()
 }
 
 func newLinear(expr string) (*pattern, error) {
@@ -40,6 +62,9 @@ func newLinear(expr string) (*pattern, error) {
 	translated, err := translate(body)
 	if err != nil {
 		return nil, err
+	}
+	if empty, err := regexp.MatchString(`^(?:`+translated+`)$`, ""); err != nil || empty {
+		return nil, errors.New("matches of no length")
 	}
 	p := &pattern{}
 	if p.dfa, err = newDFA(translated); err != nil {
@@ -88,10 +113,12 @@ func (b backtracking) each(text string, match func(begin, end int)) {
 		places = append(places, i)
 	}
 	places = append(places, len(text))
+	last := -1 // where the match before ends: none of no length follows it at once
 	m, err := b.re.FindStringMatch(text)
 	for m != nil && err == nil { // err: only a time limit, and none is set
-		if m.Length > 0 {
-			match(places[m.Index], places[m.Index+m.Length])
+		if m.Length > 0 || m.Index != last {
+			last = m.Index + m.Length
+			match(places[m.Index], places[last])
 		}
 		m, err = b.re.FindNextMatch(m)
 	}
@@ -101,8 +128,15 @@ func (b backtracking) each(text string, match func(begin, end int)) {
 var classes = map[byte]string{
 	's': `\t-\r\x{85}\p{Z}`,
 	'd': `\p{Nd}`,
-	'w': `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}`,
+	'w': `\p{L}\p{M}\p{N}\p{Pc}`,
 }
+
+// words are what the step Whitespace cuts by: its \w is that of another library, with fewer numbers.
+const words = `[` + letterLike + `]+|[^` + letterLike + `\s]+`
+
+// letterLike is that \w: letters, marks, digits, connectors, circled letters and joiners.
+const letterLike = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}` +
+	`\x{1f170}-\x{1f189}\x{200c}\x{200d}`
 
 // translate writes an expression of Oniguruma in Go's syntax, whose parser reports what it lacks itself.
 func translate(expr string) (string, error) {

@@ -31,7 +31,7 @@ type matchSplit struct {
 func (s matchSplit) split(a aligned, piece func(aligned)) {
 	if s.behavior == isolated || s.behavior == removed {
 		s.each(a.text, func(c cut) {
-			if s.behavior == isolated || !c.match {
+			if c.begin < c.end && (s.behavior == isolated || !c.match) {
 				piece(a.slice(c.begin, c.end))
 			}
 		})
@@ -40,7 +40,9 @@ func (s matchSplit) split(a aligned, piece func(aligned)) {
 	var cuts []cut
 	s.each(a.text, func(c cut) { cuts = append(cuts, c) })
 	for _, c := range s.behavior.merge(cuts) {
-		piece(a.slice(c.begin, c.end))
+		if c.begin < c.end {
+			piece(a.slice(c.begin, c.end))
+		}
 	}
 }
 

@@ -16,6 +16,8 @@ type Tokenizer struct {
 	model           model
 	processors      []processor
 	decoders        []decoder
+	truncation      *truncationJSON
+	padding         *paddingJSON
 
 	ids     map[string]int32 // of the vocabulary and of added tokens
 	tokens  map[int32]string
@@ -39,7 +41,7 @@ type Encoding struct {
 	Special []bool
 
 	// matched is, for each token, the text that an added one was found as, white space that it takes along
-	// included; empty for others.
+	// included, or an unknown one of a Unigram stands for; empty for others.
 	matched []string
 }
 
@@ -168,12 +170,17 @@ func characters(text string, spans []span) [][2]int {
 func (e *encoder) added(id int32, at aligned) {
 	if e.tracked {
 		e.places = append(e.places, at.origin(0, len(at.text)))
-		if e.matched == nil {
-			e.matched = map[int]string{}
-		}
-		e.matched[len(e.out)] = at.text
+		e.match(at.text)
 	}
 	e.out = append(e.out, id)
+}
+
+// match notes the text of the next token.
+func (e *encoder) match(text string) {
+	if e.matched == nil {
+		e.matched = map[int]string{}
+	}
+	e.matched[len(e.out)] = text
 }
 
 // split cuts text by each of splitters in turn and encodes the pieces.
@@ -196,7 +203,11 @@ func (e *encoder) word(t *Tokenizer, a aligned) {
 	if !ok {
 		tokens = e.newWord(t, a.text)
 	}
+	u, named := t.model.(*unigram)
 	for _, tok := range tokens {
+		if named && e.tracked && tok.id == u.unknown {
+			e.match(a.text[tok.begin:tok.end])
+		}
 		e.out = append(e.out, tok.id)
 		if e.tracked {
 			e.places = append(e.places, a.origin(int(tok.begin), int(tok.end)))

@@ -1,0 +1,185 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// truncationJSON is how long the file wants encodings at most, and what goes where they are longer.
+type truncationJSON struct {
+	Direction string `json:"direction"` // Right or Left: the end that goes
+	MaxLength int    `json:"max_length"`
+	Strategy  string `json:"strategy"` // LongestFirst, OnlyFirst or OnlySecond
+}
+
+// paddingJSON is how long the file wants encodings at least.
+type paddingJSON struct {
+	Strategy  json.RawMessage `json:"strategy"`  // "BatchLongest" or {"Fixed": 12}
+	Direction string          `json:"direction"` // Right or Left: where padding goes
+	Multiple  int             `json:"pad_to_multiple_of"`
+	ID        int32           `json:"pad_id"`
+	TypeID    int32           `json:"pad_type_id"`
+
+	fixed int
+}
+
+// check refuses words that are not known.
+func (c *truncationJSON) check() error {
+	switch {
+	case c.Direction != "" && c.Direction != "Right" && c.Direction != "Left":
+		return fmt.Errorf("truncation: direction: got %q, want Right or Left", c.Direction)
+	case c.MaxLength < 0:
+		return fmt.Errorf("truncation: max_length: got %d, want at least 0", c.MaxLength)
+	case !slices.Contains([]string{"LongestFirst", "OnlyFirst", "OnlySecond"}, c.Strategy):
+		return fmt.Errorf("truncation: strategy: got %q, want LongestFirst, OnlyFirst or OnlySecond", c.Strategy)
+	}
+	return nil
+}
+
+func (p *paddingJSON) check() error {
+	var word string
+	var fixed struct{ Fixed *int }
+	switch {
+	case p.Direction != "Right" && p.Direction != "Left":
+		return fmt.Errorf("padding: direction: got %q, want Right or Left", p.Direction)
+	case json.Unmarshal(p.Strategy, &word) == nil && word == "BatchLongest":
+	case json.Unmarshal(p.Strategy, &fixed) == nil && fixed.Fixed != nil && *fixed.Fixed >= 0:
+		p.fixed = *fixed.Fixed
+	default:
+		return fmt.Errorf("padding: strategy: got %s, want \"BatchLongest\" or {\"Fixed\": 12}", p.Strategy)
+	}
+	return nil
+}
+
+// setLimits takes the file's truncation and padding in.
+func (t *Tokenizer) setLimits(truncation *truncationJSON, padding *paddingJSON) error {
+	if truncation != nil {
+		if err := truncation.check(); err != nil {
+			return err
+		}
+	}
+	if padding != nil {
+		if err := padding.check(); err != nil {
+			return err
+		}
+	}
+	t.truncation, t.padding = truncation, padding
+	return nil
+}
+
+// Limited reports whether the file has encodings cut or padded, which only EncodeLimited does.
+func (t *Tokenizer) Limited() bool { return t.truncation != nil || t.padding != nil }
+
+// EncodeLimited is like EncodeOffsets, and EncodePair where there is a second text, cut and padded as the
+// file's sections truncation and padding say.
+func (t *Tokenizer) EncodeLimited(first string, second *string) (Encoding, error) {
+	a := t.encoding(first)
+	var b *Encoding
+	if second != nil {
+		e := t.encoding(*second).typed(1)
+		b = &e
+	}
+	if t.truncation != nil {
+		room := max(0, t.truncation.MaxLength-t.around(b != nil))
+		if err := t.truncation.cut(&a, b, room); err != nil {
+			return Encoding{}, err
+		}
+	}
+	out := t.process(a, b)
+	if t.padding != nil {
+		out = t.padding.pad(out)
+	}
+	return out, nil
+}
+
+// around returns how many tokens post-processors put around a text, or a pair.
+func (t *Tokenizer) around(pair bool) int {
+	if pair {
+		return len(t.process(Encoding{}, &Encoding{}).IDs)
+	}
+	return len(t.process(Encoding{}, nil).IDs)
+}
+
+// cut leaves room tokens of both together.
+func (c *truncationJSON) cut(a, b *Encoding, room int) error {
+	n, m := len(a.IDs), 0
+	if b != nil {
+		m = len(b.IDs)
+	}
+	excess := n + m - room
+	if excess <= 0 {
+		return nil
+	}
+	switch {
+	case room == 0:
+		n, m = 0, 0
+	case c.Strategy == "OnlyFirst":
+		n -= excess
+	case c.Strategy == "OnlySecond" && b == nil:
+		return errors.New("truncation: OnlySecond: there is no second text")
+	case c.Strategy == "OnlySecond":
+		m -= excess
+	case b == nil:
+		n = room
+	default:
+		n, m = longestFirst(n, m, room)
+	}
+	if n < 0 || m < 0 || c.Strategy != "LongestFirst" && room > 0 && min(n, m+n) == 0 {
+		return fmt.Errorf("truncation: %s: the text is shorter than what is to go, %d tokens", c.Strategy, excess)
+	}
+	*a = a.part(n, c.Direction)
+	if b != nil {
+		*b = b.part(m, c.Direction)
+	}
+	return nil
+}
+
+// longestFirst returns how much of two lengths stays, the shorter one whole where it is at most half.
+func longestFirst(n, m, room int) (int, int) {
+	short, long := min(n, m), 0
+	if short > room {
+		long = short
+	} else {
+		long = max(short, room-short)
+	}
+	if short+long > room {
+		short = room / 2
+		long = short + room%2
+	}
+	if n > m {
+		return long, short
+	}
+	return short, long
+}
+
+// part returns the first n tokens, or the last where the left ones go.
+func (e Encoding) part(n int, direction string) Encoding {
+	begin, end := 0, min(n, len(e.IDs))
+	if direction == "Left" {
+		begin, end = len(e.IDs)-end, len(e.IDs)
+	}
+	return Encoding{IDs: e.IDs[begin:end], Offsets: e.Offsets[begin:end], TypeIDs: e.TypeIDs[begin:end],
+		Special: e.Special[begin:end], matched: e.matched[begin:end]}
+}
+
+// pad returns an encoding of the wanted length.
+func (p *paddingJSON) pad(e Encoding) Encoding {
+	length := len(e.IDs)
+	if p.fixed > 0 {
+		length = p.fixed
+	}
+	if p.Multiple > 0 && length%p.Multiple > 0 {
+		length += p.Multiple - length%p.Multiple
+	}
+	missing := length - len(e.IDs)
+	if missing <= 0 {
+		return e
+	}
+	pads := Encoding{}.appendSpecial(slices.Repeat([]int32{p.ID}, missing), p.TypeID)
+	if p.Direction == "Left" {
+		return pads.append(e)
+	}
+	return e.append(pads)
+}

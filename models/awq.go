@@ -38,7 +38,8 @@ func NewAWQ(
 	a := &AWQ{read: read, squares: squares, config: c, columns: map[*nn.Param][]float32{},
 		rows: map[*nn.Param][]float32{}, shifts: map[*nn.Param]float32{}}
 	for i, l := range parts.Layers {
-		if at, ok := l.Attention.(*nn.Attention); ok && err == nil {
+		shared := l.Parallel && l.MLPNorm == nil // what its norm makes is of both parts
+		if at, ok := l.Attention.(*nn.Attention); ok && err == nil && !shared {
 			err = a.after(l.AttentionNorm, at.Q, at.K, at.V)
 		}
 		if mlp, ok := l.MLP.(*nn.GatedMLP); ok && err == nil {
@@ -62,6 +63,9 @@ func (a *AWQ) after(n Norm, layers ...*nn.Linear) error {
 			return a.choose([]*nn.Param{n.Weight}, layers...)
 		}
 	case *nn.LayerNorm:
+		if n.Weight == nil { // nothing to divide
+			return nil
+		}
 		return a.choose([]*nn.Param{n.Weight, n.Bias}, layers...)
 	}
 	return nil

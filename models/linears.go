@@ -74,6 +74,9 @@ func unchanged(m Model, parts Parts) []string {
 	for _, l := range parts.Layers {
 		if moe, ok := l.MLP.(*nn.MoE); ok {
 			module(moe.Router.Weight)
+			if moe.SharedGate != nil {
+				module(moe.SharedGate.Weight)
+			}
 		}
 	}
 	if parts.Head != nil {

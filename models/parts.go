@@ -23,6 +23,8 @@ type Parts struct {
 	// Head is nil where the table of tokens is tied to it. HeadBias may be nil.
 	Head     *nn.Linear
 	HeadBias *nn.Param
+	// LogitScale multiplies the logits, before Cap does.
+	LogitScale float64
 	// Cap bounds the logits x as cap·tanh(x/cap); 0 is not at all.
 	Cap float64
 	// Limit is the longest sequence that can be continued token by token as if it were seen whole; 0 is no
@@ -37,9 +39,14 @@ type LayerParts struct {
 	MLPNorm, MLPPost             Norm
 	// MLP is a *nn.GatedMLP, *nn.FusedGatedMLP, *nn.MLP or *nn.MoE.
 	MLP any
+	// Parallel is that the MLP sees the stream that enters the layer, normed by AttentionNorm where it has no norm
+	// of its own.
+	Parallel bool
+	// Scale multiplies what attention and the MLP add.
+	Scale float64
 }
 
-// Norm is a *nn.RMSNorm or a *nn.LayerNorm.
+// Norm is a *nn.RMSNorm or a *nn.LayerNorm, whose weight and bias are nil where they are ones and zeros.
 type Norm interface {
 	Forward(x *op.Tensor) *op.Tensor
 }
@@ -65,12 +72,14 @@ func PartsOf(m Model) (Parts, error) {
 			"want a transformer", c.Family)
 	}
 	p := Parts{Config: c, Tokens: d.stem.tokens, Scale: 1, Positions: d.stem.positions, Head: d.head.linear,
-		HeadBias: d.head.bias, Cap: d.head.cap, Limit: c.servedUpTo()}
+		HeadBias: d.head.bias, LogitScale: 1, Cap: d.head.cap, Limit: c.servedUpTo()}
 	if d.stem.scale != 0 {
 		p.Scale = d.stem.scale
 	}
-	if d.stem.types != nil || d.stem.norm != nil || d.head.before != nil || d.head.scale != 0 &&
-		d.head.scale != 1 {
+	if d.head.scale != 0 {
+		p.LogitScale = d.head.scale
+	}
+	if d.stem.types != nil || d.stem.norm != nil || d.head.before != nil {
 		return Parts{}, fmt.Errorf("models: %s has layers around its blocks that cannot be served yet", c.Family)
 	}
 	if p.Norm, err = normOf(d.norm); err != nil {
@@ -99,21 +108,28 @@ func (c Config) servedUpTo() int {
 }
 
 func layerParts(b block) (LayerParts, error) {
+	if p, ok := b.(parallel); ok {
+		if _, ok := p.post.(*nn.Dropout); p.post != nil && !ok {
+			return LayerParts{}, fmt.Errorf("a %T cannot be served yet", p.post)
+		}
+		l, err := layerParts(residual{p.norm, p.attention, p.attentionPost, p.mlpNorm, p.mlp, p.mlpPost})
+		l.Parallel = true
+		return l, err
+	}
 	r, ok := b.(residual)
 	if !ok {
 		return LayerParts{}, fmt.Errorf("a %T cannot be served yet: want attention and an MLP", b)
 	}
-	if e, ok := r.mlp.(*nn.MoE); ok && e.SharedGate != nil {
-		return LayerParts{}, errors.New("a gate of the shared expert cannot be served yet")
-	}
-	if a, ok := r.attention.(*nn.Attention); ok && (a.QHeads != nil || a.Heads.Sinks != nil || a.Bound != 0) {
-		return LayerParts{}, errors.New("attention with sinks, bounds, or norms of queries and keys with a mean, " +
-			"cannot be served yet")
+	if a, ok := r.attention.(*nn.Attention); ok && a.Heads.Sinks != nil {
+		return LayerParts{}, errors.New("attention with sinks cannot be served yet")
 	}
 	if e, ok := r.mlp.(*nn.MoE); ok && e.GateUpBias != nil {
 		return LayerParts{}, errors.New("experts with biases cannot be served yet")
 	}
-	l := LayerParts{Attention: r.attention, MLP: r.mlp}
+	l := LayerParts{Attention: r.attention, MLP: r.mlp, Scale: 1}
+	if by, ok := r.attentionPost.(multiplied); ok && r.mlpPost == layer(by) {
+		l.Scale, r.attentionPost, r.mlpPost = float64(by), nil, nil
+	}
 	for _, n := range []struct {
 		to   *Norm
 		from layer
@@ -137,6 +153,8 @@ func normOf(l layer) (Norm, error) {
 		return l, nil
 	case *nn.LayerNorm:
 		return l, nil
+	case *scaleNorm:
+		return &nn.LayerNorm{Weight: l.weight, Eps: l.eps}, nil
 	}
 	return nil, fmt.Errorf("a %T cannot be served yet", l)
 }

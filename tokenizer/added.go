@@ -22,10 +22,10 @@ type addedToken struct {
 type addedTokens map[byte][]addedToken
 
 // newAddedTokens keeps, of tokens that normalizing has made the same, the last one: special ones count as
-// before the others.
+// behind the others.
 func newAddedTokens(tokens []addedToken) addedTokens {
 	byFirst := addedTokens{}
-	slices.SortStableFunc(tokens, func(a, b addedToken) int { return order(b) - order(a) })
+	slices.SortStableFunc(tokens, func(a, b addedToken) int { return order(a) - order(b) })
 	for _, t := range slices.Backward(tokens) {
 		if t.Content != "" {
 			byFirst[t.Content[0]] = append(byFirst[t.Content[0]], t)
@@ -76,7 +76,6 @@ func (a addedTokens) cutTokens(all aligned, token func(id int32, at aligned),
 		}
 		if t.RStrip {
 			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
-			i = end
 		}
 		if begin > done {
 			plain(all.slice(done, begin))

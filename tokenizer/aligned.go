@@ -1,6 +1,9 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // span is a stretch of bytes of the original text.
 type span struct{ begin, end int }
@@ -72,8 +75,9 @@ func (e *editor) put(text string, at int) {
 // begin writes new text that stands for nothing of the old one, before all of it.
 func (e *editor) begin(text string) {
 	e.text = append(e.text, text...)
-	if e.old.from != nil {
-		e.from = append(e.from, make([]span, len(text))...)
+	if len(e.old.from) > 0 {
+		at := e.old.from[0].begin
+		e.from = append(e.from, slices.Repeat([]span{{at, at}}, len(text))...)
 	}
 }
 

@@ -13,25 +13,22 @@ type decoder func(tokens []string) []string
 // bytes of an incomplete character stay as they are, so that texts of consecutive ids join to the text of all
 // where tokens are bytes.
 func (t *Tokenizer) Decode(ids []int32) string {
-	return t.decode(ids, func(int32) bool { return true })
+	return t.decode(ids, func(string) bool { return true })
 }
 
 // DecodeText returns the text of ids without special tokens.
 func (t *Tokenizer) DecodeText(ids []int32) string {
-	return t.decode(ids, func(id int32) bool {
-		shown, ok := t.shown[id]
-		return !t.special[id] || ok && shown != t.tokens[id] // the library knows special tokens by their text
-	})
+	return t.decode(ids, func(token string) bool { return !t.specialTexts[token] })
 }
 
-func (t *Tokenizer) decode(ids []int32, keep func(int32) bool) string {
+func (t *Tokenizer) decode(ids []int32, keep func(string) bool) string {
 	tokens := make([]string, 0, len(ids))
 	for _, id := range ids {
 		token, ok := t.shown[id]
 		if !ok {
 			token, ok = t.tokens[id]
 		}
-		if ok && keep(id) {
+		if ok && keep(token) {
 			tokens = append(tokens, token)
 		}
 	}

@@ -112,22 +112,25 @@ func (c *truncationJSON) cut(a, b *Encoding, room int) error {
 	if excess <= 0 {
 		return nil
 	}
+	left := room // of the text that is cut
 	switch {
 	case room == 0:
-		n, m = 0, 0
+		n, m, left = 0, 0, 1
 	case c.Strategy == "OnlyFirst":
 		n -= excess
+		left = n
 	case c.Strategy == "OnlySecond" && b == nil:
 		return errors.New("truncation: OnlySecond: there is no second text")
 	case c.Strategy == "OnlySecond":
 		m -= excess
+		left = m
 	case b == nil:
 		n = room
 	default:
 		n, m = longestFirst(n, m, room)
 	}
-	if n < 0 || m < 0 || c.Strategy != "LongestFirst" && room > 0 && min(n, m+n) == 0 {
-		return fmt.Errorf("truncation: %s: the text is shorter than what is to go, %d tokens", c.Strategy, excess)
+	if left < 1 {
+		return fmt.Errorf("truncation: %s: the text is no longer than what is to go, %d tokens", c.Strategy, excess)
 	}
 	*a = a.part(n, c.Direction)
 	if b != nil {
@@ -136,22 +139,17 @@ func (c *truncationJSON) cut(a, b *Encoding, room int) error {
 	return nil
 }
 
-// longestFirst returns how much of two lengths stays, the shorter one whole where it is at most half.
+// longestFirst returns how much of two lengths stays: the shorter one whole where it is at most half of the
+// room, else a half each, the second with what is odd.
 func longestFirst(n, m, room int) (int, int) {
-	short, long := min(n, m), 0
-	if short > room {
-		long = short
-	} else {
-		long = max(short, room-short)
+	short := min(n, m)
+	switch {
+	case 2*short > room:
+		return room / 2, room - room/2
+	case n > m:
+		return room - short, short
 	}
-	if short+long > room {
-		short = room / 2
-		long = short + room%2
-	}
-	if n > m {
-		return long, short
-	}
-	return short, long
+	return short, room - short
 }
 
 // part returns the first n tokens, or the last where the left ones go.

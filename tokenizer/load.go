@@ -78,7 +78,7 @@ func (t *Tokenizer) setTokens() error {
 	vocab := t.model.vocabulary()
 	t.ids, t.tokens, t.special = make(map[string]int32, len(vocab)), make(map[int32]string,
 		len(vocab)), map[int32]bool{}
-	t.shown = map[int32]string{}
+	t.shown, t.specialTexts = map[int32]string{}, map[string]bool{}
 	for token, id := range vocab {
 		if err := t.name(id, token); err != nil {
 			return fmt.Errorf("model: vocab: %w", err)
@@ -112,7 +112,7 @@ func (t *Tokenizer) setAdded(tokens []addedToken) error {
 			return fmt.Errorf("added_tokens: %w", err)
 		}
 		if a.Special {
-			t.special[a.ID] = true
+			t.special[a.ID], t.specialTexts[a.Content] = true, true
 		}
 		if a.Normalized {
 			a.Content = t.normalizers.apply(aligned{text: a.Content}).text

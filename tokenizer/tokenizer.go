@@ -24,6 +24,8 @@ type Tokenizer struct {
 	special map[int32]bool
 	shown   map[int32]string // what added tokens decode to that are looked for in normalized text
 	size    int
+	// specialTexts are those of special tokens: what is left out of text is known by its text.
+	specialTexts map[string]bool
 
 	encoders *sync.Pool
 }

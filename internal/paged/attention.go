@@ -54,13 +54,12 @@ func (b *builder) attention(a nn.Attender) attention {
 		q, k := b.share(h.Queries).times(h.Dim, 0), b.ownKeys(h.Keys).times(h.Dim, 0)
 		return &split{h: b.heads(h, h.Dim, h.Dim), o: b.shared(a.O, b.config.Hidden),
 			qkv:   b.product(b.pieceOf(a.Q, q), b.pieceOf(a.K, k), b.pieceOf(a.V, k)),
-			qNorm: b.rms(a.QNorm), kNorm: b.rms(a.KNorm), qWide: b.rms(a.QWide), kWide: b.rms(a.KWide)}
+			qNorm: b.rms(a.QNorm), kNorm: b.rms(a.KNorm), qWide: b.rms(a.QWide), kWide: b.rms(a.KWide),
+			qHeads: b.headNorms(a.QHeads, h.Dim, b.share(h.Queries)),
+			kHeads: b.headNorms(a.KHeads, h.Dim, b.ownKeys(h.Keys)), bound: float32(a.Bound)}
 	case *nn.FusedAttention:
-		h := a.Heads
-		q, k := b.share(h.Queries), b.ownKeys(h.Keys)
-		qkv := b.product(b.pieceOf(a.QKV, q.times(h.Dim, 0)), b.pieceOf(a.QKV, k.times(h.Dim, h.Queries*h.Dim)),
-			b.pieceOf(a.QKV, k.times(h.Dim, (h.Queries+h.Keys)*h.Dim)))
-		return &split{h: b.heads(h, h.Dim, h.Dim), qkv: qkv, o: b.shared(a.Proj, b.config.Hidden)}
+		return &split{h: b.heads(a.Heads, a.Heads.Dim, a.Heads.Dim), qkv: b.product(b.fusedRows(a)...),
+			o: b.shared(a.Proj, b.config.Hidden)}
 	case *nn.LatentAttention:
 		return b.latent(a)
 	}
@@ -68,11 +67,38 @@ func (b *builder) attention(a nn.Attender) attention {
 	return nil
 }
 
+// fusedRows returns the rows of one matrix for queries, keys and values, in this order: the matrix has them so,
+// or the queries of each head of keys together with its key and its value.
+func (b *builder) fusedRows(a *nn.FusedAttention) (ps []piece) {
+	h := a.Heads
+	q, k := b.share(h.Queries), b.ownKeys(h.Keys)
+	take := func(rows span) { ps = append(ps, b.pieceOf(a.QKV, rows)) }
+	if !a.PerHead {
+		take(q.times(h.Dim, 0))
+		take(k.times(h.Dim, h.Queries*h.Dim))
+		take(k.times(h.Dim, (h.Queries+h.Keys)*h.Dim))
+		return ps
+	}
+	each := h.Queries / h.Keys
+	for i := q.lo; i < q.hi; i++ {
+		take(span{i, i + 1}.times(h.Dim, i/each*2*h.Dim))
+	}
+	for _, part := range []int{0, 1} { // keys, then values
+		for i := k.lo; i < k.hi; i++ {
+			at := i*(each+2) + each + part
+			take(span{at, at + 1}.times(h.Dim, 0))
+		}
+	}
+	return ps
+}
+
 // split is attention whose queries, keys and values are one product.
 type split struct {
 	h                          heads
 	qkv, o                     projection
 	qNorm, kNorm, qWide, kWide norm
+	qHeads, kHeads             []norm  // of each head, with a mean
+	bound                      float32 // of all elements; 0 is none
 }
 
 func (a *split) heads() heads       { return a.h }
@@ -92,12 +118,34 @@ func (a *split) project(s *Step, x []float32) {
 		copy(v, row[queries+keys:])
 		a.qWide.each(q)
 		a.kWide.each(k)
+		if a.bound != 0 {
+			clamp(q, a.bound)
+			clamp(k, a.bound)
+			clamp(v, a.bound)
+		}
 		a.qNorm.each(q)
 		a.kNorm.each(k)
+		eachHead(a.qHeads, q)
+		eachHead(a.kHeads, k)
 		var tmp [maxHead]float32
 		h.rope.turn(q, s.position[i], h.dim, tmp[:])
 		h.rope.turn(k, s.position[i], h.dim, tmp[:])
 	})
+}
+
+// eachHead normalises every head by its own norm.
+func eachHead(norms []norm, x []float32) {
+	for i, n := range norms {
+		w := len(n.weight)
+		n.row(x[i*w:(i+1)*w], x[i*w:(i+1)*w])
+	}
+}
+
+// clamp bounds elements on both sides.
+func clamp(x []float32, by float32) {
+	for i, v := range x {
+		x[i] = min(max(v, -by), by)
+	}
 }
 
 // maxHead is the longest head.

@@ -27,7 +27,8 @@ func (b *builder) fail(err error) {
 }
 
 func (b *builder) model(p models.Parts) *Model {
-	m := &Model{config: p.Config, limit: p.Limit, scale: float32(p.Scale), cap: float32(p.Cap)}
+	m := &Model{config: p.Config, limit: p.Limit, scale: float32(p.Scale),
+		logitScale: float32(p.LogitScale), cap: float32(p.Cap)}
 	vocab := b.share(p.Config.Vocab)
 	m.vocab = vocab
 	m.tokens = b.kept(piece{weight: p.Tokens.Weight, rows: vocab}).weight
@@ -51,7 +52,9 @@ func (b *builder) layer(l models.LayerParts) layer {
 		attentionNorm: b.norm(l.AttentionNorm), attentionPost: b.norm(l.AttentionPost),
 		attention: b.attention(l.Attention),
 		mlpNorm:   b.norm(l.MLPNorm), mlpPost: b.norm(l.MLPPost),
-		mlp: b.mlp(l.MLP),
+		mlp:      b.mlp(l.MLP),
+		parallel: l.Parallel,
+		scale:    float32(l.Scale),
 	}
 }
 

@@ -16,6 +16,7 @@ type mixture struct {
 	bias     []float32
 	experts  []gated
 	shared   *gated
+	gate     *projection // how much the shared expert counts; nil is all
 	routing  nn.Routing
 	perToken int
 }
@@ -41,6 +42,12 @@ func (b *builder) mixture(l *nn.MoE) mlp {
 	if l.Shared != nil {
 		g := b.mlp(l.Shared).(gated)
 		m.shared = &g
+	}
+	if l.SharedGate != nil {
+		p := whole(l.SharedGate.Weight)
+		p.bias = l.SharedGate.Bias
+		gate := b.kept(p)
+		m.gate = &gate
 	}
 	return m
 }
@@ -111,6 +118,7 @@ func (m *mixture) run(s *Step, y, x []float32, rows int) {
 	}
 	if m.shared != nil {
 		m.shared.run(s, out[:rows*hidden], x, rows)
+		m.weighShared(s, out[:rows*hidden], x, rows)
 	}
 	for i := range rows {
 		row := y[i*hidden : (i+1)*hidden]
@@ -122,6 +130,19 @@ func (m *mixture) run(s *Step, y, x []float32, rows int) {
 		if m.shared != nil {
 			kernel.Add(row, row, out[i*hidden:(i+1)*hidden])
 		}
+	}
+}
+
+// weighShared multiplies what the shared expert gives by its gate.
+func (m *mixture) weighShared(s *Step, out, x []float32, rows int) {
+	if m.gate == nil {
+		return
+	}
+	gates, hidden := make([]float32, rows), len(x)/max(1, rows)
+	s.multiply(*m.gate, gates, x, rows)
+	kernel.Sigmoid(gates, gates)
+	for i, g := range gates {
+		kernel.MulScalar(out[i*hidden:(i+1)*hidden], out[i*hidden:(i+1)*hidden], g)
 	}
 }
 

@@ -39,21 +39,22 @@ type Config struct {
 type Model struct {
 	others []*Model // the parts of further devices
 
-	config    models.Config
-	limit     int
-	scale     float32
-	tokens    packed.Weight
-	vocab     span          // whose rows of tokens and head these are
-	positions packed.Weight // nil where attention turns by position
-	layers    []layer
-	norm      norm
-	head      projection
-	cap       float32
-	pool      *kernel.Pool
-	rank      int
-	kv        KVFormat
-	products  []projection // those that adapters may change
-	bytes     int
+	config     models.Config
+	limit      int
+	scale      float32
+	tokens     packed.Weight
+	vocab      span          // whose rows of tokens and head these are
+	positions  packed.Weight // nil where attention turns by position
+	layers     []layer
+	norm       norm
+	head       projection
+	cap        float32
+	logitScale float32
+	pool       *kernel.Pool
+	rank       int
+	kv         KVFormat
+	products   []projection // those that adapters may change
+	bytes      int
 }
 
 type layer struct {
@@ -61,6 +62,8 @@ type layer struct {
 	attention                    attention
 	mlpNorm, mlpPost             norm
 	mlp                          mlp
+	parallel                     bool    // the MLP sees what attention does
+	scale                        float32 // of what both add
 }
 
 // New packs a model.

@@ -22,10 +22,50 @@ func (b *builder) norm(n models.Norm) norm {
 	case *nn.RMSNorm:
 		return b.rms(n)
 	case *nn.LayerNorm:
-		return norm{weight: b.vector(n.Weight), bias: b.vector(n.Bias), eps: float32(n.Eps), centred: true}
+		return b.layerNorm(n)
 	}
 	b.fail(fmt.Errorf("a %T cannot be served yet", n))
 	return norm{}
+}
+
+func (b *builder) layerNorm(n *nn.LayerNorm) norm {
+	out := norm{weight: b.vector(n.Weight), bias: b.vector(n.Bias), eps: float32(n.Eps), centred: true}
+	if n.Weight == nil {
+		out.weight = ones(b.config.Hidden)
+	}
+	if n.Bias == nil {
+		out.bias = make([]float32, len(out.weight))
+	}
+	return out
+}
+
+func ones(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}
+
+// headNorms returns the norms with a mean of each of a device's heads; nil stays nil.
+func (b *builder) headNorms(n *nn.HeadNorm, dim int, own span) []norm {
+	if n == nil {
+		return nil
+	}
+	var weights []float32
+	for _, w := range n.Weights {
+		weights = append(weights, b.vector(w)...)
+	}
+	bias := b.vector(n.Bias)
+	if bias == nil {
+		bias = make([]float32, dim)
+	}
+	var list []norm
+	for h := own.lo; h < own.hi && b.err == nil; h++ {
+		at := h * dim % len(weights) // one weight may be that of all heads
+		list = append(list, norm{weight: weights[at : at+dim], bias: bias, eps: float32(n.Eps), centred: true})
+	}
+	return list
 }
 
 func (b *builder) rms(n *nn.RMSNorm) norm {

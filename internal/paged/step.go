@@ -40,6 +40,7 @@ type Step struct {
 	lastAdapter *Adapter
 
 	x, h, y   []float32 // the stream, what a layer takes of it, what it gives
+	z         []float32 // what attention gives where the MLP does not wait for it
 	q, k, v   []float32
 	attended  []float32
 	inner     []float32
@@ -117,6 +118,11 @@ func (s *Step) run(seqs []Sequence) []float32 {
 	s.multiply(m.head, logits, s.h[:rows*m.config.Hidden], rows)
 	n = m.config.Vocab
 	logits = s.join(&s.logitsAll, logits, rows, n)
+	if m.logitScale != 1 {
+		s.rows(rows, n, func(i int) {
+			kernel.MulScalar(logits[i*n:(i+1)*n], logits[i*n:(i+1)*n], m.logitScale)
+		})
+	}
 	if m.cap != 0 {
 		s.rows(rows, n, func(i int) { capped(logits[i*n:(i+1)*n], m.cap) })
 	}
@@ -156,12 +162,33 @@ func (s *Step) hidden(seqs []Sequence) {
 		s.attend(i, h)
 		hd := l.attention.heads()
 		own := s.attended[:n*hd.queries*hd.valueDim]
-		s.finish(l.attention.output(), y, s.join(&s.attendedAll, own, n, hd.all*hd.valueDim), n)
-		s.add(x, y, l.attentionPost)
+		attended := s.join(&s.attendedAll, own, n, hd.all*hd.valueDim)
+		if l.parallel {
+			s.besides(l, attended)
+			continue
+		}
+		s.finish(l.attention.output(), y, attended, n)
+		s.add(x, y, l.attentionPost, l.scale)
 		s.normalise(h, x, l.mlpNorm)
 		l.mlp.run(s, y, h, n)
-		s.add(x, y, l.mlpPost)
+		s.add(x, y, l.mlpPost, l.scale)
 	}
+}
+
+// besides is the rest of a layer whose MLP sees what its attention saw: the stream, normed in h.
+func (s *Step) besides(l *layer, attended []float32) {
+	n := s.count * s.model.config.Hidden
+	x, h, y, z := s.x[:n], s.h[:n], s.y[:n], grown(&s.z, n)
+	s.finish(l.attention.output(), z, attended, s.count)
+	if !l.mlpNorm.none() {
+		s.normalise(h, x, l.mlpNorm)
+	}
+	l.mlp.run(s, y, h, s.count)
+	if !l.mlpPost.none() {
+		s.normalise(y, y, l.mlpPost)
+	}
+	s.add(y, z, l.attentionPost, 1)
+	s.add(x, y, norm{}, l.scale)
 }
 
 // place notes where every row's keys and values go.
@@ -239,13 +266,16 @@ func (s *Step) normalise(h, x []float32, n norm) {
 	s.rows(s.count, w, func(i int) { n.row(h[i*w:(i+1)*w], x[i*w:(i+1)*w]) })
 }
 
-// add adds what a part of a layer gives to the stream, normalised where the layer has a norm there.
-func (s *Step) add(x, y []float32, post norm) {
+// add adds what a part of a layer gives to the stream, normalised where the layer has a norm there, times scale.
+func (s *Step) add(x, y []float32, post norm, scale float32) {
 	w := s.model.config.Hidden
 	s.rows(s.count, w, func(i int) {
 		xi, yi := x[i*w:(i+1)*w], y[i*w:(i+1)*w]
 		if !post.none() {
 			post.row(yi, yi)
+		}
+		if scale != 1 {
+			kernel.MulScalar(yi, yi, scale)
 		}
 		kernel.Add(xi, xi, yi)
 	})

@@ -51,7 +51,19 @@ func Families() map[string]string {
 		"ministral": window + `, "layer_types": ["sliding_attention", "full_attention"]`,
 		"olmo3":     window + `, "layer_types": ["sliding_attention", "full_attention"]`,
 		"olmoe":     `, "num_key_value_heads": 2, "num_experts": 6, "num_experts_per_tok": 2`,
-		"stablelm":  `, "num_key_value_heads": 2, "partial_rotary_factor": 0.5, "use_qkv_bias": true`,
+		"stablelm": `, "num_key_value_heads": 2, "partial_rotary_factor": 0.5, "use_qkv_bias": true,
+			"qk_layernorm": true`,
+		"olmo":    `, "num_key_value_heads": 2, "clip_qkv": 0.7`,
+		"cohere":  `, "num_key_value_heads": 2, "logit_scale": 0.5, "use_qk_norm": true`,
+		"cohere2": window + `, "logit_scale": 0.5, "layer_types": ["sliding_attention", "full_attention"]`,
+		"granite": `, "num_key_value_heads": 2, "embedding_multiplier": 3.0, "attention_multiplier": 0.4,
+			"residual_multiplier": 0.6, "logits_scaling": 2.0`,
+		"gpt_neox": `, "rotary_pct": 0.5, "hidden_act": "gelu"`,
+		"falcon":   `, "new_decoder_architecture": true, "num_kv_heads": 2, "bias": true`,
+		"phi":      `, "num_key_value_heads": 2, "partial_rotary_factor": 0.5, "qk_layernorm": true`,
+		"gptj":     `, "rotary_dim": 2`,
+		"qwen2_moe": `, "num_key_value_heads": 2, "num_experts": 6, "num_experts_per_tok": 2,
+			"moe_intermediate_size": 10, "shared_expert_intermediate_size": 12`,
 	}
 }
 
@@ -59,8 +71,11 @@ func Families() map[string]string {
 func Model(t testing.TB, family string, c nn.Config) models.Model {
 	t.Helper()
 	keys := `"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4`
-	if family == "gpt2" {
+	switch family {
+	case "gpt2", "gptj":
 		keys = `"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 512`
+	case "falcon":
+		keys = `"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4`
 	}
 	config, err := models.ParseConfig([]byte(fmt.Sprintf(`{"model_type": %q, "vocab_size": 37, %s,
 		"initializer_range": 0.5%s}`, family, keys, Families()[family])))

@@ -21,12 +21,9 @@ type addedToken struct {
 // addedTokens are tokens by their first byte, longest first.
 type addedTokens map[byte][]addedToken
 
-// newAddedTokens keeps, of tokens that normalizing has made the same, the last one: special ones count as
-// behind the others.
 func newAddedTokens(tokens []addedToken) addedTokens {
 	byFirst := addedTokens{}
-	slices.SortStableFunc(tokens, func(a, b addedToken) int { return order(a) - order(b) })
-	for _, t := range slices.Backward(tokens) {
+	for _, t := range tokens {
 		if t.Content != "" {
 			byFirst[t.Content[0]] = append(byFirst[t.Content[0]], t)
 		}
@@ -35,13 +32,6 @@ func newAddedTokens(tokens []addedToken) addedTokens {
 		slices.SortStableFunc(list, func(a, b addedToken) int { return len(b.Content) - len(a.Content) })
 	}
 	return byFirst
-}
-
-func order(t addedToken) int {
-	if t.Special {
-		return 1
-	}
-	return 0
 }
 
 // cut calls token and plain for the tokens of text and the stretches between them. Of tokens that overlap,

@@ -39,6 +39,12 @@ func readBERT(r *reader, _ *family, c *Config) {
 		Attention: r.probabilityOr("attention_probs_dropout_prob", 0.1)}
 	c.Dropout.Classifier = r.probabilityOr("classifier_dropout", c.Dropout.Residual)
 	r.oneOf("position_embedding_type", "absolute")
+	r.oneOf("pooler_type", "first_token_transform")
+	r.oneOf("directionality", "bidi")
+	for _, key := range []string{"pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
+		"pooler_size_per_head"} {
+		r.take(key) // of the first BERT's files, whose pooler is that of all
+	}
 	if r.bool("is_decoder", false) {
 		r.fail("is_decoder", "not supported: got true, want false")
 	}

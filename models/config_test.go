@@ -324,3 +324,27 @@ func TestHeadsLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstFiles: keys of files as their makers published them, which transformers does not look at, and numbers
+// as Python's json prints them.
+func TestFirstFiles(t *testing.T) {
+	parse(t, small("gemma2", `, "cache_implementation": "hybrid", "sliding_window_size": 4096, "head_dim": 4`))
+	parse(t, small("bert", `, "directionality": "bidi", "pooler_fc_size": 768, "pooler_num_attention_heads": 12,
+		"pooler_num_fc_layers": 3, "pooler_size_per_head": 128, "pooler_type": "first_token_transform"`))
+	parse(t, small("ernie4_5_moe", `, "moe_capacity": [64, 64, 64], "moe_gate": "topk", "moe_use_aux_free": true,
+		"num_nextn_predict_layers": 1, "use_rmsnorm": true, "num_key_value_heads": 2, "auto_map": {"a": "b"}`))
+	c := parse(t, `{"model_type": "mamba2", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2,
+		"num_heads": 4, "head_dim": 8, "n_groups": 2, "time_step_limit": [0.01, Infinity], "note": ""}`)
+	if r := c.Recurrence; r.MinStep != 0.01 || !math.IsInf(r.MaxStep, 1) {
+		t.Errorf("time_step_limit: got %v and %v, want 0.01 and infinity", r.MinStep, r.MaxStep)
+	}
+	for text, want := range map[string]string{
+		small("llama", `, "rope_theta": NaN`):           `key "rope_theta"`,
+		small("bert", `, "pooler_type": "mean"`):        `key "pooler_type"`,
+		small("ernie4_5_moe", `, "moe_gate": "expert"`): `key "moe_gate"`,
+	} {
+		if _, err := ParseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error with %s", text, err, want)
+		}
+	}
+}

@@ -71,7 +71,6 @@ func (r *reader) deepseek(f *family, c *Config, experts, perToken, width, shared
 	r.take("num_nextn_predict_layers")
 	r.take("seq_aux")
 	r.take("aux_loss_alpha")
-	r.take("auto_map")
 }
 
 // expertsOf reads how many experts there are, how wide, and from which layer on.

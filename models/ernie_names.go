@@ -52,6 +52,13 @@ func readErnieMoE(r *reader, f *family, c *Config) {
 	c.Mixture.Width = r.count("moe_intermediate_size", 1536)
 	c.Mixture.Shared = r.natural("moe_num_shared_experts", 2)
 	c.Mixture.Routing.SumFloor = r.float("moe_norm_min", 1e-12)
+	r.oneOf("moe_gate", "topk")
+	if !r.bool("use_rmsnorm", true) {
+		r.fail("use_rmsnorm", "not supported: got false, want true")
+	}
+	for _, key := range []string{"moe_capacity", "moe_use_aux_free", "num_nextn_predict_layers"} {
+		r.take(key) // of training elsewhere: no token is dropped, the bias that chooses is among the weights
+	}
 	layers := expertLayers{r.natural("moe_layer_start_index", 1), r.int("moe_layer_end_index", -1),
 		r.count("moe_layer_interval", 1)}
 	if layers.last == -1 {

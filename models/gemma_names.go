@@ -48,6 +48,7 @@ func readGemma2(r *reader, f *family, c *Config) {
 	r.gemma(c)
 	r.rope(f, c)
 	r.take("hidden_act")
+	r.take("sliding_window_size") // beside sliding_window in the first files; transformers does not look at it
 	r.gemmaWindow(f, c, 2)
 	c.QueryScalar = r.float("query_pre_attn_scalar", 256)
 	c.ScoreCap = r.capAt("attn_logit_softcapping", 50)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -19,6 +20,7 @@ type reader struct {
 
 func newReader(text []byte) (*reader, error) {
 	r := &reader{}
+	text = pythonNumbers(text)
 	if err := json.Unmarshal(text, &r.raw); err != nil {
 		return nil, describeJSON(text, err)
 	}
@@ -26,6 +28,21 @@ func newReader(text []byte) (*reader, error) {
 		return nil, errors.New("got null, want an object")
 	}
 	return r, nil
+}
+
+// pythonNumbers writes the numbers that JSON lacks and Python's json prints as bare words, as transformers 5 has
+// them.
+func pythonNumbers(text []byte) []byte {
+	if !bytes.Contains(text, []byte("Infinity")) && !bytes.Contains(text, []byte("NaN")) {
+		return text
+	}
+	words := regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
+	return words.ReplaceAllFunc(text, func(word []byte) []byte {
+		if word[0] == '"' {
+			return word
+		}
+		return fmt.Appendf(nil, `{"__float__": %q}`, word)
+	})
 }
 
 // describeJSON adds the line to a mistake in JSON.
@@ -189,8 +206,9 @@ func harmless(key string) bool {
 // harmlessKeys are tokens, generation settings, labels of other heads and notes of the program that wrote the
 // file.
 const harmlessKeys = `
-	_attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash _name_or_path
-	_num_labels attn_implementation bad_words_ids begin_suppress_tokens bos_token_id chunk_size_feed_forward
+	_attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash
+	_experts_implementation _name_or_path _num_labels attn_implementation auto_map bad_words_ids
+	begin_suppress_tokens bos_token_id cache_implementation chunk_size_feed_forward
 	cls_token_id decoder_start_token_id diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size
 	eos_token_id exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id
 	gradient_checkpointing id2label is_decoder is_llama_config label2id length_penalty mask_token_id max_length

@@ -325,8 +325,8 @@ func TestHeadsLeftOut(t *testing.T) {
 	}
 }
 
-// TestFirstFiles: keys of files as their makers published them, which transformers does not look at, and numbers
-// as Python's json prints them.
+// TestFirstFiles: keys of files as their makers published them, which transformers does not look at, and
+// numbers as Python's json prints them.
 func TestFirstFiles(t *testing.T) {
 	parse(t, small("gemma2", `, "cache_implementation": "hybrid", "sliding_window_size": 4096, "head_dim": 4`))
 	parse(t, small("bert", `, "directionality": "bidi", "pooler_fc_size": 768, "pooler_num_attention_heads": 12,

@@ -39,8 +39,8 @@ type LayerParts struct {
 	MLPNorm, MLPPost             Norm
 	// MLP is a *nn.GatedMLP, *nn.FusedGatedMLP, *nn.MLP or *nn.MoE.
 	MLP any
-	// Parallel is that the MLP sees the stream that enters the layer, normed by AttentionNorm where it has no norm
-	// of its own.
+	// Parallel is that the MLP sees the stream that enters the layer, normed by AttentionNorm where it has no
+	// norm of its own.
 	Parallel bool
 	// Scale multiplies what attention and the MLP add.
 	Scale float64

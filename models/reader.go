@@ -30,8 +30,8 @@ func newReader(text []byte) (*reader, error) {
 	return r, nil
 }
 
-// pythonNumbers writes the numbers that JSON lacks and Python's json prints as bare words, as transformers 5 has
-// them.
+// pythonNumbers writes the numbers that JSON lacks and Python's json prints as bare words, as transformers 5
+// has them.
 func pythonNumbers(text []byte) []byte {
 	if !bytes.Contains(text, []byte("Infinity")) && !bytes.Contains(text, []byte("NaN")) {
 		return text

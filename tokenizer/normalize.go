@@ -91,8 +91,8 @@ func strip(left, right bool) normalizer {
 	}
 }
 
-// replace writes content in place of what m finds; it belongs to the last character of that, or before a match
-// of no length.
+// replace writes content in place of what m finds; it belongs to the last character of that, or before a
+// match of no length.
 func replace(m matcher, content string) normalizer {
 	return func(a aligned) aligned {
 		e, done, found := edit(a), 0, false

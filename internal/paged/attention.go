@@ -67,8 +67,8 @@ func (b *builder) attention(a nn.Attender) attention {
 	return nil
 }
 
-// fusedRows returns the rows of one matrix for queries, keys and values, in this order: the matrix has them so,
-// or the queries of each head of keys together with its key and its value.
+// fusedRows returns the rows of one matrix for queries, keys and values, in this order: the matrix has them
+// so, or the queries of each head of keys together with its key and its value.
 func (b *builder) fusedRows(a *nn.FusedAttention) (ps []piece) {
 	h := a.Heads
 	q, k := b.share(h.Queries), b.ownKeys(h.Keys)

@@ -266,7 +266,8 @@ func (s *Step) normalise(h, x []float32, n norm) {
 	s.rows(s.count, w, func(i int) { n.row(h[i*w:(i+1)*w], x[i*w:(i+1)*w]) })
 }
 
-// add adds what a part of a layer gives to the stream, normalised where the layer has a norm there, times scale.
+// add adds what a part of a layer gives to the stream, times scale and normalised where the layer has a norm
+// there.
 func (s *Step) add(x, y []float32, post norm, scale float32) {
 	w := s.model.config.Hidden
 	s.rows(s.count, w, func(i int) {

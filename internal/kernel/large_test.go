@@ -5,7 +5,8 @@ import "testing"
 // TestMakeLarge: memory of any size is zeros and can be written, whatever lay there before, and neighbours in
 // its pages keep what they hold.
 func TestMakeLarge(t *testing.T) {
-	for _, n := range []int{0, 1, hugePage/2 - 1, hugePage / 2, 3*hugePage + 5} {
+	for _, n := range []int{0, 1, leastShared / 2, leastShared/2 + 33, hugePage/2 - 1, hugePage / 2,
+		3*hugePage + 5} {
 		before := make([]uint16, n)
 		for i := range before {
 			before[i] = uint16(i)

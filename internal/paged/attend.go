@@ -132,6 +132,8 @@ func (w *attendWork) scoreBlock(c *layerCache, hd heads, pages []int32, g, n, fi
 		m, to := c.matrix(pages[p], g), w.scores[(p-firstPage)*PageTokens:]
 		if p < lastPage {
 			c.keys.fetch(c.matrix(pages[p+1], g))
+		} else {
+			c.values.fetch(c.matrix(pages[firstPage], g))
 		}
 		c.keys.multiply(o, to, w.q, m)
 		c.keys.scale(to, n, blockKeys, m, PageTokens)

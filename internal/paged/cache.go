@@ -51,7 +51,7 @@ type Cache struct {
 
 type layerCache struct {
 	keys, values store
-	heads        int
+	heads, pages int
 	keyDim       int
 	valueDim     int
 	valueStride  int
@@ -88,7 +88,8 @@ func NewCache(m *Model, pages int) *Cache {
 	}
 	for _, l := range m.layers {
 		h := l.attention.heads()
-		lc := layerCache{heads: h.keys, keyDim: h.dim, valueDim: h.valueDim, valueStride: roundUp(h.valueDim)}
+		lc := layerCache{heads: h.keys, pages: pages, keyDim: h.dim, valueDim: h.valueDim,
+			valueStride: roundUp(h.valueDim)}
 		lc.keys = newStore(m.kv, pages*h.keys, h.dim*PageTokens)
 		lc.values = newStore(m.kv, pages*h.keys, lc.valueStride*PageTokens)
 		c.layers = append(c.layers, lc)
@@ -114,8 +115,9 @@ func (m *Model) PageBytes() int {
 
 func roundUp(n int) int { return (n + lanes - 1) / lanes * lanes }
 
-// matrix returns the number of a head's in a page.
-func (c *layerCache) matrix(page int32, head int) int { return int(page)*c.heads + head }
+// matrix returns the number of a head's in a page. All pages of a head lie together: a sequence's pages are
+// often neighbours, and what is read in turn then is too.
+func (c *layerCache) matrix(page int32, head int) int { return head*c.pages + int(page) }
 
 // put writes the keys [heads·dim] and values of one token.
 func (c *layerCache) put(page int32, slot int, keys, values []float32) {

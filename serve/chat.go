@@ -113,7 +113,7 @@ func (s *Server) chatRequest(r *http.Request, m *Model, c *chatRequest) (engine.
 	if asked == nil {
 		asked = c.MaxTokens
 	}
-	return q, s.limit(m, &q, asked, 0)
+	return q, s.limit(m, &q, "messages", asked, 0)
 }
 
 // chatPrompt returns the tokens of a conversation.

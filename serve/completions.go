@@ -120,7 +120,7 @@ func (s *Server) completionRequests(
 		if len(ids) == 0 {
 			return nil, badRequest("prompt: it has no tokens: want at least one").at("prompt", "")
 		}
-		if err := s.limit(m, &q, c.MaxTokens, 16); err != nil { // OpenAI's own default
+		if err := s.limit(m, &q, "prompt", c.MaxTokens, 16); err != nil { // OpenAI's own default
 			return nil, err
 		}
 		requests = append(requests, q)

@@ -119,11 +119,11 @@ func (p *params) request(m *Model, tenant string) (engine.Request, error) {
 }
 
 // limit sets how many tokens a request generates: as many as it asks for, else byDefault, else what the
-// context leaves.
-func (s *Server) limit(m *Model, r *engine.Request, asked *int, byDefault int) error {
+// context leaves. field is where its prompt comes from.
+func (s *Server) limit(m *Model, r *engine.Request, field string, asked *int, byDefault int) error {
 	room := m.Engine.Limit() - len(r.Prompt)
 	if room < 1 {
-		return tooLong(len(r.Prompt), 1, m)
+		return tooLong(field, len(r.Prompt), 1, m)
 	}
 	r.Tokens = room
 	if byDefault > 0 {
@@ -134,7 +134,7 @@ func (s *Server) limit(m *Model, r *engine.Request, asked *int, byDefault int) e
 			return badRequest("max_tokens: got %d, want at least 1", *asked).at("max_tokens", "")
 		}
 		if *asked > room {
-			return tooLong(len(r.Prompt), *asked, m)
+			return tooLong(field, len(r.Prompt), *asked, m)
 		}
 		r.Tokens = *asked
 	}
@@ -147,7 +147,7 @@ func (s *Server) limit(m *Model, r *engine.Request, asked *int, byDefault int) e
 	return nil
 }
 
-func tooLong(prompt, tokens int, m *Model) error {
+func tooLong(field string, prompt, tokens int, m *Model) error {
 	return badRequest("the model's context is %d tokens: the prompt has %d, and %d are to be generated",
-		m.Engine.Limit(), prompt, tokens).at("messages", "context_length_exceeded")
+		m.Engine.Limit(), prompt, tokens).at(field, "context_length_exceeded")
 }

@@ -251,7 +251,7 @@ func TestErrors(t *testing.T) {
 		{"/v1/completions", `{"prompt": [999]}`, 400, "prompt"},
 		{"/v1/completions", `{"prompt": "a", "max_tokens": 0}`, 400, "max_tokens"},
 		{"/v1/completions", `{"prompt": "a", "max_tokens": 101}`, 400, "max_tokens"},
-		{"/v1/completions", `{"prompt": "a", "max_tokens": 1000}`, 400, "messages"},
+		{"/v1/completions", `{"prompt": "a", "max_tokens": 1000}`, 400, "prompt"},
 		{"/v1/completions", `{"prompt": "a", "temperature": -1}`, 400, "temperature"},
 		{"/v1/completions", `{"prompt": "a", "stop": ""}`, 400, "stop"},
 		{"/v1/completions", `{"prompt": "a", "n": 0}`, 400, "n"},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+
+	"github.com/galley-ml/galley/internal/kernel"
 )
 
 // castagnoli is CRC-32C, which processors compute as fast as memory is read.
@@ -58,9 +60,6 @@ type summed struct {
 	crc   uint32
 }
 
-// summedBytes is how much is copied before it is checksummed.
-const summedBytes = 32 << 10
-
 // to checksums what the file holds up to an offset.
 func (f *summed) to(offset int64) {
 	f.crc = crc32.Update(f.crc, castagnoli, f.bytes[f.at:offset])
@@ -69,9 +68,6 @@ func (f *summed) to(offset int64) {
 
 // copy writes what comes next.
 func (f *summed) copy(from []byte) {
-	for len(from) > 0 {
-		n := copy(f.bytes[f.at:], from[:min(len(from), summedBytes)])
-		f.to(f.at + int64(n))
-		from = from[n:]
-	}
+	f.crc = kernel.CopySum(f.bytes[f.at:], from, f.crc)
+	f.at += int64(len(from))
 }

@@ -305,9 +305,35 @@ var slower = []float64{10, 4, 2, 1.4, 1.15, 1.08, 1.05, 1.04, 1.03, 1.03, 1.02}
 
 // A candidate that is out has another turn after some rounds, unless it is hopeless: whatever else the
 // machine did may have come in all of its turns so far.
-const hopeless = 4
+const hopeless, leastHopeless = 4, 1.15
 
 func again(round int) bool { return round%3 == 2 }
+
+// noise returns by how many times the steps of one and the same candidate differ: of most candidates at most
+// so much. It is 0 before any has had two turns.
+func (r *Report) noise() float64 {
+	var list []float64
+	for _, x := range r.List {
+		if len(x.Steps) > 1 {
+			list = append(list, slices.Max(x.Steps)/slices.Min(x.Steps))
+		}
+	}
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[len(list)*3/4]
+}
+
+// limits returns by how many times the best a candidate is out after a round, and from which on it has no
+// other turn. On a machine that nobody else uses steps differ by little, and few tell candidates apart.
+func (r *Report) limits(round int) (out, never float64) {
+	out, never = slower[min(round, len(slower)-1)], hopeless
+	if noise := r.noise(); noise > 0 {
+		out, never = min(out, max(noise, slower[len(slower)-1])), min(never, max(noise*noise, leastHopeless))
+	}
+	return out, never
+}
 
 // leaveOut reports which candidates have no turn in the next round: those that are clearly slower, by all
 // that is known now. One that was out comes back where others turn out to be no faster.
@@ -316,10 +342,10 @@ func (r *Report) leaveOut(round int) {
 	if best == nil {
 		return
 	}
-	limit := slower[min(round, len(slower)-1)]
+	limit, never := r.limits(round)
 	for _, x := range r.List {
 		times := x.Seconds() / best.Seconds()
-		if x.out = times > limit && !(again(round) && times < hopeless); x.out {
+		if x.out = times > limit && !(again(round) && times < never); x.out {
 			r.shut(x)
 		}
 	}

@@ -139,6 +139,29 @@ func TestProbeNoise(t *testing.T) {
 	t.Logf("%.2f%% lost on average, %.1f%% at worst", 100*lost, 100*worst)
 }
 
+// TestProbeQuiet says that on a machine whose steps differ by a tenth at most, time goes to those candidates
+// that are close.
+func TestProbeQuiet(t *testing.T) {
+	m := &noisy{now: time.Unix(0, 0), rand: rand.New(rand.NewPCG(1, 1))}
+	list := []int{265, 318, 270, 256, 395, 275}
+	c := sleepers(list...)
+	took := map[string]int{}
+	for i, x := range c.Candidates {
+		took[x.Strategy.Line()] = list[i]
+	}
+	c.Budget, c.Room, c.clock = 30*time.Second, 1, func() time.Time { return m.now }
+	c.Open = func(s galley.Strategy) (Stepper, error) {
+		return noisyStep{m, time.Duration(took[s.Line()]) * time.Millisecond, 1}, nil
+	}
+	r, err := Run(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, far := len(r.List[3].Steps), len(r.List[4].Steps); r.Best() != r.List[3] || n < 16 || far > 6 {
+		t.Errorf("%d steps of the fastest, %d of the slowest:\n%s", n, far, r)
+	}
+}
+
 func TestProbeNothingRuns(t *testing.T) {
 	if _, err := Run(sleepers(0, 0)); err == nil || !strings.Contains(err.Error(), "no memory") {
 		t.Errorf("got %v", err)

@@ -6,8 +6,8 @@ import "hash/crc32"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// CopySum copies src over as many bytes of dst and returns their CRC-32C, as crc32.Update does from crc on. It
-// is one pass, of which the caches keep nothing where src is large.
+// CopySum copies src over as many bytes of dst and returns their CRC-32C, as crc32.Update does from crc on.
+// It is one pass, of which the caches keep nothing where src is large.
 func CopySum(dst, src []byte, crc uint32) uint32 {
 	if n := len(src); n >= leastSummed && canCopySum() {
 		return copySumWide(dst[:n], src, crc)
@@ -15,8 +15,8 @@ func CopySum(dst, src []byte, crc uint32) uint32 {
 	return copySumPlain(dst, src, crc)
 }
 
-// leastSummed is from how many bytes on the wide loop pays for its beginning and end; plainSummed how many are
-// copied before they are summed up: what the first cache holds.
+// leastSummed is from how many bytes on the wide loop pays for its beginning and end; plainSummed how many
+// are copied before they are summed up: what the first cache holds.
 const (
 	leastSummed = 4 << 10
 	plainSummed = 32 << 10

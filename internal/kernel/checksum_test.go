@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCopySum: copies of all lengths, to and from all places of a line of memory, have the bytes and the CRC of
-// crc32, and what is beside them stays.
+// TestCopySum: copies of all lengths, to and from all places of a line of memory, have the bytes and the CRC
+// of crc32, and what is beside them stays.
 func TestCopySum(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -1,8 +1,8 @@
 // Command checksum generates the copy of package kernel that sums up what it copies, by CRC-32C.
 //
 // Four vectors of 512 bits are a sum of 256 bytes that has the CRC of all bytes before: each lane of 128 bits
-// is multiplied by x^2048 modulo the polynomial, in two products without carries, and the next bytes are added.
-// The CRC of the last sum is its caller's to take. Stores pass by the caches, which a copy that nobody reads
+// is multiplied by x^2048 modulo the polynomial, in two products without carries, and the next bytes are
+// added. The CRC of the last sum is its caller's to take. Stores pass by the caches, which a copy that nobody reads
 // soon would empty.
 package main
 
@@ -18,8 +18,8 @@ const vectors, bytes = 4, 64
 func main() {
 	ConstraintExpr("!noasm")
 	TEXT("copySumAVX512", attr.NOSPLIT, "func(blocks int, dst, src *byte, crc uint32, fold, sum *byte)")
-	Doc("copySumAVX512 copies blocks of 256 bytes to dst, whose address 64 divides. sum becomes 256 bytes whose " +
-		"CRC, from 0 on, is that of all bytes from the register crc on; fold has the two factors of a lane.")
+	Doc("copySumAVX512 copies blocks of 256 bytes to dst, whose address 64 divides. sum becomes 256 bytes",
+		"whose CRC, from 0 on, is that of all bytes from the register crc on; fold has the factors of a lane.")
 	Pragma("noescape")
 	blocks, dst, src := Load(Param("blocks"), GP64()), Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	factors := ZMM()

@@ -2,8 +2,8 @@
 //
 // Four vectors of 512 bits are a sum of 256 bytes that has the CRC of all bytes before: each lane of 128 bits
 // is multiplied by x^2048 modulo the polynomial, in two products without carries, and the next bytes are
-// added. The CRC of the last sum is its caller's to take. Stores pass by the caches, which a copy that nobody reads
-// soon would empty.
+// added. The CRC of the last sum is its caller's to take. Stores pass by the caches, which a copy that nobody
+// reads soon would empty.
 package main
 
 import (

@@ -57,6 +57,13 @@ def as_family(base, out, family):
         if family == "qwen3":
             for s in "qk":
                 tensors[p + s + "_norm.weight"] = ("F32", [dim], floats(dim, 1.0))
+        if family == "olmo2":
+            for s in "qk":
+                tensors[p + s + "_norm.weight"] = ("F32", [heads * dim], floats(heads * dim, 1.0))
+            at = f"model.layers.{i}."
+            tensors[at + "post_feedforward_layernorm.weight"] = tensors.pop(at + "input_layernorm.weight")
+    if family == "granite":
+        c.update(embedding_multiplier=2.0, attention_multiplier=0.2, residual_multiplier=0.8, logits_scaling=1.5)
     c["model_type"], c["sliding_window"] = family, None
     c.pop("architectures", None)
     with open(out + "/config.json", "w") as f:
@@ -89,7 +96,7 @@ def main():
     if not os.path.isdir(base):
         run(galley, "train", "--steps", "600", "--batch", "8", "--seq", "64", "--tokens", "0", "--save", base)
     wrong = 0
-    for family in ["llama", "mistral", "qwen2", "qwen3"]:
+    for family in ["llama", "mistral", "qwen2", "qwen3", "olmo2", "granite"]:
         model = base
         if family != "llama":
             model = f"{dir}/small-{family}"

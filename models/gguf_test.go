@@ -24,7 +24,7 @@ func TestGGUF(t *testing.T) {
 		family, weights string
 		dtype           array.DType
 	}{{"llama", "int8", array.F32}, {"llama", "bf16", array.BF16}, {"qwen2", "int4", array.F32},
-		{"qwen3", "f16", array.F16}} {
+		{"qwen3", "f16", array.F16}, {"olmo2", "int8", array.F32}, {"granite", "f16", array.F16}} {
 		t.Run(c.family+c.weights, func(t *testing.T) {
 			m := tinyModel(t, c.family, nn.Config{DType: c.dtype})
 			path := filepath.Join(t.TempDir(), "m.gguf")
@@ -59,6 +59,7 @@ func TestGGUF(t *testing.T) {
 			if want := m.Config(); got.Family != want.Family || got.Rope.Theta != want.Rope.Theta ||
 				got.Tied != want.Tied ||
 				got.Positions != want.Positions ||
+				got.Multipliers != want.Multipliers ||
 				math.Abs(got.NormEps-want.NormEps) > 1e-12 {
 				t.Errorf("config: got %+v, want %+v", got, want)
 			}

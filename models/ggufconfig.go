@@ -15,7 +15,8 @@ func IsGGUF(path string) bool { return strings.HasSuffix(path, ".gguf") }
 // ggufArchitectures returns the families whose files are read and written. What differs besides their names
 // is how heads are stored: llama's have the pairs that turn together side by side.
 func ggufArchitectures() map[string]string {
-	return map[string]string{"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
+	return map[string]string{"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "olmo2": "olmo2",
+		"granite": "granite"}
 }
 
 // ggufTokenizer is the key of the whole tokenizer.json.
@@ -155,7 +156,8 @@ func ggufConfig(f *gguf.File) (Config, error) {
 	arch, _ := f.Meta["general.architecture"].(string)
 	family, ok := ggufArchitectures()[arch]
 	if !ok {
-		return Config{}, fmt.Errorf("general.architecture: got %q, want one of llama, qwen2, qwen3", arch)
+		return Config{}, fmt.Errorf("general.architecture: got %q, want one of granite, llama, olmo2, qwen2, qwen3",
+			arch)
 	}
 	m := &metadata{File: f, arch: arch, used: map[string]bool{}}
 	table, ok := f.Tensor("token_embd.weight")
@@ -178,6 +180,11 @@ func ggufConfig(f *gguf.File) (Config, error) {
 	if family != "qwen2" {
 		config["attention_bias"] = bias
 	}
+	if family == "granite" {
+		for key, word := range graniteScales() {
+			config[word] = m.float(key, 1)
+		}
+	}
 	m.alike("rope.dimension_count", dim)
 	m.alike("attention.value_length", dim)
 	m.alike("vocab_size", table.Shape[0])
@@ -193,6 +200,12 @@ func ggufConfig(f *gguf.File) (Config, error) {
 		return Config{}, err
 	}
 	return ParseConfig(text)
+}
+
+// graniteScales returns what llama.cpp and config.json call the numbers that granite multiplies by.
+func graniteScales() map[string]string {
+	return map[string]string{"attention.scale": "attention_multiplier", "embedding_scale": "embedding_multiplier",
+		"residual_scale": "residual_multiplier", "logit_scale": "logits_scaling"}
 }
 
 // alike is a mistake where a key is there and is not what is wanted.

@@ -38,7 +38,7 @@ func (s *ggufStore) use(h Host)   { s.host = h }
 
 // find checks a parameter's tensor and marks it as used.
 func (s *ggufStore) find(name string, want array.Shape) (string, error) {
-	stored := ggufName(name)
+	stored := ggufName(s.config.Family, name)
 	t, ok := s.Tensor(stored)
 	if !ok {
 		return "", fmt.Errorf("tensor %q of %q: missing", stored, name)

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/quant"
 )
 
-// ggufName returns what llama.cpp calls a parameter; empty where it has no name.
-func ggufName(name string) string {
+// ggufName returns what llama.cpp calls a parameter of a family; empty where it has no name.
+func ggufName(family, name string) string {
 	switch name {
 	case "model.embed_tokens.weight":
 		return "token_embd.weight"
@@ -29,6 +29,12 @@ func ggufName(name string) string {
 		"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate",
 		"mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
 	}[part[:dot]]
+	if family == "olmo2" { // norms follow what they are called after
+		if after, ok := map[string]string{"post_attention_layernorm": "post_attention_norm",
+			"post_feedforward_layernorm": "post_ffw_norm"}[part[:dot]]; ok {
+			short = after
+		}
+	}
 	if short == "" {
 		return ""
 	}
@@ -37,7 +43,7 @@ func ggufName(name string) string {
 
 // turns reports whether a file of llama's has a parameter's rows in another order.
 func turns(c Config, name string) bool {
-	return (c.Family == "llama" || c.Family == "mistral") &&
+	return (c.Family == "llama" || c.Family == "mistral" || c.Family == "granite") &&
 		(strings.Contains(name, "self_attn.q_proj.") || strings.Contains(name, "self_attn.k_proj."))
 }
 

@@ -66,7 +66,7 @@ func (c GGUFConfig) tensors(m Model) ([]gguf.Stored, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
-		if t.Name = ggufName(p.Name); t.Name == "" {
+		if t.Name = ggufName(config.Family, p.Name); t.Name == "" {
 			return nil, fmt.Errorf("parameter %q has no name in llama.cpp's files", p.Name)
 		}
 		list = append(list, t)
@@ -133,11 +133,14 @@ func halves(x []float32, narrow func(float32) uint16) []byte {
 
 // ggufArch returns the architecture of a configuration; an error says what its files cannot hold.
 func ggufArch(c Config) (string, error) {
-	arch, ok := map[string]string{"llama": "llama", "mistral": "llama", "qwen2": "qwen2",
-		"qwen3": "qwen3"}[c.Family]
+	arch, ok := map[string]string{"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3",
+		"olmo2": "olmo2", "granite": "granite"}[c.Family]
 	switch {
 	case !ok:
-		return "", fmt.Errorf("%s is not written for llama.cpp: want one of llama, mistral, qwen2, qwen3", c.Family)
+		return "", fmt.Errorf("%s is not written for llama.cpp: want one of granite, llama, mistral, olmo2, qwen2, "+
+			"qwen3", c.Family)
+	case c.Family == "olmo2" && c.AttentionBias || c.Family == "granite" && c.AttentionBias:
+		return "", fmt.Errorf("biases of %s's attention are not written for llama.cpp", c.Family)
 	case c.Rope.Type != "default" || c.Rope.part() != 1 || c.Rope.Interleaved:
 		return "", fmt.Errorf("positions of type %q are not written for llama.cpp: want default", c.Rope.Type)
 	case c.Window > 0 || c.MLPBias || c.Activation != "silu":
@@ -167,6 +170,16 @@ func ggufMeta(c Config, g GGUFConfig) ([]gguf.Pair, error) {
 		u("attention.value_length", c.HeadDim), u("rope.dimension_count", c.HeadDim), u("vocab_size", c.Vocab),
 		{Key: arch + ".attention.layer_norm_rms_epsilon", Value: float32(c.NormEps)},
 		{Key: arch + ".rope.freq_base", Value: float32(c.Rope.Theta)},
+	}
+	if c.Family == "granite" {
+		by := c.Multipliers
+		for _, s := range []struct {
+			key string
+			by  float64
+		}{{"attention.scale", by.Attention}, {"embedding_scale", by.Embedding}, {"residual_scale", by.Residual},
+			{"logit_scale", 1 / by.Logits}} {
+			meta = append(meta, gguf.Pair{Key: arch + "." + s.key, Value: float32(s.by)})
+		}
 	}
 	tokens, err := ggufTokens(c, g.Tokenizer)
 	return append(meta, tokens...), err

@@ -62,6 +62,9 @@ def as_family(base, out, family):
                 tensors[p + s + "_norm.weight"] = ("F32", [heads * dim], floats(heads * dim, 1.0))
             at = f"model.layers.{i}."
             tensors[at + "post_feedforward_layernorm.weight"] = tensors.pop(at + "input_layernorm.weight")
+    if family == "olmo2":  # llama.cpp wants a head of its own
+        tensors.setdefault("lm_head.weight", tensors["model.embed_tokens.weight"])
+        c["tie_word_embeddings"] = False
     if family == "granite":
         c.update(embedding_multiplier=2.0, attention_multiplier=0.2, residual_multiplier=0.8, logits_scaling=1.5)
     c["model_type"], c["sliding_window"] = family, None

@@ -162,6 +162,15 @@ func TestGGUFMistakes(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "mixtral is not written for llama.cpp") {
 		t.Errorf("mixtral: got %v", err)
 	}
+	tied, err := models.New(models.Config{Family: "olmo2", Vocab: 40, Hidden: 64, Intermediate: 96, Layers: 1,
+		Heads: 4, Tied: true}, nn.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = models.SaveGGUF(path, tied, models.GGUFConfig{Weights: "int8"})
+	if err == nil || !strings.Contains(err.Error(), "want a head of its own") {
+		t.Errorf("tied olmo2: got %v", err)
+	}
 	if err := models.SaveGGUF(path, tinyModel(t, "llama", nn.Config{}),
 		models.GGUFConfig{Weights: "int8"}); err != nil {
 		t.Fatal(err)

@@ -139,7 +139,9 @@ func ggufArch(c Config) (string, error) {
 	case !ok:
 		return "", fmt.Errorf("%s is not written for llama.cpp: want one of granite, llama, mistral, olmo2, qwen2, "+
 			"qwen3", c.Family)
-	case c.Family == "olmo2" && c.AttentionBias || c.Family == "granite" && c.AttentionBias:
+	case c.Family == "olmo2" && c.Tied:
+		return "", fmt.Errorf("olmo2 whose head is the table of tokens is not read by llama.cpp: want a head of its own")
+	case (c.Family == "olmo2" || c.Family == "granite") && c.AttentionBias:
 		return "", fmt.Errorf("biases of %s's attention are not written for llama.cpp", c.Family)
 	case c.Rope.Type != "default" || c.Rope.part() != 1 || c.Rope.Interleaved:
 		return "", fmt.Errorf("positions of type %q are not written for llama.cpp: want default", c.Rope.Type)

@@ -137,10 +137,11 @@ func ggufArch(c Config) (string, error) {
 		"olmo2": "olmo2", "granite": "granite"}[c.Family]
 	switch {
 	case !ok:
-		return "", fmt.Errorf("%s is not written for llama.cpp: want one of granite, llama, mistral, olmo2, qwen2, "+
-			"qwen3", c.Family)
+		return "", fmt.Errorf("%s is not written for llama.cpp: want one of granite, llama, mistral, olmo2, "+
+			"qwen2, qwen3", c.Family)
 	case c.Family == "olmo2" && c.Tied:
-		return "", fmt.Errorf("olmo2 whose head is the table of tokens is not read by llama.cpp: want a head of its own")
+		return "", fmt.Errorf("olmo2 whose head is the table of tokens is not read by llama.cpp: " +
+			"want a head of its own")
 	case (c.Family == "olmo2" || c.Family == "granite") && c.AttentionBias:
 		return "", fmt.Errorf("biases of %s's attention are not written for llama.cpp", c.Family)
 	case c.Rope.Type != "default" || c.Rope.part() != 1 || c.Rope.Interleaved:

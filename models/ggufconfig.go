@@ -204,8 +204,10 @@ func ggufConfig(f *gguf.File) (Config, error) {
 
 // graniteScales returns what llama.cpp and config.json call the numbers that granite multiplies by.
 func graniteScales() map[string]string {
-	return map[string]string{"attention.scale": "attention_multiplier", "embedding_scale": "embedding_multiplier",
-		"residual_scale": "residual_multiplier", "logit_scale": "logits_scaling"}
+	return map[string]string{
+		"attention.scale": "attention_multiplier", "embedding_scale": "embedding_multiplier",
+		"residual_scale": "residual_multiplier", "logit_scale": "logits_scaling",
+	}
 }
 
 // alike is a mistake where a key is there and is not what is wanted.

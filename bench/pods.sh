@@ -74,5 +74,6 @@ unset UCX_TLS UCX_NET_DEVICES MPIR_CVAR_NOLOCAL
 # shellcheck disable=SC2086
 "$galley" train $flags 2>/dev/null | grep '^step [0-9]* loss' | sort -u >"$dir/want"
 cat "$dir"/pod-*.log | grep '^step [0-9]* loss' | sort -u >"$dir/got"
-cmp "$dir/want" "$dir/got" && echo "pods.sh: $(wc -l <"$dir/got") steps, the losses of one process; epochs:"
+cmp "$dir/want" "$dir/got" || exit 1
+echo "pods.sh: $(wc -l <"$dir/got") steps, the losses of one process; epochs:"
 grep -h 'epoch' "$dir/pod-0.log" | head -5

@@ -140,13 +140,10 @@ func (c *truncationJSON) cut(a, b *Encoding, room int) error {
 }
 
 // longestFirst returns how much of two lengths stays: the shorter one whole where it is at most half of the
-// room, else a half each, the second with what is odd.
+// room, else a half each, the longer one with what is odd.
 func longestFirst(n, m, room int) (int, int) {
-	short := min(n, m)
-	switch {
-	case 2*short > room:
-		return room / 2, room - room/2
-	case n > m:
+	short := min(n, m, room/2)
+	if n > m {
 		return room - short, short
 	}
 	return short, room - short

@@ -27,8 +27,8 @@ var (
 )
 
 // TestStorm: many clients at once, of which a third leaves in the middle, a tenth reads slowly and some send
-// nonsense. Every answer that is complete is that of its own prompt; in the end every page is free and no
-// goroutine is left.
+// nonsense. Every answer that is complete is that of its own prompt; in the end every page is free, no
+// goroutine is left and no memory is held that was not before.
 func TestStorm(t *testing.T) {
 	before := runtime.NumGoroutine()
 	func() {
@@ -46,6 +46,7 @@ func TestStorm(t *testing.T) {
 		go web.Serve(l)
 		defer web.Close()
 		st := newStorm(t, "http://"+l.Addr().String())
+		held := heap()
 		st.run(*stormClients, *stormTime)
 		if err := s.Drain(context.Background()); err != nil {
 			t.Fatal(err)
@@ -57,6 +58,9 @@ func TestStorm(t *testing.T) {
 		if st.complete.Load() == 0 || st.left.Load() == 0 || st.refused.Load() == 0 {
 			t.Error("the storm had not all kinds of clients")
 		}
+		if now := heap(); now > held+stormHeap {
+			t.Errorf("%d bytes of heap, %d before", now, held)
+		}
 	}()
 	for range 100 {
 		if runtime.NumGoroutine() <= before+2 {
@@ -65,6 +69,18 @@ func TestStorm(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}
+
+// stormHeap is what the heap may have more after a storm: buffers of connections that are kept.
+const stormHeap = 16 << 20
+
+// heap returns the bytes that are still referred to.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // what pools kept from the last one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // storm is clients that know what every prompt is answered with.

@@ -140,10 +140,10 @@ func (c *truncationJSON) cut(a, b *Encoding, room int) error {
 }
 
 // longestFirst returns how much of two lengths stays: the shorter one whole where it is at most half of the
-// room, else a half each, the longer one with what is odd.
+// room, else a half each, the longer one with what is odd, or the second where either would fill the room.
 func longestFirst(n, m, room int) (int, int) {
 	short := min(n, m, room/2)
-	if n > m {
+	if n > m && m < room {
 		return room - short, short
 	}
 	return short, room - short

@@ -17,6 +17,7 @@ const (
 type stepper struct {
 	p      *pass
 	c      *compiler
+	list   []inst
 	line   int
 	disp   int // columns from CX
 	masked bool
@@ -29,11 +30,14 @@ type stepper struct {
 }
 
 // step writes the pass' instructions for the columns disp after CX; masked is a vector that is not whole.
-func (p *pass) step(line, disp int, masked bool) {
-	s := &stepper{p: p, c: p.c, line: line, disp: disp, masked: masked, at: map[int]int{}, saved: map[int]int{}}
+func (p *pass) step(line, disp int, masked bool) { p.write(p.steps, 1, line, disp, masked) }
+
+// write writes a list of instructions for so many vectors, the first of which is at line and disp.
+func (p *pass) write(list []inst, vectors, line, disp int, masked bool) {
+	s := &stepper{p: p, c: p.c, list: list, masked: masked, at: map[int]int{}, saved: map[int]int{}}
 	s.in = slices.Repeat([]int{-1}, p.limit)
-	for i := range p.steps {
-		for _, a := range p.steps[i].args() {
+	for i := range list {
+		for _, a := range list[i].args() {
 			if !a.IsConst() {
 				for len(s.last) <= a.Reg {
 					s.last = append(s.last, -1)
@@ -42,18 +46,23 @@ func (p *pass) step(line, disp int, masked bool) {
 			}
 		}
 	}
-	if !masked {
+	for k := range vectors {
+		if masked {
+			break
+		}
 		for _, r := range p.ahead {
-			p.c.prefetch(mem{base: r, index: rcx, scale: p.c.size, disp: int32(p.c.size * disp)})
+			p.c.prefetch(mem{base: r, index: rcx, scale: p.c.size, disp: int32(p.c.size * (disp + k*p.c.lanes))})
 		}
 	}
-	for i := range p.steps {
+	for i := range list {
+		in := &list[i]
 		s.now, s.busy = i, s.busy[:0]
-		if p.loaded[p.steps[i].Dst] {
+		s.line, s.disp = line+in.vector, disp+in.vector*p.c.lanes
+		if p.loaded[in.Dst] {
 			continue
 		}
-		s.inst(&p.steps[i])
-		s.release(&p.steps[i])
+		s.inst(in)
+		s.release(in)
 	}
 }
 
@@ -109,8 +118,8 @@ func (s *stepper) spill(v int) mem { return at(rdx, s.c.spillBase+s.saved[v]*slo
 
 // next returns the instruction that uses a virtual register next.
 func (s *stepper) next(v int) int {
-	for i := s.now; i < len(s.p.steps); i++ {
-		for _, a := range s.p.steps[i].args() {
+	for i := s.now; i < len(s.list); i++ {
+		for _, a := range s.list[i].args() {
 			if a.Reg == v {
 				return i
 			}

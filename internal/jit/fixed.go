@@ -30,13 +30,20 @@ func (p *pass) fix() {
 	if !p.hoisted && p.c.p.Cols < fewVectors*p.c.lanes {
 		return
 	}
-	used, spilled := p.try()
+	const spare = 1 // a last vector that is not whole may need one more
+	used, spilled := p.try(1)
 	if spilled {
 		return
 	}
-	const spare = 1 // a last vector that is not whole may need one more
+	numbers := p.mostRead()
+	for n := p.mostWoven(); n > 1; n /= 2 { // as many vectors at once as leave registers for all numbers
+		if more, spilled := p.try(n); !spilled && p.limit-max(more+spare, work2+2) >= len(numbers) {
+			used, p.woven = more, n
+			break
+		}
+	}
 	p.constants, p.rows = map[uint64]int{}, map[int]int{}
-	for _, a := range p.mostRead() {
+	for _, a := range numbers {
 		if p.limit <= max(used+spare, work2+2) {
 			return
 		}
@@ -69,12 +76,12 @@ func (p *pass) skipLoads() {
 	}
 }
 
-// try writes a step for nothing, and says how many registers it takes.
-func (p *pass) try() (used int, spilled bool) {
+// try writes a step of so many vectors for nothing, and says how many registers it takes.
+func (p *pass) try(vectors int) (used int, spilled bool) {
 	c := p.c
 	code, patches, spills := len(c.code), len(c.patches), c.spills
-	c.spills = 0
-	p.step(0, 0, false)
+	c.spills, p.used = 0, 0
+	p.write(p.weave(vectors), vectors, 0, 0, false)
 	spilled = c.spills > 0
 	c.code, c.patches, c.spills = c.code[:code], c.patches[:patches], spills
 	return p.used, spilled
@@ -124,7 +131,7 @@ func (p *pass) loadFixed() {
 
 // onlyPass plans the pass of a loop that goes over its rows once, and loads its constants.
 func (c *compiler) onlyPass() *pass {
-	p := &pass{c: c, reg: map[int]int{}, first: c.registers(), hoisted: true}
+	p := &pass{c: c, reg: map[int]int{}, first: c.registers(), hoisted: true, lines: plainLines}
 	p.plan(0, true)
 	p.fix()
 	for _, a := range p.mostRead() {

@@ -10,6 +10,7 @@ type pass struct {
 	folds []fold
 	reg   map[int]int // of streams
 	lines int         // unrolled steps
+	woven int         // vectors whose instructions take turns
 	first int         // vector registers from it on are accumulators
 	limit int         // those from it on hold numbers that do not change within a row
 	// constants and rows are those numbers' registers, by their bits and by value.
@@ -32,6 +33,9 @@ type fold struct {
 
 // accumulators is how many sums an element's place chooses among, as in kernel.Sum.
 const accumulators = 4
+
+// plainLines is how many vectors a turn of a loop without folds takes.
+const plainLines = 2
 
 // fetchPhases is from how many phases before the last one on that fetches the next row: with one, the memory
 // is busy with this row.
@@ -75,6 +79,10 @@ func (c *compiler) passes(phase int) {
 			p.folds = append(p.folds, f)
 		}
 		p.first = next + 1
+		p.lines = plainLines
+		if len(p.folds) > 0 {
+			p.lines = accumulators
+		}
 		p.plan(phase, len(folds) == 0)
 		p.fetches = phase == c.phases-1 && phase >= fetchPhases
 		p.fix()
@@ -93,10 +101,6 @@ func (p *pass) emit() {
 	c := p.c
 	p.pin()
 	p.loadFixed()
-	p.lines = 2
-	if len(p.folds) > 0 {
-		p.lines = accumulators
-	}
 	c.byte(0x31, 0xC9) // xor ecx, ecx
 	p.begin(false)
 	full := 0
@@ -148,9 +152,7 @@ func (p *pass) leaves(full int) {
 	c.move(r13, rax)
 	top := len(c.code)
 	inner := len(c.code)
-	for u := range p.lines {
-		p.step(u, u*c.lanes, false)
-	}
+	p.unrolled()
 	c.addImm(rcx, int32(p.lines*c.lanes))
 	c.cmp(rcx, r13)
 	c.jump(0xC, inner)
@@ -176,9 +178,7 @@ func (p *pass) columns(lo, hi int) {
 	trips := (hi - lo) / chunk
 	if trips > 0 {
 		top := len(c.code)
-		for u := range p.lines {
-			p.step(u, u*c.lanes, false)
-		}
+		p.unrolled()
 		c.addImm(rcx, int32(chunk))
 		if trips > 1 {
 			c.cmpImm(rcx, int32(lo+trips*chunk))

@@ -25,8 +25,9 @@ const (
 // inst is an instruction of a step over virtual registers.
 type inst struct {
 	lane.Instr
-	kind  instKind
-	index int // stream, value or fold
+	kind   instKind
+	index  int // stream, value or fold
+	vector int // of those that are woven
 }
 
 // args returns the operands.

@@ -59,6 +59,9 @@ func TestOptimizerStrategies(t *testing.T) {
 		want := optimizerSteps(t, optimizerTrainer(t, o, nil), 5)
 		for _, s := range []galley.Strategy{{DP: 2, Zero: 1}, {DP: 2, TP: 2}, {PP: 2, Micro: 2}, {DP: 2, Zero: 3},
 			{EP: 3, DP: 3}} {
+			if testing.Short() && s.TP < 2 && s.PP < 2 {
+				continue
+			}
 			t.Run(fmt.Sprint(name, s), func(t *testing.T) {
 				first := optimizerTrainer(t, o, &s)
 				got := optimizerSteps(t, first, 3)

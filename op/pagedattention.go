@@ -146,14 +146,14 @@ func runPagedAttention[T floats](env *Env, o pagedAttention, in []array.Array, o
 	q, shared := in[0].Shape(), in[1].Shape()[1]
 	seq, heads, dim := q[1], q[2], q[3]
 	queries, keys, values := array.Data[T](in[0]), array.Data[T](in[1]), array.Data[T](in[2])
-	table, positions := array.Data[int32](in[3]), array.Data[int32](in[4])
+	table, positions := readIndices(o, in[3], in[1].Shape()[0]/o.Tokens), array.Data[int32](in[4])
 	pages, wide, y := in[3].Shape()[1], in[2].Shape()[2], array.Data[T](out)
 	env.split(q[0]*seq*heads, func(lo, hi int) {
 		scores := make([]float64, pages*o.Tokens)
 		for i := lo; i < hi; i++ {
 			row, key := i/heads/seq, i%heads/(heads/shared)
 			of := table[row*pages : (row+1)*pages]
-			at := func(t int) int { return (int(of[t/o.Tokens])*o.Tokens+t%o.Tokens)*shared + key }
+			at := func(t int) int { return (of[t/o.Tokens]*o.Tokens+t%o.Tokens)*shared + key }
 			attendPages(o, queries[i*dim:(i+1)*dim], keys, values, y[i*wide:(i+1)*wide], scores,
 				int(positions[i/heads]), at)
 		}

@@ -92,6 +92,9 @@ func Example() {
 // TestPlanned: the planner puts the block on two devices where messages are cheap, and on one where they are
 // not; the losses are the same to the last digits either way.
 func TestPlanned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: a search takes seconds, and runs by itself")
+	}
 	host := galley.CPU(galley.Config{Threads: 1})
 	defer host.Close()
 	w, err := dtensor.NewWorld(host, 2)

@@ -6,6 +6,9 @@ import (
 )
 
 func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: a search takes seconds, and runs by itself")
+	}
 	var b strings.Builder
 	if err := run(&b, t.TempDir()); err != nil {
 		t.Fatal(err)

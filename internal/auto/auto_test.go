@@ -65,6 +65,9 @@ func cores(devices int) auto.Machine { return auto.Cores(plan.UsualHost(2), devi
 // TestFindIsTheBest: what is found is within 5 % of the best of all candidates of the same space, and never
 // better than it, since all were tried.
 func TestFindIsTheBest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it prices whole spaces")
+	}
 	for _, p := range []program{mlp, lookup, image} {
 		c := p.config(cores(2))
 		c.Pinned = strategy.Strategy{Micro: 1, Recompute: strategy.None}

@@ -75,6 +75,9 @@ func megatron(c auto.Config) auto.Candidate {
 // TestMegatronIsFound: on the devices of one host, a transformer that nobody annotated is laid out as
 // Megatron-LM does it by hand, or better.
 func TestMegatronIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: a search takes seconds, and runs by itself")
+	}
 	m, err := auto.On("4 H100-SXM", "", nil)
 	if err != nil {
 		t.Fatal(err)

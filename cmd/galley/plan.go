@@ -145,7 +145,7 @@ func (c *planCmd) request() (search.Config, error) {
 	if err != nil {
 		return search.Config{}, err
 	}
-	w := plan.Workload{Model: m, Batch: c.Batch, Seq: usualSeq(c.Seq, m.Positions), Precision: c.Precision}
+	w := plan.Workload{Model: m, Batch: c.Batch, Seq: usualSeq(c.Seq, m.MostTokens()), Precision: c.Precision}
 	if w.Batch == 0 {
 		w.Batch = usualBatch(hw.Size(), w.Seq)
 	}
@@ -158,12 +158,12 @@ func (c *planCmd) request() (search.Config, error) {
 }
 
 // usualSeq returns what was asked for, or 4096 tokens, no more than the model has learned positions for.
-func usualSeq(asked, positions int) int {
+func usualSeq(asked, most int) int {
 	if asked > 0 {
 		return asked
 	}
-	if positions > 0 {
-		return min(4096, positions)
+	if most > 0 {
+		return min(4096, most)
 	}
 	return 4096
 }

@@ -22,6 +22,7 @@ type hfConfig struct {
 	Window    int    `json:"sliding_window"`
 	UseWindow *bool  `json:"use_sliding_window"`
 	Positions int    `json:"max_position_embeddings"`
+	PadToken  *int   `json:"pad_token_id"`
 	// Types names each layer's attention; Pattern is that every so manieth has no window.
 	Types   []string `json:"layer_types"`
 	Pattern int      `json:"sliding_window_pattern"`
@@ -238,6 +239,12 @@ func (c *hfConfig) encoder(m *Model) {
 		m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)
 		// kinds of tokens and a norm behind the embedding, and before the logits a layer and a bias
 		m.Transform, m.ExtraEnds = true, (first(c.TokenTypes, 2)+2)*m.Hidden+m.Vocab
+		if c.Type == "roberta" {
+			m.Padding = 2 // up to the padding token, by default 1
+			if c.PadToken != nil {
+				m.Padding = min(max(0, *c.PadToken+1), m.Positions-1)
+			}
+		}
 		return
 	}
 	if c.Type == "distilbert" || c.Type == "electra" {

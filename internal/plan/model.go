@@ -18,6 +18,8 @@ type Model struct {
 	Vocab   int    `yaml:"vocab" json:"vocab"`
 	// Positions is how many rows a learned table of positions has; 0 is a model with rotary positions or none.
 	Positions int `yaml:"positions,omitempty" json:"positions,omitempty"`
+	// Padding is how many of these rows are for padding alone: RoBERTa counts tokens from behind them.
+	Padding int `yaml:"padding,omitempty" json:"padding,omitempty"`
 	// Tied means that the output layer is the embedding.
 	Tied bool `yaml:"tied,omitempty" json:"tied,omitempty"`
 	// Gated means SwiGLU: three matrices in place of two.
@@ -191,6 +193,7 @@ func (m *Model) checkSizes() error {
 			maxSize}, {"vocab", m.Vocab, 1, maxVocab},
 		{"kv_heads", m.KVHeads, 0, maxSize}, {"head_dim", m.HeadDim, 0, maxSize}, {"ffn", m.FFN, 0,
 			maxSize}, {"positions", m.Positions, 0, maxVocab},
+		{"padding", m.Padding, 0, max(0, m.Positions-1)},
 		{"window", m.Window, 0, maxVocab}, {"window_layers", m.WindowLayers, 0, max(0, m.Layers)},
 		{"norms", m.Norms, 0, 16}, {"qk_norm", m.QKNorm, 0, maxSize}, {"extra", m.Extra, 0, maxVocab},
 		{"extra_ends", m.ExtraEnds, -maxVocab, maxVocab}, {"experts", e.Count, 0, 1 << 16},
@@ -380,3 +383,6 @@ func (m *Model) FlopsPerToken(seq int) float64 {
 
 // widest returns how many rows of Hidden the largest dense tensor of a layer has.
 func (m *Model) widest() int { return max(m.FFN, m.queryWidth()+2*m.kvWidth()) }
+
+// MostTokens returns how many tokens a sequence may have by the learned positions; 0 is any number.
+func (m *Model) MostTokens() int { return max(0, m.Positions-m.Padding) }

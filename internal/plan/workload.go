@@ -109,7 +109,7 @@ func (w *Workload) Check() error {
 	if w.Batch < 1 || w.Seq < 1 || w.Batch > maxBatch || w.Seq > maxBatch {
 		return fmt.Errorf("workload: got %d sequences of %d tokens, want 1 to %d of each", w.Batch, w.Seq, maxBatch)
 	}
-	if most := w.Model.Positions; most > 0 && w.Seq > most {
+	if most := w.Model.MostTokens(); most > 0 && w.Seq > most {
 		return fmt.Errorf("workload: sequences of %d tokens: %s has learned positions for %d: want --seq %d or "+
 			"less",
 			w.Seq, w.Model.Name, most, most)

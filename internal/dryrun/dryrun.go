@@ -37,7 +37,7 @@ func Plan(r Run) (*executor.Plan, error) {
 	}
 	return choose.Plan(executor.Config{
 		Params: m.Params(), Strategy: &r.Strategy, Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95}, ClipNorm: 1,
-		Loss: func(batch []*op.Tensor) *op.Tensor { return nextToken(arranged, batch[0]) },
+		Loss: func(batch []*op.Tensor) *op.Tensor { return loss(arranged, r.Model.Task, batch[0]) },
 	}, Windows(r.Batch, r.Seq))
 }
 
@@ -46,9 +46,18 @@ func Windows(batch, seq int) ir.Type {
 	return ir.Type{DType: array.I32, Shape: array.Shape{batch, seq + 1}}
 }
 
-func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
-	n := windows.Dim(1)
-	return model.Loss(op.Narrow(windows, 1, 0, n-1), op.Narrow(windows, 1, 1, n))
+// loss returns that of windows. A head that labels sequences takes the last tokens for labels: of how many
+// numbers they are is all that the step's memory depends on.
+func loss(model models.Model, task models.Task, windows *op.Tensor) *op.Tensor {
+	batch, n := windows.Dim(0), windows.Dim(1)
+	labels := op.Narrow(windows, 1, 1, n)
+	switch task {
+	case models.Classify:
+		labels = op.Reshape(op.Narrow(windows, 1, n-1, n), batch)
+	case models.Answer:
+		labels = op.Narrow(windows, 1, n-2, n)
+	}
+	return model.Loss(op.Narrow(windows, 1, 0, n-1), labels)
 }
 
 // File returns the run of a plan's file. A config, where its family is set, is the model; otherwise it is one

@@ -21,7 +21,8 @@ func TestTasks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := dryrun.Plan(dryrun.Run{Model: config, Batch: 4, Seq: 8, Strategy: strategy.Strategy{DP: 2, TP: 2}})
+		run := dryrun.Run{Model: config, Batch: 4, Seq: 8, Strategy: strategy.Strategy{DP: 2, TP: 2}}
+		p, err := dryrun.Plan(run)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

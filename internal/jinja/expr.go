@@ -95,10 +95,13 @@ func evalAll(r *renderer, list []expr) ([]any, error) {
 
 func (e listExpr) eval(r *renderer) (any, error) {
 	list, err := evalAll(r, e.list)
-	if e.tuple {
-		return tuple(list), err
+	if err != nil {
+		return nil, err
 	}
-	return list, err
+	if e.tuple {
+		return r.checked(tuple(list))
+	}
+	return r.checked(list)
 }
 
 func (e dictExpr) eval(r *renderer) (any, error) {
@@ -118,7 +121,7 @@ func (e dictExpr) eval(r *renderer) (any, error) {
 		}
 		d.Set(text, v)
 	}
-	return d, nil
+	return r.checked(d)
 }
 
 func (e attrExpr) eval(r *renderer) (any, error) {
@@ -325,6 +328,9 @@ func (e callExpr) eval(r *renderer) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.charge(plain...); err != nil {
+		return nil, at(e.line, err)
+	}
 	out, err := f(r, plain, named)
 	return out, at(e.line, err)
 }
@@ -338,8 +344,20 @@ func (e filterExpr) eval(r *renderer) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := filters[e.name](r, v, plain, named)
+	out, err := r.filtered(filters[e.name], v, plain, named)
 	return out, at(e.line, err)
+}
+
+// filtered returns what a filter makes of a value.
+func (r *renderer) filtered(f filterFunc, v any, args []any, named map[string]any) (any, error) {
+	if err := r.charge(v); err != nil {
+		return nil, err
+	}
+	out, err := f(r, v, args, named)
+	if err != nil {
+		return nil, err
+	}
+	return out, r.charge(out)
 }
 
 func (e testExpr) eval(r *renderer) (any, error) {

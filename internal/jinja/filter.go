@@ -112,7 +112,7 @@ func join(_ *renderer, v any, args []any, named map[string]any) (any, error) {
 		between = show(x)
 	}
 	attr, byAttr := argument(args, named, 1, "attribute")
-	texts := make([]string, len(list))
+	texts, bytes := make([]string, len(list)), 0
 	for i, x := range list {
 		if byAttr {
 			if x, err = item(x, attr); err != nil {
@@ -120,6 +120,9 @@ func join(_ *renderer, v any, args []any, named map[string]any) (any, error) {
 			}
 		}
 		texts[i] = show(x)
+		if bytes += len(texts[i]) + len(between); bytes > maxValue {
+			return nil, errLarge
+		}
 	}
 	return strings.Join(texts, between), nil
 }
@@ -185,7 +188,11 @@ func replace(_ *renderer, v any, args []any, named map[string]any) (any, error) 
 			n = int(max(-1, min(i, math.MaxInt32)))
 		}
 	}
-	return strings.Replace(show(v), show(old), show(with), n), nil
+	text, from, to := show(v), show(old), show(with)
+	if err := repeated(len(to), strings.Count(text, from)); err != nil {
+		return nil, err
+	}
+	return strings.Replace(text, from, to, n), nil
 }
 
 func toInt(_ *renderer, v any, args []any, named map[string]any) (any, error) {
@@ -276,6 +283,9 @@ func indented(_ *renderer, v any, args []any, named map[string]any) (any, error)
 	first, _ := argument(args, named, 1, "first")
 	blank, _ := argument(args, named, 2, "blank")
 	lines := strings.Split(show(v), "\n")
+	if err := repeated(len(width), len(lines)); err != nil {
+		return nil, err
+	}
 	for i, l := range lines {
 		if i == 0 && !truth(first) || l == "" && i > 0 && !truth(blank) {
 			continue

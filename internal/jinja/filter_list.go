@@ -43,7 +43,7 @@ func mapped(r *renderer, v any, args []any, named map[string]any) (any, error) {
 			if !ok {
 				return nil, fmt.Errorf("map: no filter %q", show(args[0]))
 			}
-			out[i], err = f(r, x, args[1:], nil)
+			out[i], err = r.filtered(f, x, args[1:], nil)
 		default:
 			return nil, errors.New("map: want a filter or attribute=")
 		}
@@ -169,7 +169,7 @@ func dictSort(_ *renderer, v any, args []any, named map[string]any) (any, error)
 		func(x any) (any, error) { return folded(x.(tuple)[i], sensitive), nil })
 }
 
-func unique(_ *renderer, v any, args []any, named map[string]any) (any, error) {
+func unique(r *renderer, v any, args []any, named map[string]any) (any, error) {
 	list, err := listOf(v)
 	if err != nil {
 		return nil, err
@@ -177,6 +177,9 @@ func unique(_ *renderer, v any, args []any, named map[string]any) (any, error) {
 	sensitive, _ := argument(args, named, 0, "case_sensitive")
 	var seen, out []any
 	for _, x := range list {
+		if err := r.spend(len(seen)/stepValues, 0); err != nil {
+			return nil, err
+		}
 		k := folded(x, sensitive)
 		if !slices.ContainsFunc(seen, func(y any) bool { return equal(k, y) }) {
 			seen, out = append(seen, k), append(out, x)
@@ -185,7 +188,7 @@ func unique(_ *renderer, v any, args []any, named map[string]any) (any, error) {
 	return out, nil
 }
 
-func sum(_ *renderer, v any, args []any, named map[string]any) (any, error) {
+func sum(r *renderer, v any, args []any, named map[string]any) (any, error) {
 	list, err := listOf(v)
 	if err != nil {
 		return nil, err
@@ -201,7 +204,10 @@ func sum(_ *renderer, v any, args []any, named map[string]any) (any, error) {
 				return nil, err
 			}
 		}
-		if total, err = operate("+", total, x); err != nil {
+		if total, err = operate("+", total, x); err == nil {
+			total, err = r.checked(total)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -84,8 +84,18 @@ func TestErrors(t *testing.T) {
 		"{% for x in y %}{% endfor":       "a tag does not end",
 		"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}":                                "too deep",
 		"{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}": "does not end",
-		strings.Repeat("(", 5000): "",
-		"{{ " + strings.Repeat("(", 500) + "1" + strings.Repeat(")", 500) + " }}": "nested too deep",
+		"{{ 'abc' * 6148914691236517206 }}":                                              "a value is too large",
+		"{% set x = 'a' * 9999 %}{{ x.replace('', x) }}":                                 "a value is too large",
+		"{% set x = 'a' * 9999 %}{{ range(9999) | join(x) }}":                            "a value is too large",
+		"{% set x = '\n' * 99999 %}{{ x | indent(1000, blank=true) }}":                   "a value is too large",
+		"{% set x = 'ab' %}" + strings.Repeat("{% set x = x ~ x %}", 50):                 "a value is too large",
+		"{% set x = [1] %}" + strings.Repeat("{% set x = x + x %}", 50):                  "a value is too large",
+		"{% set x = [1] %}" + strings.Repeat("{% set x = [x, x] %}", 50):                 "a value is too large",
+		"{% set x = 'a' * 9999999 %}{{ '{0}{0}{0}'.format(x) }}":                         "a value is too large",
+		"{{ [range(99999), range(99999)] | map('unique') | map('length')}}":              "does not end",
+		"{% set x = range(99999) %}{% for i in x %}{{ 0 in x }}{% endfor %}":             "does not end",
+		strings.Repeat("(", 5000):                                                        "",
+		"{{ " + strings.Repeat("(", 500) + "1" + strings.Repeat(")", 500) + " }}":        "nested too deep",
 	} {
 		p, err := jinja.Parse(text)
 		if err == nil {
@@ -100,6 +110,17 @@ func TestErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: got %v, want %q", text, err, want)
 		}
+	}
+}
+
+// TestPowers: a power takes time by the length of its exponent.
+func TestPowers(t *testing.T) {
+	p, err := jinja.Parse("{{ (-1) ** 9007199254740993 }} {{ 0 ** 99999999999 }} {{ (-3) ** 5 }} {{ 2 ** 0 }}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Render(nil); got != "-1 0 -243 1" || err != nil {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 

@@ -16,7 +16,12 @@ func method(v any, name string) (callable, bool) {
 		if !ok {
 			return nil, false
 		}
-		return func(_ *renderer, args []any, named map[string]any) (any, error) { return f(v, args, named) }, true
+		return func(r *renderer, args []any, named map[string]any) (any, error) {
+			if err := r.charge(v); err != nil {
+				return nil, err
+			}
+			return f(v, args, named)
+		}, true
 	case *Dict:
 		f, ok := dictMethods[name]
 		if !ok {
@@ -325,7 +330,9 @@ func format(s string, args []any, named map[string]any) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			b.WriteString(show(v))
+			if b.WriteString(show(v)); b.Len() > maxValue {
+				return nil, errLarge
+			}
 			i += n
 		case c == '}':
 			return nil, errors.New("format: a } without {")

@@ -17,6 +17,9 @@ func (e compareExpr) eval(r *renderer) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		if _, err := r.checked(right); err != nil { // a comparison may read all that a list holds
+			return nil, err
+		}
 		ok, err := compare(sign, left, right)
 		if err != nil || !ok {
 			return false, err
@@ -196,6 +199,9 @@ func (e binaryExpr) eval(r *renderer) (any, error) {
 		return nil, err
 	}
 	v, err := operate(e.sign, a, b)
+	if err == nil {
+		v, err = r.checked(v)
+	}
 	return v, at(e.line, err)
 }
 
@@ -244,8 +250,8 @@ func onSequences(sign string, a, b any) (v any, ok bool, err error) {
 	case "*":
 		n, isInt := b.(int64)
 		if isText && isInt {
-			if n > 0 && int64(len(s))*n > 1<<20 {
-				return nil, false, errors.New("a text is repeated too often")
+			if err := repeated(len(s), int(n)); err != nil {
+				return nil, false, err
 			}
 			return strings.Repeat(s, int(max(0, n))), true, nil
 		}
@@ -314,15 +320,5 @@ func onInts(sign string, x, y int64, a, b any) (any, error) {
 	if y < 0 {
 		return math.Pow(float64(x), float64(y)), nil
 	}
-	p := math.Pow(float64(x), float64(y))
-	if math.Abs(p) >= 1<<62 {
-		return nil, errors.New("a power is too large")
-	}
-	out := int64(1)
-	for range y {
-		if out *= x; out == 0 || x == 1 {
-			break
-		}
-	}
-	return out, nil
+	return power(x, y)
 }

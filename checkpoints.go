@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/job"
 )
 
-// CheckpointConfig says where checkpoints are written and how many are kept.
+// CheckpointConfig configures where checkpoints are written and how many are kept.
 type CheckpointConfig struct {
 	// Dir is created if it does not exist. Only one process, or one Job, may write to it at a time. The
 	// processes of a job each write the shards of their own devices, so Dir must be on a file system that all
@@ -64,13 +64,13 @@ const skippedScalar = "skipped_steps"
 // The random streams. Random numbers are a function of seed and counter, so the counters are their whole
 // state.
 const (
-	dataStream = "data" // samples that were dealt
-	stepStream = "step" // steps that were taken
+	dataStream = "data" // samples read so far
+	stepStream = "step" // steps taken so far
 )
 
 // Save starts a checkpoint of the state after the last step: it copies the state and writes it in the
-// background. sample is the global index of the next sample, which Resume returns. The returned error may
-// come from an earlier checkpoint. A state with NaN or infinite values is refused.
+// background. sample is the global index of the next sample, which Resume returns. The returned error may be
+// that of an earlier checkpoint. A state with NaN or infinite values is refused.
 func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error {
 	return t.save(ctx, c.keeper, sample)
 }
@@ -164,7 +164,7 @@ func openCheckpoint(dir string, step int64) (*checkpoint.Reader, error) {
 	return checkpoint.Open(dir, checkpoint.OpenConfig{})
 }
 
-// take hands a checkpoint to the executor, which reads it now or when the step has been planned.
+// take passes a checkpoint to the executor, which reads it now or when the step has been planned.
 func (t *Trainer) take(r *checkpoint.Reader) error {
 	meta := r.Meta()
 	if err := t.exec.Load(r); err != nil {

@@ -43,7 +43,7 @@ type Result struct {
 // compiled is a model on the devices of a strategy, with one program per phase.
 type compiled struct {
 	model   Model
-	plan    *ModelPlan // nil where none was searched
+	plan    *ModelPlan // nil if no plan was searched
 	trainer *Trainer
 	eval    *evaluation.Evaluation // nil without a loss
 	// evalPass and predict are the forward passes of evaluation and prediction.
@@ -76,7 +76,7 @@ func modelConfig(
 	if err != nil {
 		return nil, TrainerConfig{}, err
 	}
-	noLoss := func([]*Tensor) *Tensor { return nil } // of a model that does not train
+	noLoss := func([]*Tensor) *Tensor { return nil } // for a model that does not train
 	c := TrainerConfig{Device: device, Params: m.Params(), Strategy: s, Loss: noLoss, where: ir.Caller()}
 	if p, ok := m.(*Parallel); ok {
 		c.Parallel = p

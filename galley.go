@@ -84,8 +84,9 @@ func Trace(name string, in []Type, f func(in []*Tensor) []*Tensor) (p *Program, 
 	return b.Build(f(args)...)
 }
 
-// Options configures Compile: Donate lists parameters whose memory results may overwrite, Observe receives
-// the time of each node, NoFuse turns the fusion of ops into loops off.
+// Options configures Compile: Donate lists parameters whose memory results may overwrite, Spend those that a
+// run may compute in once it has read them, Observe receives the time of each node, NoFuse turns the fusion
+// of ops into loops off.
 type Options = cpu.Options
 
 // Compile optimises a program and plans its memory, ready to run on d.
@@ -114,7 +115,7 @@ func Derivatives(f func(x *Tensor) *Tensor, x *Tensor, names ...string) []*Tenso
 	return op.Derivatives(f, x, names...)
 }
 
-// scalar rejects a y that is not a float scalar, whose gradient would not be what the caller meant.
+// scalar returns an error if y is not a float scalar: its gradient would not be what the caller expects.
 func scalar(y *Tensor) error {
 	if y.Err() == nil && (len(y.Shape()) > 0 || !y.DType().IsFloat()) {
 		return fmt.Errorf("got %v, want a float scalar: reduce it with op.Sum or op.Mean", y.Type())

@@ -79,8 +79,8 @@ func (o Optimizer) configure(c *TrainerConfig) (err error) {
 }
 
 // strategyAxis returns the strategy's axis over which the optimizer is sharded. It is empty for parameters
-// that are on meshes of their own, and where the strategy has no degrees, so that a program may lay its
-// tensors on some: zeroAxis then names an axis of those.
+// that have meshes of their own, and for a strategy of one device, under which a program may annotate its
+// tensors with meshes: zeroAxis then names an axis of those.
 func (c *TrainerConfig) strategyAxis() string {
 	if c.Strategy == nil || c.Strategy.Devices() == 1 || c.executor().Annotated() {
 		return ""

@@ -33,7 +33,7 @@ type PipelineLayer struct {
 	*parallel.Pipeline
 	trainer *Trainer
 	eval    *evaluation.Evaluation
-	pass    *Forward // that of eval
+	pass    *Forward // the forward pass of eval
 }
 
 // NewPipelineLayer creates the layers and assigns them to the stages of the strategy. Close releases the

@@ -41,7 +41,7 @@ type ModelPlan struct {
 	Step, Bound float64
 	Bytes       int
 	found       auto.Candidate
-	plan        *auto.Plan // nil where it was read from a file
+	plan        *auto.Plan // nil if the plan was read from a file
 	params      int
 }
 
@@ -181,7 +181,7 @@ func LoadPlan(path string, m Model, c PlanConfig) (p *ModelPlan, err error) {
 	return p, nil
 }
 
-// found runs the search that a strategy with Auto asks for and returns the model with its plan.
+// found runs the search for a strategy with Auto and returns the model with its plan.
 func found(m Model, c PlanConfig) (*Parallel, *ModelPlan, error) {
 	p, err := Plan(m, "", c)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// StateConfig says how a model's parameters map to a safetensors file.
+// StateConfig configures how a model's parameters map to a safetensors file.
 type StateConfig struct {
 	// Rename, if set, returns the name of a parameter in the file.
 	Rename func(param string) string

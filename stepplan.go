@@ -98,7 +98,7 @@ func (p *StepPlan) String() string {
 		len(p.Memory), p.Strategy, m.Peak(), units.Bytes(float64(m.Peak())), strings.Join(parts, ", "))
 }
 
-// MemoryRequired returns the host memory, in bytes, that training on batches of the given types takes on all
+// MemoryRequired returns the host memory, in bytes, that training on batches of the given types needs on all
 // in-process devices together, in addition to the initial parameter values. Nothing runs. It returns 0 for
 // eager steps and backends, which are not planned.
 func (t *Trainer) MemoryRequired(batch ...Type) (bytes int, err error) {
@@ -113,7 +113,7 @@ func (t *Trainer) MemoryRequired(batch ...Type) (bytes int, err error) {
 	for _, d := range p.Devices {
 		bytes += d.Memory.Peak()
 	}
-	if p.Step.Whole { // one device has the parameters' first values for its own
+	if p.Step.Whole { // one device uses the memory of the initial values
 		for _, x := range t.c.Params {
 			bytes -= x.Type.Bytes()
 		}

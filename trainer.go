@@ -131,8 +131,8 @@ type TrainerConfig struct {
 	// the same trainer and take the same steps, and all get the same losses.
 	Job *job.Job
 
-	// loaded has the layouts in which a loader puts the tensors of a batch, zeroAxis is the axis that shards
-	// the optimizer, where the source line that asks for the strategy.
+	// loaded has the layouts in which a loader puts the tensors of a batch, zeroAxis is the axis that shards the
+	// optimizer, where the source line that requests the strategy.
 	loaded   []op.Layout
 	zeroAxis string
 	where    ir.Pos

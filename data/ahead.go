@@ -21,7 +21,7 @@ type Ahead struct {
 	make func(i int) ([]array.Array, error)
 	next int
 	c    AheadConfig
-	// made is the batches that wait; nil where none are made ahead.
+	// made holds the prepared batches; nil if none are prepared in advance.
 	made chan aheadBatch
 	done chan struct{}
 	end  sync.Once
@@ -42,13 +42,13 @@ func NewAhead(batch func(i int) ([]array.Array, error), c AheadConfig) *Ahead {
 		c.Depth = 2
 	}
 	if c.Depth > 0 {
-		a.made = make(chan aheadBatch, c.Depth-1) // one more is in the goroutine's hand
+		a.made = make(chan aheadBatch, c.Depth-1) // the goroutine holds one more
 		a.wait.Go(a.run)
 	}
 	return a
 }
 
-// run makes batches until one fails.
+// run prepares batches until one fails.
 func (a *Ahead) run() {
 	defer close(a.made)
 	for i := range a.c.Count {
@@ -69,7 +69,7 @@ func (a *Ahead) run() {
 	}
 }
 
-// one makes a batch. A panic of the dataset is kept for anyone who asks for the batch.
+// one makes a batch. A panic of the dataset is recovered and kept, for the caller of Next.
 func (a *Ahead) one(i int) (b aheadBatch) {
 	a.busy.Lock()
 	defer a.busy.Unlock()

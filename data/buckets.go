@@ -24,8 +24,8 @@ type BucketsConfig struct {
 type Buckets struct {
 	e      Examples
 	config BucketsConfig
-	// order is the examples by bucket; batches of bucket b are those from first[b] to first[b+1], and have the
-	// examples from begin[b] on.
+	// order is the examples by bucket; bucket b has the batches from first[b] to first[b+1], and the examples
+	// from begin[b] on.
 	order        []int32
 	first, begin []int
 }
@@ -54,7 +54,7 @@ func NewBuckets(e Examples, c BucketsConfig) (*Buckets, error) {
 	return b, nil
 }
 
-// fill cuts the order into buckets of whole batches; the last takes what is left.
+// fill cuts the order into buckets of whole batches; the last bucket has the remaining examples.
 func (b *Buckets) fill() {
 	at := 0
 	for k, length := range b.config.Lengths {

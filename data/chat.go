@@ -14,7 +14,7 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// assistant is the role whose messages are answers.
+// assistant is the role whose messages are learned as answers.
 const assistant = "assistant"
 
 // ChatTemplate renders conversations in the format that a model was trained on.
@@ -38,13 +38,13 @@ func (ChatML) Render(messages []Message, prompt bool) (string, error) {
 	return b.String(), nil
 }
 
-// turn is what a line of a chat file says: messages, or texts as they are.
+// turn is one part of a chat file's line: messages, or plain text.
 type turn struct {
 	text     string
 	messages []Message // nil for a text
 }
 
-// UnmarshalJSON reads a text, messages, or messages as ShareGPT has them.
+// UnmarshalJSON reads a text, messages, or messages in ShareGPT's format.
 func (t *turn) UnmarshalJSON(raw []byte) error {
 	if json.Unmarshal(raw, &t.text) == nil {
 		return nil
@@ -70,7 +70,7 @@ func (t *turn) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// shareRole returns a role of ShareGPT's by its usual name.
+// shareRole converts a role of ShareGPT to its usual name.
 func shareRole(from string) string {
 	switch from {
 	case "human":
@@ -81,13 +81,13 @@ func shareRole(from string) string {
 	return from
 }
 
-// marked is a text of which some parts are answers, each from a byte up to before another.
+// marked is a text in which answers are marked, each as a range of bytes.
 type marked struct {
 	text    string
 	answers [][2]int
 }
 
-// conversation returns messages with every answer of the assistant marked.
+// conversation renders messages and marks every answer of the assistant.
 func conversation(t ChatTemplate, messages []Message) (m marked, err error) {
 	for i, message := range messages {
 		if message.Role != assistant {
@@ -114,7 +114,7 @@ func conversation(t ChatTemplate, messages []Message) (m marked, err error) {
 	return m, nil
 }
 
-// answered returns a prompt and its answer; of messages only those of the answer count. end follows texts.
+// answered renders a prompt and its answer, and marks only the answer. end follows plain texts.
 func answered(t ChatTemplate, prompt, answer turn, end string) (m marked, err error) {
 	if prompt.messages == nil && answer.messages == nil {
 		text := prompt.text + answer.text + end
@@ -129,7 +129,7 @@ func answered(t ChatTemplate, prompt, answer turn, end string) (m marked, err er
 	if m, err = conversation(t, append(prompt.messages, answer.messages...)); err != nil {
 		return m, err
 	}
-	first := 0 // the first answer that is not of the prompt
+	first := 0 // the first answer that is not in the prompt
 	for _, x := range prompt.messages {
 		if x.Role == assistant {
 			first++

@@ -9,31 +9,31 @@ import (
 	"github.com/galley-ml/galley/tokenizer"
 )
 
-// ChatConfig says how conversations become tokens.
+// ChatConfig configures how conversations become tokens.
 type ChatConfig struct {
-	// Tokenizer makes tokens; nothing is put around a text.
+	// Tokenizer makes tokens, without special tokens around a text.
 	Tokenizer Tokenizer
-	// Template writes conversations; nil is ChatML.
+	// Template renders conversations; nil is ChatML.
 	Template ChatTemplate
-	// End follows answers that are texts and not messages.
+	// End follows answers that are plain text, not messages.
 	End string
-	// Seq is the most tokens of an example: what is beyond is cut off, and an example whose answer is beyond is
-	// left out.
+	// Seq is the largest number of tokens of an example: the rest is cut off, and an example whose answer would
+	// be cut off is left out.
 	Seq int
-	// Skip, if set, is notified of a line that cannot be read, which is then left out. Without it such a line
-	// is an error.
+	// Skip, if set, is called with the error of a line that cannot be read, which is then left out. Without it
+	// such an error ends reading.
 	Skip func(error)
 }
 
-// Chats are conversations to learn answers from. They are Examples: labels that are not of an answer do not
-// count.
+// Chats are conversations whose answers are learned. They implement Examples: labels outside of answers are
+// ignored.
 type Chats struct {
 	list []chat
-	// Cut is how many were too long, Left how many of them had no answer within Seq and were left out.
+	// Cut counts the ones that were too long, Left those of them left out because no answer was within Seq.
 	Cut, Left int
 }
 
-// chat is tokens, and which of them are of an answer.
+// chat is the tokens of a conversation, and which of them belong to an answer.
 type chat struct {
 	ids    []int32
 	answer []bool
@@ -42,10 +42,10 @@ type chat struct {
 // Len returns the number of conversations.
 func (c *Chats) Len() int { return len(c.list) }
 
-// Size returns how many tokens of conversation i are given.
+// Size returns the number of input tokens of conversation i.
 func (c *Chats) Size(i int) int { return len(c.list[i].ids) - 1 }
 
-// Fill writes conversation i.
+// Fill writes the inputs and labels of conversation i.
 func (c *Chats) Fill(i int, ids, labels []int32) { c.list[i].fill(ids, labels) }
 
 func (c chat) fill(ids, labels []int32) {
@@ -77,8 +77,8 @@ func (c *Chats) Split(held float64, seed uint64) (train, valid *Chats, err error
 }
 
 // ReadChats reads conversations from JSON Lines files. A line has messages, each with role and content, or
-// conversations as ShareGPT's, or a prompt and a completion, both texts or both messages. Of all of them the
-// assistant's messages, or the completion, are learned.
+// conversations in ShareGPT's format, or a prompt and a completion, both texts or both messages. The labels
+// are the assistant's messages, or the completion.
 func ReadChats(paths []string, c ChatConfig) (*Chats, error) {
 	out := &Chats{}
 	err := c.lines(paths, func(raw []byte) error {
@@ -106,7 +106,7 @@ func ReadChats(paths []string, c ChatConfig) (*Chats, error) {
 	return out, err
 }
 
-// lines reads every line, and leaves out or ends at what cannot be.
+// lines calls read for every line; a line that fails is skipped, or ends reading without Skip.
 func (c ChatConfig) lines(paths []string, read func(raw []byte) error) error {
 	for l, err := range Lines(paths) {
 		if err != nil {
@@ -151,7 +151,7 @@ func parseChat(raw []byte, c ChatConfig) (marked, error) {
 	return marked{}, errors.New("want messages, or a prompt and a completion")
 }
 
-// encode returns the tokens of a text, cut to those that fit; none where no answer would be left.
+// encode returns the tokens of a text, cut to Seq; empty if no answer would be left.
 func (c ChatConfig) encode(m marked) (x chat, cut bool, err error) {
 	ids, begins, err := c.tokens(m.text)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c ChatConfig) encode(m marked) (x chat, cut bool, err error) {
 	return chat{ids, answer}, cut, nil
 }
 
-// tokens returns those of a text, and the byte at which each begins.
+// tokens returns the tokens of a text, and the byte at which each begins.
 func (c ChatConfig) tokens(text string) (ids []int32, begins []int, err error) {
 	switch t := c.Tokenizer.(type) {
 	case Bytes:
@@ -197,7 +197,7 @@ func (c ChatConfig) tokens(text string) (ids []int32, begins []int, err error) {
 		c.Tokenizer)
 }
 
-// byteOffsets returns where each character of a text begins, and the end.
+// byteOffsets returns the byte offset of each character of a text, and of its end.
 func byteOffsets(text string) []int {
 	at := make([]int, 0, utf8.RuneCountInString(text)+1)
 	for i := range text {

@@ -2,14 +2,14 @@ package data
 
 import "sort"
 
-// Corpus is documents of tokens by number, and as one run of them, too. It may be read concurrently.
+// Corpus is a list of documents as tokens, also readable as one sequence. It may be read concurrently.
 type Corpus struct {
 	tokens TokenSource
-	// at is where each document is in tokens, begins where in the run: one more than there are documents.
+	// at has the offset of each document in tokens, begins that in the sequence, and then its end.
 	at, begins []int64
 }
 
-// NewCorpus returns documents in memory, which it shares.
+// NewCorpus returns a corpus of documents in memory, which it does not copy.
 func NewCorpus(documents ...[]int32) *Corpus {
 	sources := make([]TokenSource, len(documents))
 	c := &Corpus{begins: []int64{0}}
@@ -21,7 +21,7 @@ func NewCorpus(documents ...[]int32) *Corpus {
 	return c
 }
 
-// CorpusOf returns the documents of shards, in their order.
+// CorpusOf returns a corpus of the documents of shards, in their order.
 func CorpusOf(shards []*Shard) *Corpus {
 	sources := make([]TokenSource, len(shards))
 	c := &Corpus{begins: []int64{0}}
@@ -35,7 +35,7 @@ func CorpusOf(shards []*Shard) *Corpus {
 	return c
 }
 
-// JoinCorpora returns the documents of several corpora, one corpus behind the other.
+// JoinCorpora returns a corpus of the documents of several corpora, one corpus after the other.
 func JoinCorpora(corpora ...*Corpus) *Corpus {
 	sources := make([]TokenSource, len(corpora))
 	c := &Corpus{begins: []int64{0}}
@@ -49,25 +49,25 @@ func JoinCorpora(corpora ...*Corpus) *Corpus {
 	return c
 }
 
-// add appends a document that is at a place of tokens.
+// add appends a document at an offset of tokens.
 func (c *Corpus) add(at int64, size int) {
 	c.at = append(c.at, at)
 	c.begins = append(c.begins, c.begins[len(c.begins)-1]+int64(size))
 }
 
-// Documents returns how many there are.
+// Documents returns the number of documents.
 func (c *Corpus) Documents() int { return len(c.at) }
 
 // DocumentLen returns the number of tokens of document i.
 func (c *Corpus) DocumentLen(i int) int { return int(c.begins[i+1] - c.begins[i]) }
 
-// ReadDocument fills ids with the tokens of document i from number from on.
+// ReadDocument fills ids with the tokens of document i, starting at token from.
 func (c *Corpus) ReadDocument(i int, ids []int32, from int) { c.tokens.Read(ids, int(c.at[i])+from) }
 
 // Len returns the number of tokens of all documents.
 func (c *Corpus) Len() int { return int(c.begins[len(c.begins)-1]) }
 
-// Read fills ids with tokens of the run, which may be those of several documents.
+// Read fills ids with tokens of the sequence from token at on, across documents.
 func (c *Corpus) Read(ids []int32, at int) {
 	d := sort.Search(len(c.at), func(i int) bool { return c.begins[i+1] > int64(at) })
 	for len(ids) > 0 {
@@ -78,8 +78,8 @@ func (c *Corpus) Read(ids []int32, at int) {
 	}
 }
 
-// Split holds out a share of the documents, chosen by the seed: at least one where there are two and the
-// share is not 0, and never all. Both parts keep the order of the documents.
+// Split holds out a share of the documents, chosen by the seed: at least one if there are two and the share
+// is not 0, and never all. Both parts keep the order of the documents.
 func (c *Corpus) Split(held float64, seed uint64) (train, valid *Corpus, err error) {
 	inHeld, err := heldOut(c.Documents(), held, seed)
 	if err != nil {
@@ -96,5 +96,5 @@ func (c *Corpus) Split(held float64, seed uint64) (train, valid *Corpus, err err
 	return train, valid, nil
 }
 
-// none returns a corpus of the same tokens that has no document yet.
+// none returns a corpus of the same tokens without documents.
 func (c *Corpus) none() *Corpus { return &Corpus{tokens: c.tokens, begins: []int64{0}} }

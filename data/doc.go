@@ -2,7 +2,7 @@
 //
 // A Tokenizer maps text to ids and back: Bytes needs no file, package tokenizer reads Hugging Face's. A
 // Sampler cuts ids into windows and returns them in batches. A batch is a function of the seed and the step
-// alone: reading one has no side effect and no position is kept, so a run that resumes, on however many
+// alone: reading one has no side effect and no position is kept, so a run that resumes, on any number of
 // devices, sees the batches it would have seen.
 //
 //	var tok data.Bytes

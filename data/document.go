@@ -19,33 +19,33 @@ import (
 
 // Document is one text of a corpus.
 type Document struct {
-	// Text is what the document says.
+	// Text is the content of the document.
 	Text string
-	// Place is the file that it came from and, where a file has many, the line.
+	// Place is the file that it came from and, if the file has many documents, the line.
 	Place string
 }
 
-// DocumentsConfig says how files are read.
+// DocumentsConfig configures how files are read.
 type DocumentsConfig struct {
 	// Field is the field of a JSON line, or the column of a Parquet file, that holds a text; "" means "text".
 	Field string
-	// Skip, if set, is notified of a line or row that cannot be read, which is then left out. Without it such
-	// a line is an error.
+	// Skip, if set, is called with the error of a line or row that cannot be read, which is then left out.
+	// Without it such an error ends reading.
 	Skip func(error)
-	// Formats are further kinds of files that have many documents, by the ending of their names.
+	// Formats are further file formats with many documents, by the extension of their names.
 	Formats map[string]Format
 }
 
-// Format reads a file of many texts: it hands on the text of each row, or what is wrong with it, until one is
-// not wanted. Its error is of the file.
+// Format reads a file of many texts: it calls row with the text of each row, or with the row's error, until
+// row returns false. It returns an error of the whole file.
 type Format func(f *os.File, field string, row func(text string, err error) bool) error
 
 // longestLine bounds a JSON line: a file without line ends would otherwise be read into memory whole.
 const longestLine = 1 << 30
 
 // Documents returns the documents of files and, in the order of their names, of the files below directories.
-// A file whose name ends in .jsonl or .ndjson has one a line, one of Formats one a row, any other is one.
-// Files that end in .gz or .zst are unpacked. The first error ends the sequence.
+// A .jsonl or .ndjson file has a document per line, one of Formats a document per row; any other file is one
+// document. Files that end in .gz or .zst are decompressed. The first error ends the sequence.
 func Documents(paths []string, config DocumentsConfig) iter.Seq2[Document, error] {
 	if config.Field == "" {
 		config.Field = "text"
@@ -64,7 +64,7 @@ func Documents(paths []string, config DocumentsConfig) iter.Seq2[Document, error
 	}
 }
 
-// filesOf returns the regular files of paths, those of a directory sorted by name. Hidden ones are left out.
+// filesOf returns the regular files of paths, those of a directory sorted by name, without hidden ones.
 func filesOf(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
@@ -97,7 +97,7 @@ func filesOf(paths []string) (files []string, err error) {
 	return files, nil
 }
 
-// readFile yields the documents of a file, and reports whether more are wanted.
+// readFile yields the documents of a file, and reports whether the caller wants more.
 func readFile(path string, config DocumentsConfig, yield func(Document, error) bool) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -134,7 +134,7 @@ func readFile(path string, config DocumentsConfig, yield func(Document, error) b
 	return yield(Document{Text: string(text), Place: path}, nil)
 }
 
-// unpack returns what a file holds, and its name without the ending of the compression.
+// unpack returns a reader of the decompressed file, and its name without the compression's extension.
 func unpack(f io.Reader, path string) (io.ReadCloser, string, error) {
 	switch filepath.Ext(path) {
 	case ".gz":
@@ -150,7 +150,7 @@ func unpack(f io.Reader, path string) (io.ReadCloser, string, error) {
 	return io.NopCloser(f), path, nil
 }
 
-// readRows yields the documents of a file of a format, and reports whether more are wanted.
+// readRows yields the documents of a file in a format, and reports whether the caller wants more.
 func readRows(f *os.File, format Format, config DocumentsConfig, yield func(Document, error) bool) bool {
 	n, more := 0, true
 	err := format(f, config.Field, func(text string, err error) bool {
@@ -165,7 +165,7 @@ func readRows(f *os.File, format Format, config DocumentsConfig, yield func(Docu
 	return more
 }
 
-// yieldLine yields what a line or row holds; one that cannot be read is left out or ends the sequence.
+// yieldLine yields the document of a line or row; one with an error is skipped or ends the sequence.
 func yieldLine(text string, err error, place string, config DocumentsConfig,
 	yield func(Document, error) bool) bool {
 	if err == nil {
@@ -191,7 +191,7 @@ func readLines(r io.Reader, path string, config DocumentsConfig, yield func(Docu
 	})
 }
 
-// textOf returns the text of a JSON line.
+// textOf returns the text field of a JSON line.
 func textOf(line []byte, field string) (string, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil {

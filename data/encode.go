@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// EncodeConfig says how Encode makes tokens of documents.
+// EncodeConfig configures Encode.
 type EncodeConfig struct {
 	Tokenizer Tokenizer
-	// End is put behind every document; -1 is nothing.
+	// End is the token after every document; -1 is none.
 	End int32
-	// Documents says how files are read.
+	// Documents configures how files are read.
 	Documents DocumentsConfig
 }
 
-// Encode returns the documents of files as tokens in memory, for data that need not be kept as shards. All
-// cores work on it.
+// Encode returns the documents of files as tokens in memory, for data that need not be stored as shards. It
+// uses all cores.
 func Encode(paths []string, c EncodeConfig) (*Corpus, error) {
 	var texts []string
 	for d, err := range Documents(paths, c.Documents) {
@@ -43,7 +43,7 @@ func Encode(paths []string, c EncodeConfig) (*Corpus, error) {
 	return NewCorpus(ids...), nil
 }
 
-// IsShards reports whether a path is a directory of shards, or names one of them.
+// IsShards reports whether a path is a directory of shards, or the prefix of a shard.
 func IsShards(path string) bool {
 	shards, err := OpenShards(path)
 	for _, s := range shards {
@@ -52,8 +52,8 @@ func IsShards(path string) bool {
 	return err == nil
 }
 
-// OpenCorpus returns the documents of the shards of a directory, or of the one of a name, and what closes
-// them.
+// OpenCorpus returns the documents of the shards in a directory, or of the shard with a prefix, and a
+// function that closes them.
 func OpenCorpus(path string) (c *Corpus, close func(), err error) {
 	shards, err := OpenShards(path)
 	if err != nil {
@@ -66,7 +66,7 @@ func OpenCorpus(path string) (c *Corpus, close func(), err error) {
 	}, nil
 }
 
-// Largest returns the largest token of those that a hash looks at: all, or evenly chosen ones of a long
+// Largest returns the largest token among those that a hash reads: all, or evenly spaced blocks of a long
 // source.
 func Largest(t TokenSource) int32 {
 	largest := int32(-1)

@@ -1,21 +1,21 @@
 package data
 
-// IgnoreLabel is the label of a position whose prediction does not count.
+// IgnoreLabel is the label of a position that the loss ignores, as PyTorch's ignore_index.
 const IgnoreLabel = -100
 
-// Examples are what a model is trained on one by one: tokens, and what each is to predict.
+// Examples are training examples: tokens, and a label for each.
 type Examples interface {
 	Len() int
-	// Size returns how many tokens example i has.
+	// Size returns the number of tokens of example i.
 	Size(i int) int
-	// Fill writes the tokens of example i and their labels, Size(i) of each; a label of IgnoreLabel does not
-	// count.
+	// Fill writes the tokens of example i and their labels, Size(i) of each; the loss ignores labels of
+	// IgnoreLabel.
 	Fill(i int, ids, labels []int32)
 }
 
-// Pieces returns documents as examples of at most seq tokens, which predict the next: a longer document is
-// cut, and the last token of a piece predicts the first of the next. So every token is an input once, and a
-// label once unless it is a document's first.
+// Pieces returns documents as examples of at most seq tokens, with the next tokens as labels. A longer
+// document is cut, and the last token of a piece predicts the first of the next. So every token is an input
+// once, and a label once unless it is a document's first.
 func Pieces(c *Corpus, seq int) Examples {
 	p := &pieces{corpus: c, seq: seq}
 	for d := range c.Documents() {

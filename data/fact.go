@@ -8,7 +8,7 @@ import (
 )
 
 // Fact is a named property that identifies a run, such as its batch size. Checkpoints store the facts of
-// their run, so that nobody resumes by mistake with other data or another seed.
+// their run, so that a run is not resumed by mistake with other data or another seed.
 type Fact struct{ Name, Value string }
 
 // String returns shuffled or sequential.
@@ -19,7 +19,7 @@ func (o Order) String() string {
 	return "shuffled"
 }
 
-// orderFact returns how samples follow each other.
+// orderFact returns the fact of the order of samples.
 func orderFact(o Order, seed uint64) Fact {
 	if o == Sequential {
 		return Fact{"order", o.String()}
@@ -27,7 +27,7 @@ func orderFact(o Order, seed uint64) Fact {
 	return Fact{"order", fmt.Sprintf("%v, seed %d", o, seed)}
 }
 
-// Facts returns what the sampler's batches depend on.
+// Facts returns the facts that the sampler's batches depend on.
 func (s *Sampler) Facts() []Fact {
 	return []Fact{
 		{"data", fmt.Sprintf("%d tokens, hash %016x", s.tokens.Len(), hashTokens(s.tokens))},
@@ -36,7 +36,7 @@ func (s *Sampler) Facts() []Fact {
 	}
 }
 
-// Blocks of tokens that a hash looks at: all of them, or so many that are evenly in a longer source.
+// A hash reads blocks of hashBlock tokens: all of them, or hashBlocks evenly spaced ones of a longer source.
 const (
 	hashBlock  = 1 << 16
 	hashBlocks = 1 << 10
@@ -54,7 +54,7 @@ func hashTokens(t TokenSource) uint64 {
 	return h.Sum64()
 }
 
-// blocks hands on the blocks of tokens that are looked at.
+// blocks calls each with the blocks of tokens that a hash reads.
 func blocks(t TokenSource, each func(ids []int32)) {
 	n := (t.Len() + hashBlock - 1) / hashBlock
 	ids := make([]int32, hashBlock)
@@ -69,10 +69,10 @@ func blocks(t TokenSource, each func(ids []int32)) {
 	}
 }
 
-// Facts returns what the loader's batches depend on.
+// Facts returns the facts that the loader's batches depend on.
 func (l *TokenLoader) Facts() []Fact { return l.sampler.Facts() }
 
-// Facts returns what the loader's batches depend on. Of the data it looks at the first, the middle and the
+// Facts returns the facts that the loader's batches depend on. Its hash reads the first, the middle and the
 // last sample.
 func (l *Loader) Facts() []Fact {
 	n := l.data.Len()
@@ -89,12 +89,12 @@ func (l *Loader) Facts() []Fact {
 	}
 }
 
-// HashExamples returns a fact of examples: how many there are, and a hash of some of them.
+// HashExamples returns the value of a fact of examples: their number, and a hash of some of them.
 func HashExamples(e Examples) string {
 	return fmt.Sprintf("%d examples, hash %016x", e.Len(), hashExamples(e))
 }
 
-// hashExamples looks at all examples, or at hashBlocks that are evenly.
+// hashExamples returns a hash of all examples, or of hashBlocks evenly spaced ones.
 func hashExamples(e Examples) uint64 {
 	h := fnv.New64a()
 	n := e.Len()

@@ -11,14 +11,14 @@ import (
 
 // Line is a line of a JSON Lines file.
 type Line struct {
-	// JSON is what it says; it is the caller's until the next line.
+	// JSON is the content of the line; it is valid until the next line.
 	JSON []byte
-	// Place is its file and number.
+	// Place is the file and line number.
 	Place string
 }
 
 // Lines returns the lines of JSON Lines files, and of those below directories, that are not empty. Files that
-// end in .gz or .zst are unpacked. The first error ends the sequence.
+// end in .gz or .zst are decompressed. The first error ends the sequence.
 func Lines(paths []string) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		files, err := filesOf(paths)
@@ -34,7 +34,7 @@ func Lines(paths []string) iter.Seq2[Line, error] {
 	}
 }
 
-// fileLines yields the lines of a file, and reports whether more are wanted.
+// fileLines yields the lines of a file, and reports whether the caller wants more.
 func fileLines(path string, yield func(Line, error) bool) bool {
 	f, err := os.Open(path)
 	if err != nil {

@@ -43,21 +43,21 @@ type LoaderConfig struct {
 	Batch int    // samples in a batch; at least 1
 	Seed  uint64 // chooses the order of each epoch
 	Order Order  // of the samples within an epoch; Shuffled by default
-	Tail  Tail   // what becomes of samples that do not fill a batch
+	Tail  Tail   // what happens to samples that do not fill a batch
 }
 
 // Tail says what to do with the samples at the end of an epoch that do not fill a batch.
 type Tail uint8
 
 const (
-	// Drop leaves them out; with shuffling these are other samples in each epoch.
+	// Drop leaves them out; with shuffling, each epoch leaves out other samples.
 	Drop Tail = iota
 	// Keep returns them as a smaller batch.
 	Keep
 )
 
-// Loader returns the batches of a dataset by index, so that a run can resume anywhere without replaying what
-// came before.
+// Loader returns the batches of a dataset by index, so that a run can resume at any step without reading the
+// batches before it.
 type Loader struct {
 	data   Dataset
 	config LoaderConfig
@@ -91,15 +91,15 @@ func (l *Loader) Batch(i int) ([]array.Array, error) { return l.Part(i, everyRow
 
 func everyRow(int) bool { return true }
 
-// Part is like Batch, but asks the dataset only for the rows that own reports; the others are zero. A process
-// of a job has no need of the rows that devices of others read.
+// Part is like Batch, but reads only the rows for which own returns true; the others are zero. A process of a
+// job does not need the rows of other processes' devices.
 func (l *Loader) Part(i int, own func(row int) bool) ([]array.Array, error) {
 	epoch, first := i/l.Len(), i%l.Len()*l.config.Batch
 	count := min(l.config.Batch, l.data.Len()-first)
 	order := newPermutation(uint64(l.data.Len()), l.config.Seed, uint64(epoch))
 	var out []array.Array
 	for k := range count {
-		if !own(k) && (k < count-1 || out != nil) { // one row at least tells the types
+		if !own(k) && (k < count-1 || out != nil) { // the types of the tensors need at least one row
 			continue
 		}
 		at := first + k
@@ -138,7 +138,7 @@ func (l *Loader) put(out []array.Array, k int, sample []array.Array) error {
 // Tokens adapts a sampler to a loader for language models: inputs, and labels shifted by one token.
 func Tokens(s *Sampler) *TokenLoader { return &TokenLoader{s} }
 
-// TokenLoader deals out a sampler's windows as inputs and labels.
+// TokenLoader returns a sampler's windows as inputs and labels.
 type TokenLoader struct{ sampler *Sampler }
 
 // Len returns the number of whole batches in an epoch, at least one.
@@ -147,7 +147,7 @@ func (l *TokenLoader) Len() int { return max(1, l.sampler.Windows()/l.sampler.co
 // Batch returns the inputs and the labels of a step, both i32[Batch,Seq].
 func (l *TokenLoader) Batch(i int) ([]array.Array, error) { return l.Part(i, everyRow) }
 
-// Part is like Batch, but reads only the windows of the rows that own reports; the others are zero.
+// Part is like Batch, but reads only the windows of rows for which own returns true; the others are zero.
 func (l *TokenLoader) Part(i int, own func(row int) bool) ([]array.Array, error) {
 	windows := l.sampler.Part(int64(i)*int64(l.sampler.config.Batch), own)
 	batch, seq := l.sampler.config.Batch, l.sampler.config.Seq

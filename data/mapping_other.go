@@ -4,7 +4,7 @@ package data
 
 import "os"
 
-// mapping is a file in memory.
+// mapping is a file read into memory, on systems without mmap.
 type mapping struct{ bytes []byte }
 
 func openMapping(path string) (mapping, error) {

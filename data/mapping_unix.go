@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is a file in memory that the system reads as it is looked at.
+// mapping is a memory-mapped file.
 type mapping struct{ bytes []byte }
 
 func openMapping(path string) (mapping, error) {
@@ -19,7 +19,7 @@ func openMapping(path string) (mapping, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
-		return mapping{}, err // nothing cannot be mapped
+		return mapping{}, err // an empty file cannot be mapped
 	}
 	b, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	return mapping{b}, err

@@ -36,14 +36,14 @@ type MixtureConfig struct {
 type Mixture struct {
 	sources []MixtureSource
 	config  MixtureConfig
-	// cycle is which source each of cycleLen samples is of, rank the how-manieth of it in the cycle; shares is
-	// how many each source has.
+	// cycle has the source of each of cycleLen samples, rank the sample's index among those of its source in the
+	// cycle; shares has the number of samples of each source.
 	cycle  []uint16
 	rank   []int32
 	shares []int
 }
 
-// cycleLen is after how many samples the order of sources repeats: shares are exact to a part of it.
+// cycleLen is the number of samples after which the order of sources repeats: shares are exact to 1/cycleLen.
 const cycleLen = 1 << 14
 
 // NewMixture checks the sources and computes the cycle in which they are drawn.
@@ -66,7 +66,7 @@ func NewMixture(sources []MixtureSource, c MixtureConfig) (*Mixture, error) {
 	return m, nil
 }
 
-// share gives each source its part of the cycle: what is left of rounding down goes to the largest rests.
+// share sets each source's samples per cycle; those left by rounding go to the largest remainders.
 func (m *Mixture) share() error {
 	total := 0.0
 	for _, s := range m.sources {
@@ -105,8 +105,8 @@ func (m *Mixture) share() error {
 	return nil
 }
 
-// interleave orders the cycle so that every beginning of it has each source's share as exactly as whole
-// samples can: each place goes to the source that is furthest behind.
+// interleave orders the cycle so that every prefix of it has each source's share as exactly as whole samples
+// allow: each sample comes from the source that is furthest behind.
 func (m *Mixture) interleave() {
 	m.cycle, m.rank = make([]uint16, cycleLen), make([]int32, cycleLen)
 	dealt := make([]int, len(m.shares))
@@ -124,13 +124,13 @@ func (m *Mixture) interleave() {
 
 // SampleID identifies a sample by source and row.
 type SampleID struct {
-	// Source is its number, Row that of the row there; Epoch is how often the source was gone through before. Of
-	// a stream, which knows its epochs when it comes there, Row counts on.
+	// Source is the index of the source, Row that of the row in it; Epoch is how many times all rows of the
+	// source were used before. For a stream, whose epochs have no known length, Row counts over all epochs.
 	Source, Row int
 	Epoch       int64
 }
 
-// ID returns which row sample k of the run is.
+// ID returns the source and row of sample k of the run.
 func (m *Mixture) ID(k int64) SampleID {
 	at := k % cycleLen
 	s := int(m.cycle[at])
@@ -142,7 +142,7 @@ func (m *Mixture) ID(k int64) SampleID {
 	id := SampleID{Source: s, Row: int(dealt % n), Epoch: dealt / n}
 	if m.config.Order == Shuffled {
 		seed := m.config.Seed
-		if s > 0 { // the first source alone is dealt as a Sampler would
+		if s > 0 { // the first source is shuffled as a Sampler would
 			seed = mix(seed + uint64(s))
 		}
 		id.Row = int(newPermutation(uint64(n), seed, uint64(id.Epoch)).at(uint64(id.Row)))
@@ -150,7 +150,7 @@ func (m *Mixture) ID(k int64) SampleID {
 	return id
 }
 
-// Rows returns how many rows all sources have, those of streams aside.
+// Rows returns the number of rows of all sources, without streams.
 func (m *Mixture) Rows() int {
 	n := 0
 	for _, s := range m.sources {
@@ -161,7 +161,7 @@ func (m *Mixture) Rows() int {
 	return n
 }
 
-// Streams returns those of the sources that are streams.
+// Streams returns the sources that are streams.
 func (m *Mixture) Streams() (list []*Stream) {
 	for _, s := range m.sources {
 		if s.Stream != nil {
@@ -171,7 +171,7 @@ func (m *Mixture) Streams() (list []*Stream) {
 	return list
 }
 
-// Len returns the number of whole batches that all sources' rows make, at least one.
+// Len returns the number of whole batches in the rows of all sources, at least one.
 func (m *Mixture) Len() int { return max(1, m.Rows()/m.config.Batch) }
 
 // Batch returns the batch of a step, counted from 0.
@@ -179,7 +179,7 @@ func (m *Mixture) Batch(step int) ([]array.Array, error) {
 	return m.Try(int64(step) * int64(m.config.Batch))
 }
 
-// From is like Try for sources that are not streams and cannot fail.
+// From is like Try, for sources that are not streams and so cannot fail.
 func (m *Mixture) From(sample int64) []array.Array {
 	batch, err := m.Try(sample)
 	if err != nil {
@@ -188,12 +188,12 @@ func (m *Mixture) From(sample int64) []array.Array {
 	return batch
 }
 
-// Try returns the batch that begins with the sample of a number: ids and labels, both i32[Batch,Seq], and
-// where rows are packed segments and positions. Only streams fail.
+// Try returns the batch that begins with a sample: ids and labels, both i32[Batch,Seq], and for packed rows
+// segments and positions. Only streams fail.
 func (m *Mixture) Try(sample int64) ([]array.Array, error) { return m.Part(sample, everyRow) }
 
-// Part is like Try, but makes only the rows that own reports, and those of streams, which are read in order;
-// the others are zero.
+// Part is like Try, but makes only the rows for which own returns true, and those of streams, which are read
+// in order; the others are zero.
 func (m *Mixture) Part(sample int64, own func(row int) bool) ([]array.Array, error) {
 	b := newRows(m.config.Batch, m.config.Seq, m.config.Packed)
 	for i := range m.config.Batch {
@@ -238,7 +238,7 @@ func (b rowsBatch) row(i int) Row {
 	return Row{part(0), part(1), part(2), part(3)}
 }
 
-// Facts returns what the batches depend on.
+// Facts returns the facts that the batches depend on.
 func (m *Mixture) Facts() []Fact {
 	text := ""
 	for i, s := range m.sources {
@@ -264,7 +264,7 @@ func (m *Mixture) Facts() []Fact {
 		orderFact(m.config.Order, m.config.Seed)}
 }
 
-// HashTokens returns a fact of tokens: how many there are, and a hash of them.
+// HashTokens returns the value of a fact of tokens: their number, and a hash of them.
 func HashTokens(t TokenSource) string {
 	return fmt.Sprintf("%d tokens, hash %016x", t.Len(), hashTokens(t))
 }

@@ -2,25 +2,25 @@ package data
 
 import "math/bits"
 
-// Packed is rows of several examples each. Attention within a row must stay within an example, which
-// Row.Segments tells.
+// Packed has rows of several examples each. Attention must stay within an example of a row, as Row.Segments
+// marks them.
 type Packed struct {
 	e   Examples
 	seq int
-	// examples are those of all rows, begins where those of a row begin: one more than there are rows.
+	// examples are those of all rows; row i has examples[begins[i]:begins[i+1]].
 	examples []int32
 	begins   []int
 }
 
-// Pack puts examples into as few rows of seq tokens as best fit finds, the longest example first and each
-// into the row with the least room that holds it [Johnson 1973]. No token is left out.
+// Pack packs examples into few rows of seq tokens by best fit decreasing: the longest example first, each
+// into the row with the least free space that fits it [Johnson 1973]. No token is left out.
 func Pack(e Examples, seq int) (*Packed, error) {
 	if err := checkExamples(e, seq); err != nil {
 		return nil, err
 	}
 	room := newRooms(seq)
-	next := make([]int32, e.Len()) // the example below one in its row; -1 is none
-	var tops []int32               // by row
+	next := make([]int32, e.Len()) // the example added to the row before this one; -1 is none
+	var tops []int32               // the example added last to each row
 	for _, i := range bySize(e, seq) {
 		n := e.Size(int(i))
 		row, left := room.take(n)
@@ -42,7 +42,7 @@ func Pack(e Examples, seq int) (*Packed, error) {
 	return p, nil
 }
 
-// bySize returns the numbers of examples, the longest first, those of a size in their order.
+// bySize returns the indices of examples, the longest first, in their order if equally long.
 func bySize(e Examples, seq int) []int32 {
 	starts := make([]int, seq+2)
 	for i := range e.Len() {
@@ -60,17 +60,17 @@ func bySize(e Examples, seq int) []int32 {
 	return order
 }
 
-// rooms is rows by how much room they have.
+// rooms holds rows by their free space in tokens.
 type rooms struct {
-	rows [][]int  // by room
-	some []uint64 // a bit for each room that has a row
+	rows [][]int  // by free space
+	some []uint64 // bit n is set if a row has n tokens of free space
 }
 
 func newRooms(seq int) *rooms {
 	return &rooms{rows: make([][]int, seq+1), some: make([]uint64, seq/64+1)}
 }
 
-// take returns the row with the least room of at least n, and that room; -1 where there is none.
+// take removes the row with the least free space of at least n and returns both; -1 if there is none.
 func (r *rooms) take(n int) (row, room int) {
 	word := r.some[n/64] >> (n % 64) << (n % 64)
 	for k := n / 64; ; word = r.some[k] {
@@ -90,7 +90,7 @@ func (r *rooms) take(n int) (row, room int) {
 	return row, room
 }
 
-// put reports how much room a row has.
+// put adds a row with its free space.
 func (r *rooms) put(row, room int) {
 	r.rows[room] = append(r.rows[room], row)
 	r.some[room/64] |= 1 << (room % 64)

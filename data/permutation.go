@@ -3,15 +3,15 @@ package data
 import "math/bits"
 
 // permutation is a keyed random order of the numbers below n that is computed, not stored: a Feistel network
-// over the smallest even number of bits that holds n, walked until it lands below n (Black and Rogaway,
-// Ciphers with Arbitrary Finite Domains, 2002). The domain is less than four times n, so a walk is short.
+// over the smallest even number of bits that holds n, applied until the result is below n (Black and Rogaway,
+// Ciphers with Arbitrary Finite Domains, 2002). The domain is less than four times n, so this ends soon.
 type permutation struct {
 	n    uint64
 	half int // bits of each half
 	keys [rounds]uint64
 }
 
-// rounds is beyond the four that make a Feistel network indistinguishable from random, because halves of a
+// rounds is more than the four that make a Feistel network indistinguishable from random, because halves of a
 // few bits mix slowly.
 const rounds = 8
 
@@ -46,7 +46,7 @@ func (p permutation) encrypt(i uint64) uint64 {
 
 const golden = 0x9e3779b97f4a7c15
 
-// mix returns the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+// mix is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
 func mix(x uint64) uint64 {
 	x += golden
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -12,14 +12,14 @@ import (
 // Preferences are pairs of answers to the same prompt, one of which is preferred.
 type Preferences struct {
 	pairs [][2]chat // chosen, rejected
-	// Cut is how many pairs were too long, Left how many of them had no answer within Seq and were left out.
+	// Cut counts the pairs that were too long, Left those of them left out because an answer was not within Seq.
 	Cut, Left int
-	// Reference is the log-probabilities of both answers of each pair under another model, where they are known.
+	// Reference has the reference model's log-probabilities of both answers of each pair, if known.
 	Reference [][2]float32
 }
 
 // ReadPreferences reads pairs from JSON Lines files: a prompt, chosen and rejected, texts or messages;
-// without a prompt, messages of whole conversations whose last one is the answer.
+// without a prompt, chosen and rejected are whole conversations whose last message is the answer.
 func ReadPreferences(paths []string, c ChatConfig) (*Preferences, error) {
 	p := &Preferences{}
 	err := c.lines(paths, func(raw []byte) error { return p.add(raw, c) })
@@ -61,7 +61,7 @@ func (p *Preferences) add(raw []byte, c ChatConfig) error {
 	return nil
 }
 
-// preferred returns one answer of a pair.
+// preferred renders one answer of a pair with its prompt.
 func preferred(prompt *turn, answer turn, c ChatConfig) (marked, error) {
 	if prompt != nil {
 		return answered(c.template(), *prompt, answer, c.End)
@@ -77,7 +77,7 @@ func preferred(prompt *turn, answer turn, c ChatConfig) (marked, error) {
 // Len returns the number of pairs.
 func (p *Preferences) Len() int { return len(p.pairs) }
 
-// Examples returns the answers of all pairs, each for itself.
+// Examples returns the answers of all pairs, each as an example.
 func (p *Preferences) Examples() Examples {
 	e := &Chats{}
 	for _, x := range p.pairs {
@@ -106,7 +106,7 @@ func (p *Preferences) Split(held float64, seed uint64) (train, valid *Preference
 	return train, valid, nil
 }
 
-// heldOut returns which of n things are held out.
+// heldOut returns a function that reports which of n items are held out.
 func heldOut(n int, held float64, seed uint64) (func(i int) bool, error) {
 	if !(held >= 0 && held < 1) { // NaN is neither
 		return nil, fmt.Errorf("data: share to hold out: got %v, want 0 to less than 1", held)
@@ -119,14 +119,14 @@ func heldOut(n int, held float64, seed uint64) (func(i int) bool, error) {
 	return func(i int) bool { return order.at(uint64(i)) < uint64(count) }, nil
 }
 
-// Pairs deals out preferences in batches.
+// Pairs returns preferences in batches.
 type Pairs struct {
 	p      *Preferences
 	seq    int
 	config LoaderConfig
 }
 
-// NewPairs makes batches of pairs, padded to seq tokens.
+// NewPairs returns batches of pairs, padded to seq tokens.
 func NewPairs(p *Preferences, seq int, c LoaderConfig) (*Pairs, error) {
 	switch {
 	case c.Batch < 1 || seq < 1:
@@ -140,8 +140,8 @@ func NewPairs(p *Preferences, seq int, c LoaderConfig) (*Pairs, error) {
 // Len returns the number of whole batches in an epoch, at least one.
 func (p *Pairs) Len() int { return max(1, p.p.Len()/p.config.Batch) }
 
-// From returns the batch that begins with the pair of a number: ids and labels, both i32[Batch,2,Seq], chosen
-// before rejected, and where it is known f32[Batch,2], the log-probabilities of the reference.
+// From returns the batch that begins with a pair: ids and labels, both i32[Batch,2,Seq], chosen before
+// rejected, and, if known, the reference's log-probabilities as f32[Batch,2].
 func (p *Pairs) From(sample int64) []array.Array {
 	b := p.config.Batch
 	out := []array.Array{array.New(array.I32, b, 2, p.seq), array.New(array.I32, b, 2, p.seq)}
@@ -164,7 +164,7 @@ func (p *Pairs) From(sample int64) []array.Array {
 	return out
 }
 
-// pair returns the i-th dealt since the beginning.
+// pair returns the index of the i-th pair of the run, over all epochs.
 func (p *Pairs) pair(i uint64) int {
 	n := uint64(p.p.Len())
 	if p.config.Order == Sequential {
@@ -173,7 +173,7 @@ func (p *Pairs) pair(i uint64) int {
 	return int(newPermutation(n, p.config.Seed, i/n).at(i % n))
 }
 
-// Facts returns what the batches depend on.
+// Facts returns the facts that the batches depend on.
 func (p *Pairs) Facts() []Fact {
 	return []Fact{{"data", HashExamples(p.p.Examples())}, {"batch", strconv.Itoa(p.config.Batch)},
 		{"seq", strconv.Itoa(p.seq)}, orderFact(p.config.Order, p.config.Seed)}

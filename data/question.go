@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Question is one of a task: a context, and what may follow it.
+// Question is one question of a task: a context, and the texts that may follow it.
 type Question struct {
 	Context string
-	// Choices are texts that may follow; Gold is the number of the right one. An exact question has one choice,
-	// and is right where the model would have said it.
+	// Choices are texts that may follow; Gold is the index of the right one. An exact question has one choice,
+	// and is answered right if greedy decoding would generate it.
 	Choices []string
 	Gold    int
 	Exact   bool
@@ -21,12 +21,12 @@ type Question struct {
 	Place string
 }
 
-// ReadQuestions reads the questions of JSON Lines files in the common shapes of lm-evaluation-harness's
-// tasks. The context is context, ctx, query, question, prompt, goal, passage or input. Choices are choices, a
-// list or with text and label as ARC's, endings, options, sol1 and sol2, or option1 and option2; the right
-// one is gold, label, answer or answerKey: a number, a letter, or the choice itself. Without choices the text
-// to say is target, completion, continuation, output or answer. Skip, if set, is told of lines that cannot be
-// read.
+// ReadQuestions reads the questions of JSON Lines files in the common formats of lm-evaluation-harness's
+// tasks. The context is the field context, ctx, query, question, prompt, goal, passage, input or sentence.
+// Choices are choices, a list or with text and label as in ARC, endings, options, sol1 and sol2, or option1
+// and option2; the right one is gold, label, answer or answerKey: a number, a letter, or the choice itself.
+// Without choices the expected text is target, completion, continuation, output or answer. skip, if set, is
+// called with the errors of lines that cannot be read; otherwise such an error ends reading.
 func ReadQuestions(paths []string, skip func(error)) ([]Question, error) {
 	var list []Question
 	for l, err := range Lines(paths) {
@@ -51,7 +51,7 @@ func ReadQuestions(paths []string, skip func(error)) ([]Question, error) {
 	return list, nil
 }
 
-// The names that tasks have for what a question has.
+// The names of a question's fields in the files of tasks.
 var (
 	contextKeys = []string{"context", "ctx", "query", "question", "prompt", "goal", "passage", "input",
 		"sentence"}
@@ -83,7 +83,7 @@ func parseQuestion(line []byte) (q Question, err error) {
 	return q, err
 }
 
-// firstText returns the text of the first key that there is.
+// firstText returns the text of the first key that is present.
 func firstText(fields map[string]json.RawMessage, keys []string) (string, error) {
 	for _, key := range keys {
 		raw, ok := fields[key]
@@ -99,7 +99,7 @@ func firstText(fields map[string]json.RawMessage, keys []string) (string, error)
 	return "", fmt.Errorf("want one of %s", strings.Join(keys, ", "))
 }
 
-// readChoices takes the choices, and what they are called where the line says so.
+// readChoices reads the choices, and returns their labels if the line has them.
 func (q *Question) readChoices(fields map[string]json.RawMessage) (labels []string, err error) {
 	for _, pair := range pairKeys {
 		if a, b := fields[pair[0]], fields[pair[1]]; a != nil && b != nil {
@@ -128,7 +128,7 @@ func (q *Question) readChoices(fields map[string]json.RawMessage) (labels []stri
 	return nil, nil
 }
 
-// gold returns the number of the right choice.
+// gold returns the index of the right choice.
 func (q *Question) gold(fields map[string]json.RawMessage, labels []string) (int, error) {
 	for _, key := range goldKeys {
 		raw, ok := fields[key]
@@ -153,7 +153,7 @@ func (q *Question) gold(fields map[string]json.RawMessage, labels []string) (int
 	return 0, fmt.Errorf("want one of %s", strings.Join(goldKeys, ", "))
 }
 
-// goldOf returns the number of the choice of a label, a letter or a text; -1 is none.
+// goldOf returns the index of the choice with a label, a letter or a text; -1 is none.
 func (q *Question) goldOf(text string, labels []string) int {
 	if i := slices.Index(labels, text); i >= 0 {
 		return i
@@ -170,15 +170,15 @@ func (q *Question) goldOf(text string, labels []string) int {
 	return -1
 }
 
-// Following is contexts with what follows them, as examples whose labels are only of what follows: longer
-// ones lose the beginning of their context.
+// Following has contexts with continuations, as examples whose labels are only the continuation: examples
+// that are too long lose the beginning of their context.
 type Following struct{ list []chat }
 
-// Add appends a context and what follows it. The tokens of what follows are those that the context's do not
-// make, so that both are cut where the whole text is.
+// Add appends a context and its continuation, follows. The whole text is tokenized at once; the tokens after
+// as many as the context alone has are the continuation's.
 func (f *Following) Add(t Tokenizer, begin []int32, context, follows string, seq int) error {
 	trimmed := strings.TrimRight(context, " ")
-	follows = context[len(trimmed):] + follows // a space belongs to the word behind it
+	follows = context[len(trimmed):] + follows // a space belongs to the word after it
 	whole, first := t.Encode(trimmed+follows), t.Encode(trimmed)
 	n := min(len(first), len(whole))
 	ids := append(slices.Clone(begin), whole...)
@@ -202,11 +202,11 @@ func (f *Following) Add(t Tokenizer, begin []int32, context, follows string, seq
 	return nil
 }
 
-// Len returns how many there are.
+// Len returns the number of examples.
 func (f *Following) Len() int { return len(f.list) }
 
-// Size returns how many tokens of number i are given.
+// Size returns the number of input tokens of example i.
 func (f *Following) Size(i int) int { return len(f.list[i].ids) - 1 }
 
-// Fill writes number i.
+// Fill writes the inputs and labels of example i.
 func (f *Following) Fill(i int, ids, labels []int32) { f.list[i].fill(ids, labels) }

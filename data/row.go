@@ -10,19 +10,19 @@ import (
 type Row struct {
 	IDs, Labels []int32
 	// Segments number the examples of a row from 1 on, 0 is padding; Positions count from 0 in each. Both are
-	// nil where rows have one example each.
+	// nil if rows have one example each.
 	Segments, Positions []int32
 }
 
-// RowSource is rows by number, such as a model is trained on.
+// RowSource is a source of training rows by index.
 type RowSource interface {
 	Len() int
 	// Fill writes row i.
 	Fill(i int, r Row)
 }
 
-// Windows returns a run of tokens as rows of seq tokens, each of which predicts the next, as a Sampler has
-// them: what does not fill a row at the end is left out.
+// Windows returns a sequence of tokens as rows of seq tokens, with the next tokens as labels, as a Sampler
+// does: tokens at the end that do not fill a row are left out.
 func Windows(tokens TokenSource, seq int) (RowSource, error) {
 	if seq < 1 || tokens.Len()-1 < seq {
 		return nil, fmt.Errorf("windows: text is shorter than a window: got %d tokens, want at least %d+1",
@@ -43,7 +43,7 @@ func (w windows) Fill(i int, r Row) {
 	w.tokens.Read(r.Labels, i*w.seq+1)
 }
 
-// Pad returns a row for each example: what is left of it has the token 0 and labels that do not count.
+// Pad returns a row for each example, padded with token 0 and labels that the loss ignores.
 func Pad(e Examples, seq int) (RowSource, error) {
 	if err := checkExamples(e, seq); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (p padded) Fill(i int, r Row) {
 	pad(r, n)
 }
 
-// pad fills a row from token n on.
+// pad fills a row with padding from token n on.
 func pad(r Row, n int) {
 	clear(r.IDs[n:])
 	for i := n; i < len(r.Labels); i++ {
@@ -73,14 +73,14 @@ func pad(r Row, n int) {
 	}
 }
 
-// upward numbers positions from 0 on.
+// upward sets positions to 0, 1, 2 and so on.
 func upward(positions []int32) {
 	for i := range positions {
 		positions[i] = int32(i)
 	}
 }
 
-// checkExamples returns an error where an example does not fit a row.
+// checkExamples returns an error if an example does not fit a row.
 func checkExamples(e Examples, seq int) error {
 	if e.Len() == 0 {
 		return fmt.Errorf("data: no examples")
@@ -93,7 +93,7 @@ func checkExamples(e Examples, seq int) error {
 	return nil
 }
 
-// BySize returns the numbers of examples, the longest first, those of a size in their order.
+// BySize returns the indices of examples, the longest first, in their order if equally long.
 func BySize(e Examples) []int {
 	longest := 0
 	for i := range e.Len() {
@@ -106,8 +106,8 @@ func BySize(e Examples) []int {
 	return list
 }
 
-// PaddedBatch returns ids and labels, both i32[batch,seq], of some examples, each a row; the rows beyond them
-// do not count.
+// PaddedBatch returns ids and labels, both i32[batch,seq], of some examples, one per row; further rows are
+// padding that the loss ignores.
 func PaddedBatch(e Examples, rows []int, batch, seq int) []array.Array {
 	b := newRows(batch, seq, false)
 	for i := range batch {

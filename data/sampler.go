@@ -6,56 +6,56 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// SamplerConfig says how a Sampler makes batches.
+// SamplerConfig configures a Sampler.
 type SamplerConfig struct {
 	Batch int    // windows in a batch; at least 1
-	Seq   int    // tokens that a model sees of a window, which has one more; at least 1
+	Seq   int    // input tokens of a window, which has one token more; at least 1
 	Seed  uint64 // chooses the order of each epoch
 	Order Order  // of the windows within an epoch; Shuffled by default
 }
 
-// Order is that of the windows within an epoch.
+// Order is the order of the windows within an epoch.
 type Order uint8
 
 const (
-	// Shuffled takes the windows in a new random order each epoch.
+	// Shuffled uses the windows in a new random order each epoch.
 	Shuffled Order = iota
-	// Sequential takes the windows as they stand in the text.
+	// Sequential uses the windows in the order of the text.
 	Sequential
 )
 
-// Sampler deals out a text's windows. Window i holds tokens i·Seq to i·Seq+Seq, so that each token is a label
-// once an epoch; the last label of a window is the first input of the next, and what does not fill a window
-// is left out. Every epoch deals each window once. Batches follow on without regard to epochs: one may hold
-// the end of an epoch and the beginning of the next.
+// Sampler returns the windows of a text in batches. Window i has tokens i·Seq to i·Seq+Seq, so that each
+// token is a label once an epoch; the last label of a window is the first input of the next, and tokens that
+// do not fill a window are left out. Every epoch uses each window once. Batches do not stop at epochs: one
+// may have the end of an epoch and the beginning of the next.
 type Sampler struct {
 	tokens  TokenSource
 	windows int
 	config  SamplerConfig
 }
 
-// TokenSource is a long run of tokens, in memory or on disk.
+// TokenSource is a long sequence of tokens, in memory or on disk.
 type TokenSource interface {
 	Len() int
-	// Read fills ids with the tokens from number at on, all of which there are.
+	// Read fills ids with the tokens from index at on; the source must have that many.
 	Read(ids []int32, at int)
 }
 
-// InMemory is tokens as a source.
+// InMemory is a TokenSource of a slice.
 type InMemory []int32
 
 // Len returns the number of tokens.
 func (t InMemory) Len() int { return len(t) }
 
-// Read copies tokens.
+// Read copies tokens into ids.
 func (t InMemory) Read(ids []int32, at int) { copy(ids, t[at:]) }
 
-// NewSampler makes a sampler of ids, which it shares.
+// NewSampler returns a sampler of ids, which it does not copy.
 func NewSampler(ids []int32, config SamplerConfig) (*Sampler, error) {
 	return NewSamplerOf(InMemory(ids), config)
 }
 
-// NewSamplerOf makes a sampler of the tokens of a source, such as a Shard.
+// NewSamplerOf returns a sampler of the tokens of a source, such as a Shard.
 func NewSamplerOf(tokens TokenSource, config SamplerConfig) (*Sampler, error) {
 	switch {
 	case config.Batch < 1:
@@ -79,11 +79,11 @@ func (s *Sampler) Windows() int { return s.windows }
 // Batch returns the i32[Batch,Seq+1] of a step, counted from 0. It depends on the config and the step only.
 func (s *Sampler) Batch(step int) array.Array { return s.From(int64(step) * int64(s.config.Batch)) }
 
-// From returns the batch that begins with the window of a number, counted from the beginning of the run over
-// all epochs: a run that continues with batches of another size continues with the next window.
+// From returns the batch that begins with a window, counted from the beginning of the run over all epochs: a
+// run that resumes with another batch size continues with the next window.
 func (s *Sampler) From(sample int64) array.Array { return s.Part(sample, everyRow) }
 
-// Part is like From, but reads only the windows of the rows that own reports; the others are zero.
+// Part is like From, but reads only the windows of rows for which own returns true; the others are zero.
 func (s *Sampler) Part(sample int64, own func(row int) bool) array.Array {
 	width := s.config.Seq + 1
 	a := array.New(array.I32, s.config.Batch, width)
@@ -98,7 +98,7 @@ func (s *Sampler) Part(sample int64, own func(row int) bool) array.Array {
 	return a
 }
 
-// window returns the i-th window dealt since the beginning.
+// window returns the index of the i-th window of the run, over all epochs.
 func (s *Sampler) window(i uint64) int {
 	n := uint64(s.windows)
 	epoch, place := i/n, i%n

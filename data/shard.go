@@ -10,22 +10,22 @@ import (
 	"sort"
 )
 
-// A shard is a pair of files in Megatron's layout: PREFIX.bin has the tokens of documents one behind the
-// other, PREFIX.idx says where each begins. The index is: nine bytes "MMIDIDX\x00\x00", the version 1 as u64,
-// the type of a token as u8, the numbers of sequences and of document bounds as u64, then sizes (i32), places
-// in bytes (i64) and bounds of documents (i64), all little-endian.
+// A shard is a pair of files in Megatron's format: PREFIX.bin has the tokens of all documents in order,
+// PREFIX.idx has where each begins. The index is: nine bytes "MMIDIDX\x00\x00", the version 1 as u64, the
+// dtype of tokens as u8, the numbers of sequences and of document bounds as u64, then sizes (i32), offsets in
+// bytes (i64) and bounds of documents (i64), all little-endian.
 const shardMagic = "MMIDIDX\x00\x00"
 
-// Types of tokens in an index.
+// The codes of token dtypes in an index.
 const (
 	shardI32 = 4
 	shardU16 = 8
 )
 
-// shardHead is the bytes of an index before its lists.
+// shardHead is the number of bytes of an index before its lists.
 const shardHead = len(shardMagic) + 8 + 1 + 8 + 8
 
-// ShardWriter writes a shard. No file has the shard's name before Close.
+// ShardWriter writes a shard. The files get their names only in Close.
 type ShardWriter struct {
 	prefix string
 	file   *os.File
@@ -69,7 +69,7 @@ func (w *ShardWriter) Add(ids []int32) error {
 	return nil
 }
 
-// Tokens returns how many there are so far.
+// Tokens returns the number of tokens so far.
 func (w *ShardWriter) Tokens() int64 { return w.tokens }
 
 // Close writes the index and renames both files, the index last, so that a shard with an index is complete.
@@ -137,7 +137,7 @@ type Shard struct {
 	prefix string
 	bin    mapping
 	width  int
-	begins []int64 // by document, in tokens; one more than there are documents
+	begins []int64 // the first token of each document, and then the total
 }
 
 // OpenShard opens PREFIX.bin and PREFIX.idx, Megatron's or those of a ShardWriter, and checks the index
@@ -189,7 +189,7 @@ func (s *Shard) readIndex(raw []byte) error {
 	return s.readDocuments(raw[shardHead:], int(n), int(bounds))
 }
 
-// readDocuments reads where documents begin; a document may be several sequences.
+// readDocuments reads the offsets of documents; a document may be several sequences.
 func (s *Shard) readDocuments(raw []byte, n, bounds int) error {
 	total := int64(0)
 	starts := make([]int64, n+1)
@@ -218,7 +218,7 @@ func (s *Shard) readDocuments(raw []byte, n, bounds int) error {
 	return nil
 }
 
-// Documents returns how many there are.
+// Documents returns the number of documents.
 func (s *Shard) Documents() int { return len(s.begins) - 1 }
 
 // Len returns the number of tokens.
@@ -234,7 +234,7 @@ func (s *Shard) Document(i int) []int32 {
 	return ids
 }
 
-// Read fills ids with the tokens from number at on.
+// Read fills ids with the tokens from index at on.
 func (s *Shard) Read(ids []int32, at int) {
 	raw := s.bin.bytes[at*s.width:]
 	for i := range ids {
@@ -249,7 +249,7 @@ func (s *Shard) Read(ids []int32, at int) {
 // Close unmaps the files; the shard must not be read afterwards.
 func (s *Shard) Close() error { return s.bin.close() }
 
-// Join returns shards as one run of tokens, in their order.
+// Join returns shards as one sequence of tokens, in their order.
 func Join(shards ...TokenSource) TokenSource {
 	j := joined{sources: shards, begins: []int{0}}
 	for _, s := range shards {

@@ -15,13 +15,13 @@ import (
 )
 
 // unit is a part of a stream's files that can be read by itself: some bytes of a plain file, or all of a file
-// that is packed, or of a format, which is read from its beginning only.
+// that is compressed or in a format, which can only be read from its beginning.
 type unit struct {
 	path     string
-	from, to int64 // all of the file where to is 0
+	from, to int64 // the whole file if to is 0
 }
 
-// unitsOf cuts files into units of about so many bytes. Nothing but their sizes is looked at.
+// unitsOf cuts files into units of about block bytes. It looks only at their sizes.
 func unitsOf(paths []string, block int64, formats map[string]Format) ([]unit, error) {
 	files, err := filesOf(paths)
 	if err != nil {
@@ -47,7 +47,7 @@ func unitsOf(paths []string, block int64, formats map[string]Format) ([]unit, er
 	return list, nil
 }
 
-// blocks yields the texts of a unit, about so many bytes at a time; the first error ends it.
+// blocks yields the texts of a unit, about block bytes at a time; the first error ends it.
 func (u unit) blocks(block int64, config DocumentsConfig) iter.Seq2[[]string, error] {
 	documents := Documents([]string{u.path}, config)
 	if u.to > 0 {
@@ -76,8 +76,8 @@ func (u unit) blocks(block int64, config DocumentsConfig) iter.Seq2[[]string, er
 	}
 }
 
-// part yields the documents of a plain file whose lines begin within the unit; of a file that is one
-// document, these lines are one.
+// part yields the documents of a plain file whose lines begin within the unit; if the file is one document,
+// these lines are one.
 func (u unit) part(config DocumentsConfig) iter.Seq2[Document, error] {
 	if config.Field == "" {
 		config.Field = "text"
@@ -112,15 +112,15 @@ func (u unit) part(config DocumentsConfig) iter.Seq2[Document, error] {
 	}
 }
 
-// lines returns the lines that begin within the unit, of which the last may end behind it. from becomes where
-// the first begins.
+// lines returns the lines that begin within the unit, of which the last may end after it. It sets from to the
+// beginning of the first line.
 func (u *unit) lines() ([]byte, error) {
 	f, err := os.Open(u.path)
 	if err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "open "+u.path+": "))
 	}
 	defer f.Close()
-	start := max(0, u.from-1) // the line that begins at from is known by the end of the one before
+	start := max(0, u.from-1) // the byte before shows whether a line begins at from
 	r := bufio.NewReader(io.NewSectionReader(f, start, 1<<62-start))
 	at := start
 	if u.from > 0 {
@@ -143,7 +143,7 @@ func (u *unit) lines() ([]byte, error) {
 	return text, nil
 }
 
-// skipLine reads to the end of a line, and counts.
+// skipLine reads to the end of a line and returns its length.
 func skipLine(r *bufio.Reader) (n int64, err error) {
 	for {
 		part, err := r.ReadSlice('\n')

@@ -2,7 +2,7 @@ package data
 
 import "iter"
 
-// streamReader reads blocks in the order of the walk, and has each tokenized by a goroutine of its own.
+// streamReader reads blocks in the order of the stream, and starts a goroutine to tokenize each.
 type streamReader struct {
 	s           *Stream
 	epoch, unit int
@@ -10,12 +10,12 @@ type streamReader struct {
 	skip        int // blocks of the unit that were read before
 	next        func() ([]string, error, bool)
 	end         func()
-	// ahead is the texts behind those that were handed out, so that the last block of a unit is known.
+	// ahead has the texts after those returned last, so that the last block of a unit is recognized.
 	ahead []string
 	more  bool
 }
 
-// newStreamReader goes on behind the blocks that were walked.
+// newStreamReader returns a reader that continues after the blocks already walked.
 func newStreamReader(s *Stream) *streamReader {
 	r := &streamReader{s: s}
 	if n := len(s.walked); n > 0 {
@@ -28,14 +28,14 @@ func newStreamReader(s *Stream) *streamReader {
 	return r
 }
 
-// turn goes to the next unit.
+// turn advances to the next unit.
 func (r *streamReader) turn() {
 	if r.unit, r.block, r.skip, r.next = r.unit+1, 0, 0, nil; r.unit == len(r.s.units) {
 		r.epoch, r.unit = r.epoch+1, 0
 	}
 }
 
-// start reads the next block and has it tokenized.
+// start reads the next block and starts to tokenize it.
 func (r *streamReader) start() *streamBlock {
 	b := &streamBlock{done: make(chan struct{})}
 	texts, err := r.read(b)
@@ -53,8 +53,8 @@ func (r *streamReader) start() *streamBlock {
 	return b
 }
 
-// read returns the texts of the next block, which receives where it is. A unit has at least one, though it be
-// empty.
+// read returns the texts of the next block and sets its position, b.at. A unit has at least one block,
+// perhaps an empty one.
 func (r *streamReader) read(b *streamBlock) (texts []string, err error) {
 	if r.next == nil {
 		u := r.s.unitAt(r.epoch, r.unit)

@@ -10,33 +10,33 @@ import (
 	"sync"
 )
 
-// StreamConfig says how a Stream makes rows of texts.
+// StreamConfig configures how a Stream makes rows of texts.
 type StreamConfig struct {
 	Tokenizer Tokenizer
-	// End is put behind every document; -1 is nothing.
+	// End is the token after every document; -1 is none.
 	End int32
-	// Seq is the tokens of a row, and Rows makes rows of the documents of a block: Pack, Pad or Windows.
+	// Seq is the number of tokens of a row; Rows makes rows of a block's documents: Pack, Pad or Windows.
 	Seq  int
 	Rows func(c *Corpus) (RowSource, error)
-	// Documents says how files are read.
+	// Documents configures how files are read.
 	Documents DocumentsConfig
 	Seed      uint64
 	Order     Order
-	// Keep, if set, says which documents are taken.
+	// Keep, if set, reports which documents are used.
 	Keep func(text string) bool
-	// BlockBytes is about how much text is tokenized and put in order together; 0 means 4 MiB.
+	// BlockBytes is about how much text is tokenized and shuffled together; 0 means 4 MiB.
 	BlockBytes int64
-	// Ahead is how many blocks are tokenized before they are asked for; 0 means as many as there are cores, and
-	// each is the work of one.
+	// Ahead is how many blocks are tokenized in advance, each by one goroutine; 0 means as many as there are
+	// cores.
 	Ahead int
-	// Vocab, if not 0, is more than any token may be.
+	// Vocab, if not 0, is the size of the vocabulary: a token that is not below it is an error.
 	Vocab int
 }
 
-// Stream is rows of texts that are tokenized when they are needed. Row n depends on the files, the config and
-// n alone. The files are cut into blocks; epochs go through them in an order of their own, and through the
-// rows of each. The place of a row is known once the blocks before it have been tokenized, which Walked keeps
-// for a run that continues. Its methods may be called concurrently.
+// Stream is a source of rows whose texts are tokenized when they are needed. Row n depends on the files, the
+// config and n alone. The files are cut into blocks; each epoch shuffles the blocks, and the rows within
+// each. The position of a row is known only after the blocks before it have been tokenized, so Walked records
+// the blocks for a run that resumes. Its methods may be called concurrently.
 type Stream struct {
 	busy  sync.Mutex
 	c     StreamConfig
@@ -44,30 +44,30 @@ type Stream struct {
 	fact  string
 	// walked are the blocks so far, in the order of their rows.
 	walked []Walked
-	// coming are blocks that are being tokenized, the next of the walk first; at is where the one behind them
-	// is.
+	// coming are blocks that are being tokenized, the next one first; at is the position of the block after
+	// them.
 	coming []*streamBlock
 	reader *streamReader
-	// near are blocks that rows were asked of, the latest last.
+	// near are the blocks of the latest rows, the latest last.
 	near []*streamBlock
 	stop context.CancelFunc
 	ctx  context.Context
 }
 
-// ErrNoRows is a stream whose text does not make a row.
+// ErrNoRows means that a stream's text does not make a row.
 var ErrNoRows = errors.New("the stream has no row")
 
-// Walked is a block of a stream, and the number of its first row in the stream.
+// Walked is the position of a block in a stream, and the number of its first row.
 type Walked struct {
-	// Epoch, Unit and Block say which block it is: Unit is a place in the order of the epoch.
+	// Epoch, Unit and Block identify the block: Unit is an index in the epoch's order of units.
 	Epoch, Unit, Block int
 	First              int64
 	Rows               int
-	// Last says that no block of the unit follows.
+	// Last says that the block is the last of its unit.
 	Last bool
 }
 
-// streamBlock is a block on its way.
+// streamBlock is a block that is being tokenized, or has been.
 type streamBlock struct {
 	at   Walked
 	done chan struct{}
@@ -75,7 +75,7 @@ type streamBlock struct {
 	err  error
 }
 
-// NewStream looks at the files' names and sizes; nothing is read yet. Close ends its workers.
+// NewStream reads the files' names and sizes, but no text yet. Close ends its goroutines.
 func NewStream(paths []string, c StreamConfig) (*Stream, error) {
 	if c.BlockBytes == 0 {
 		c.BlockBytes = 4 << 20
@@ -96,10 +96,10 @@ func NewStream(paths []string, c StreamConfig) (*Stream, error) {
 	return s, nil
 }
 
-// Fact returns what the rows depend on besides the config.
+// Fact returns the value of the fact that the rows depend on besides the config.
 func (s *Stream) Fact() string { return s.fact }
 
-// Close ends what is being tokenized.
+// Close stops tokenizing.
 func (s *Stream) Close() {
 	s.busy.Lock()
 	defer s.busy.Unlock()
@@ -113,15 +113,15 @@ func (s *Stream) Close() {
 	}
 }
 
-// Walked returns the blocks that rows have been asked of so far; Resume of another stream over the same files
-// goes on behind them without tokenizing them again.
+// Walked returns the blocks of rows that have been read so far; another stream over the same files continues
+// after them with Resume, without tokenizing them again.
 func (s *Stream) Walked() []Walked {
 	s.busy.Lock()
 	defer s.busy.Unlock()
 	return slices.Clone(s.walked)
 }
 
-// Resume tells a new stream the blocks of an earlier one.
+// Resume makes a new stream continue after the blocks of an earlier one.
 func (s *Stream) Resume(list []Walked) error {
 	at := int64(0)
 	for i, w := range list {
@@ -151,7 +151,7 @@ func (s *Stream) Fill(n int64, r Row) error {
 	return nil
 }
 
-// find returns the block of row n, one that was walked.
+// find returns the position of the walked block that has row n.
 func (s *Stream) find(n int64) Walked {
 	i, _ := slices.BinarySearchFunc(s.walked, n, func(w Walked, n int64) int {
 		if w.First+int64(w.Rows) <= n {
@@ -187,7 +187,7 @@ func (s *Stream) block(n int64) (*streamBlock, error) {
 	}
 }
 
-// end returns the number of rows of the blocks that were walked.
+// end returns the number of rows of the walked blocks.
 func (s *Stream) end() int64 {
 	if len(s.walked) == 0 {
 		return 0
@@ -196,7 +196,7 @@ func (s *Stream) end() int64 {
 	return w.First + int64(w.Rows)
 }
 
-// keep remembers a block: the one that is read, and the one before it, which a batch may begin in.
+// keep caches a block and the one before it, in which a batch may begin.
 func (s *Stream) keep(b *streamBlock) *streamBlock {
 	if s.near = append(s.near, b); len(s.near) > 2 {
 		s.near = s.near[1:]
@@ -204,7 +204,7 @@ func (s *Stream) keep(b *streamBlock) *streamBlock {
 	return b
 }
 
-// next walks to the next block, and has those behind it tokenized meanwhile.
+// next returns the next block, and starts to tokenize those after it.
 func (s *Stream) next() (*streamBlock, error) {
 	if s.reader == nil {
 		s.reader = newStreamReader(s)
@@ -237,7 +237,7 @@ func (s *Stream) again(w Walked) *streamBlock {
 	return b
 }
 
-// unitAt returns the unit at a place of an epoch's order.
+// unitAt returns the unit at an index of an epoch's order.
 func (s *Stream) unitAt(epoch, place int) unit {
 	if s.c.Order == Shuffled {
 		place = int(newPermutation(uint64(len(s.units)), s.c.Seed, uint64(epoch)).at(uint64(place)))
@@ -245,7 +245,7 @@ func (s *Stream) unitAt(epoch, place int) unit {
 	return s.units[place]
 }
 
-// tokenize makes rows of texts.
+// tokenize tokenizes texts and makes rows of them.
 func (s *Stream) tokenize(texts []string) (RowSource, error) {
 	var documents [][]int32
 	for _, text := range texts {
@@ -273,7 +273,7 @@ func (s *Stream) tokenize(texts []string) (RowSource, error) {
 		return noRows{}, nil
 	}
 	rows, err := s.c.Rows(c)
-	if err != nil { // less than a window
+	if err != nil { // less text than a window
 		return noRows{}, nil
 	}
 	return rows, nil
@@ -284,7 +284,7 @@ type noRows struct{}
 func (noRows) Len() int      { return 0 }
 func (noRows) Fill(int, Row) {}
 
-// HeldOut reports whether a document belongs to the share that is held out, by its text and the seed alone.
+// HeldOut reports whether a document is held out, by its text and the seed alone.
 func HeldOut(text string, share float64, seed uint64) bool {
 	h := fnv.New64a()
 	h.Write([]byte(text))

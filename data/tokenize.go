@@ -14,24 +14,24 @@ import (
 	"sync"
 )
 
-// TokenizeConfig says how Tokenize makes shards.
+// TokenizeConfig configures Tokenize.
 type TokenizeConfig struct {
-	// Tokenizer makes tokens of texts; Name says which it is, and a directory takes shards of one only.
+	// Tokenizer makes tokens of texts; Name identifies it: all shards of a directory must have the same one.
 	Tokenizer Tokenizer
 	Name      string
-	// End is put behind every document; -1 is nothing.
+	// End is the token after every document; -1 is none.
 	End int32
-	// ShardTokens is from how many tokens on a shard is full; 0 means 2^26.
+	// ShardTokens is the number of tokens after which a new shard begins; 0 means 2^26.
 	ShardTokens int64
-	// Workers is how many documents are tokenized at once; 0 means all cores.
+	// Workers is the number of documents tokenized at once; 0 means all cores.
 	Workers int
-	// Documents says how files are read.
+	// Documents configures how files are read.
 	Documents DocumentsConfig
-	// Progress, if set, is told after every shard and now and then.
+	// Progress, if set, is called after every shard and now and then.
 	Progress func(TokenizeStats)
 }
 
-// TokenizeStats is how far Tokenize has come.
+// TokenizeStats is the progress of Tokenize.
 type TokenizeStats struct {
 	Documents int   `json:"documents"`
 	Bytes     int64 `json:"bytes"` // of text
@@ -40,8 +40,8 @@ type TokenizeStats struct {
 	Shards    int   `json:"shards"`
 }
 
-// manifest is shards.json: what the shards of a directory hold. It is written after each shard, so that a run
-// that was killed goes on behind the last one.
+// manifest is the content of shards.json: the shards of a directory. It is written after each shard, so that
+// a run that was killed resumes after the last one.
 type manifest struct {
 	Tokenizer string        `json:"tokenizer"`
 	End       int32         `json:"end"`
@@ -53,8 +53,8 @@ type manifest struct {
 const manifestName = "shards.json"
 
 // Tokenize writes the documents of files to shards in a directory, in the order of the files, whatever the
-// number of workers. It continues where an earlier run with the same files and tokenizer was stopped; with
-// others it refuses.
+// number of workers. It resumes an earlier run with the same files and tokenizer; with others it returns an
+// error.
 func Tokenize(ctx context.Context, dir string, paths []string, c TokenizeConfig) (TokenizeStats, error) {
 	if c.ShardTokens == 0 {
 		c.ShardTokens = 1 << 26
@@ -117,14 +117,14 @@ func hashInputs(paths []string) (string, error) {
 type tokenizing struct {
 	config   TokenizeConfig
 	dir      string
-	manifest manifest // of the shards that are whole
+	manifest manifest // of the complete shards
 	now      TokenizeStats
 	shard    *ShardWriter
 
-	skipped int // by the reader; the writer looks when the reader has ended
+	skipped int // counted by the reader; the writer reads it after the reader has ended
 }
 
-// encoded is a document on its way from a worker to the writer.
+// encoded is a tokenized document, passed from a worker to the writer.
 type encoded struct {
 	ids     []int32
 	bytes   int
@@ -132,8 +132,8 @@ type encoded struct {
 	err     error
 }
 
-// run reads documents, has workers encode them, and writes what they give in the order of the documents: a
-// queue of promises, of which there are a few for each worker.
+// run reads documents, encodes them in workers, and writes the results in the order of the documents: a queue
+// of channels, a few for each worker, keeps the order.
 func (t *tokenizing) run(ctx context.Context, paths []string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -147,7 +147,7 @@ func (t *tokenizing) run(ctx context.Context, paths []string) error {
 			}
 		})
 	}
-	written := t.manifest.Stats.Documents // the writer goes on to change it
+	written := t.manifest.Stats.Documents // read here, because the writer changes it
 	go func() {
 		t.read(ctx, paths, written, queue, work)
 		close(work)
@@ -156,7 +156,7 @@ func (t *tokenizing) run(ctx context.Context, paths []string) error {
 	}()
 	err := t.write(ctx, queue)
 	cancel()
-	for range queue { // let the reader end
+	for range queue { // drain the queue so that the reader can end
 	}
 	if err != nil && t.shard != nil {
 		t.shard.Discard()
@@ -164,7 +164,7 @@ func (t *tokenizing) run(ctx context.Context, paths []string) error {
 	return err
 }
 
-// read hands out the documents behind those that were written before.
+// read queues the documents after those that were written before.
 func (t *tokenizing) read(ctx context.Context, paths []string, written int, queue chan<- chan encoded,
 	work chan<- func()) {
 	config, c := t.config.Documents, t.config
@@ -242,7 +242,7 @@ func (t *tokenizing) add(e encoded) (err error) {
 	return t.finishShard()
 }
 
-// finishShard closes the shard, if there is one, and then says so in the manifest.
+// finishShard closes the shard, if there is one, and then records it in the manifest.
 func (t *tokenizing) finishShard() error {
 	if t.shard != nil {
 		err := t.shard.Close()
@@ -268,7 +268,7 @@ func (t *tokenizing) finishShard() error {
 	return nil
 }
 
-// OpenShards opens all shards of a directory, or the one of a prefix, as one source.
+// OpenShards opens all shards of a directory, or the one with a prefix.
 func OpenShards(path string) (shards []*Shard, err error) {
 	defer func() {
 		if err != nil {

@@ -4,9 +4,9 @@ package data
 type Tokenizer interface {
 	// Encode returns the ids of text.
 	Encode(text string) []int32
-	// Decode returns the text of ids; those that stand for nothing are left out.
+	// Decode returns the text of ids; unknown ids are left out.
 	Decode(ids []int32) string
-	// VocabSize returns one more than the largest id: the rows of an embedding.
+	// VocabSize returns one more than the largest id: the number of rows of an embedding.
 	VocabSize() int
 }
 

@@ -15,7 +15,7 @@ type Progress struct {
 	// Step is the number of steps taken, of Steps; Epoch counts from 0, of Epochs.
 	Step, Steps   int
 	Epoch, Epochs int
-	// Metrics is that of the last step, Evaluation the last evaluation, Saved the directory of checkpoints
+	// Metrics are those of the last step, Evaluation the last evaluation, Saved the directory of checkpoints
 	// once there is one.
 	Metrics    Metrics
 	Evaluation Evaluation

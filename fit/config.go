@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Config says how long to train and what happens along the way. The zero value trains for one epoch and
-// prints nothing.
+// Config configures a fit: how long to train, and when to evaluate, save and log. The zero value trains for
+// one epoch and prints nothing.
 type Config struct {
 	// Epochs is the number of passes over the data; 0 means 1. Steps, if set, is the number of steps instead.
 	Epochs, Steps int

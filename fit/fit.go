@@ -176,7 +176,7 @@ func (f *fit) begin(at int) error {
 		f.t.SetSample(f.sample)
 	}
 	if err := f.awaitStep(); err != nil {
-		return err // what the new step comes to, nobody asks any more
+		return err // the new step's metrics are not read any more
 	}
 	f.wait, f.waited = wait, waited
 	return nil
@@ -259,7 +259,7 @@ func (f *fit) agree(err error) error {
 	return nil
 }
 
-// end saves the final state and calls OnEnd. The error that ended the fit comes first.
+// end saves the final state and calls OnEnd. It returns the error that ended the fit before others.
 func (f *fit) end(ctx context.Context, err error) error {
 	for _, c := range f.calls {
 		if x, ok := c.(StepsWatcher); ok {

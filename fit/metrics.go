@@ -20,8 +20,8 @@ type Loader interface {
 	Batch(i int) ([]array.Array, error)
 }
 
-// Described may be implemented by a Loader to return the facts that its batches depend on. Those of package
-// data do.
+// Described may be implemented by a Loader to return the facts that its batches depend on. The loaders of
+// package data implement it.
 type Described interface{ Facts() []data.Fact }
 
 // Sampled may be implemented by a Loader: From returns the batch of Rows samples that starts at a given
@@ -31,9 +31,9 @@ type Sampled interface {
 	Rows() int
 }
 
-// Parted may be implemented by a Loader that can make rows of a batch without the others: Part is like Batch,
-// but the rows that own does not report may be zero. Each process of a job then makes those that its devices
-// read. Those of package data do.
+// Parted may be implemented by a Loader that can make some rows of a batch without the others: Part is like
+// Batch, but rows for which own returns false may be zero. Each process of a job then makes only the rows
+// that its devices read. data.Loader and data.TokenLoader implement it.
 type Parted interface {
 	Part(i int, own func(row int) bool) ([]array.Array, error)
 }
@@ -167,7 +167,7 @@ type Metric struct {
 	Finish func(x float64) float64
 }
 
-// Predict returns f of each of the first batches of a loader; 0 means an epoch.
+// Predict yields f's result for each of the first batches of a loader; 0 means an epoch.
 func Predict(
 	l Loader,
 	batches int,

@@ -7,11 +7,11 @@ import (
 	"github.com/galley-ml/galley/data"
 )
 
-// partFunc makes the rows of a batch that own reports.
+// partFunc makes the rows of batch i for which own returns true.
 type partFunc func(i int, own func(row int) bool) ([]array.Array, error)
 
-// ownRows returns what makes batches: whole ones, or in a job of several processes only the rows that this
-// one reads, if the loader can make those alone.
+// ownRows returns the function that makes batches: whole ones or, in a job of several processes, only the
+// rows that this process reads, if the loader can make those alone.
 func (f *fit) ownRows(
 	whole func(i int) ([]array.Array, error),
 	part partFunc,
@@ -23,7 +23,7 @@ func (f *fit) ownRows(
 	}
 	like, err := whole(c.First)
 	if err != nil {
-		return whole // it fails again where that is told
+		return whole // the loop makes this batch again and reports the error
 	}
 	own, err := s.OwnRows(like)
 	if err != nil || !slices.Contains(own, false) {
@@ -32,7 +32,7 @@ func (f *fit) ownRows(
 	mine := func(row int) bool { return row < len(own) && own[row] }
 	return func(i int) ([]array.Array, error) {
 		batch, err := part(i, mine)
-		if err == nil && !slices.EqualFunc(batch, like, sameType) { // other rows may be ours
+		if err == nil && !slices.EqualFunc(batch, like, sameType) { // this process may read other rows of it
 			return whole(i)
 		}
 		return batch, err

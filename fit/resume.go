@@ -24,8 +24,8 @@ type Resumed struct {
 type ResumeConfig struct {
 	// Step, if set, is the checkpoint's step.
 	Step int64
-	// Changed lists the names of facts that may differ from those of the checkpoint's run; "all" stands for
-	// every one.
+	// Changed lists the names of facts that may differ from those of the checkpoint's run; "all" means every
+	// fact.
 	Changed []string
 }
 

@@ -124,7 +124,7 @@ func jsonNumber(x float64) []byte {
 }
 
 func (l *RunLog) writeColumns(r LogRow) error {
-	w := csv.NewWriter(l.w) // it writes what it has when it is flushed
+	w := csv.NewWriter(l.w) // it writes only when it is flushed
 	if !l.headed {
 		l.headed = true
 		if err := w.Write(logColumns); err != nil {

@@ -19,7 +19,7 @@ func Checkpoints(dir string, keep, every, epoch int, peers checkpoint.Peers) (*c
 	)
 }
 
-// open opens the directory of checkpoints and resumes from the newest one if asked to.
+// open opens the directory of checkpoints and resumes from the newest one if Config.Resume is set.
 func (f *fit) open() error {
 	if d, ok := f.train.(Described); ok {
 		f.t.Describe(d.Facts())
@@ -126,7 +126,7 @@ func (f *fit) finish(ctx context.Context, ended error) error {
 	return errors.Join(err, f.keeper.Close())
 }
 
-// stateDue reports whether a callback wants the state after so many steps.
+// stateDue reports whether a callback wants the state after a step.
 func (f *fit) stateDue(step int) bool {
 	for _, c := range f.calls {
 		if x, ok := c.(StateWatcher); ok && x.StateDue(step) {

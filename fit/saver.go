@@ -14,7 +14,7 @@ const (
 	BestLoss  = "best_valid_loss"
 )
 
-// saverConfig says when a saver writes.
+// saverConfig configures when a saver writes.
 type saverConfig struct {
 	// every is the number of steps between checkpoints; 0 writes only on request.
 	every int

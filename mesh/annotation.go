@@ -8,7 +8,7 @@ import (
 
 // Annotation requests a sharding for the parameters whose names match a pattern.
 type Annotation struct {
-	// Pattern is as in path.Match: * stands for any text, [0-3] for one of four digits.
+	// Pattern is as in path.Match: * matches any text, [0-3] one of four digits.
 	Pattern  string
 	Sharding Sharding
 }
@@ -16,7 +16,7 @@ type Annotation struct {
 // String returns the annotation as ParseAnnotation reads it.
 func (a Annotation) String() string { return a.Pattern + "=" + a.Sharding.String() }
 
-// ParseAnnotation reads *.up_proj.weight=@[tp,_].
+// ParseAnnotation parses a text such as *.up_proj.weight=@[tp,_].
 func ParseAnnotation(text string) (Annotation, error) {
 	pattern, sharding, ok := strings.Cut(text, "=")
 	if !ok {
@@ -34,7 +34,7 @@ func ParseAnnotation(text string) (Annotation, error) {
 
 // Matches reports whether the pattern matches a parameter's name.
 func (a Annotation) Matches(name string) bool {
-	// Most names are told by their ends, and path.Match is slow to say no.
+	// Most names differ at their ends, and path.Match is slow to reject.
 	if !strings.HasSuffix(name, a.Pattern[strings.LastIndexAny(a.Pattern, `*?]\`)+1:]) {
 		return false
 	}

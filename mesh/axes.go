@@ -17,7 +17,7 @@ type Sub struct {
 // Axes is an ordered list of axes and sub-axes, major first.
 type Axes []Sub
 
-// On returns the list of whole axes of these names.
+// On returns the list of whole axes with these names.
 func On(axes ...string) Axes {
 	list := make(Axes, len(axes))
 	for i, a := range axes {
@@ -49,7 +49,7 @@ func (a Axes) String() string {
 // Equal reports whether both lists name the same axes in the same order.
 func (a Axes) Equal(b Axes) bool { return slices.Equal(a, b) }
 
-// Sub returns the part of an axis with pre positions above it; the part that is all of the axis is the axis
+// Sub returns the part of an axis with pre positions above it; a part that is all of the axis is the axis
 // itself.
 func (m *Mesh) Sub(axis string, pre, size int) (Sub, error) {
 	a, ok := m.lookup(axis)
@@ -85,7 +85,7 @@ func (m *Mesh) checkAxes(a Axes) error {
 	return m.checkUse("axes "+a.String(), a, func(int) string { return "is named" })
 }
 
-// checkUse is like checkAxes for axes that do different things: user says what the i-th one does.
+// checkUse is like checkAxes for axes with different uses: user describes the use of the i-th one.
 func (m *Mesh) checkUse(what string, a Axes, user func(i int) string) error {
 	for i, s := range a {
 		if err := m.checkSub(s); err != nil {
@@ -101,8 +101,8 @@ func (m *Mesh) checkUse(what string, a Axes, user func(i int) string) error {
 	return nil
 }
 
-// part returns where a sub-axis begins and how long it is, also where it is all of its axis. An axis that the
-// mesh lacks has size one; Check is where that is an error.
+// part returns where a sub-axis begins and its size, also if it is all of its axis. An axis that the mesh
+// lacks has size one; Check reports that as an error.
 func (m *Mesh) part(s Sub) (pre, size int) {
 	if s.Size != 0 {
 		return s.Pre, s.Size
@@ -111,7 +111,7 @@ func (m *Mesh) part(s Sub) (pre, size int) {
 	return 1, max(a.Size, 1)
 }
 
-// disjoint reports whether two sub-axes can be used together: of different axes, or one wholly above the
+// disjoint reports whether two sub-axes can be used together: of different axes, or one entirely above the
 // other in one factorisation of their axis.
 func (m *Mesh) disjoint(s, t Sub) bool {
 	if s.Axis != t.Axis {
@@ -125,7 +125,7 @@ func (m *Mesh) disjoint(s, t Sub) bool {
 	return below%(above*n) == 0
 }
 
-// Overlap reports whether an axis or sub-axis shares anything with one of the list.
+// Overlap reports whether an axis or sub-axis overlaps with one of the list.
 func (m *Mesh) Overlap(s Sub, with Axes) bool {
 	return slices.ContainsFunc(with, func(t Sub) bool { return s == t || !m.disjoint(s, t) })
 }
@@ -160,8 +160,8 @@ func (m *Mesh) Cut(s Sub, k int) (major, minor Sub, ok bool) {
 	return Sub{s.Axis, pre, k}, Sub{s.Axis, pre * k, n / k}, true
 }
 
-// Join makes one of two neighbouring parts of an axis, the major one first. Where n elements do not divide
-// evenly, splitting by the parts one after the other is not splitting by the whole: see Spec.Simplify.
+// Join merges two adjacent parts of an axis, the major one first. If n elements do not divide evenly,
+// splitting by the parts one after the other differs from splitting by the whole: see Spec.Simplify.
 func (m *Mesh) Join(major, minor Sub) (Sub, bool) {
 	if major.Axis != minor.Axis {
 		return Sub{}, false
@@ -177,7 +177,7 @@ func (m *Mesh) Join(major, minor Sub) (Sub, bool) {
 	return Sub{major.Axis, p, n * k}, true
 }
 
-// Common returns the longest list that both begin with. An axis and a major part of it have that part in
+// Common returns the longest common prefix of both lists. An axis and a major part of it have that part in
 // common.
 func (m *Mesh) Common(a, b Axes) Axes {
 	var common Axes
@@ -207,13 +207,13 @@ func (m *Mesh) Common(a, b Axes) Axes {
 	return common
 }
 
-// HasPrefix reports whether the list begins with all of prefix, parts of axes considered.
+// HasPrefix reports whether the list begins with prefix, taking parts of axes into account.
 func (m *Mesh) HasPrefix(a, prefix Axes) bool {
 	return m.Count(m.Common(a, prefix)) == m.Count(prefix) && len(m.Common(a, prefix)) >= len(prefix)
 }
 
-// Free returns the axes and parts of axes that a list leaves unused, in mesh order. Axes of size one are left
-// out.
+// Free returns the axes and parts of axes that a list does not use, in mesh order, except for axes of size
+// one.
 func (m *Mesh) Free(used Axes) Axes {
 	var free Axes
 	for _, a := range m.axes {
@@ -235,7 +235,7 @@ func (m *Mesh) Free(used Axes) Axes {
 	return free
 }
 
-// appendPart adds the part of an axis from pre to end, if there is any.
+// appendPart adds the part of an axis from pre to end, unless it is empty.
 func (m *Mesh) appendPart(list Axes, a Axis, pre, end int) Axes {
 	switch {
 	case end <= pre:
@@ -246,12 +246,12 @@ func (m *Mesh) appendPart(list Axes, a Axis, pre, end int) Axes {
 	return append(list, Sub{a.Name, pre, end / pre})
 }
 
-// digit reads a position along a sub-axis out of a device's index in the mesh: index / div mod mod.
+// digit extracts a position along a sub-axis from a device's index in the mesh: index / div mod mod.
 type digit struct{ div, mod int }
 
 func (d digit) of(index int) int { return index / d.div % d.mod }
 
-// digits of a checked list.
+// digits returns the digits of a checked list.
 func (m *Mesh) digits(a Axes) []digit {
 	list := make([]digit, len(a))
 	for i, s := range a {

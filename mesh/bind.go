@@ -39,7 +39,7 @@ func (r Rule) Bind(in, out [][]int) (*Parsed, error) {
 	return p, nil
 }
 
-// bare returns dims that carry no factors, for tensors of these shapes.
+// bare returns dims without factors, for tensors of these shapes.
 func bare(shapes [][]int) []Dims {
 	list := make([]Dims, len(shapes))
 	for i, s := range shapes {
@@ -69,7 +69,7 @@ func (p *Parsed) bindTensor(dims Dims, shape []int) error {
 	return nil
 }
 
-// bindCompound solves each compound dim that has one unknown factor and checks the others.
+// bindCompound solves each compound dim with one unknown factor and checks the others.
 func (p *Parsed) bindCompound(in, out [][]int) error {
 	for pass := 0; pass < 2; pass++ {
 		for i := range in {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Box is a rectangular part of a tensor: for each dim where it starts and how long it is.
+// Box is a rectangular part of a tensor: a start and a size for each dim.
 type Box struct {
 	Start, Size []int
 }
 
-// Len returns the number of elements in the box; 1 for a scalar's.
+// Len returns the number of elements in the box; 1 for a scalar.
 func (b Box) Len() int {
 	n := 1
 	for _, k := range b.Size {
@@ -23,10 +23,10 @@ func (b Box) Len() int {
 // Empty reports whether the box has no elements.
 func (b Box) Empty() bool { return slices.Contains(b.Size, 0) }
 
-// Equal reports whether both boxes are the same place.
+// Equal reports whether both boxes are equal.
 func (b Box) Equal(o Box) bool { return slices.Equal(b.Start, o.Start) && slices.Equal(b.Size, o.Size) }
 
-// Intersect returns what two boxes of one tensor share, and whether that is anything.
+// Intersect returns the intersection of two boxes of one tensor, and whether it is not empty.
 func (b Box) Intersect(o Box) (Box, bool) {
 	c := Box{make([]int, len(b.Size)), make([]int, len(b.Size))}
 	for d := range c.Size {
@@ -39,7 +39,7 @@ func (b Box) Intersect(o Box) (Box, bool) {
 	return c, true
 }
 
-// Within returns the same place seen from a box around it: what a device that holds outer calls it.
+// Within returns the box relative to a box around it, as a device that holds outer addresses it.
 func (b Box) Within(outer Box) Box {
 	start := slices.Clone(b.Start)
 	for d := range start {
@@ -57,13 +57,13 @@ func (b Box) String() string {
 	return "[" + strings.Join(words, ",") + "]"
 }
 
-// Range is a part of one dim or factor.
+// Range is a contiguous part of one dim or factor.
 type Range struct {
 	Start, Size int
 }
 
-// Chunk returns the part of n elements that falls to position i of k. All parts have ceil(n/k) elements until
-// the elements run out: the last parts may be short or empty.
+// Chunk returns the range of n elements at position i of k. All ranges have ceil(n/k) elements until the
+// elements run out: the last ones may be shorter or empty.
 func Chunk(n, k, i int) Range {
 	c := (n + k - 1) / k
 	start := min(i*c, n)

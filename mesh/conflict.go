@@ -5,36 +5,36 @@ import (
 	"slices"
 )
 
-// Conflict is one reason why axes cannot split a factor as a tensor wants it.
+// Conflict is a reason why axes cannot split a factor as a tensor requests.
 type Conflict struct {
 	Kind ConflictKind
 	// Factor is the factor's number and Name its name; -1 and 0 for a dim without factors.
 	Factor int
 	Name   byte
-	// Tensor is the number of the tensor that asks for the axes or forbids them, and Where that tensor in words;
-	// -1 and "" where it is no tensor's doing.
+	// Tensor is the number of the tensor that requests the axes or forbids them, and Where describes it; -1 and
+	// "" if no tensor is involved.
 	Tensor int
 	Where  string
-	// Axes is what cannot be granted.
+	// Axes holds what cannot be granted.
 	Axes Axes
-	// Kept is what splits the factor instead.
+	// Kept holds what splits the factor instead.
 	Kept Axes
 }
 
-// ConflictKind says what is wrong.
+// ConflictKind is the kind of a conflict.
 type ConflictKind uint8
 
-// The kinds of conflict.
+// Kinds of conflicts.
 const (
 	// Differ: another tensor splits the factor differently.
 	Differ ConflictKind = iota
-	// Reuse: the axis splits another factor already.
+	// Reuse: the axis already splits another factor.
 	Reuse
-	// MustBeWhole: the rule forbids splitting the factor, or the dim carries none.
+	// MustBeWhole: the rule forbids splitting the factor, or the dim has none.
 	MustBeWhole
 	// Uneven: the axes do not divide a factor that must be split evenly.
 	Uneven
-	// Scattered: a factor above this one in a compound dim is not split to the end, so the pieces would not be
+	// Scattered: a factor above this one in a compound dim is not split completely, so the pieces would not be
 	// contiguous.
 	Scattered
 )
@@ -47,7 +47,7 @@ var conflictTexts = [...]string{
 	Scattered:   "the factors above it in its dim are not split to the end",
 }
 
-// String returns the reason in words.
+// String describes the reason.
 func (k ConflictKind) String() string {
 	if int(k) < len(conflictTexts) {
 		return conflictTexts[k]
@@ -55,7 +55,7 @@ func (k ConflictKind) String() string {
 	return fmt.Sprintf("ConflictKind(%d)", uint8(k))
 }
 
-// Error returns which axes cannot split which factor, and why.
+// Error describes which axes cannot split which factor, and why.
 func (c Conflict) Error() string {
 	what := "a dim without factors"
 	if c.Factor >= 0 {
@@ -67,10 +67,10 @@ func (c Conflict) Error() string {
 	return fmt.Sprintf("%s: cannot be split by %s: %s: kept %s", what, c.Axes, c.Kind, c.Kept)
 }
 
-// Resolve makes one assignment of what the tensors want; a tensor without projection (the zero value) wants
-// nothing. The order decides: of two tensors that differ on a factor, the first wins, though a later one may
-// extend its list; of two factors that want one axis, the first in the rule; in a compound dim, the major
-// factor. The assignment is always legal. What it does not grant is listed.
+// Resolve makes one assignment from what the tensors request; a tensor without projection (the zero value)
+// requests nothing. The order decides: of two tensors that differ on a factor, the first wins, though a later
+// one may extend its list; of two factors that request one axis, the first in the rule; in a compound dim,
+// the major factor. The assignment is always legal. What it does not grant is listed.
 func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict) {
 	a := make(Assignment, len(p.Factors))
 	var conflicts []Conflict
@@ -94,8 +94,8 @@ func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict)
 	return a, append(conflicts, p.resolve(m, a)...)
 }
 
-// longer returns the one of two lists that begins with the other; if neither does, the first. Where only axes
-// of size one make a difference, there is none.
+// longer returns the one of two lists that has the other as prefix; if neither does, the first. Axes of size
+// one make no difference.
 func (m *Mesh) longer(a, b Axes) (Axes, bool) {
 	x, y := m.real(a), m.real(b)
 	switch {
@@ -116,10 +116,10 @@ func (p *Parsed) conflict(k ConflictKind, f, t int, axes, kept Axes) Conflict {
 		Kept: kept}
 }
 
-// Check lists what is illegal about an assignment; nothing if the op can run under it.
+// Check returns what is illegal about an assignment; nothing if the op can run under it.
 func (p *Parsed) Check(m *Mesh, a Assignment) []Conflict { return p.resolve(m, a.Clone()) }
 
-// resolve takes from an assignment, in place, the axes that the rule does not allow.
+// resolve removes the axes that the rule does not allow from an assignment, in place.
 func (p *Parsed) resolve(m *Mesh, a Assignment) []Conflict {
 	s := &resolver{p: p, m: m, a: a}
 	for t := range p.NumTensors() {
@@ -133,9 +133,9 @@ func (p *Parsed) resolve(m *Mesh, a Assignment) []Conflict {
 	return s.conflicts
 }
 
-// Fit returns what one tensor can carry of an assignment: nothing of the factors that it lacks, and of a
-// compound dim as much as leaves its pieces contiguous. It serves inference, in which each tensor takes what
-// it can; an op runs under what all can carry, which is what Resolve gives.
+// Fit returns the part of an assignment that one tensor can have: nothing for factors that it lacks, and for
+// a compound dim as much as leaves its pieces contiguous. Inference uses it, in which each tensor takes what
+// it can; an op runs under what all tensors can have, which Resolve returns.
 func (p *Parsed) Fit(m *Mesh, t int, a Assignment) Assignment {
 	a = a.Clone()
 	for f := range a {
@@ -155,7 +155,7 @@ type resolver struct {
 	p *Parsed
 	m *Mesh
 	a Assignment
-	// tensors is the numbers of those whose dims count.
+	// tensors holds the numbers of those whose dims count.
 	tensors   []int
 	conflicts []Conflict
 }
@@ -164,12 +164,12 @@ type resolver struct {
 func (s *resolver) keep(k ConflictKind, f, t, n int) {
 	lost := s.a[f][n:]
 	s.a[f] = s.a[f][:n:n]
-	if len(s.m.real(lost)) > 0 { // nobody misses axes of size one
+	if len(s.m.real(lost)) > 0 { // axes of size one make no difference
 		s.conflicts = append(s.conflicts, s.p.conflict(k, f, t, lost, s.a[f]))
 	}
 }
 
-// whole empties the factors that no axis may split.
+// whole clears the factors that no axis may split.
 func (s *resolver) whole() {
 	for f := range s.a {
 		if len(s.a[f]) == 0 {
@@ -188,8 +188,8 @@ func (s *resolver) whole() {
 	}
 }
 
-// reuse gives each axis to the first factor that has it. An op's iteration space is split like a tensor: were
-// one axis on two factors, only their diagonal blocks would be computed.
+// reuse assigns each axis to the first factor that has it. An op's iteration space is split like a tensor:
+// with one axis on two factors, only their diagonal blocks would be computed.
 func (s *resolver) reuse() {
 	for f := range s.a {
 		s.a[f] = slices.DeleteFunc(s.a[f], func(x Sub) bool {
@@ -205,7 +205,7 @@ func (s *resolver) reuse() {
 	}
 }
 
-// reused reports whether an axis splits the factor already, or one before it with which it cannot be shared.
+// reused reports whether an axis already splits the factor, or an earlier one with which it cannot be shared.
 func (s *resolver) reused(f int, axis Sub, before Axes) bool {
 	if s.m.Overlap(axis, before) {
 		return true
@@ -218,9 +218,8 @@ func (s *resolver) reused(f int, axis Sub, before Axes) bool {
 	return false
 }
 
-// Exchanges reports whether devices exchange anything inside the op under an assignment: a joint factor is
-// split, and if it is shared, by an axis that splits another factor as well. Otherwise the op's own rule does
-// as well.
+// Exchanges reports whether devices communicate inside the op under an assignment: a joint factor is split
+// and, if it is shared, by an axis that splits another factor as well. Otherwise the op's own rule suffices.
 func (p *Parsed) Exchanges(m *Mesh, a Assignment) bool {
 	for f, axes := range a {
 		if !p.Factors[f].Joint || m.Count(axes) == 1 {
@@ -233,7 +232,7 @@ func (p *Parsed) Exchanges(m *Mesh, a Assignment) bool {
 	return false
 }
 
-// sharesAny reports whether an axis of a factor splits another one, too.
+// sharesAny reports whether an axis of a factor also splits another one.
 func (p *Parsed) sharesAny(m *Mesh, a Assignment, f int) bool {
 	for g := range a {
 		for _, x := range a[f] {
@@ -258,7 +257,7 @@ func (p *Parsed) Shares(f, g int) bool {
 	return true
 }
 
-// mean keeps means right: the mean of the means of unequal parts is not the mean.
+// mean requires even splits for means, because the mean of the means of unequal parts is not the mean.
 func (s *resolver) mean() {
 	for f, factor := range s.p.Factors {
 		for t := len(s.p.In); t < s.p.NumTensors(); t++ {
@@ -269,8 +268,8 @@ func (s *resolver) mean() {
 	}
 }
 
-// even shortens the axes of a factor until they divide it, keeping that part of an axis which does. It
-// reports whether anything changed.
+// even shortens the axes of a factor until they divide it, keeping a part of an axis that does. It reports
+// whether anything changed.
 func (s *resolver) even(f, t int) bool {
 	taken, lost, _ := s.m.fill(s.p.Factors[f].Size, slices.Clone(s.a[f]))
 	if len(lost) == 0 {
@@ -282,13 +281,13 @@ func (s *resolver) even(f, t int) bool {
 }
 
 // compounds keeps pieces of compound dims contiguous: all factors but the last are split evenly, and none is
-// split below one that is not split to the end. It reports whether anything changed: a factor may be in two
+// split below one that is not split completely. It reports whether anything changed: a factor may be in two
 // such dims.
 func (s *resolver) compounds() bool {
 	changed := false
 	for _, t := range s.tensors {
 		for _, factors := range s.p.Tensor(t) {
-			done := true // all factors so far are split to the end
+			done := true // all factors so far are split completely
 			for i, name := range factors {
 				f := s.p.Index(name)
 				if !done && len(s.a[f]) > 0 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Slice returns the part of the mesh at one position along an axis; the axis is gone from it.
+// Slice returns the sub-mesh at one position along an axis, without that axis.
 func (m *Mesh) Slice(axis string, position int) (*Mesh, error) {
 	a, err := m.need(axis)
 	if err != nil {
@@ -46,7 +46,7 @@ func (m *Mesh) Subs(axes ...string) ([]*Mesh, error) {
 }
 
 // Groups returns the devices that communicate along the axes: one group for each position along the other
-// axes, and in each the devices with the first axis given varying slowest.
+// axes, with the devices in the order of the given axes, the first one varying slowest.
 func (m *Mesh) Groups(axes ...string) ([][]int, error) { return m.GroupsOver(On(axes...)) }
 
 // GroupsOver is like Groups along axes or sub-axes.
@@ -64,7 +64,7 @@ func (m *Mesh) GroupsOver(over Axes) ([][]int, error) {
 	return groups, nil
 }
 
-// GroupOf returns the one group of GroupsOver that a device is in.
+// GroupOf returns the group of GroupsOver that contains a device.
 func (m *Mesh) GroupOf(device int, over Axes) ([]int, error) {
 	i, ok := m.Index(device)
 	if !ok {
@@ -80,7 +80,7 @@ func (m *Mesh) GroupOf(device int, over Axes) ([]int, error) {
 	return m.group(i, digits), nil
 }
 
-// group returns the devices found from index first by turning the digits, the last one fastest.
+// group returns the devices reached from index first by counting up the digits, the last one fastest.
 func (m *Mesh) group(first int, digits []digit) []int {
 	at := []int{first}
 	for _, d := range digits {
@@ -111,7 +111,7 @@ func (m *Mesh) Order(axes ...string) (*Mesh, error) {
 	return subs[0], nil
 }
 
-// Front returns the same devices with one axis made the major one.
+// Front returns the same devices with one axis moved to the front.
 func (m *Mesh) Front(axis string) (*Mesh, error) {
 	if _, err := m.need(axis); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (m *Mesh) Front(axis string) (*Mesh, error) {
 	return m.Order(names...)
 }
 
-// Reshape returns the same devices, in the same row-major order, under other axes.
+// Reshape returns the same devices, in the same row-major order, with other axes.
 func (m *Mesh) Reshape(axes ...Axis) (*Mesh, error) {
 	r, err := New(axes, m.devices...)
 	if err == nil && r.size != m.size {
@@ -138,7 +138,7 @@ func (m *Mesh) Reshape(axes ...Axis) (*Mesh, error) {
 	return r, nil
 }
 
-// Merge makes one axis, called name, of neighbouring axes, which are given in mesh order.
+// Merge merges adjacent axes, which are given in mesh order, into one called name.
 func (m *Mesh) Merge(name string, axes ...string) (*Mesh, error) {
 	if len(axes) == 0 {
 		return nil, fmt.Errorf("mesh %s: merge into %s: got no axes, want at least one", m.axesText(), name)
@@ -158,7 +158,7 @@ func (m *Mesh) Merge(name string, axes ...string) (*Mesh, error) {
 	return m.Reshape(slices.Replace(m.Axes(), first, first+len(axes), Axis{Name: name, Size: size})...)
 }
 
-// Split makes several axes of one, major first; their sizes multiply to its size.
+// Split splits one axis into several, major first, whose sizes multiply to its size.
 func (m *Mesh) Split(axis string, parts ...Axis) (*Mesh, error) {
 	a, err := m.need(axis)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// Transfer is a part of a tensor that one device sends to another, or copies where it is both.
+// Transfer is a part of a tensor that one device sends to another, or copies if both are the same.
 type Transfer struct {
 	From, To int
 	Box      Box
@@ -18,11 +18,11 @@ func (t Transfer) Local() bool { return t.From == t.To }
 // String returns the two devices and the box: 0>4 [0:2,0:8].
 func (t Transfer) String() string { return fmt.Sprintf("%d>%d %s", t.From, t.To, t.Box) }
 
-// Intersect returns the transfers that bring a tensor from one layout into another, on the same mesh or on
-// different ones. Each device of the target gets every element of its part exactly once: from itself where it
-// holds it already, else from that replica which has sent least so far. So the loads of replicas differ by at
-// most one box. Transfers are ordered by target device in mesh order, then by place. Layouts with partial
-// axes are an error: combine them first.
+// Intersect returns the transfers that change the layout of a tensor, on the same mesh or between meshes.
+// Each device of the target gets every element of its part exactly once: from itself if it already holds it,
+// else from the replica that has sent the least so far. So the loads of replicas differ by at most one box.
+// Transfers are ordered by target device in mesh order, then by position. Layouts with partial axes are an
+// error: reduce them first.
 func Intersect(from, to *Layout) ([]Transfer, error) {
 	if !slices.Equal(from.shape, to.shape) {
 		return nil, fmt.Errorf("intersect: layouts of different tensors: got shapes %v and %v", from.shape,
@@ -43,9 +43,9 @@ func Intersect(from, to *Layout) ([]Transfer, error) {
 
 type intersection struct {
 	from, to *Layout
-	// overlaps is, for each dim and position of the target, the source positions that share elements with it.
+	// overlaps holds, for each dim and position of the target, the source positions that share elements with it.
 	overlaps [][][]int
-	// holders is the mesh indices of the devices that hold each piece of the source, sent what each has sent.
+	// holders holds the mesh indices of the devices with each piece of the source, sent what each has sent.
 	holders   [][]int
 	sent      []int
 	transfers []Transfer
@@ -80,7 +80,7 @@ func overlapping(parts []Range, r Range) []int {
 	return list
 }
 
-// receive adds what the target's device at an index needs.
+// receive adds the transfers to the target's device at an index.
 func (x *intersection) receive(index int) {
 	box, device := x.to.box(index), x.to.mesh.device(index)
 	if box.Empty() {
@@ -112,7 +112,7 @@ func (b Box) extend(start, size int) Box {
 	return Box{append(slices.Clip(b.Start), start), append(slices.Clip(b.Size), size)}
 }
 
-// sender chooses who sends n elements of a piece of the source.
+// sender chooses the device that sends n elements of a piece of the source.
 func (x *intersection) sender(piece, to, n int) int {
 	holders := x.holders[piece]
 	if own, ok := x.from.mesh.Index(to); ok && x.from.piece(own) == piece {

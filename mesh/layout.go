@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Layout is a Spec at work: a tensor of one shape on one mesh, checked, so that questions to it have answers.
+// Layout is a Spec applied to a tensor of one shape on one mesh, and checked.
 //
-// The axes of a dim apply one after the other, the major one first, each to the piece that the one before it
-// left. So gathering over the last axis of a dim gives exactly the layout without that axis, also where sizes
+// The axes of a dim apply one after the other, the major one first, each to the piece that the previous one
+// left. So gathering over the last axis of a dim gives exactly the layout without that axis, also if sizes
 // are uneven.
 type Layout struct {
 	mesh  *Mesh
@@ -18,8 +18,8 @@ type Layout struct {
 	dims  []cuts
 }
 
-// cuts is one dim of a layout: how to read a device's position along it, and the part that each position
-// holds.
+// cuts describes one dim of a layout: how to extract a device's position along it, and the range of each
+// position.
 type cuts struct {
 	digits []digit
 	parts  []Range
@@ -33,7 +33,7 @@ func (c *cuts) position(index int) int {
 	return p
 }
 
-// Layout lays a tensor of a shape on a mesh.
+// Layout returns the layout of a tensor of a shape on a mesh.
 func (s Spec) Layout(m *Mesh, shape []int) (*Layout, error) {
 	if err := s.Check(m, len(shape)); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (s Spec) Layout(m *Mesh, shape []int) (*Layout, error) {
 	return l, nil
 }
 
-// ranges returns the part of n elements at each position along the axes, the last axis fastest.
+// ranges returns the range of n elements at each position along the axes, the last axis fastest.
 func (m *Mesh) ranges(a Axes, n int) []Range {
 	parts := []Range{{0, n}}
 	for _, s := range a {
@@ -74,7 +74,7 @@ func (l *Layout) Spec() Spec { return l.spec.Clone() }
 // Shape returns the shape of the whole tensor.
 func (l *Layout) Shape() []int { return slices.Clone(l.shape) }
 
-// Box returns the part of the tensor that a device holds. A device outside the mesh holds none, not even an
+// Box returns the part of the tensor that a device holds. A device outside the mesh has none, not even an
 // empty one.
 func (l *Layout) Box(device int) (Box, bool) {
 	i, ok := l.mesh.Index(device)
@@ -93,13 +93,13 @@ func (l *Layout) box(index int) Box {
 	return b
 }
 
-// LocalShape returns the shape of what a device holds.
+// LocalShape returns the shape of a device's shard.
 func (l *Layout) LocalShape(device int) ([]int, bool) {
 	b, ok := l.Box(device)
 	return b.Size, ok
 }
 
-// MaxShape returns the largest local shape: that of position 0 along every axis, since chunks only get
+// MaxShape returns the largest local shape: that of position 0 along every axis, because chunks only get
 // shorter.
 func (l *Layout) MaxShape() []int { return l.box(0).Size }
 
@@ -115,7 +115,7 @@ func (l *Layout) Even() bool {
 	return true
 }
 
-// Boxes returns every device of the mesh, in its order, with what it holds.
+// Boxes returns every device of the mesh, in its order, with its box.
 func (l *Layout) Boxes() iter.Seq2[int, Box] {
 	return func(yield func(int, Box) bool) {
 		for i := range l.mesh.size {
@@ -132,7 +132,7 @@ type Piece struct {
 	Devices []int
 }
 
-// NumPieces returns the number of parts into which the axes cut the tensor, empty ones included.
+// NumPieces returns the number of parts into which the axes split the tensor, including empty ones.
 func (l *Layout) NumPieces() int {
 	n := 1
 	for _, c := range l.dims {
@@ -141,9 +141,9 @@ func (l *Layout) NumPieces() int {
 	return n
 }
 
-// Pieces returns the parts of the tensor that are not empty, in row-major order, with the devices that hold
-// each, in mesh order. Together they tile the tensor. Along partial axes the devices of a piece hold
-// different terms of it.
+// Pieces returns the nonempty parts of the tensor in row-major order, each with the devices that hold it, in
+// mesh order. Together they tile the tensor. Along partial axes the devices of a piece hold different terms
+// of it.
 func (l *Layout) Pieces() []Piece {
 	all := make([]Piece, l.NumPieces())
 	for i := range l.mesh.size {
@@ -176,7 +176,7 @@ func (l *Layout) Replicas() [][]int {
 }
 
 // Same reports whether two layouts of one shape on equal meshes give every device the same part and the same
-// partial axes, whatever the Specs' texts: nothing needs to move between them.
+// partial axes, even if the Specs' texts differ: nothing needs to move between them.
 func (l *Layout) Same(o *Layout) bool {
 	if !slices.Equal(l.shape, o.shape) || !l.mesh.Equal(o.mesh) ||
 		!slices.Equal(l.spec.Partial, o.spec.Partial) {

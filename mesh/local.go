@@ -2,9 +2,9 @@ package mesh
 
 import "fmt"
 
-// Specs returns the layout each operand must have for the op to run under an assignment, and the layout each
-// result then has. A result that lacks a split factor is partial over its axes, by the factor's reduction,
-// unless the factor is joint. An illegal assignment is an error.
+// Specs returns the layout that each operand must have for the op to run under an assignment, and the
+// resulting layout of each result. A result that lacks a split factor is partial over its axes, by the
+// factor's reduction, unless the factor is joint. An illegal assignment is an error.
 func (p *Parsed) Specs(m *Mesh, a Assignment) (in, out []Spec, err error) {
 	if len(a) != len(p.Factors) {
 		return nil, nil, fmt.Errorf("assignment: got %d factors, want %d", len(a), len(p.Factors))
@@ -41,8 +41,8 @@ func (p *Parsed) Spec(m *Mesh, t int, a Assignment) Spec {
 	return p.simplify(m, t, s)
 }
 
-// pending returns the axes of the factors that a result lacks. Parts of one axis that reduce alike are
-// joined: the order of a reduction is free.
+// pending returns the axes of the factors that a result lacks. Parts of one axis with the same reduction are
+// merged, because the order of a reduction is free.
 func (p *Parsed) pending(m *Mesh, t int, a Assignment) []Pending {
 	var s Spec
 	for f, axes := range a {
@@ -69,8 +69,8 @@ func (p *Parsed) pending(m *Mesh, t int, a Assignment) []Pending {
 	return joined
 }
 
-// gathered reports whether what devices along an axis have comes together inside the op in one of them for
-// each part of a tensor: it splits a shared factor that the tensor has.
+// gathered reports whether the op itself brings together what devices along an axis have, for each part of a
+// tensor: the axis splits a shared factor that the tensor has.
 func (p *Parsed) gathered(m *Mesh, t int, x Sub, a Assignment) bool {
 	for f, axes := range a {
 		if p.Factors[f].Shared && p.Has(t, f) && m.Overlap(x, axes) {
@@ -80,7 +80,7 @@ func (p *Parsed) gathered(m *Mesh, t int, x Sub, a Assignment) bool {
 	return false
 }
 
-// Ranges returns the part of each factor that falls to a device.
+// Ranges returns the range of each factor on a device.
 func (p *Parsed) Ranges(m *Mesh, a Assignment, device int) ([]Range, error) {
 	index, ok := m.Index(device)
 	if !ok {
@@ -129,10 +129,10 @@ func (p *Parsed) localDim(t, d int, factors []byte, ranges []Range) int {
 	return n
 }
 
-// Mismatched returns the numbers of the tensors that do not have the layout that an assignment needs: what a
-// partitioner must reshard. There is one Spec for each tensor, operands first; results may be left out.
-// Partial axes of operands are the caller's to judge, who knows whether the op is linear; those of results
-// count.
+// Mismatched returns the numbers of the tensors that do not have the layout that an assignment requires,
+// which a partitioner must reshard. There is one Spec for each tensor, operands first; results may be
+// omitted. Partial axes of operands are left to the caller, who knows whether the op is linear; those of
+// results count.
 func (p *Parsed) Mismatched(m *Mesh, a Assignment, specs []Spec) []int {
 	var list []int
 	for t, s := range specs {

@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// MaxDevices bounds the size of a mesh, so that a typing error is a message and not an allocation.
+// MaxDevices bounds the size of a mesh, so that a typo causes an error and not a huge allocation.
 const MaxDevices = 1 << 20
 
-// Axis is one named direction of a mesh.
+// Axis is one named dimension of a mesh.
 type Axis struct {
 	Name string
 	Size int
 }
 
-// Mesh is a named grid of device ids, of any number of axes, the first one major. It never changes once made.
+// Mesh is a named grid of device ids, with any number of axes, the first one major. It is immutable.
 type Mesh struct {
 	axes []Axis
 	// strides is the distance along each axis in devices.
 	strides []int
 	size    int
-	// devices is nil where device i stands at index i: large meshes are nearly always of that kind.
+	// devices is nil if device i is at index i, as in nearly all large meshes.
 	devices []int
 	index   map[int]int
 }
@@ -57,7 +57,7 @@ func New(axes []Axis, devices ...int) (*Mesh, error) {
 	return m, nil
 }
 
-// place gives the grid its device ids.
+// place sets the grid's device ids.
 func (m *Mesh) place(devices []int) error {
 	if len(devices) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func (m *Mesh) Covers(o *Mesh) bool {
 	return true
 }
 
-// Index returns where the device stands in row-major order.
+// Index returns the device's index in row-major order.
 func (m *Mesh) Index(device int) (int, bool) {
 	if m.index != nil {
 		i, ok := m.index[device]
@@ -138,7 +138,7 @@ func (m *Mesh) Coord(device int) ([]int, bool) {
 	return m.coord(i), true
 }
 
-// At returns the device at a position, which has one number for each axis.
+// At returns the device at a position, with one number for each axis.
 func (m *Mesh) At(coord []int) (int, error) {
 	if len(coord) != len(m.axes) {
 		return 0, fmt.Errorf("mesh %s: position %v: got %d numbers, want %d", m.axesText(), coord, len(coord),
@@ -155,7 +155,7 @@ func (m *Mesh) At(coord []int) (int, error) {
 	return m.device(i), nil
 }
 
-// Coords returns every position, in the order of Devices. Each is the caller's own.
+// Coords returns every position, in the order of Devices. The caller may keep each slice.
 func (m *Mesh) Coords() iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		for i := range m.size {
@@ -166,8 +166,8 @@ func (m *Mesh) Coords() iter.Seq[[]int] {
 	}
 }
 
-// Equal reports whether both meshes have the same axes, names included, and the same devices at the same
-// places.
+// Equal reports whether both meshes have the same axes, including names, and the same devices at the same
+// positions.
 func (m *Mesh) Equal(o *Mesh) bool {
 	return m == o || slices.Equal(m.axes, o.axes) && slices.Equal(m.devices, o.devices)
 }
@@ -198,7 +198,7 @@ func (m *Mesh) lookup(name string) (Axis, bool) {
 	return Axis{}, false
 }
 
-// need returns the index of an axis that must be there.
+// need returns the index of an axis that must exist.
 func (m *Mesh) need(name string) (int, error) {
 	if i := m.axisIndex(name); i >= 0 {
 		return i, nil

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// maxMixes bounds how many assignments are tried beyond the obvious.
+// maxMixes bounds the number of assignments that are tried beyond the obvious ones.
 const maxMixes = 256
 
-// Mixes returns the legal assignments that give each factor something that one of the tensors wants of it,
-// the beginning of that, what two of them want together, or nothing; none if that is too many. The axes of
-// lost, which no tensor can have where it wants them, may continue with another factor. Some may come twice.
+// Mixes returns the legal assignments that give each factor what one of the tensors requests of it, a prefix
+// of that, what two of them request together, or nothing; none if there are too many. The axes of lost, which
+// no tensor can have where it requests them, may split another factor. Duplicates are possible.
 func (p *Parsed) Mixes(m *Mesh, wants []Projection, lost Axes) iter.Seq[Assignment] {
 	return func(yield func(Assignment) bool) {
 		options := p.options(m, wants, lost)
@@ -28,7 +28,7 @@ func (p *Parsed) Mixes(m *Mesh, wants []Projection, lost Axes) iter.Seq[Assignme
 	}
 }
 
-// mix returns the assignment of a number, and whether its factors leave each other their axes.
+// mix returns the assignment with a number, and whether its factors use disjoint axes.
 func (p *Parsed) mix(m *Mesh, options [][]Axes, i int) (Assignment, bool) {
 	a, used := make([]Axes, len(options)), Axes{}
 	for f, list := range options {
@@ -46,7 +46,7 @@ func (p *Parsed) mix(m *Mesh, options [][]Axes, i int) (Assignment, bool) {
 	return legal, true
 }
 
-// options returns what each factor may be split by.
+// options returns the candidate axes of each factor.
 func (p *Parsed) options(m *Mesh, wants []Projection, lost Axes) [][]Axes {
 	options := make([][]Axes, len(p.Factors))
 	for f := range options {
@@ -80,7 +80,7 @@ func (p *Parsed) options(m *Mesh, wants []Projection, lost Axes) [][]Axes {
 	return options
 }
 
-// disjointAxes reports whether two lists share nothing.
+// disjointAxes reports whether two lists do not overlap.
 func (m *Mesh) disjointAxes(a, b Axes) bool {
 	return !slices.ContainsFunc(b, func(s Sub) bool { return m.Overlap(s, a) })
 }
@@ -95,7 +95,7 @@ func (p *Parsed) Undivided(m *Mesh, wants []Projection) Axes {
 	return p.unused(m, wants, rest)
 }
 
-// Unplaceable returns the axes that only split dims which must be whole.
+// Unplaceable returns the axes that only split dims that must not be split.
 func (p *Parsed) Unplaceable(m *Mesh, wants []Projection) Axes {
 	var whole Axes
 	for _, w := range wants {
@@ -108,7 +108,7 @@ func (p *Parsed) Unplaceable(m *Mesh, wants []Projection) Axes {
 	return p.unused(m, wants, whole)
 }
 
-// unused returns those of a list, each once, that nobody wants for a factor that may be split.
+// unused returns those of a list, each once, that no tensor requests for a factor that may be split.
 func (p *Parsed) unused(m *Mesh, wants []Projection, list Axes) Axes {
 	var out, used Axes
 	for _, w := range wants {

@@ -1,6 +1,6 @@
 package mesh
 
-// MustParse returns Parse of a text that is part of a program: it panics where that is wrong.
+// MustParse is like Parse but panics on an error. It is for texts that are part of a program.
 func MustParse(text string) *Mesh {
 	m, err := Parse(text)
 	if err != nil {

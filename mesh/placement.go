@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Placement says how a tensor is placed along one mesh axis: replicated, sharded along a dim, or partial (the
-// devices hold terms that are yet to be reduced). A tensor has one Placement per mesh axis. The zero value is
+// Placement describes a tensor along one mesh axis: replicated, sharded along a dim, or partial (the devices
+// hold terms that have yet to be reduced). A tensor has one Placement per mesh axis. The zero value is
 // Replicate.
 type Placement struct {
 	kind   placementKind
@@ -24,22 +24,22 @@ const (
 	partial
 )
 
-// Replicate returns the placement of a tensor that every device along the axis holds.
+// Replicate returns the placement of a tensor of which every device along the axis holds a copy.
 func Replicate() Placement { return Placement{} }
 
 // Shard returns the placement of a tensor whose dim the axis splits. A negative dim counts from the last: -1.
 func Shard(dim int) Placement { return Placement{kind: sharded, dim: dim} }
 
-// Partial returns the placement of a tensor that is the reduction of what the devices along the axis hold.
+// Partial returns the placement of a tensor that is the reduction of the terms on the devices along the axis.
 func Partial(r Reduce) Placement { return Placement{kind: partial, reduce: r} }
 
 // Dim returns the dim that the axis splits, and whether it splits one.
 func (p Placement) Dim() (int, bool) { return p.dim, p.kind == sharded }
 
-// Reduce returns how the parts combine, and whether the placement is partial.
+// Reduce returns how the terms are reduced, and whether the placement is partial.
 func (p Placement) Reduce() (Reduce, bool) { return p.reduce, p.kind == partial }
 
-// Replicated reports whether every device along the axis holds the same.
+// Replicated reports whether every device along the axis holds the same value.
 func (p Placement) Replicated() bool { return p.kind == replicated }
 
 // String returns R, S(dim) or P(reduction).
@@ -53,7 +53,7 @@ func (p Placement) String() string {
 	return "R"
 }
 
-// Placements is one Placement for each axis of a mesh.
+// Placements holds one Placement for each axis of a mesh.
 type Placements []Placement
 
 // String returns the placements in brackets: [R, S(1)].
@@ -65,10 +65,10 @@ func (ps Placements) String() string {
 	return "[" + strings.Join(words, ", ") + "]"
 }
 
-// Equal reports whether both lists are the same.
+// Equal reports whether both lists are equal.
 func (ps Placements) Equal(o Placements) bool { return slices.Equal(ps, o) }
 
-// ParsePlacement reads R, S(0) or P(sum); P alone is P(sum).
+// ParsePlacement parses R, S(0) or P(sum); P alone is P(sum).
 func ParsePlacement(text string) (Placement, error) {
 	s := &scanner{text: text}
 	p, err := s.placement()
@@ -81,7 +81,7 @@ func ParsePlacement(text string) (Placement, error) {
 	return p, nil
 }
 
-// ParsePlacements reads a list of placements: [R, S(1)].
+// ParsePlacements parses a list of placements: [R, S(1)].
 func ParsePlacements(text string) (Placements, error) {
 	s := &scanner{text: text}
 	ps, err := s.placements()
@@ -170,8 +170,8 @@ func (ps Placements) Spec(m *Mesh, rank int) (Spec, error) {
 	return spec, nil
 }
 
-// Placements returns the Spec as one placement for each mesh axis. Placements cannot say that a part of an
-// axis splits a dim, nor that the axes of a dim apply in another order than the mesh's: such a Spec is an
+// Placements returns the Spec as one placement for each mesh axis. Placements cannot express that a part of
+// an axis splits a dim, nor that the axes of a dim apply in another order than the mesh's: such a Spec is an
 // error.
 func (s Spec) Placements(m *Mesh) (Placements, error) {
 	if err := s.Check(m, len(s.Dims)); err != nil {

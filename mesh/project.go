@@ -17,7 +17,7 @@ func (p *Parsed) Tensor(t int) Dims {
 	return p.Out[t-len(p.In)]
 }
 
-// Name returns a tensor in words: operand 0, result 1; nothing for no tensor.
+// Name describes a tensor: operand 0, result 1; empty for no tensor.
 func (p *Parsed) Name(t int) string {
 	switch {
 	case t < 0:
@@ -28,7 +28,7 @@ func (p *Parsed) Name(t int) string {
 	return "result " + strconv.Itoa(t-len(p.In))
 }
 
-// Index returns the number of the factor of that name, -1 if there is none.
+// Index returns the number of the factor with a name, -1 if there is none.
 func (p *Parsed) Index(name byte) int {
 	return slices.IndexFunc(p.Factors, func(f Factor) bool { return f.Name == name })
 }
@@ -36,7 +36,7 @@ func (p *Parsed) Index(name byte) int {
 // Has reports whether a factor is in a tensor.
 func (p *Parsed) Has(t, factor int) bool { return p.count(t, factor) > 0 }
 
-// count returns how often a factor is in a tensor: twice where the op takes a diagonal.
+// count returns how often a factor occurs in a tensor: twice if the op takes a diagonal.
 func (p *Parsed) count(t, factor int) int {
 	n := 0
 	for _, factors := range p.Tensor(t) {
@@ -49,8 +49,8 @@ func (p *Parsed) count(t, factor int) int {
 	return n
 }
 
-// Reduced reports whether no result has the factor, so that results are partial where it is split. Along a
-// joint factor they are complete.
+// Reduced reports whether no result has the factor, so that results are partial if it is split. Along a joint
+// factor they are complete.
 func (p *Parsed) Reduced(factor int) bool {
 	if p.Factors[factor].Joint {
 		return false
@@ -75,20 +75,20 @@ func (p *Parsed) PassThrough(factor int) bool {
 
 // Projection is how one tensor's Spec splits the factors of a rule.
 type Projection struct {
-	// Axes is, for each factor of the rule, the axes that split it in this tensor.
+	// Axes holds, for each factor of the rule, the axes that split it in this tensor.
 	Axes []Axes
-	// Rest is, for each factor, the axes that follow on its dim and that divide neither it nor what comes after
+	// Rest holds, for each factor, the axes that follow on its dim and divide neither it nor the factors after
 	// it: they split the dim, but no factor. No further axis can split the factor or those below it in the dim.
 	Rest []Axes
-	// Bare is, for each dim of the tensor, the axes that split it although it has no factors.
+	// Bare holds, for each dim of the tensor, the axes that split it although it has no factors.
 	Bare []Axes
-	// Partial is the tensor's own partial axes.
+	// Partial holds the tensor's own partial axes.
 	Partial []Pending
 }
 
-// Project sees a tensor's Spec as axes of the rule's factors. A compound dim gives its axes to the major
-// factor as long as they divide it, cutting an axis into parts where only a part does, and then to the next;
-// the minor factor takes all that is left, evenly or not.
+// Project expresses a tensor's Spec as axes of the rule's factors. A compound dim gives its axes to the major
+// factor as long as they divide it, splitting an axis if only a part does, and then to the next; the minor
+// factor takes all that remain, evenly or not.
 func (p *Parsed) Project(m *Mesh, t int, s Spec) (Projection, error) {
 	dims := p.Tensor(t)
 	if err := s.Check(m, len(dims)); err != nil {
@@ -118,7 +118,7 @@ func (p *Parsed) Project(m *Mesh, t int, s Spec) (Projection, error) {
 	return pr, nil
 }
 
-// Unproject returns the Spec that a projection of a tensor says, after inference has perhaps extended it.
+// Unproject returns the Spec of a projection of a tensor, which inference may have extended.
 func (p *Parsed) Unproject(m *Mesh, t int, pr Projection) Spec {
 	dims := p.Tensor(t)
 	s := Whole(len(dims)).With(pr.Partial...)
@@ -132,7 +132,7 @@ func (p *Parsed) Unproject(m *Mesh, t int, pr Projection) Spec {
 	return p.simplify(m, t, s)
 }
 
-// simplify joins the parts of axes in a Spec of a tensor whose shape is bound.
+// simplify merges the parts of axes in a Spec of a tensor whose shape is bound.
 func (p *Parsed) simplify(m *Mesh, t int, s Spec) Spec {
 	if t < len(p.shapes) && len(p.shapes[t]) == len(s.Dims) {
 		return s.Simplify(m, p.shapes[t])
@@ -140,8 +140,8 @@ func (p *Parsed) simplify(m *Mesh, t int, s Spec) Spec {
 	return s
 }
 
-// fill takes from the list the axes that divide n, cutting one where a part of it does. It is stuck where n
-// is not used up and the next axis has no divisor in common with what is left.
+// fill takes the axes that divide n from the list, splitting one if a part of it does. It is stuck if n is
+// not used up and the next axis has no common divisor with the remainder.
 func (m *Mesh) fill(n int, list Axes) (taken, rest Axes, stuck bool) {
 	for len(list) > 0 {
 		k := m.Extent(list[0])
@@ -170,14 +170,14 @@ func gcd(a, b int) int {
 	return a
 }
 
-// Assignment is the axes that split each factor of a rule: one way to run an op on many devices. Every factor
-// is split the same way in all tensors that have it, and no axis splits two factors.
+// Assignment holds the axes that split each factor of a rule: one way to run an op on many devices. Every
+// factor is split the same way in all tensors that have it, and no axis splits two factors.
 type Assignment []Axes
 
 // Equal reports whether both split every factor the same way.
 func (a Assignment) Equal(b Assignment) bool { return slices.EqualFunc(a, b, Axes.Equal) }
 
-// Clone returns a copy that shares nothing with a.
+// Clone returns a deep copy.
 func (a Assignment) Clone() Assignment {
 	c := make(Assignment, len(a))
 	for f := range a {
@@ -186,7 +186,7 @@ func (a Assignment) Clone() Assignment {
 	return c
 }
 
-// Text returns the assignment with the factors' names, those that are split: m=dp k=tp.
+// Text returns the assignment with the names of the split factors: m=dp k=tp.
 func (p *Parsed) Text(a Assignment) string {
 	var words []string
 	for f, axes := range a {

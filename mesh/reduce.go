@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Reduce is how partial values combine into the value that they are parts of.
+// Reduce is the reduction that combines partial values.
 type Reduce uint8
 
-// The reductions.
+// Reductions.
 const (
 	Sum Reduce = iota
 	Mean
@@ -29,17 +29,16 @@ func (r Reduce) String() string {
 	return fmt.Sprintf("Reduce(%d)", uint8(r))
 }
 
-// nesting is the order in which reductions that are pending along different axes are combined, the lowest
-// first.
+// nesting is the order in which reductions along different axes are applied, the lowest first.
 var nesting = [...]int{Prod: 0, Min: 1, All: 1, Max: 2, Any: 2, Sum: 3, Mean: 3}
 
-// Before reports whether what is pending by r is combined before what is pending by o. The maximum of sums is
-// not the sum of maxima, so a Spec that has both needs an order: products are innermost, then come minima,
-// then maxima, and sums and means are outermost, since those are what ops pass on. Between reductions of one
-// place the order is free.
+// Before reports whether partial values by r are reduced before those by o. The maximum of sums is not the
+// sum of maxima, so a Spec that has both needs an order: products are innermost, then minima, then maxima,
+// and sums and means are outermost, because ops pass these on. Between reductions of one level the order is
+// free.
 func (r Reduce) Before(o Reduce) bool { return nesting[r] < nesting[o] }
 
-// ParseReduce finds a reduction by its name.
+// ParseReduce returns a reduction by its name.
 func ParseReduce(name string) (Reduce, error) {
 	for r, n := range reduceNames {
 		if n == name {

@@ -29,22 +29,21 @@ type Factor struct {
 	Name byte
 	// Whole means that no axis may split the factor.
 	Whole bool
-	// Joint means that devices compute together along the factor: what they need of each other they exchange
-	// inside the op.
+	// Joint means that devices compute jointly along the factor: they exchange what they need inside the op.
 	Joint bool
 	// Shared means that axes of a joint factor may also split factors of tensors that do not have it.
 	Shared bool
-	// Size is the number of positions along the factor; 0 until it is written or inferred from shapes.
+	// Size is the number of positions along the factor; 0 until it is given or inferred from shapes.
 	Size int
-	// Reduce is how the parts of a result that lacks the factor combine.
+	// Reduce is how the parts of a result that lacks the factor are combined.
 	Reduce Reduce
 }
 
-// Dims is the factors of each dim of one tensor, major first; nil for a dim that carries none and that no
-// axis may split: one of size one that is broadcast, or any dim of an op of which nothing is known.
+// Dims holds the factors of each dim of one tensor, major first; nil for a dim without factors that no axis
+// may split: one of size one that is broadcast, or any dim of an op without a known rule.
 type Dims [][]byte
 
-// Parsed is a Rule in the form that algorithms use.
+// Parsed is a parsed Rule.
 type Parsed struct {
 	// Factors in order of first appearance.
 	Factors []Factor
@@ -53,7 +52,7 @@ type Parsed struct {
 	shapes [][]int
 }
 
-// Parse reads the rule and checks that it is well formed.
+// Parse parses the rule and checks that it is well formed.
 func (r Rule) Parse() (*Parsed, error) {
 	if r == Unknown {
 		return &Parsed{}, nil
@@ -77,7 +76,7 @@ func (r Rule) Parse() (*Parsed, error) {
 	return p, nil
 }
 
-// parseSide reads comma-separated tensors. An empty side has no tensors; a scalar among others is an empty
+// parseSide parses comma-separated tensors. An empty side has no tensors; a scalar among others is an empty
 // word.
 func (p *Parsed) parseSide(s string) ([]Dims, error) {
 	if s == "" {
@@ -130,7 +129,7 @@ func (p *Parsed) parseDims(word string) (Dims, error) {
 
 func isFactor(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 
-// factor finds the factor called name, adding it on first sight.
+// factor returns the factor called name, adding it if it is new.
 func (p *Parsed) factor(name byte) *Factor {
 	for i := range p.Factors {
 		if p.Factors[i].Name == name {
@@ -141,7 +140,7 @@ func (p *Parsed) factor(name byte) *Factor {
 	return &p.Factors[len(p.Factors)-1]
 }
 
-// parseNotes reads what follows the semicolon: b=4 gives a size, b:max a reduction.
+// parseNotes parses what follows the semicolon: b=4 gives a size, b:max a reduction.
 func (p *Parsed) parseNotes(notes string) error {
 	for _, note := range strings.Fields(notes) {
 		if len(note) < 3 || !p.has(note[0]) {

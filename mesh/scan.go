@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// scanner reads the small texts of this package: meshes, axes, placements and specs. Blanks between words are
-// free.
+// scanner scans the small texts of this package: meshes, axes, placements and specs. Blanks between words are
+// ignored.
 type scanner struct {
 	text string
 	at   int
@@ -19,7 +19,7 @@ func (s *scanner) blanks() {
 	}
 }
 
-// eat takes the next byte if it is c.
+// eat consumes the next byte if it is c.
 func (s *scanner) eat(c byte) bool {
 	s.blanks()
 	if s.at < len(s.text) && s.text[s.at] == c {
@@ -29,7 +29,7 @@ func (s *scanner) eat(c byte) bool {
 	return false
 }
 
-// want takes the next byte, which must be c.
+// want consumes the next byte, which must be c.
 func (s *scanner) want(c byte) error {
 	if !s.eat(c) {
 		return s.unexpected(strconv.QuoteRune(rune(c)))
@@ -54,7 +54,7 @@ func (s *scanner) unexpected(want string) error {
 	return fmt.Errorf("got %s, want %s", got, want)
 }
 
-// name takes a word that isName accepts.
+// name consumes a word that isName accepts.
 func (s *scanner) name(what string) (string, error) {
 	s.blanks()
 	from := s.at
@@ -68,7 +68,7 @@ func (s *scanner) name(what string) (string, error) {
 	return "", s.unexpected(what)
 }
 
-// number takes a decimal number, with a sign where it is negative.
+// number consumes a decimal number, with an optional sign.
 func (s *scanner) number(what string) (int, error) {
 	s.blanks()
 	from := s.at
@@ -86,7 +86,8 @@ func (s *scanner) number(what string) (int, error) {
 	return n, nil
 }
 
-// list reads items between commas up to the closing byte, which it takes. The opening byte has been taken.
+// list parses items between commas up to the closing byte, which it consumes. The opening byte has been
+// consumed.
 func (s *scanner) list(closing byte, item func() error) error {
 	if s.eat(closing) {
 		return nil
@@ -121,7 +122,7 @@ func isNameByte(c byte) bool {
 	return isFactor(c) || '0' <= c && c <= '9' || c == '_'
 }
 
-// Parse reads a mesh as String prints it: dp=2,tp=4, with the device ids where they are not 0, 1, 2, …:
+// Parse parses a mesh as String prints it: dp=2,tp=4, with the device ids if they are not 0, 1, 2, …:
 // dp=2,tp=2@[0,1,4,5].
 func Parse(text string) (*Mesh, error) {
 	s := &scanner{text: text}
@@ -182,7 +183,7 @@ func (s *scanner) devices() (ids []int, err error) {
 	return ids, s.end()
 }
 
-// String returns the axes with their sizes, then the device ids where they are not 0, 1, 2, ….
+// String returns the axes with their sizes, then the device ids if they are not 0, 1, 2, ….
 func (m *Mesh) String() string {
 	if m.devices == nil {
 		return m.axesText()
@@ -194,7 +195,7 @@ func (m *Mesh) String() string {
 	return m.axesText() + "@[" + strings.Join(ids, ",") + "]"
 }
 
-// axesText returns what errors call a mesh: its axes without the devices, of which there may be thousands.
+// axesText returns a mesh for errors: its axes without the devices, of which there may be thousands.
 func (m *Mesh) axesText() string {
 	words := make([]string, len(m.axes))
 	for i, a := range m.axes {
@@ -203,7 +204,7 @@ func (m *Mesh) axesText() string {
 	return strings.Join(words, ",")
 }
 
-// axes reads a list of axes between dots, or an underscore for none.
+// axes parses a list of axes between dots, or an underscore for none.
 func (s *scanner) axes() (Axes, error) {
 	if s.eat('_') {
 		return nil, nil
@@ -221,7 +222,7 @@ func (s *scanner) axes() (Axes, error) {
 	}
 }
 
-// sub reads an axis or a sub-axis.
+// sub parses an axis or a sub-axis.
 func (s *scanner) sub() (Sub, error) {
 	name, err := s.name("an axis name")
 	if err != nil {
@@ -250,7 +251,7 @@ func (s *scanner) sub() (Sub, error) {
 	return sub, nil
 }
 
-// ParseAxes reads axes as their String prints them: dp.tp:(1)2, or _ for none.
+// ParseAxes parses axes as their String prints them: dp.tp:(1)2, or _ for none.
 func ParseAxes(text string) (Axes, error) {
 	s := &scanner{text: text}
 	a, err := s.axes()

@@ -7,32 +7,32 @@ import (
 	"strings"
 )
 
-// Sharding is a Spec that inference may still extend: what a user asks of a value.
+// Sharding is a Spec that inference may extend: a user's annotation of a value.
 //
 //	@[dp,_]      as the Spec: both dims are closed and stay so
-//	@[dp?,?]     dim 0 is split by dp, perhaps by more; nothing is said of dim 1
-//	@[dp!1,?]    dim 0 counts only in round 1, after whatever has priority 0
+//	@[dp?,?]     dim 0 is split by dp, perhaps by more; dim 1 is open
+//	@[dp!1,?]    dim 0 counts only in round 1, after everything with priority 0
 //	@[?,?]-{tp}  tp must not split any dim
 type Sharding struct {
 	Spec Spec
 	// Freedom has one entry for each dim of Spec.
 	Freedom []Freedom
-	// Replicated is the axes that must hold copies, whatever is inferred.
+	// Replicated holds the axes along which the value must be replicated, whatever is inferred.
 	Replicated Axes
 }
 
 // Freedom is what inference may do with one dim. The zero value is a closed dim of the first priority.
 type Freedom struct {
-	// Open means that further axes may split the dim, after those that do.
+	// Open means that further axes may split the dim, after the present ones.
 	Open bool
-	// Priority is the round from which on the dim's axes count; 0 is the first.
+	// Priority is the round from which the dim's axes count; 0 is the first.
 	Priority int
 }
 
-// Closed returns the Sharding that says exactly s.
+// Closed returns a Sharding that requests exactly s.
 func Closed(s Spec) Sharding { return Sharding{Spec: s, Freedom: make([]Freedom, len(s.Dims))} }
 
-// Open returns the Sharding that begins with s, every dim of which may be split further.
+// Open returns a Sharding that begins with s, every dim of which may be split further.
 func Open(s Spec) Sharding {
 	sh := Closed(s)
 	for d := range sh.Freedom {
@@ -41,12 +41,12 @@ func Open(s Spec) Sharding {
 	return sh
 }
 
-// Equal reports whether both say the same.
+// Equal reports whether both are equal.
 func (s Sharding) Equal(o Sharding) bool {
 	return s.Spec.Equal(o.Spec) && slices.Equal(s.Freedom, o.Freedom) && s.Replicated.Equal(o.Replicated)
 }
 
-// Check reports what is wrong with the Sharding for tensors of a rank on a mesh.
+// Check returns an error if the Sharding is invalid for tensors of a rank on a mesh.
 func (s Sharding) Check(m *Mesh, rank int) error {
 	if err := s.Spec.Check(m, rank); err != nil {
 		return err
@@ -96,7 +96,7 @@ func braces(a Axes) string {
 	return "{" + strings.Join(words, ",") + "}"
 }
 
-// ParseSharding reads a Sharding as String prints it. The @ may be left out.
+// ParseSharding parses a Sharding as String prints it. The @ is optional.
 func ParseSharding(text string) (Sharding, error) {
 	s := &scanner{text: text}
 	sh, err := s.sharding()
@@ -128,7 +128,7 @@ func (s *scanner) sharding() (sh Sharding, err error) {
 	return sh, s.end()
 }
 
-// dim reads the axes of one dim and its freedom.
+// dim parses the axes of one dim and its freedom.
 func (s *scanner) dim(sh *Sharding) (err error) {
 	var axes Axes
 	free := Freedom{Open: s.eat('?')}

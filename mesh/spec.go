@@ -16,14 +16,15 @@ import (
 //
 // Axes that are not named hold copies.
 type Spec struct {
-	// Dims is, for each dim of the tensor, the axes that split it, major first; empty for a whole dim.
+	// Dims holds, for each dim of the tensor, the axes that split it, major first; empty for a dim that is not
+	// split.
 	Dims []Axes
-	// Partial is the axes along which devices hold parts that are yet to be combined. Those that this package
+	// Partial holds the axes along which devices hold terms that have yet to be reduced. Those that this package
 	// makes are sorted by name and part.
 	Partial []Pending
 }
 
-// Pending is an axis, or a part of one, along which values are yet to be combined, and how.
+// Pending is an axis, or a part of one, along which values have yet to be reduced, and how.
 type Pending struct {
 	Sub
 	Reduce Reduce
@@ -37,17 +38,17 @@ func (p Pending) String() string {
 	return p.Sub.String() + ":" + p.Reduce.String()
 }
 
-// Whole returns the Spec of a tensor of which every device holds all.
+// Whole returns the Spec of a replicated tensor.
 func Whole(rank int) Spec { return Spec{Dims: make([]Axes, rank)} }
 
-// Split returns the Spec of a tensor whose dims are split by these axes: one list for each dim, nil for a
-// whole one.
+// Split returns the Spec of a tensor whose dims are split by these axes: one list for each dim, nil for a dim
+// that is not split.
 func Split(dims ...Axes) Spec { return Spec{Dims: dims} }
 
 // Rank returns the number of dims.
 func (s Spec) Rank() int { return len(s.Dims) }
 
-// Clone returns a copy that shares nothing with s.
+// Clone returns a deep copy.
 func (s Spec) Clone() Spec {
 	c := Spec{Dims: make([]Axes, len(s.Dims)), Partial: slices.Clone(s.Partial)}
 	for d, a := range s.Dims {
@@ -56,7 +57,7 @@ func (s Spec) Clone() Spec {
 	return c
 }
 
-// With returns the Spec with other partial axes; none means that everything is combined.
+// With returns the Spec with other partial axes; none means that everything is reduced.
 func (s Spec) With(partial ...Pending) Spec {
 	s = s.Clone()
 	s.Partial = slices.Clone(partial)
@@ -73,8 +74,7 @@ func (s *Spec) sortPartial() {
 	})
 }
 
-// Equal reports whether both say the same of every dim and of every partial axis, in whatever order these
-// are.
+// Equal reports whether both have the same dims and the same partial axes, in any order.
 func (s Spec) Equal(o Spec) bool {
 	if !slices.EqualFunc(s.Dims, o.Dims, Axes.Equal) || len(s.Partial) != len(o.Partial) {
 		return false
@@ -83,7 +83,7 @@ func (s Spec) Equal(o Spec) bool {
 		slices.Equal(s.With(s.Partial...).Partial, o.With(o.Partial...).Partial)
 }
 
-// IsWhole reports whether every device holds all of the tensor.
+// IsWhole reports whether the tensor is replicated on every device.
 func (s Spec) IsWhole() bool { return len(s.Used()) == 0 }
 
 // Used returns every axis that splits a dim or is partial, dims first.
@@ -98,8 +98,8 @@ func (s Spec) Used() Axes {
 	return used
 }
 
-// Check reports what is wrong with the Spec for tensors of a rank on a mesh: an unknown axis, an axis or a
-// part of one used twice, another number of dims.
+// Check returns an error if the Spec is invalid for tensors of a rank on a mesh: an unknown axis, an axis or
+// a part of one used twice, another number of dims.
 func (s Spec) Check(m *Mesh, rank int) error {
 	if len(s.Dims) != rank {
 		return fmt.Errorf("spec %s: got %d dims, want %d: those of the tensor", s, len(s.Dims), rank)
@@ -107,7 +107,7 @@ func (s Spec) Check(m *Mesh, rank int) error {
 	return m.checkUse("spec "+s.String(), s.Used(), s.user)
 }
 
-// user returns what the i-th axis of Used does.
+// user describes the use of the i-th axis of Used.
 func (s Spec) user(i int) string {
 	for d, a := range s.Dims {
 		if i < len(a) {
@@ -121,8 +121,8 @@ func (s Spec) user(i int) string {
 	return "is replicated"
 }
 
-// Simplify joins neighbouring parts of an axis into one wherever that leaves every device's piece as it is.
-// The shape has one size for each dim.
+// Simplify merges adjacent parts of an axis wherever that does not change any device's piece. The shape has
+// one size for each dim.
 func (s Spec) Simplify(m *Mesh, shape []int) Spec {
 	s = s.Clone()
 	for d, a := range s.Dims {
@@ -141,7 +141,7 @@ func (s Spec) real(m *Mesh) Spec {
 	return s
 }
 
-// simplify joins neighbours in a list that splits n elements. Two parts split like their whole only if they
+// simplify merges neighbours in a list that splits n elements. Two parts split like their whole only if they
 // do so evenly.
 func (m *Mesh) simplify(a Axes, n int) Axes {
 	var out Axes
@@ -177,7 +177,7 @@ func (s Spec) partialText() string {
 	return "+{" + strings.Join(words, ",") + "}"
 }
 
-// ParseSpec reads a Spec as String prints it. The @ may be left out.
+// ParseSpec parses a Spec as String prints it. The @ is optional.
 func ParseSpec(text string) (Spec, error) {
 	s := &scanner{text: text}
 	sh, err := s.sharding()

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// activations are the functions that config.json may name, as transformers calls them.
+// activations maps the names of activation functions in config.json, as transformers calls them.
 var activations = map[string]nn.Activation{
 	"silu": op.SiLU, "swish": op.SiLU, "relu": op.ReLU, "relu6": op.ReLU6, "tanh": op.Tanh,
 	"sigmoid": op.Sigmoid,
@@ -26,7 +26,7 @@ func exactGELU(x *op.Tensor) *op.Tensor   { return op.GELU(x, "none") }
 func tanhGELU(x *op.Tensor) *op.Tensor    { return op.GELU(x, "tanh") }
 func squaredReLU(x *op.Tensor) *op.Tensor { return op.Square(op.ReLU(x)) }
 
-// activationOf returns the function that config.json means by a name.
+// activationOf returns the activation function that config.json names.
 func activationOf(name string) (nn.Activation, error) {
 	if f, ok := activations[name]; ok {
 		return f, nil

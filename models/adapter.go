@@ -10,26 +10,27 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// AdapterConfig says which layers get an adapter, and of what kind. The zero value but for Rank is LoRA on
-// every linear layer but the head and routers.
+// AdapterConfig describes which layers get an adapter, and of what kind. With only Rank set it is LoRA on
+// every linear layer except the head and routers.
 type AdapterConfig struct {
-	// Rank is the inner size of the change, Alpha what its scale is made of; 0 means Rank, a scale of 1.
+	// Rank is the inner size of the low-rank update. Alpha determines its scale, Alpha/Rank; 0 means Rank, a
+	// scale of 1.
 	Rank  int
 	Alpha float64
-	// DoRA learns the lengths of rows, too.
+	// DoRA also learns the magnitudes of rows.
 	DoRA bool
-	// RankStabilized divides Alpha by the root of the rank in place of the rank [Kalajdzievski 2023].
+	// RankStabilized divides Alpha by the square root of the rank instead of the rank [Kalajdzievski 2023].
 	RankStabilized bool
-	// Dropout clears what adapters are given while the model trains.
+	// Dropout is the dropout rate of the adapters' inputs in training.
 	Dropout float64
-	// Targets are the last parts of the layers' names, such as q_proj; none means all.
+	// Targets holds the last parts of the layers' names, such as q_proj; none means all layers.
 	Targets []string
-	// Ranks and Alphas are others for layers whose name ends so.
+	// Ranks and Alphas override Rank and Alpha for layers whose name ends with the key.
 	Ranks  map[string]int
 	Alphas map[string]float64
 }
 
-// adaptation is the adapters of a model.
+// adaptation holds the adapters of a model.
 type adaptation struct {
 	config AdapterConfig
 	list   []adapted
@@ -42,9 +43,9 @@ type adapted struct {
 	config  nn.AdapterConfig
 }
 
-// Adapt puts adapters beside the weights of a model's layers; in says where their first values are made. The
-// parameters that the model had are not trained from then on. The model computes as before until the adapters
-// are trained. It is called before Arrange.
+// Adapt adds adapters to a model's layers; in describes how their values are initialized. The model's
+// existing parameters are frozen. The model computes the same as before until the adapters are trained. Call
+// it before Arrange.
 func Adapt(m Model, c AdapterConfig, in nn.Config) error {
 	d, err := adaptableModel(m)
 	if err != nil {
@@ -105,7 +106,7 @@ func (c AdapterConfig) check() error {
 // layerName returns a layer's name: that of its weights without the last part.
 func layerName(l nn.Adaptable) string { return strings.TrimSuffix(l.Matrix().Name, ".weight") }
 
-// layerKinds returns the last parts of the names of layers, each once.
+// layerKinds returns the distinct last parts of the layers' names.
 func layerKinds(d *decoder) (kinds []string) {
 	for _, l := range d.linear {
 		name := layerName(l)
@@ -116,8 +117,8 @@ func layerKinds(d *decoder) (kinds []string) {
 	return kinds
 }
 
-// target returns the target that names a layer; empty is none. Without targets every layer is its own, but
-// heads and routers.
+// target returns the target that matches a layer; empty if none does. Without targets, every layer except
+// heads and routers is its own target.
 func (c AdapterConfig) target(name string) string {
 	for _, t := range c.Targets {
 		if name == t || strings.HasSuffix(name, "."+t) {
@@ -130,7 +131,7 @@ func (c AdapterConfig) target(name string) string {
 	return name
 }
 
-// layer returns the adapter of a layer.
+// layer returns the adapter configuration of a layer.
 func (c AdapterConfig) layer(name string, in nn.Config) nn.AdapterConfig {
 	alpha := c.Alpha
 	if alpha == 0 {
@@ -146,7 +147,7 @@ func (c AdapterConfig) layer(name string, in nn.Config) nn.AdapterConfig {
 		Seed: in.Seed}
 }
 
-// ending returns what a map has for the longest key that a name ends with, or else a fallback.
+// ending returns the value of the longest key that a name ends with, or fallback if there is none.
 func ending[T any](m map[string]T, name string, fallback T) T {
 	best := ""
 	for key, v := range m {
@@ -157,7 +158,7 @@ func ending[T any](m map[string]T, name string, fallback T) T {
 	return fallback
 }
 
-// adopt makes the adapters and puts them in place.
+// adopt makes the adapters and adds them to the layers.
 func (m *decoder) adopt(a *adaptation) error {
 	for i := range a.list {
 		x := &a.list[i]
@@ -179,7 +180,7 @@ func (m *decoder) adopt(a *adaptation) error {
 	return nil
 }
 
-// adopt gives a model the adapters of another with the values that they have.
+// adopt gives a model the adapters of another one, with their values.
 func adopt(m Model, from *decoder, values map[string]*op.Tensor) error {
 	if err := Adapt(m, from.adapter.config, nn.Config{}); err != nil {
 		return err
@@ -192,7 +193,7 @@ func adopt(m Model, from *decoder, values map[string]*op.Tensor) error {
 	return nil
 }
 
-// Adapted reports whether a model has adapters, and how they were made.
+// Adapted returns how a model's adapters were made, and whether it has any.
 func Adapted(m Model) (AdapterConfig, bool) {
 	if d, ok := m.(*decoder); ok && d.adapter != nil {
 		return d.adapter.config, true
@@ -200,8 +201,8 @@ func Adapted(m Model) (AdapterConfig, bool) {
 	return AdapterConfig{}, false
 }
 
-// Merge makes adapters part of the weights that they change, and takes them away: the model computes the
-// same. Its parameters may be trained again.
+// Merge adds the adapters to the weights that they modify and removes them; the model computes the same. Its
+// parameters may be trained again.
 func Merge(m Model) error {
 	d, ok := m.(*decoder)
 	if !ok || d.adapter == nil {
@@ -233,7 +234,7 @@ func Merge(m Model) error {
 	return nil
 }
 
-// fixedOf returns the parameters that models of a shape do not train.
+// fixedOf returns the parameters that models of this configuration do not train.
 func fixedOf(c Config) map[string]bool {
 	fixed := map[string]bool{}
 	if m, err := New(c, nn.Config{}); err == nil {
@@ -244,7 +245,7 @@ func fixedOf(c Config) map[string]bool {
 	return fixed
 }
 
-// adapterParams returns what the adapters learn.
+// adapterParams returns the trainable parameters of the adapters.
 func (m *decoder) adapterParams() (list []*nn.Param) {
 	for _, x := range m.adapter.list {
 		list = append(list, x.adapter.Params()...)

@@ -17,15 +17,15 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// The files of an adapter's directory, as PEFT has them.
+// The files of an adapter directory, as in PEFT.
 const (
 	adapterConfigName  = "adapter_config.json"
 	adapterWeightsName = "adapter_model.safetensors"
-	// adapterPrefix is what PEFT puts before the names of a model's own parameters.
+	// adapterPrefix is PEFT's prefix of the names of a model's own parameters.
 	adapterPrefix = "base_model.model."
 )
 
-// adapterFile is adapter_config.json: what is read of it, and what must not be asked for.
+// adapterFile is adapter_config.json: the keys that are read, and those that must not be set.
 type adapterFile struct {
 	Type          string             `json:"peft_type"`
 	Task          string             `json:"task_type"`
@@ -45,16 +45,16 @@ type adapterFile struct {
 	ModulesToSave []string           `json:"modules_to_save"`
 }
 
-// refusedKeys of adapter_config.json change what an adapter computes in ways that are not known here.
+// refusedKeys are keys of adapter_config.json that change what an adapter computes in unsupported ways.
 var refusedKeys = []string{"modules_to_save", "layer_replication", "target_parameters",
 	"trainable_token_indices",
 	"lora_bias", "use_qalora", "alora_invocation_tokens", "use_bdlora", "arrow_config"}
 
-// AdapterFiles says how an adapter is written.
+// AdapterFiles configures how an adapter is written.
 type AdapterFiles struct {
-	// Base is the model that the adapter is for, a directory or a name on a hub.
+	// Base is the model that the adapter belongs to, a directory or a name on a hub.
 	Base string
-	// Read brings a parameter's data to the host; nil reads eager tensors.
+	// Read copies a parameter's data to the host; nil reads eager tensors.
 	Read func(x *op.Tensor) (array.Array, error)
 }
 
@@ -88,7 +88,7 @@ func SaveAdapter(dir string, m Model, c AdapterFiles) error {
 	return nil
 }
 
-// AdapterText returns the adapter_config.json of a model's adapters, for a model that is kept elsewhere.
+// AdapterText returns the adapter_config.json of a model's adapters, for a model that is stored elsewhere.
 func AdapterText(m Model) ([]byte, error) {
 	d, ok := m.(*decoder)
 	if !ok || d.adapter == nil {
@@ -98,7 +98,7 @@ func AdapterText(m Model) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// AdaptAs is Adapt as the adapter_config.json of a directory says.
+// AdaptAs calls Adapt with the adapter_config.json of a directory.
 func AdaptAs(dir string, m Model, in nn.Config) error {
 	path := filepath.Join(dir, adapterConfigName)
 	c, err := readAdapterConfig(path)
@@ -111,7 +111,7 @@ func AdaptAs(dir string, m Model, in nn.Config) error {
 	return Adapt(m, c, in)
 }
 
-// readTargets takes a list of targets from a file.
+// readTargets reads a list of targets from a file.
 func readTargets(path string, c *AdapterConfig) error {
 	text, err := strict.ReadFile(path, strict.Config)
 	if err != nil {
@@ -144,8 +144,7 @@ func adapterTensors(d *decoder, read func(x *op.Tensor) (array.Array, error)) ([
 	return list, nil
 }
 
-// storedAdapter returns what PEFT's files call a parameter of an adapter; they leave out the last part of a
-// magnitude's.
+// storedAdapter returns PEFT's name of an adapter parameter; PEFT omits the last part of a magnitude's name.
 func storedAdapter(name string) string {
 	return adapterPrefix + strings.Replace(name, ".lora_magnitude_vector.weight", ".lora_magnitude_vector", 1)
 }
@@ -157,7 +156,7 @@ func adapterFileOf(d *decoder, base string) adapterFile {
 		alpha = float64(c.Rank)
 	}
 	targets := c.Targets
-	if len(targets) == 0 { // PEFT would take heads and routers for all
+	if len(targets) == 0 { // for PEFT, no targets would mean heads and routers as well
 		for _, x := range d.adapter.list {
 			if kind := x.name[strings.LastIndex(x.name, ".")+1:]; !slices.Contains(targets, kind) {
 				targets = append(targets, kind)
@@ -180,7 +179,7 @@ func mapOrEmpty[T any](m map[string]T) map[string]T {
 	return m
 }
 
-// LoadAdapter puts the adapter of a PEFT directory beside the weights of a model.
+// LoadAdapter adds the adapter of a PEFT directory to the layers of a model.
 func LoadAdapter(dir string, m Model, in nn.Config) error {
 	if err := loadAdapter(dir, m, in); err != nil {
 		return fmt.Errorf("models: adapter %s: %w", dir, err)
@@ -219,7 +218,7 @@ func loadAdapter(dir string, m Model, in nn.Config) error {
 	return nil
 }
 
-// adapterTargets returns the layers that a file has adapters for, each by its whole name.
+// adapterTargets returns the full names of the layers that a file has adapters for.
 func adapterTargets(m Model, names []string) ([]string, error) {
 	d, err := adaptableModel(m)
 	if err != nil {
@@ -251,7 +250,7 @@ func adapterTargets(m Model, names []string) ([]string, error) {
 func readAdapter(f *safetensors.File, host Host, p *nn.Param) error {
 	name := storedAdapter(p.Name)
 	if _, _, ok := f.Type(name); !ok {
-		name += ".weight" // of a magnitude, as newer files have it
+		name += ".weight" // of a magnitude, in newer files
 	}
 	dtype, shape, ok := f.Type(name)
 	switch {
@@ -274,7 +273,7 @@ func readAdapter(f *safetensors.File, host Host, p *nn.Param) error {
 	return nil
 }
 
-// readAdapterConfig reads adapter_config.json; what it asks for that is not known here is an error.
+// readAdapterConfig reads adapter_config.json; unsupported settings are errors.
 func readAdapterConfig(path string) (c AdapterConfig, err error) {
 	text, err := strict.ReadFile(path, strict.Config)
 	if err != nil {
@@ -294,7 +293,7 @@ func parseAdapterConfig(text []byte) (c AdapterConfig, err error) {
 			return c, fmt.Errorf("%s: %s: got %s: adapters with it are not known here", adapterConfigName, key, v)
 		}
 	}
-	if v := string(all["init_lora_weights"]); v != "" && v[0] == '"' { // how it began does not matter any more
+	if v := string(all["init_lora_weights"]); v != "" && v[0] == '"' { // its initialization is over
 		all["init_lora_weights"] = json.RawMessage("true")
 	}
 	known, err := json.Marshal(all)
@@ -321,7 +320,7 @@ func IsAdapter(dir string) bool {
 	return err == nil
 }
 
-// AdapterBase returns the model that an adapter says it is for.
+// AdapterBase returns the base model that an adapter names.
 func AdapterBase(dir string) (string, error) {
 	text, err := strict.ReadFile(filepath.Join(dir, adapterConfigName), strict.Config)
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// AdapterLayer is an adapter's change to one matrix: Scale·B·A.
+// AdapterLayer is an adapter's update of one matrix: Scale·B·A.
 type AdapterLayer struct {
-	// Weight is the name of the parameter that is changed.
+	// Weight is the name of the parameter that is updated.
 	Weight string
 	// A is [rank, in], B [out, rank].
 	A, B array.Array
-	// Magnitude is DoRA's lengths of rows; not valid where there are none.
+	// Magnitude holds DoRA's magnitudes of rows; it is not valid if there are none.
 	Magnitude array.Array
 	Scale     float64
 }
 
-// ReadAdapter reads the adapter of a PEFT directory for a model, which stays as it is: for anyone who
-// computes with many adapters at once.
+// ReadAdapter reads the adapter of a PEFT directory for a model without changing the model, for engines that
+// serve several adapters at once.
 func ReadAdapter(dir string, m Model) ([]AdapterLayer, error) {
 	list, err := readAdapterLayers(dir, m)
 	if err != nil {
@@ -73,7 +73,7 @@ func readAdapterLayer(
 	read := func(to *array.Array, part string, shape ...int) error {
 		stored := storedAdapter(name + part)
 		if _, _, ok := f.Type(stored); !ok && !strings.HasSuffix(stored, ".weight") {
-			stored += ".weight" // of a magnitude, as newer files have it
+			stored += ".weight" // of a magnitude, in newer files
 		}
 		dtype, got, ok := f.Type(stored)
 		switch {

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// aheadLayer predicts the token behind the next [DeepSeek-AI 2024, section 2.2]: the stream and the next
-// token's vector, both normalised, through one matrix and a layer of the model's own kind. The table of
-// tokens and the head are the model's.
+// aheadLayer is a multi-token prediction layer, which predicts the token after the next [DeepSeek-AI 2024,
+// section 2.2]: the hidden states and the next token's embedding, both normalised, pass through one matrix
+// and a layer of the model's own kind. The embedding table and the head are the model's.
 type aheadLayer struct {
 	tokenNorm, streamNorm layer
 	join                  *nn.Linear
@@ -18,7 +18,7 @@ type aheadLayer struct {
 	norm                  layer
 }
 
-// aheadLayers makes the layers behind the last one.
+// aheadLayers makes the multi-token prediction layers, after the last layer.
 func (b llamaBuilder) aheadLayers(in *nn.Init, block func(in *nn.Init, i int) block) (list []aheadLayer) {
 	for k := range b.Ahead {
 		at := in.At("model").At("layers").Index(b.Layers + k)
@@ -31,8 +31,8 @@ func (b llamaBuilder) aheadLayers(in *nn.Init, block func(in *nn.Init, i int) bl
 	return list
 }
 
-// aheadLoss returns the mean over the layers of their losses: layer k predicts from the stream of the one
-// before, and the token k+1 ahead, the one behind that.
+// aheadLoss returns the mean of the layers' losses: from the hidden states of the layer before, and the token
+// k+1 ahead, layer k predicts the token after that.
 func (m *decoder) aheadLoss(stream, ids, labels *op.Tensor) *op.Tensor {
 	if m.sequence.Parts(ids.Dim(1)) > 0 {
 		return invalid(ids, errors.New("prediction of further tokens: sequences are in zigzag order: want "+
@@ -56,7 +56,7 @@ func (m *decoder) aheadLoss(stream, ids, labels *op.Tensor) *op.Tensor {
 	return op.MulScalar(sum, 1/float64(len(m.ahead)))
 }
 
-// nextIDs returns the token behind each: the last one's is its label, if it has one.
+// nextIDs returns the token after each one; for the last one it is its label, if it has one.
 func nextIDs(ids, labels *op.Tensor) *op.Tensor {
 	n := ids.Dim(1)
 	last := op.Narrow(labels, 1, n-1, n)
@@ -64,8 +64,8 @@ func nextIDs(ids, labels *op.Tensor) *op.Tensor {
 	return op.Concat([]*op.Tensor{op.Narrow(ids, 1, 1, n), last}, 1)
 }
 
-// nextLabels returns the label of the position behind each; the last has none, nor has one without a label of
-// its own, behind which another sequence may begin.
+// nextLabels returns the label of the position after each one. The last position has none, and neither has
+// one without a label of its own, because another sequence may begin after it.
 func nextLabels(labels *op.Tensor) *op.Tensor {
 	n := labels.Dim(1)
 	none := op.Full(labels.Scope(), labels.DType(), []int{labels.Dim(0), 1}, IgnoreLabel)
@@ -74,7 +74,7 @@ func nextLabels(labels *op.Tensor) *op.Tensor {
 	return op.Where(ignored, op.Const(labels, IgnoreLabel), next)
 }
 
-// eachBlock returns the model with other blocks, those that predict further tokens too.
+// eachBlock returns the model with f applied to its blocks, including those of multi-token prediction.
 func (m *decoder) eachBlock(f func(b block) block) *decoder {
 	d := *m
 	d.blocks = make([]block, len(m.blocks))

@@ -10,21 +10,21 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// AWQ is how activation-aware quantization changes a model before it is rounded: columns of matrices are
-// multiplied by what their inputs are divided by, in the norm or the matrix that makes them, so that the
-// model computes the same and rounding errs less where inputs are large. [Lin et al. 2023]
+// AWQ scales a model for activation-aware quantization: columns of matrices are multiplied, and their inputs
+// are divided in the norm or matrix that produces them, by the same scales. The model computes the same, but
+// rounding errors are smaller where inputs are large. [Lin et al. 2023]
 type AWQ struct {
 	read func(p *nn.Param) (array.Array, error)
-	// squares is the mean of squares of a matrix's inputs; nil where they were never seen.
+	// squares returns the mean squares of a matrix's inputs; nil if none were observed.
 	squares func(p *nn.Param, expert int) []float64
 	config  quant.Config
-	// columns multiply those of a matrix, rows divide those of a matrix or the elements of a vector; shifts are
-	// what norms add to their weights.
+	// columns holds factors for the columns of matrices, rows divisors for the rows of matrices or the elements
+	// of vectors; shifts holds constants that norms add to their weights.
 	columns, rows map[*nn.Param][]float32
 	shifts        map[*nn.Param]float32
 }
 
-// NewAWQ chooses the scales of a model whose values read gives.
+// NewAWQ chooses the scales of a model; read returns parameter values.
 func NewAWQ(
 	m Model,
 	read func(p *nn.Param) (array.Array, error),
@@ -38,7 +38,7 @@ func NewAWQ(
 	a := &AWQ{read: read, squares: squares, config: c, columns: map[*nn.Param][]float32{},
 		rows: map[*nn.Param][]float32{}, shifts: map[*nn.Param]float32{}}
 	for i, l := range parts.Layers {
-		shared := l.Parallel && l.MLPNorm == nil // what its norm makes is of both parts
+		shared := l.Parallel && l.MLPNorm == nil // its norm feeds attention and MLP
 		if at, ok := l.Attention.(*nn.Attention); ok && err == nil && !shared {
 			err = a.after(l.AttentionNorm, at.Q, at.K, at.V)
 		}
@@ -54,7 +54,7 @@ func NewAWQ(
 	return a, nil
 }
 
-// after chooses the scales of layers whose inputs a norm makes.
+// after chooses the scales of layers that follow a norm.
 func (a *AWQ) after(n Norm, layers ...*nn.Linear) error {
 	switch n := n.(type) {
 	case *nn.RMSNorm:
@@ -63,7 +63,7 @@ func (a *AWQ) after(n Norm, layers ...*nn.Linear) error {
 			return a.choose([]*nn.Param{n.Weight}, layers...)
 		}
 	case *nn.LayerNorm:
-		if n.Weight == nil { // nothing to divide
+		if n.Weight == nil { // no weight to divide
 			return nil
 		}
 		return a.choose([]*nn.Param{n.Weight, n.Bias}, layers...)
@@ -71,7 +71,8 @@ func (a *AWQ) after(n Norm, layers ...*nn.Linear) error {
 	return nil
 }
 
-// choose finds the scales of layers that share inputs, which are made by producers: those are divided.
+// choose determines the scales of layers that share inputs; the weights of producers, which compute these,
+// are divided.
 func (a *AWQ) choose(producers []*nn.Param, layers ...*nn.Linear) error {
 	squares := a.squares(layers[0].Weight, 0)
 	if squares == nil {
@@ -109,7 +110,7 @@ func (a *AWQ) floats(p *nn.Param) ([]float32, error) {
 	return x, nil
 }
 
-// Read returns a parameter's values; norms and biases whose outputs are scaled are changed, matrices are when
+// Read returns a parameter's values with the scales applied to norms and biases. Matrices are scaled when
 // they are rounded.
 func (a *AWQ) Read(p *nn.Param) (array.Array, error) {
 	v, err := a.read(p)
@@ -137,7 +138,7 @@ func (a *AWQ) Read(p *nn.Param) (array.Array, error) {
 	return out, nil
 }
 
-// Round is QuantizeConfig.Round.
+// Round implements QuantizeConfig.Round.
 func (a *AWQ) Round(p *nn.Param, expert int, w []float32, out, in int, c quant.Config) (quant.Matrix, error) {
 	squares := a.squares(p, expert)
 	if squares == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// buildBERT makes bert: an encoder with learned positions, norms after what each layer adds, and a head that
-// predicts masked tokens or classifies sequences.
+// buildBERT builds bert: an encoder with learned positions and post-norm layers, and a head that predicts
+// masked tokens or classifies sequences.
 func buildBERT(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {
@@ -41,7 +41,7 @@ func buildBERT(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	return m, nil
 }
 
-// onto sets what makes logits: the table of tokens and a bias, or a decoder with a bias of its own.
+// onto sets the output projection: the tied embedding table and a bias, or a decoder with its own bias.
 func (h *head) onto(c Config, in *nn.Init) {
 	if c.Tied {
 		h.bias = in.Param("bias", array.Shape{c.Vocab}, nn.Constant(0))
@@ -50,7 +50,7 @@ func (h *head) onto(c Config, in *nn.Init) {
 	}
 }
 
-// bertStem is the tables of tokens, positions and kinds of tokens.
+// bertStem makes the embeddings of tokens, positions and token types.
 func bertStem(c Config, in *nn.Init) stem {
 	width := c.tokenWidth()
 	return stem{
@@ -62,7 +62,7 @@ func bertStem(c Config, in *nn.Init) stem {
 	}
 }
 
-// bertTransform is what precedes the prediction of masked tokens.
+// bertTransform precedes the prediction of masked tokens.
 type bertTransform struct {
 	dense *nn.Linear
 	act   nn.Activation
@@ -98,7 +98,7 @@ func bertBlock(c Config, in *nn.Init, act nn.Activation) block {
 	return b
 }
 
-// postNorm is one layer of a transformer that normalises the stream after each sum.
+// postNorm is one layer of a post-norm transformer: it normalises after each residual sum.
 type postNorm struct {
 	attention     nn.Attender
 	attentionDrop layer

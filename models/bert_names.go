@@ -21,8 +21,8 @@ func bertFamily() family {
 	}
 }
 
-// secondBias reports the bias of masked tokens that a model does not use, of the two that files hold: the
-// decoder's where the table of tokens is tied, the other where it is not.
+// secondBias reports whether a name is that one of the two biases for masked tokens that the model does not
+// use: the decoder's if the embedding table is tied, the other one if it is not.
 func secondBias(at string) func(c Config, name string) bool {
 	return func(c Config, name string) bool {
 		if c.Tied {
@@ -43,7 +43,7 @@ func readBERT(r *reader, _ *family, c *Config) {
 	r.oneOf("directionality", "bidi")
 	for _, key := range []string{"pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
 		"pooler_size_per_head"} {
-		r.take(key) // of the first BERT's files, whose pooler is that of all
+		r.take(key) // of the first BERT's files, whose pooler is the only kind
 	}
 	if r.bool("is_decoder", false) {
 		r.fail("is_decoder", "not supported: got true, want false")
@@ -51,7 +51,7 @@ func readBERT(r *reader, _ *family, c *Config) {
 	r.taskLabels(c)
 }
 
-// taskLabels reads how many labels a head has that does not predict tokens.
+// taskLabels reads the number of labels of a head that does not predict tokens.
 func (r *reader) taskLabels(c *Config) {
 	switch c.Task {
 	case Classify, ClassifyTokens:
@@ -64,7 +64,7 @@ func (r *reader) taskLabels(c *Config) {
 	}
 }
 
-// labels returns how many classes there are: those that have names, or num_labels.
+// labels returns the number of classes: of those that have names, or num_labels.
 func (r *reader) labels() int {
 	var names map[string]json.RawMessage
 	if json.Unmarshal(r.raw["id2label"], &names) == nil && len(names) > 0 {

@@ -10,25 +10,25 @@ type layer interface {
 	Forward(x *op.Tensor) *op.Tensor
 }
 
-// block is one layer of a model: from the stream that enters it to the one that leaves it.
+// block is one layer of a model, from the hidden states that enter it to those that leave it.
 type block interface {
-	// forward marks the stream where the layer of a name begins, and within.
+	// forward marks the hidden states at the start of the layer, under its name, and within it.
 	forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor
 	// over returns the same layer for sequences of this layout.
 	over(s nn.Sequence) block
-	// shared returns the same layer with experts as a layout has them.
+	// shared returns the same layer with its experts in a layout.
 	shared(l Layout) block
-	// cache returns the shapes of what decoding keeps of the layer, for up to limit tokens.
+	// cache returns the shapes of the layer's key-value cache, for up to limit tokens.
 	cache(batch, limit int) [2]array.Shape
 }
 
-// carrier is a block that hands something to the next one beside the stream; nil enters the first.
+// carrier is a block that passes a second tensor to the next block beside the hidden states; the first gets
+// nil.
 type carrier interface {
 	carry(name string, x, carried *op.Tensor, c *nn.KVCache) (*op.Tensor, *op.Tensor)
 }
 
-// residual is one layer of a transformer: what it adds to the stream that passes through. Norms that are nil
-// leave their operand as it is.
+// residual is one layer of a pre-norm transformer. Norms that are nil leave their operand unchanged.
 type residual struct {
 	attentionNorm layer
 	attention     nn.Attender
@@ -64,7 +64,7 @@ func (b residual) shared(l Layout) block {
 	return b
 }
 
-// dropout returns a layer that clears elements while the model trains, nil at rate 0.
+// dropout returns a dropout layer, or nil at rate 0.
 func dropout(in *nn.Init, rate float64) layer {
 	if rate == 0 {
 		return nil
@@ -72,8 +72,8 @@ func dropout(in *nn.Init, rate float64) layer {
 	return nn.NewDropout(in, rate)
 }
 
-// over returns a layer for sequences of this layout, which only dropout asks for: it clears the same elements
-// wherever they are.
+// over returns a layer for sequences of this layout. It matters for dropout only, which drops the same
+// elements in any layout.
 func over(l layer, s nn.Sequence) layer {
 	if d, ok := l.(*nn.Dropout); ok {
 		return d.Over(s)
@@ -81,7 +81,7 @@ func over(l layer, s nn.Sequence) layer {
 	return l
 }
 
-// attentionDropout clears attention weights while the model trains; nil is none.
+// attentionDropout returns the dropout of attention weights, or nil for none.
 func attentionDropout(in *nn.Init, c Config) *nn.Dropout {
 	if c.Dropout.Attention == 0 {
 		return nil
@@ -89,7 +89,7 @@ func attentionDropout(in *nn.Init, c Config) *nn.Dropout {
 	return nn.NewDropout(in.At("weights"), c.Dropout.Attention)
 }
 
-// through returns what a layer makes of x, which may be none.
+// through applies a layer, which may be nil, to x.
 func through(l layer, x *op.Tensor) *op.Tensor {
 	if l == nil {
 		return x

@@ -10,11 +10,11 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// boxBytes is about how much of a file is read at a time for a box.
+// boxBytes is the approximate number of bytes that are read from a file at once for a box.
 const boxBytes = 1 << 20
 
-// ReadBox reads a box of a parameter into an array of its size, of any float dtype. It reads the rows that
-// the box is in, a megabyte at a time: a device that has a part of a parameter never meets the rest.
+// ReadBox reads a box of a parameter into an array of its size, of any float dtype. It reads only the rows of
+// the box, a megabyte at a time, so that a device with a shard of a parameter never reads the rest.
 func (w *Weights) ReadBox(p *nn.Param, box mesh.Box, dst array.Array) error {
 	if err := readBox(w.src, p, box, dst); err != nil {
 		return fmt.Errorf("models: %s: %w", w.path, err)
@@ -29,14 +29,14 @@ func readBox(s store, p *nn.Param, box mesh.Box, dst array.Array) error {
 	if l, ok := s.(*loader); ok && l.stored(p) {
 		return l.readBox(p, box, dst)
 	}
-	whole, err := s.read(p) // integers are made floats as a whole
+	whole, err := s.read(p) // integers are dequantized as a whole
 	if err == nil {
 		array.CopyBox(dst, make([]int, len(box.Size)), converted(whole, dst.DType()), box.Start, box.Size)
 	}
 	return err
 }
 
-// stored reports whether a parameter is stored as floats of the same order, whole or by experts.
+// stored reports whether a parameter is stored as floats in the same order, whole or by experts.
 func (l *loader) stored(p *nn.Param) bool {
 	names := aliases(l.config, p.Name)
 	if parts := expertParts(l.config, p.Name); parts != nil {
@@ -57,8 +57,8 @@ func (l *loader) readBox(p *nn.Param, box mesh.Box, dst array.Array) error {
 	return l.readExperts(expertParts(l.config, p.Name), p.Type.Shape, box, dst)
 }
 
-// readExperts reads a box of [experts, rows, columns] that is stored as matrices one after the other, of an
-// expert's rows each the same number.
+// readExperts reads a box of [experts, rows, columns] that is stored as one matrix after the other, each with
+// the same number of an expert's rows.
 func (l *loader) readExperts(parts []string, shape array.Shape, box mesh.Box, dst array.Array) error {
 	each := len(parts) / shape[0]
 	rows := shape[1] / each
@@ -80,7 +80,7 @@ func (l *loader) readExperts(parts []string, shape array.Shape, box mesh.Box, ds
 	return nil
 }
 
-// readRows reads a box of a stored tensor to a place of dst, a few rows at a time.
+// readRows reads a box of a stored tensor into a part of dst, a few rows at a time.
 func readRows(src *safetensors.Dir, name string, shape array.Shape, box mesh.Box, dst array.Array,
 	to []int) error {
 	if len(shape) == 0 {
@@ -105,7 +105,7 @@ func readRows(src *safetensors.Dir, name string, shape array.Shape, box mesh.Box
 	return nil
 }
 
-// converted returns an array in another dtype.
+// converted returns an array cast to another dtype.
 func converted(a array.Array, dtype array.DType) array.Array {
 	if a.DType() == dtype {
 		return a

@@ -7,17 +7,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Cache is the keys and values of the tokens that a model has seen. A nil Cache is none.
+// Cache is a key-value cache: the keys and values of the tokens that a model has processed. A nil Cache
+// caches nothing.
 type Cache struct {
 	layers []*nn.KVCache
-	// limit is how many tokens it may hold, length how many it does; where start is set, that says how many.
+	// limit is the maximal number of tokens, length the current one; if start is set, it holds the current one.
 	limit, length int
 	start         *op.Tensor
-	// pages, where set, says where layers have their keys and values.
+	// pages, if set, locates the keys and values of the layers.
 	pages *nn.Pages
 }
 
-// NewCache returns an empty cache for up to limit tokens, for eager tensors: it grows with what is decoded.
+// NewCache returns an empty cache for up to limit tokens, for eager tensors. It grows during decoding.
 func NewCache(m Model, limit int) *Cache {
 	c := &Cache{limit: limit}
 	for range m.Config().Layers {
@@ -26,7 +27,7 @@ func NewCache(m Model, limit int) *Cache {
 	return c
 }
 
-// CacheTypes returns the values that FixedCache takes: the keys and the values of each layer in turn.
+// CacheTypes returns the types of FixedCache's values: the keys and the values of each layer in turn.
 func CacheTypes(m Model, batch, limit int) []op.Type {
 	d, ok := m.(*decoder)
 	if !ok {
@@ -41,7 +42,7 @@ func CacheTypes(m Model, batch, limit int) []op.Type {
 	return types
 }
 
-// FixedCache returns a cache in tensors of CacheTypes, of which the first start tokens, an integer scalar,
+// FixedCache returns a cache in tensors of CacheTypes, the first start tokens of which, an integer scalar,
 // are filled. Decoding writes into them, so that one traced program serves every step.
 func FixedCache(values []*op.Tensor, start *op.Tensor) *Cache {
 	c := &Cache{start: start}
@@ -52,7 +53,7 @@ func FixedCache(values []*op.Tensor, start *op.Tensor) *Cache {
 	return c
 }
 
-// Values returns what the cache holds now: the keys and the values of each layer in turn.
+// Values returns the contents of the cache: the keys and the values of each layer in turn.
 func (c *Cache) Values() []*op.Tensor {
 	var values []*op.Tensor
 	for _, l := range c.layers {
@@ -61,7 +62,7 @@ func (c *Cache) Values() []*op.Tensor {
 	return values
 }
 
-// Len returns how many tokens have been decoded into the cache.
+// Len returns the number of tokens in the cache.
 func (c *Cache) Len() int {
 	if c == nil {
 		return 0

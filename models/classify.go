@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// pooler is the vector of a sequence's first token through a layer and a tanh, as BERT classifies by.
+// pooler applies a linear layer and tanh to the first token's hidden state, as BERT does for classification.
 type pooler struct {
 	dense *nn.Linear
 	drop  layer
@@ -18,7 +18,7 @@ func (p pooler) Forward(x *op.Tensor) *op.Tensor {
 	return through(p.drop, op.Tanh(p.dense.Forward(firstToken{}.Forward(x))))
 }
 
-// firstToken is the vector of a sequence's first token.
+// firstToken selects the hidden state of a sequence's first token.
 type firstToken struct{}
 
 // Forward returns [batch, width] of x [batch, seq, width].
@@ -29,8 +29,8 @@ func (firstToken) Forward(x *op.Tensor) *op.Tensor {
 	return op.Reshape(op.Narrow(x, 1, 0, 1), x.Dim(0), x.Dim(2))
 }
 
-// tokenHead returns the head of a model that classifies tokens or finds answers: one layer behind dropout at
-// a rate.
+// tokenHead returns the head of a model for token classification or question answering: a linear layer after
+// dropout.
 func tokenHead(c Config, in *nn.Init, rate float64) head {
 	name := "classifier"
 	if c.Task == Answer {
@@ -51,7 +51,7 @@ func (m *decoder) taskLoss(logits, labels *op.Tensor) *op.Tensor {
 	return m.classLoss(logits, labels)
 }
 
-// answerLoss returns the mean of the cross-entropies of where answers begin and end.
+// answerLoss returns the mean of the cross-entropies of the answers' first and last positions.
 func answerLoss(logits, labels *op.Tensor) *op.Tensor {
 	if logits.Err() != nil || labels.Err() != nil {
 		return op.Add(logits, labels)
@@ -76,8 +76,8 @@ func answerLoss(logits, labels *op.Tensor) *op.Tensor {
 	return op.MulScalar(sum, 0.5)
 }
 
-// classLoss returns what transformers takes by the kind of labels: the cross-entropy of classes, the squared
-// error of one number, or for several numbers from 0 to 1 the cross-entropy of each.
+// classLoss returns the loss that transformers chooses by the kind of labels: the cross-entropy of classes,
+// the squared error of one number, or the binary cross-entropy of several numbers from 0 to 1.
 func (m *decoder) classLoss(logits, labels *op.Tensor) *op.Tensor {
 	if logits.Err() != nil || labels.Err() != nil {
 		return op.Add(logits, labels)

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// buildCohere makes cohere and cohere2: parallel blocks of Llama's parts with a LayerNorm that has no bias,
-// neighbours that turn together, and logits that are multiplied by a number.
+// buildCohere builds cohere and cohere2: parallel blocks of Llama's parts with a LayerNorm without bias,
+// interleaved rotary pairs, and a factor for the logits.
 func buildCohere(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {
@@ -34,14 +34,14 @@ func buildCohere(f *family, c Config, in *nn.Init) (*decoder, error) {
 	return m, nil
 }
 
-// newHeadNorm makes a norm of queries or keys that has one weight of a shape.
+// newHeadNorm makes a norm of queries or keys with a weight of the given shape.
 func newHeadNorm(in *nn.Init, eps float64, shape ...int) *nn.HeadNorm {
 	return &nn.HeadNorm{Weights: []*nn.Param{in.Param("weight", shape, nn.Constant(1))}, Eps: eps}
 }
 
-// scaleNorm is a LayerNorm that scales by what it learns, or not at all, and does not shift.
+// scaleNorm is a LayerNorm with an optional weight and no bias.
 type scaleNorm struct {
-	weight *nn.Param // nil is ones
+	weight *nn.Param // nil means ones
 	width  int
 	eps    float64
 }

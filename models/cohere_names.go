@@ -22,7 +22,7 @@ func readCohere(r *reader, f *family, c *Config) {
 	c.QKLayerNorm = r.bool("use_qk_norm", false)
 }
 
-// readCohere2 reads a window in all layers but every fourth, in which nothing turns.
+// readCohere2 reads a sliding window for all layers except every fourth, which has no rotary positions.
 func readCohere2(r *reader, f *family, c *Config) {
 	r.transformer(f, c)
 	c.AttentionBias = r.bool("attention_bias", false)
@@ -33,11 +33,11 @@ func readCohere2(r *reader, f *family, c *Config) {
 	for _, key := range []string{"order_of_interleaved_layers", "rotary_pct", "use_embedding_sharing",
 		"use_gated_activation", "use_parallel_block", "use_parallel_embedding", "position_embedding_type",
 		"cache_implementation", "layer_switch"} {
-		r.take(key) // notes of the program that wrote the first files
+		r.take(key) // metadata of the program that wrote the first files
 	}
 }
 
-// fillCohere pairs neighbours in rotary positions, in every model.
+// fillCohere makes rotary pairs interleaved, in every model.
 func fillCohere(_ *family, c *Config) {
 	c.Rope.Interleaved = true
 	fill(&c.Multipliers.Logits, 0.0625)

@@ -9,12 +9,12 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// Config is the shape of a model, in one form for every family. The zero value of a field that config.json
-// may leave out means the family's default.
+// Config is the architecture of a model, in one form for all families. The zero value of a field that
+// config.json may omit means the family's default.
 type Config struct {
 	// Family is the model_type, one of Families.
 	Family string
-	// DType is what the checkpoint holds; Invalid where it does not say.
+	// DType is that of the checkpoint; Invalid if it is not specified.
 	DType array.DType
 
 	Vocab, Hidden, Intermediate, Layers, Heads int
@@ -22,175 +22,175 @@ type Config struct {
 	KVHeads int
 	// HeadDim is Hidden / Heads by default.
 	HeadDim int
-	// Positions is the longest sequence; only GPT-2, which learns its positions, cannot exceed it.
+	// Positions is the longest sequence; only models with learned positions, such as GPT-2, cannot exceed it.
 	Positions int
 	// Activation is the name that config.json uses, such as silu or gelu_new.
 	Activation string
 	NormEps    float64
-	// InitStd is the deviation of random first weights.
+	// InitStd is the standard deviation of initial weights.
 	InitStd float64
-	// Tied makes the embedding the output head too.
+	// Tied shares the embedding table with the output head.
 	Tied bool
-	// AttentionBias and MLPBias add biases where the family lets the configuration choose.
+	// AttentionBias and MLPBias add biases where the family makes them optional.
 	AttentionBias, MLPBias bool
-	// Rope is how positions turn queries and keys; GPT-2 has none. RopeLocal, where it has a type, takes its
-	// place in layers with a window, as in Gemma 3.
+	// Rope configures rotary positions; GPT-2 has none. RopeLocal, if it has a type, replaces it in layers with
+	// a sliding window, as in Gemma 3.
 	Rope, RopeLocal Rope
-	// QueryScalar is what the root of divides the scores; 0 means the size of a head.
+	// QueryScalar is the number whose square root divides the scores; 0 means the size of a head.
 	QueryScalar float64
-	// ScoreCap and LogitCap bound scores and logits x as cap·tanh(x/cap); 0 is not at all.
+	// ScoreCap and LogitCap limit scores and logits x to cap·tanh(x/cap); 0 means no limit.
 	ScoreCap, LogitCap float64
-	// Window is how many positions, its own included, a token sees in the layers that WindowLayers marks; 0 is
-	// all.
+	// Window is the sliding window of the layers that WindowLayers marks, the number of positions that a token
+	// attends to, its own included; 0 means all.
 	Window       int
 	WindowLayers []bool
 
-	// Experts and ExpertsPerToken are for families with a mixture of experts, which Mixture says more of.
+	// Experts and ExpertsPerToken are for families with a mixture of experts; Mixture holds its details.
 	Experts, ExpertsPerToken int
 	Mixture                  Mixture
-	// Latent is the sizes of DeepSeek's attention.
+	// Latent holds the sizes of DeepSeek's multi-head latent attention.
 	Latent Latent
-	// Recurrence is the sizes of Mamba's and RWKV-7's layers.
+	// Recurrence holds the sizes of Mamba's and RWKV-7's layers.
 	Recurrence Recurrence
-	// Image is the sizes of what a vision model sees.
+	// Image holds the image and patch sizes of a vision model.
 	Image Image
 
-	// TokenWidth is how long the vectors of tokens are in electra; 0 means Hidden.
+	// TokenWidth is the size of token embeddings in electra; 0 means Hidden.
 	TokenWidth int
-	// SinePositions is that the vectors of positions begin as waves, in distilbert.
+	// SinePositions initializes position embeddings as sines and cosines, in distilbert.
 	SinePositions bool
 
-	// Task is what the model's head does; the zero value is Predict.
+	// Task is the task of the model's head; the zero value is Predict.
 	Task Task
-	// Labels is how many classes there are where Task is Classify or ClassifyTokens, and 2 where it is Answer;
-	// TokenTypes is how many kinds of tokens BERT tells apart.
+	// Labels is the number of classes if Task is Classify or ClassifyTokens, and 2 if it is Answer; TokenTypes
+	// is the number of BERT's token types.
 	Labels, TokenTypes int
 
-	// UnscaledAttention leaves out the division by the root of HeadDim, ScaleByLayer divides by the layer's
-	// number: GPT-2's scale_attn_weights and scale_attn_by_inverse_layer_idx.
+	// UnscaledAttention omits the division by √HeadDim, ScaleByLayer divides by the layer's number: GPT-2's
+	// scale_attn_weights and scale_attn_by_inverse_layer_idx.
 	UnscaledAttention, ScaleByLayer bool
 
-	// SequentialBlocks puts the MLP behind the attention in gpt_neox, falcon and stablelm, whose blocks are
-	// parallel otherwise.
+	// SequentialBlocks applies the MLP after the attention in gpt_neox, falcon and stablelm, whose blocks are
+	// otherwise parallel.
 	SequentialBlocks bool
-	// QKV is how queries, keys and values share a matrix in falcon.
+	// QKV is the order of queries, keys and values in their fused matrix, in falcon.
 	QKV QKVLayout
-	// OneNorm is that attention and the MLP of a parallel block of falcon share a norm.
+	// OneNorm shares one norm between attention and MLP in a parallel block of falcon.
 	OneNorm bool
-	// QKVBound, where it is not 0, bounds queries, keys and values on both sides, in olmo.
+	// QKVBound, if not 0, clamps queries, keys and values to ±QKVBound, in olmo.
 	QKVBound float64
-	// QKLayerNorm is that queries and keys have a LayerNorm for each head, in cohere, phi and stablelm;
-	// QKRMSNorm is that they have an RMSNorm for each, in glm4_moe.
+	// QKLayerNorm adds a LayerNorm of queries and keys for each head, in cohere, phi and stablelm; QKRMSNorm
+	// adds an RMSNorm for each, in glm4_moe.
 	QKLayerNorm, QKRMSNorm bool
-	// Unturned marks the layers in which positions turn nothing, in smollm3 and cohere2; nil is none.
+	// Unturned marks the layers without rotary positions, in smollm3 and cohere2; nil means none.
 	Unturned []bool
-	// Multipliers is granite's, and cohere's of the logits.
+	// Multipliers holds the factors of granite, and cohere's factor of the logits.
 	Multipliers Multipliers
 
-	// Ahead is how many layers behind the last predict further tokens while the model trains, in deepseek_v3;
-	// see LossConfig.Ahead and LoadAhead. A model that is read has none unless it is asked for, as in
+	// Ahead is the number of multi-token prediction layers after the last layer, used in training, in
+	// deepseek_v3; see LossConfig.Ahead and LoadAhead. A loaded model has none unless requested, as in
 	// transformers.
 	Ahead int
-	// Dropout is what is cleared while a trainer trains the model; otherwise nothing is.
+	// Dropout holds the dropout rates, which apply in training only.
 	Dropout Dropout
-	// Other is the keys of config.json that do not change what the model computes, kept for Save.
+	// Other holds the keys of config.json that do not change what the model computes, kept for Save.
 	Other map[string]json.RawMessage
 }
 
-// Mixture is how a mixture of experts differs from Mixtral's.
+// Mixture holds the differences of a mixture of experts from Mixtral's.
 type Mixture struct {
 	// Width is an expert's inner size; 0 means Intermediate.
 	Width int
-	// Shared is how many experts of that size every token visits.
+	// Shared is the number of shared experts of that size, which process every token.
 	Shared int
-	// SharedWidth is the inner size of the MLP that every token visits in qwen2_moe.
+	// SharedWidth is the inner size of qwen2_moe's shared MLP, which processes every token.
 	SharedWidth int
-	// Dense marks the layers that have a plain MLP; nil is none.
+	// Dense marks the layers with a plain MLP; nil means none.
 	Dense []bool
-	// Routing is how experts are chosen.
+	// Routing configures how experts are chosen.
 	Routing nn.Routing
 }
 
-// Latent is the sizes of multi-head latent attention.
+// Latent holds the sizes of multi-head latent attention.
 type Latent struct {
-	// QRank is the length of compressed queries; 0 is that they are not.
+	// QRank is the size of compressed queries; 0 if they are not compressed.
 	QRank int
-	// KVRank is the length of what keys and values are made from.
+	// KVRank is the size of the latent vector from which keys and values are computed.
 	KVRank int
-	// Plain and Turned are the sizes of a head's two parts, of which the second turns by position; Value that of
-	// values.
+	// Plain and Turned are the sizes of a head's two parts, the second of which has rotary positions; Value is
+	// the size of values.
 	Plain, Turned, Value int
 }
 
-// Image is the sizes of an image and of the patches that it is cut into, as height and width.
+// Image holds the sizes of an image and of its patches, as height and width.
 type Image struct {
 	Size, Patch [2]int
 	Channels    int
 }
 
-// patches returns how many there are.
+// patches returns the number of patches.
 func (i Image) patches() int {
 	return i.Size[0] / max(1, i.Patch[0]) * (i.Size[1] / max(1, i.Patch[1]))
 }
 
-// QKVLayout is how one matrix holds queries, keys and values.
+// QKVLayout is the order of queries, keys and values in one matrix.
 type QKVLayout uint8
 
-// The layouts.
+// Layouts.
 const (
-	// QKVOneKey: all heads of queries, then the one of keys and the one of values.
+	// QKVOneKey: all query heads, then the key head and the value head.
 	QKVOneKey QKVLayout = iota
 	// QKVHeads: each head's query, key and value in turn.
 	QKVHeads
-	// QKVGroups: for each head of keys its queries, its key and its value.
+	// QKVGroups: for each key head its queries, its key and its value.
 	QKVGroups
 )
 
-// Task is what a model's head does.
+// Task is the task of a model's head.
 type Task uint8
 
-// The tasks.
+// Tasks.
 const (
-	// Predict gives a distribution over tokens for every position.
+	// Predict returns a distribution over tokens for every position.
 	Predict Task = iota
-	// Classify gives one over labels for every sequence.
+	// Classify returns one over labels for every sequence.
 	Classify
-	// ClassifyTokens gives one over labels for every token.
+	// ClassifyTokens returns one over labels for every token.
 	ClassifyTokens
-	// Answer gives two over the tokens of a sequence: where the answer to a question begins and where it ends.
+	// Answer returns two over the tokens of a sequence: the start and the end of the answer to a question.
 	Answer
 )
 
-// Recurrence is the sizes of a state-space layer.
+// Recurrence holds the sizes of a state-space layer.
 type Recurrence struct {
-	// States is how many numbers of state an element has, Groups how many sets of heads share what writes and
-	// reads them.
+	// States is the size of the state per element, Groups the number of head groups that share the matrices
+	// which write and read the state.
 	States, Groups int
-	// Kernel is how many positions, its own included, the short convolution sees.
+	// Kernel is the number of positions, its own included, of the short convolution.
 	Kernel int
-	// Chunk is how many positions are computed at once.
+	// Chunk is the number of positions that are computed at once.
 	Chunk int
-	// MinStep and MaxStep bound the steps; MaxStep may be infinite.
+	// MinStep and MaxStep clamp the time steps; MaxStep may be infinite.
 	MinStep, MaxStep float64
-	// Bias and ConvBias are those of the projections and of the convolution.
+	// Bias and ConvBias add biases to the projections and the convolution.
 	Bias, ConvBias bool
-	// StepRank is how many numbers the steps of Mamba's first version are made from.
+	// StepRank is the rank of the time-step projection in the first version of Mamba.
 	StepRank int
-	// Ranks is the sizes of RWKV-7's low-rank layers.
+	// Ranks holds the sizes of RWKV-7's low-rank layers.
 	Ranks RWKVRanks
-	// NormFirst is that a norm follows the tokens' vectors, Warp that training draws the largest logit of each
-	// position towards 0, which no loss tells.
+	// NormFirst adds a norm after the token embeddings. Warp lets training pull the largest logit of each
+	// position towards 0, by an extra gradient that the loss does not show.
 	NormFirst, Warp bool
 }
 
-// RWKVRanks is the inner sizes of the layers that choose decays, rates, values and gates in RWKV-7.
+// RWKVRanks holds the ranks of the layers that compute decays, rates, values and gates in RWKV-7.
 type RWKVRanks struct{ Decay, Rate, Value, Gate int }
 
-// Dropout is probabilities: of elements of the embedded tokens, of what a block adds to the stream, of
-// attention weights, of what a classifier sees.
+// Dropout holds dropout rates: of embedded tokens, of what a block adds to the residual stream, of attention
+// weights, and of a classifier's input.
 type Dropout struct{ Embedding, Residual, Attention, Classifier float64 }
 
-// WindowOf returns the window of a layer; 0 is none.
+// WindowOf returns the sliding window of a layer; 0 means none.
 func (c Config) WindowOf(layer int) int {
 	if layer < len(c.WindowLayers) && c.WindowLayers[layer] {
 		return c.Window
@@ -198,7 +198,7 @@ func (c Config) WindowOf(layer int) int {
 	return 0
 }
 
-// ropeOf returns how a layer turns queries and keys.
+// ropeOf returns the rotary positions of a layer.
 func (c Config) ropeOf(layer int) Rope {
 	if c.RopeLocal.Type != "" && c.WindowOf(layer) > 0 {
 		return c.RopeLocal
@@ -219,7 +219,7 @@ func (c Config) expertWidth() int {
 	return c.Intermediate
 }
 
-// WithLayers returns the same shape with so many layers: the first ones, repeated where there are not enough.
+// WithLayers returns the same architecture with n layers: the first ones, repeated if there are not enough.
 func (c Config) WithLayers(n int) Config {
 	c.WindowLayers, c.Mixture.Dense = cycled(c.WindowLayers, n), cycled(c.Mixture.Dense, n)
 	c.Unturned = cycled(c.Unturned, n)
@@ -238,8 +238,8 @@ func cycled(list []bool, n int) []bool {
 	return out
 }
 
-// Limit returns the longest sequence that the model can see: Positions where it learns a vector for each, as
-// GPT-2 does, and 0 for no limit where positions turn queries and keys.
+// Limit returns the longest sequence that the model supports: Positions if it has learned positions, as GPT-2
+// has, and 0, no limit, if it has rotary positions.
 func (c Config) Limit() int {
 	f, err := familyOf(c.Family)
 	if err != nil || !f.learnedPositions {
@@ -251,7 +251,7 @@ func (c Config) Limit() int {
 	return c.Positions
 }
 
-// StopTokens returns the eos_token_id of config.json, which may be one number, a list or absent.
+// StopTokens returns the eos_token_id of config.json, which may be a number, a list or absent.
 func (c Config) StopTokens() []int32 {
 	var one int32
 	if json.Unmarshal(c.Other["eos_token_id"], &one) == nil {
@@ -264,8 +264,8 @@ func (c Config) StopTokens() []int32 {
 	return many
 }
 
-// padToken returns the id whose vector looking up does not train, and whether there is one: the pad_token_id
-// of config.json, counted from the end where it is negative, or the family's.
+// padToken returns the id whose embedding gets no gradient from lookups, and whether there is one: the
+// pad_token_id of config.json, counted from the end if negative, or the family's.
 func (c Config) padToken() (id int, ok bool) {
 	f, err := familyOf(c.Family)
 	if err != nil || f.pad == unpadded {
@@ -283,7 +283,7 @@ func (c Config) padToken() (id int, ok bool) {
 	return id, id >= 0 && id < c.Vocab
 }
 
-// withDefaults fills in what may be left out.
+// withDefaults fills in omitted fields.
 func (c Config) withDefaults() (Config, error) {
 	f, err := familyOf(c.Family)
 	if err != nil {
@@ -319,8 +319,8 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// The largest sizes that are still believable: beyond them a number is a mistake in the file, and products of
-// sizes might not fit an int.
+// Plausible upper bounds of sizes: a larger number is an error in the file, and products of sizes might not
+// fit an int.
 const (
 	maxSize   = 1 << 26
 	maxLayers = 1 << 14
@@ -353,7 +353,7 @@ func (c Config) validate(f *family) error {
 	return c.validateParts(f)
 }
 
-// ropePositions returns what Rope keeps of Positions: nothing where it does not depend on it.
+// ropePositions returns Rope's copy of Positions: 0 if it does not depend on it.
 func (c Config) ropePositions() int {
 	if c.Rope.Type == "dynamic" || c.Rope.Type == "longrope" {
 		return c.Positions
@@ -361,7 +361,7 @@ func (c Config) ropePositions() int {
 	return 0
 }
 
-// validateParts checks what only some families have.
+// validateParts checks settings that only some families have.
 func (c Config) validateParts(f *family) error {
 	if f.rotary {
 		for _, r := range []Rope{c.Rope, c.RopeLocal} {
@@ -403,7 +403,7 @@ func (c Config) validateParts(f *family) error {
 	return nil
 }
 
-// validateMixture checks experts and how they are chosen.
+// validateMixture checks the experts and their routing.
 func (c Config) validateMixture(f *family) error {
 	m, r := c.Mixture, c.Mixture.Routing
 	switch {

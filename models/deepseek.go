@@ -7,12 +7,11 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// latentEps is that of the norms between the two products of a compressed vector, whatever the configuration
-// says.
+// latentEps is the epsilon of the norms of compressed vectors, independent of the configuration.
 const latentEps = 1e-6
 
-// buildDeepseek makes deepseek_v2 and deepseek_v3: latent attention, and from some layer on a mixture of
-// experts, of which some see every token.
+// buildDeepseek builds deepseek_v2 and deepseek_v3: latent attention and, from some layer on, a mixture of
+// experts with shared experts.
 func buildDeepseek(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {
@@ -30,7 +29,7 @@ func buildDeepseek(f *family, c Config, in *nn.Init) (*decoder, error) {
 	return m, nil
 }
 
-// chooseAsDeepseek gives an MLP that is a mixture its bias that only chooses, and its shared experts.
+// chooseAsDeepseek gives a mixture its selection bias and its shared experts.
 func (b llamaBuilder) chooseAsDeepseek(mlp layer, in *nn.Init) {
 	moe, ok := mlp.(*nn.MoE)
 	if !ok {
@@ -65,7 +64,7 @@ func (b llamaBuilder) latent(in *nn.Init, i int) *nn.LatentAttention {
 	return a
 }
 
-// latentScale returns what multiplies the scores where positions are stretched.
+// latentScale returns the factor of the scores for extended positions.
 func (b llamaBuilder) latentScale() float64 {
 	if b.Rope.Type == "default" || b.Rope.MScaleAll == 0 {
 		return 1

@@ -34,7 +34,7 @@ func deepseekKeys() keys {
 	return k
 }
 
-// deepseekNames leaves out the layers after the last, which predict further tokens, as transformers does.
+// deepseekNames ignores the multi-token prediction layers, as transformers does.
 func deepseekNames() storedNames {
 	s := plainExperts()
 	s.ignored = func(c Config, name string) bool {
@@ -46,7 +46,7 @@ func deepseekNames() storedNames {
 	return s
 }
 
-// deepseek reads what both have; the arguments are what transformers takes where the file says nothing.
+// deepseek reads what both versions have; the arguments are the defaults of transformers.
 func (r *reader) deepseek(f *family, c *Config, experts, perToken, width, shared, dense int) {
 	c.Intermediate = r.size("intermediate_size")
 	c.KVHeads = r.count("num_key_value_heads", 0)
@@ -73,7 +73,7 @@ func (r *reader) deepseek(f *family, c *Config, experts, perToken, width, shared
 	r.take("aux_loss_alpha")
 }
 
-// expertsOf reads how many experts there are, how wide, and from which layer on.
+// expertsOf reads the number of experts, their size, and the first layer with experts.
 func (r *reader) expertsOf(c *Config, experts, perToken, width, shared, dense int) {
 	c.Experts = r.count("n_routed_experts", experts)
 	c.ExpertsPerToken = r.count("num_experts_per_tok", perToken)
@@ -99,7 +99,7 @@ func (r *reader) only(key string, want int) {
 	}
 }
 
-// oneOf refuses any other word; the first is that of a file that says none.
+// oneOf refuses any other word; the first one is the default.
 func (r *reader) oneOf(key string, words ...string) string {
 	got := r.string(key, words[0])
 	for _, w := range words {
@@ -134,7 +134,7 @@ func readDeepseekV2(r *reader, f *family, c *Config) {
 	if method != "greedy" {
 		c.Mixture.Routing.Groups, c.Mixture.Routing.TopGroups, c.Mixture.Routing.GroupBest = groups, top, 1
 	}
-	r.bool("norm_topk_prob", false) // transformers does not look at it
+	r.bool("norm_topk_prob", false) // transformers ignores it
 }
 
 func fillDeepseek(_ *family, c *Config) {
@@ -181,7 +181,7 @@ func writeDeepseek(c Config, m map[string]any) {
 	writeExperts(c, m)
 }
 
-// writeExperts is what expertsOf reads, and how experts are chosen.
+// writeExperts writes what expertsOf reads, and the routing.
 func writeExperts(c Config, m map[string]any) {
 	r := c.Mixture.Routing
 	m["n_routed_experts"], m["num_experts_per_tok"] = c.Experts, c.ExpertsPerToken

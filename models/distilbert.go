@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// buildDistilBERT makes distilbert: BERT's kind of layers under names of its own, without kinds of tokens and
-// without a pooler.
+// buildDistilBERT builds distilbert: BERT's layers under names of its own, without token types and without a
+// pooler.
 func buildDistilBERT(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {
@@ -53,7 +53,8 @@ func distilBERTStem(c Config, in *nn.Init) stem {
 	return s
 }
 
-// waves returns vectors of positions [positions, width]: sines and cosines of ever longer periods in turn.
+// waves returns sinusoidal position embeddings [positions, width]: sines and cosines of increasing periods in
+// turn.
 func waves(s op.Scope, _ op.Key, t op.Type) *op.Tensor {
 	at := func(dim int) *op.Tensor { return op.Iota(s, array.I32, t.Shape, dim) }
 	column := at(1)
@@ -81,7 +82,7 @@ func distilBERTBlock(c Config, in *nn.Init, act nn.Activation) block {
 	return b
 }
 
-// distilBERTClass is what precedes classes: a layer of the first token.
+// distilBERTClass precedes the classifier: a layer on the first token.
 type distilBERTClass struct {
 	dense *nn.Linear
 	drop  layer

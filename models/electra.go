@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// buildELECTRA makes electra: BERT's layers over vectors of tokens that may be shorter than the stream, with
-// heads of its own; the one that predicts tokens is that of its generator.
+// buildELECTRA builds electra: BERT's layers over token embeddings that may be smaller than the hidden size,
+// with heads of its own; the one that predicts tokens is that of its generator.
 func buildELECTRA(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {
@@ -40,7 +40,7 @@ func buildELECTRA(_ *family, c Config, in *nn.Init) (*decoder, error) {
 func electraHead(c Config, in *nn.Init) head {
 	at, out, width := in.At("generator_predictions"), in.At("generator_lm_head"), c.tokenWidth()
 	h := head{before: bertTransform{
-		dense: nn.NewLinear(at.At("dense"), c.Hidden, width), act: exactGELU, // whatever the layers have
+		dense: nn.NewLinear(at.At("dense"), c.Hidden, width), act: exactGELU, // whatever act the layers have
 		norm: nn.NewLayerNorm(at.At("LayerNorm"), width, c.NormEps),
 	}}
 	if c.Tied {
@@ -51,7 +51,7 @@ func electraHead(c Config, in *nn.Init) head {
 	return h
 }
 
-// electraClass is what precedes classes: a layer of the first token, with dropout on both sides.
+// electraClass precedes the classifier: a layer on the first token, with dropout on both sides.
 type electraClass struct {
 	dense *nn.Linear
 	drop  layer

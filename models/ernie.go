@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// buildErnieMoE makes ernie4_5_moe: Llama's layers with a mixture of experts, of which some see every token,
-// and a bias that only chooses among the others.
+// buildErnieMoE builds ernie4_5_moe: Llama's layers with a mixture of experts, shared experts, and a
+// selection bias.
 func buildErnieMoE(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {
@@ -28,7 +28,7 @@ func buildErnieMoE(f *family, c Config, in *nn.Init) (*decoder, error) {
 	return m, nil
 }
 
-// sharedExperts returns one MLP as wide as all experts that see every token; nil where there are none.
+// sharedExperts returns one MLP with the size of all shared experts; nil if there are none.
 func (b llamaBuilder) sharedExperts(in *nn.Init) *nn.GatedMLP {
 	if b.Mixture.Shared == 0 {
 		return nil

@@ -24,7 +24,7 @@ func ernieFamilies() []family {
 	}
 }
 
-// ernieNames leaves out the layers that predict further tokens, as transformers does.
+// ernieNames ignores the multi-token prediction layers, as transformers does.
 func ernieNames() storedNames {
 	s := plainExperts()
 	s.ignored = func(_ Config, name string) bool { return strings.Contains(name, "mtp") }
@@ -37,7 +37,7 @@ func readErnie(r *reader, f *family, c *Config) {
 	c.AttentionBias, c.MLPBias = bias, bias
 }
 
-// fillErnie pairs neighbours in rotary positions, in every model.
+// fillErnie makes rotary pairs interleaved, in every model.
 func fillErnie(_ *family, c *Config) { c.Rope.Interleaved = true }
 
 func writeErnie(c Config, _ *family, m map[string]any) {
@@ -57,7 +57,7 @@ func readErnieMoE(r *reader, f *family, c *Config) {
 		r.fail("use_rmsnorm", "not supported: got false, want true")
 	}
 	for _, key := range []string{"moe_capacity", "moe_use_aux_free", "num_nextn_predict_layers"} {
-		r.take(key) // of training elsewhere: no token is dropped, the bias that chooses is among the weights
+		r.take(key) // training settings: no token is dropped here, and the selection bias is among the weights
 	}
 	layers := expertLayers{r.natural("moe_layer_start_index", 1), r.int("moe_layer_end_index", -1),
 		r.count("moe_layer_interval", 1)}
@@ -67,14 +67,14 @@ func readErnieMoE(r *reader, f *family, c *Config) {
 	c.Mixture.Dense = c.denseLayers(layers.dense)
 }
 
-// expertLayers says which layers have experts: every interval-th of those from first to last.
+// expertLayers describes which layers have experts: every interval-th one of those from first to last.
 type expertLayers struct{ first, last, interval int }
 
 func (e expertLayers) dense(i int) bool {
 	return (i+1)%max(1, e.interval) != 0 || i < e.first || i > e.last
 }
 
-// expertLayers returns how config.json says which layers have experts; false is that it cannot.
+// expertLayers returns the layers with experts in the form of config.json; false if it has no such form.
 func (c Config) expertLayers() (expertLayers, bool) {
 	e := expertLayers{first: c.Layers, last: -1}
 	for i := range c.Layers {

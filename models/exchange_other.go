@@ -4,5 +4,5 @@ package models
 
 import "errors"
 
-// exchange would swap two directories in one step; there is no such thing here.
+// exchange would atomically swap two directories, which this system cannot do.
 func exchange(a, b string) error { return errors.ErrUnsupported }

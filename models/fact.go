@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/data"
 )
 
-// Fact returns the model's shape in a line: what the checkpoints of a run keep of it.
+// Fact returns the model's architecture in one line, for the checkpoints of a run.
 func (c Config) Fact() data.Fact {
-	c.DType = array.Invalid // of the file that it was read from
+	c.DType = array.Invalid // that of the file
 	h := fnv.New64a()
 	if text, err := json.Marshal(c); err == nil {
 		h.Write(text)

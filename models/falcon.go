@@ -2,8 +2,8 @@ package models
 
 import "github.com/galley-ml/galley/nn"
 
-// buildFalcon makes falcon: LayerNorm, one matrix for queries, keys and values, a plain MLP, and blocks that
-// are parallel, with one norm or two, or not.
+// buildFalcon builds falcon: LayerNorm, a fused matrix for queries, keys and values, a plain MLP, and blocks
+// that are parallel, with one norm or two, or sequential.
 func buildFalcon(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {

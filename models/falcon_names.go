@@ -35,7 +35,7 @@ func readFalcon(r *reader, f *family, c *Config) {
 	c.AttentionBias = r.bool("bias", false)
 	c.Dropout = Dropout{Attention: r.probability("attention_dropout"), Residual: r.probability("hidden_dropout")}
 	r.rope(f, c)
-	r.take("apply_residual_connection_post_layernorm") // transformers does not look at it
+	r.take("apply_residual_connection_post_layernorm") // transformers ignores it
 	r.take("auto_map")
 }
 

@@ -9,54 +9,54 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// family is what models of one model_type have in common beyond their configuration. Each has a file of
-// names, which says how its config.json and its weights are called, and uses layers of its own or another
-// family's.
+// family holds what models of one model_type have in common beyond their configuration. Each has a file of
+// names, for its config.json and its weights, and uses layers of its own or of another family.
 type family struct {
 	name         string
 	architecture string
-	// classifier is the architecture with a head that classifies sequences, tagger that with one for tokens, and
-	// answerer that with one for answers; empty where there is none.
+	// classifier is the architecture with a head for sequence classification, tagger that for token
+	// classification, and answerer that for question answering; empty if there is none.
 	classifier, tagger, answerer string
-	// base is what the names of all but the head begin with; a checkpoint of the base model leaves it out.
+	// base is the prefix of all names except the head's; a checkpoint of the base model omits it.
 	base string
-	// embedding is the table of tokens, below base.
+	// embedding is the name of the embedding table, below base.
 	embedding string
 	keys      keys
-	// What config.json means when it leaves a key out.
+	// Defaults of keys that config.json omits.
 	eps, theta float64
 	positions  int
 	activation string
 	tied       bool
 	window     int
-	// pad is the pad_token_id, whose vector is not trained by looking it up; noPad is none, and unpadded that
-	// the family looks padding up like any token.
+	// pad is the pad_token_id, whose embedding gets no gradient from lookups; noPad means that there is none,
+	// and unpadded that the family treats padding like any token.
 	pad int
 
 	learnedPositions bool
-	// countedPositions counts tokens other than padding, from behind the padding's id.
+	// countedPositions numbers only tokens that are not padding, starting after the padding's id.
 	countedPositions bool
-	// encoder is a family that sees whole sequences and so continues none, recurrent one that goes along them in
-	// order: neither has any use for sequences in zigzag order.
+	// encoder marks families with bidirectional attention, which cannot generate; recurrent marks those that
+	// process sequences in order. Neither supports zigzag order.
 	encoder   bool
 	recurrent bool
-	// images is a family that sees pixels in place of tokens.
+	// images marks families whose input is pixels instead of tokens.
 	images  bool
 	rotary  bool
 	experts bool
 	qkvBias bool
 	qkNorm  bool
 
-	// read takes the family's own keys from config.json, write puts them back.
+	// read takes the family's own keys from config.json, write writes them.
 	read  func(r *reader, f *family, c *Config)
 	write func(c Config, f *family, m map[string]any)
-	// fill sets defaults that depend on other sizes, check says what is impossible; nil is nothing more.
+	// fill sets defaults that depend on other sizes, check returns an error for invalid combinations; both may
+	// be nil.
 	fill  func(f *family, c *Config)
 	check func(c Config) error
-	// headDim is how many elements of a head may turn by position; nil is all.
+	// headDim is the number of elements of a head that may have rotary positions; nil means all.
 	headDim func(c Config) int
 	build   func(f *family, c Config, in *nn.Init) (*decoder, error)
-	// stored is how checkpoints call parameters that they do not call as the model does.
+	// stored maps parameter names to those of checkpoints where they differ.
 	stored storedNames
 }
 
@@ -66,12 +66,12 @@ const (
 	unpadded = -2
 )
 
-// architectureOf returns the architecture with the head of a task; empty where there is none.
+// architectureOf returns the architecture with the head of a task; empty if there is none.
 func (f *family) architectureOf(t Task) string {
 	return [...]string{f.architecture, f.classifier, f.tagger, f.answerer}[t]
 }
 
-// architectures returns all that the family has.
+// architectures returns all architectures of the family.
 func (f *family) architectures() (names []string) {
 	for _, t := range []Task{Predict, Classify, ClassifyTokens, Answer} {
 		if name := f.architectureOf(t); name != "" && !slices.Contains(names, name) {
@@ -81,7 +81,7 @@ func (f *family) architectures() (names []string) {
 	return names
 }
 
-// turnedDim returns how long the part of a head is that may turn.
+// turnedDim returns the size of the part of a head that may have rotary positions.
 func (f *family) turnedDim(c Config) int {
 	if f.headDim != nil {
 		return f.headDim(c)
@@ -89,7 +89,7 @@ func (f *family) turnedDim(c Config) int {
 	return c.HeadDim
 }
 
-// keys is what a family's config.json calls the sizes.
+// keys holds the names of sizes in a family's config.json.
 type keys struct {
 	hidden, intermediate, layers, heads, positions, eps, activation string
 	experts, perToken                                               string
@@ -104,7 +104,7 @@ func llamaKeys() keys {
 	}
 }
 
-// families returns all that there are, by name.
+// families returns all families, by name.
 func families() []family {
 	all := slices.Concat(
 		[]family{gpt2Family(), gptjFamily(), gptNeoXFamily(), falconFamily(), bertFamily(), robertaFamily(),
@@ -137,7 +137,7 @@ func familyOf(name string) (*family, error) {
 	return &all[i], nil
 }
 
-// listed returns the words that a wrong one might have been, and the nearest.
+// listed formats the valid words for an error about a wrong one, with the nearest.
 func listed(wrong string, words []string) string {
 	return strings.Join(words, ", ") + "; the nearest is " + strict.Nearest(wrong, words)
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// buildGemma makes gemma, gemma2 and gemma3_text: Llama's parts with norms that scale by 1 plus a weight and
-// an embedding that is multiplied by the root of its width. From gemma2 on what a part adds to the stream is
-// normalised, too.
+// buildGemma builds gemma, gemma2 and gemma3_text: Llama's parts with norms that scale by 1 plus a weight,
+// and embeddings multiplied by √width. From gemma2 on, the outputs of attention and MLP are normalised, too.
 func buildGemma(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {

@@ -28,7 +28,7 @@ func gemmaFamilies() []family {
 	}
 }
 
-// gemma reads what all of them have.
+// gemma reads what all versions have.
 func (r *reader) gemma(c *Config) {
 	c.Intermediate = r.size("intermediate_size")
 	r.attention(c)
@@ -41,14 +41,14 @@ func (r *reader) gemma(c *Config) {
 func readGemma(r *reader, f *family, c *Config) {
 	r.gemma(c)
 	r.rope(f, c)
-	r.take("hidden_activation") // the older name, which transformers does not look at any more
+	r.take("hidden_activation") // the older name, which transformers ignores now
 }
 
 func readGemma2(r *reader, f *family, c *Config) {
 	r.gemma(c)
 	r.rope(f, c)
 	r.take("hidden_act")
-	r.take("sliding_window_size") // beside sliding_window in the first files; transformers does not look at it
+	r.take("sliding_window_size") // beside sliding_window in the first files; transformers ignores it
 	r.gemmaWindow(f, c, 2)
 	c.QueryScalar = r.float("query_pre_attn_scalar", 256)
 	c.ScoreCap = r.capAt("attn_logit_softcapping", 50)
@@ -67,7 +67,7 @@ func readGemma3(r *reader, f *family, c *Config) {
 	r.ropesByType(c, theta, r.float("rope_local_base_freq", 1e4))
 }
 
-// capAt reads a bound; null is none.
+// capAt reads a cap; null means none.
 func (r *reader) capAt(key string, byDefault float64) float64 {
 	if _, ok := r.raw[key]; ok {
 		byDefault = 0
@@ -75,7 +75,7 @@ func (r *reader) capAt(key string, byDefault float64) float64 {
 	return r.float(key, byDefault)
 }
 
-// gemmaWindow reads the window of all layers but every pattern-th.
+// gemmaWindow reads the sliding window of all layers except every pattern-th.
 func (r *reader) gemmaWindow(f *family, c *Config, pattern int) {
 	window := r.count("sliding_window", f.window)
 	layers := r.layerTypes(c, func(i int) bool { return (i+1)%max(1, pattern) != 0 })
@@ -84,8 +84,8 @@ func (r *reader) gemmaWindow(f *family, c *Config, pattern int) {
 	}
 }
 
-// ropesByType reads one set of rotary parameters for each type of layer, in the newer form or the older one,
-// in which only those of layers without a window are scaled.
+// ropesByType reads the rotary parameters of each type of layer, in the newer form or in the older one, in
+// which only those of layers without a window are scaled.
 func (r *reader) ropesByType(c *Config, theta, localTheta float64) {
 	full := Rope{Type: "default", Theta: theta, OriginalPositions: c.Positions, Positions: c.Positions}
 	local := Rope{Type: "default", Theta: localTheta, OriginalPositions: c.Positions}

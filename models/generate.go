@@ -12,17 +12,17 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 )
 
-// GenerateConfig says how tokens are chosen.
+// GenerateConfig configures generation.
 type GenerateConfig struct {
-	// Tokens is how many are generated at most.
+	// Tokens is the maximal number of generated tokens.
 	Tokens int
-	// Temperature divides the logits before a token is drawn; 0 takes the likeliest token.
+	// Temperature divides the logits before a token is drawn; 0 means greedy decoding.
 	Temperature float64
-	// TopK draws among the likeliest k tokens only; 0 is all.
+	// TopK restricts draws to the k most likely tokens; 0 means all.
 	TopK int
-	// TopP draws among the likeliest tokens that together have this probability; 0 is all.
+	// TopP restricts draws to the most likely tokens that together have this probability; 0 means all.
 	TopP float64
-	// Seed decides the draws.
+	// Seed is that of the random draws.
 	Seed uint64
 	// Stop ends generation after any of these tokens.
 	Stop []int32
@@ -42,8 +42,8 @@ func (c GenerateConfig) validate() error {
 	return nil
 }
 
-// Generate continues prompt, tokens as a tokenizer encodes them, one at a time, with the values that m's
-// parameters have at the start. It ends after an error.
+// Generate continues prompt, encoded tokens, one token at a time, with the values that m's parameters have at
+// the start. It ends after an error.
 func Generate(m Model, prompt []int32, c GenerateConfig) iter.Seq2[int32, error] {
 	return func(yield func(int32, error) bool) {
 		g, err := newGenerator(m, prompt, c)
@@ -100,7 +100,7 @@ func newGenerator(m Model, prompt []int32, c GenerateConfig) (*generator, error)
 	}, nil
 }
 
-// step feeds tokens and chooses the one after them.
+// step feeds tokens to the model and chooses the next one.
 func (g *generator) step(tokens []int32) (int32, error) {
 	logits, err := cpu.Read(g.model.Decode(g.host.Tensor(array.FromSlice(tokens, 1, len(tokens))), g.cache))
 	if err != nil {
@@ -127,7 +127,7 @@ func (g *generator) choose(logits []float64) (int, error) {
 	return g.draw(logits), nil
 }
 
-// draw takes a token at random from the likeliest ones.
+// draw samples one of the most likely tokens.
 func (g *generator) draw(logits []float64) int {
 	order := make([]int, len(logits))
 	for i := range order {
@@ -154,7 +154,7 @@ func (g *generator) draw(logits []float64) int {
 	return order[len(weights)-1]
 }
 
-// keepTop cuts weights after the first that reach enough together, and returns their sum.
+// keepTop truncates weights after the first ones that together reach enough, and returns their sum.
 func keepTop(weights *[]float64, enough float64) float64 {
 	sum := 0.0
 	for i, w := range *weights {

@@ -14,7 +14,7 @@ type byteBPE struct {
 	kinds          []int32
 }
 
-// The kinds of tokens.
+// Token types.
 const (
 	tokenNormal  = 1
 	tokenControl = 3
@@ -22,7 +22,7 @@ const (
 	tokenUnused  = 5
 )
 
-// parseBPE returns the tokenizer of a tokenizer.json; nil where it is of another kind.
+// parseBPE returns the tokenizer of a tokenizer.json; nil if it is of another kind.
 func parseBPE(text []byte, vocab int) (*byteBPE, error) {
 	var t struct {
 		Model struct {
@@ -68,8 +68,8 @@ func parseBPE(text []byte, vocab int) (*byteBPE, error) {
 	return b, b.readMerges(t.Model.Merges)
 }
 
-// bytesAsBPE returns the tokenizer of a model that reads bytes: each is a token, as byte-level BPE spells it,
-// and nothing is merged. It is nil where there are not as many tokens.
+// bytesAsBPE returns the tokenizer of a byte-level model: each byte is a token, spelled as in byte-level BPE,
+// without merges. It is nil if the vocabulary has another size.
 func bytesAsBPE(vocab int) *byteBPE {
 	if vocab != 256 {
 		return nil
@@ -78,7 +78,7 @@ func bytesAsBPE(vocab int) *byteBPE {
 	next := rune(256)
 	for i := range rune(256) {
 		c := i
-		if i < '!' || i > '~' && i < 0xa1 || i == 0xad { // what does not print is spelled by what does
+		if i < '!' || i > '~' && i < 0xa1 || i == 0xad { // unprintable: spelled by printable ones
 			c, next = next, next+1
 		}
 		b.tokens, b.kinds = append(b.tokens, string(c)), append(b.kinds, tokenNormal)
@@ -102,7 +102,7 @@ func (b *byteBPE) readMerges(list []json.RawMessage) error {
 	return nil
 }
 
-// preTokenizer returns llama.cpp's name of how a text is split before merging.
+// preTokenizer returns llama.cpp's name of a pre-tokenizer.
 func preTokenizer(pre string) string {
 	switch {
 	case strings.Contains(pre, `\\p{N}{1,3}`):

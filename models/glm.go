@@ -2,8 +2,9 @@ package models
 
 import "github.com/galley-ml/galley/nn"
 
-// buildGLM makes glm and glm4: Llama with biases of queries, keys and values only, one matrix for gate and
-// up, and neighbours that turn together in a part of each head. In glm4 what a part adds is normalised, too.
+// buildGLM builds glm and glm4: Llama with biases of queries, keys and values only, a fused matrix for gate
+// and up, and interleaved rotary pairs in a part of each head. In glm4, the outputs of attention and MLP are
+// normalised, too.
 func buildGLM(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {
@@ -28,7 +29,7 @@ func buildGLM(f *family, c Config, in *nn.Init) (*decoder, error) {
 	}), nil
 }
 
-// buildGLMMoE makes glm4_moe: Llama's blocks with glm's biases and experts as deepseek_v3 has them.
+// buildGLMMoE builds glm4_moe: Llama's blocks with glm's biases and experts as in deepseek_v3.
 func buildGLMMoE(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {
@@ -42,8 +43,8 @@ func buildGLMMoE(f *family, c Config, in *nn.Init) (*decoder, error) {
 	}), nil
 }
 
-// attendingAs returns a builder whose attention has biases on queries, keys and values where the
-// configuration has them, and none behind the heads, and norms of queries and keys or not.
+// attendingAs returns a builder whose attention has the configured biases on queries, keys and values, but
+// none on the output projection, and norms of queries and keys if qkNorm.
 func (b llamaBuilder) attendingAs(qkNorm bool) llamaBuilder {
 	f := *b.family
 	f.qkvBias, f.qkNorm, b.AttentionBias = b.AttentionBias, qkNorm, false

@@ -19,7 +19,7 @@ func glmFamilies() []family {
 	}
 }
 
-// readGLM returns a reader; bias is what attention_bias means where it is left out.
+// readGLM returns a reader; bias is the default of attention_bias.
 func readGLM(bias bool) func(r *reader, f *family, c *Config) {
 	return func(r *reader, f *family, c *Config) {
 		r.partLeftOut("0.5")
@@ -28,7 +28,7 @@ func readGLM(bias bool) func(r *reader, f *family, c *Config) {
 	}
 }
 
-// fillGLM pairs neighbours in rotary positions, in every model.
+// fillGLM makes rotary pairs interleaved, in every model.
 func fillGLM(_ *family, c *Config) { c.Rope.Interleaved = true }
 
 func writeGLM(c Config, _ *family, m map[string]any) {

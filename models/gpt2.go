@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// buildGPT2 makes GPT-2: learned positions, LayerNorm, one matrix for queries, keys and values.
+// buildGPT2 builds GPT-2: learned positions, LayerNorm, a fused matrix for queries, keys and values.
 func buildGPT2(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {
@@ -29,8 +29,8 @@ func buildGPT2(_ *family, c Config, in *nn.Init) (*decoder, error) {
 }
 
 func gpt2Block(c Config, in *nn.Init, i int, act nn.Activation) block {
-	// What each block adds to the stream begins smaller, so that the sum of all has the size of one. [Radford et
-	// al. 2019]
+	// The projections back to the residual stream are initialized smaller, so that the sum over all layers has
+	// the size of one. [Radford et al. 2019]
 	last := func(name string) *nn.Init {
 		return in.At(name).At("c_proj").WithNormal(c.InitStd / math.Sqrt(2*float64(c.Layers)))
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// buildGPTJ makes gptj: parallel blocks with one norm, pairs of neighbours turn in a part of each head, and a
-// head with a bias.
+// buildGPTJ builds gptj: parallel blocks with one norm, interleaved rotary pairs in a part of each head, and
+// a head with a bias.
 func buildGPTJ(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {

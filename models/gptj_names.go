@@ -30,7 +30,7 @@ func readGPTJ(r *reader, _ *family, c *Config) {
 			c.Rope.Part = math.Nextafter(c.Rope.Part, 2)
 		}
 	}
-	for _, key := range []string{"rotary", "scale_attn_weights"} { // of older files, and always so
+	for _, key := range []string{"rotary", "scale_attn_weights"} { // of older files, and always true
 		if !r.bool(key, true) {
 			r.fail(key, "not supported: got false, want true")
 		}
@@ -42,7 +42,7 @@ func readGPTJ(r *reader, _ *family, c *Config) {
 	}
 }
 
-// fillGPTJ pairs neighbours in rotary positions, in every model.
+// fillGPTJ makes rotary pairs interleaved, in every model.
 func fillGPTJ(_ *family, c *Config) {
 	fill(&c.Intermediate, 4*c.Hidden)
 	c.Rope.Interleaved = true

@@ -4,8 +4,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// buildGPTNeoX makes gpt_neox: LayerNorm, one matrix for queries, keys and values of each head in turn, a
-// part of each head turns, and blocks that are parallel, each part with a norm of its own, or not.
+// buildGPTNeoX builds gpt_neox: LayerNorm, a fused matrix for each head's query, key and value in turn,
+// rotary positions in a part of each head, and blocks that are parallel with two norms, or sequential.
 func buildGPTNeoX(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {

@@ -31,7 +31,7 @@ func readGPTNeoX(r *reader, f *family, c *Config) {
 	r.probability("classifier_dropout") // of another head
 }
 
-// renamed gives a key of older files its newer name, unless the file has both.
+// renamed replaces a key of older files by its newer name, unless the file has both.
 func (r *reader) renamed(older, newer string) {
 	if v := r.take(older); v != nil && !r.has(newer) {
 		r.raw[newer] = v

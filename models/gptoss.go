@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// buildGPTOSS makes gpt_oss: Llama with windows in every other layer, scores that sink, and experts with
-// biases.
+// buildGPTOSS builds gpt_oss: Llama with a sliding window in every other layer, attention sinks, and experts
+// with biases.
 func buildGPTOSS(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {

@@ -2,7 +2,7 @@ package models
 
 import "fmt"
 
-// gptOSSRope is what transformers takes where a file says nothing.
+// gptOSSRope is the default of transformers.
 const gptOSSRope = `{"rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "beta_fast": 32.0,
 	"beta_slow": 1.0, "truncate": false, "original_max_position_embeddings": 4096}`
 
@@ -26,7 +26,7 @@ func readGPTOSS(r *reader, f *family, c *Config) {
 	c.Experts = r.count("num_local_experts", 128)
 	c.ExpertsPerToken = r.count("num_experts_per_tok", 4)
 	r.take("experts_per_token")      // the older name of the same
-	r.take("initial_context_length") // rope_parameters say it
+	r.take("initial_context_length") // rope_parameters include it
 	if limit := r.float("swiglu_limit", 7); limit != 7 {
 		r.fail("swiglu_limit", "not supported: got %v, want 7", limit)
 	}

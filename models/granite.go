@@ -5,11 +5,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Multipliers is what granite multiplies the tokens' vectors, the scores, what each layer adds to the stream
-// and the logits by; 0 means 1, and for Attention what the size of a head makes it.
+// Multipliers holds granite's factors of token embeddings, of scores, of what each layer adds to the residual
+// stream and of logits; 0 means 1, and for Attention the usual factor for the size of a head.
 type Multipliers struct{ Embedding, Attention, Residual, Logits float64 }
 
-// buildGranite makes granite: Llama with numbers that multiply what passes.
+// buildGranite builds granite: Llama with constant factors.
 func buildGranite(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {
@@ -27,7 +27,7 @@ func buildGranite(f *family, c Config, in *nn.Init) (*decoder, error) {
 	return m, nil
 }
 
-// multiplied is a layer that multiplies by a number.
+// multiplied is a layer that multiplies by a constant.
 type multiplied float64
 
 // Forward returns x times the number.

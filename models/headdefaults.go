@@ -1,8 +1,7 @@
 package models
 
-// headsLeftOut returns what transformers takes num_key_value_heads and head_dim to be where the config.json
-// of a family leaves them out. 0, which is also what null means, is as many heads of keys as of queries, and
-// an equal share of the hidden size.
+// headsLeftOut returns the defaults of num_key_value_heads and head_dim for a family, as in transformers. 0,
+// which null also means, stands for as many key heads as query heads, and an equal share of the hidden size.
 func headsLeftOut(family string) (kvHeads, headDim int) {
 	switch family {
 	case "mistral", "ministral", "mixtral":
@@ -39,7 +38,7 @@ func headsLeftOut(family string) (kvHeads, headDim int) {
 	return 0, 0
 }
 
-// countUnlessNull returns a key's number: def where it is left out, 0 where it is null.
+// countUnlessNull returns a key's number: def if it is omitted, 0 if it is null.
 func (r *reader) countUnlessNull(key string, def int) int {
 	if _, given := r.raw[key]; given {
 		def = 0

@@ -8,41 +8,42 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Layout is how the sequences of a batch and the experts are laid out while a model is trained on several
-// devices that share them. It changes no number; the zero value is for sequences that are whole.
+// Layout describes how sequences and experts are split in training on several devices. It does not change
+// results; the zero value means that sequences are not split.
 type Layout struct {
-	// Parts is how many devices share a sequence.
+	// Parts is the number of devices that split a sequence.
 	Parts int
-	// Context is how attention meets a shared sequence: op.ContextRing, op.ContextUlysses, or empty for whatever
-	// costs least.
+	// Context chooses the algorithm of context parallelism: op.ContextRing, op.ContextUlysses, or empty for the
+	// cheapest one.
 	Context string
-	// Experts is how many devices share the experts of a mixture; from 1 on, tokens travel to their experts, and
-	// the inner values of these are computed again for gradients.
+	// Experts is the number of devices that split the experts of a mixture. If it is at least 1, tokens are sent
+	// to their experts, and the experts' activations are recomputed for gradients.
 	Experts int
-	// Capacity, where it is not 0 and Experts are shared, limits how many tokens an expert computes to that many
-	// times its even share: unlike the rest it changes numbers, though not by how many devices there are. Which
-	// tokens are over depends on all of a batch, so a batch is then not cut into micro-batches.
+	// Capacity, if not 0 and Experts are split, limits the tokens of an expert to that many times its even
+	// share. Unlike the rest it changes results, though not depending on the number of devices. Which tokens are
+	// dropped depends on the whole batch, so a batch is then not split into micro-batches.
 	Capacity float64
-	// Order is in which order the rows of a sequence are while Loss computes.
+	// Order is the order of a sequence's rows while Loss computes.
 	Order Order
-	// Given says in which order Loss is given ids and labels. Where that is not Order, Loss puts them in order,
-	// for which devices exchange them.
+	// Given is the order of ids and labels that Loss is given. If it differs from Order, Loss reorders them, for
+	// which devices communicate.
 	Given Order
 }
 
 // Order is an order of the rows of a sequence.
 type Order uint8
 
-// The orders.
+// Orders.
 const (
-	// InOrder: as they are.
+	// InOrder: in the order of positions.
 	InOrder Order = iota
-	// Zigzag: as op.ZigzagOrder has them, so that all parts have equal work under a causal mask.
+	// Zigzag: as in op.ZigzagOrder, so that all parts have equal work under a causal mask.
 	Zigzag
 )
 
-// Fit returns the layout that a model of a shape can be trained under on sequences of a length, with the
-// reason for each thing that it cannot have. heads is how many devices share the heads otherwise, at least 1.
+// Fit returns the layout under which a model of configuration c can be trained on sequences of length seq,
+// with the reasons for everything that had to be dropped. heads is the number of devices that split the heads
+// otherwise, at least 1.
 func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
 	var reasons []string
 	if f, err := familyOf(c.Family); err == nil && (f.encoder || f.recurrent) {
@@ -60,7 +61,7 @@ func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
 		l.Context = op.ContextRing
 	}
 	if l.Context == op.ContextUlysses && l.Given == InOrder {
-		l.Order = InOrder // every device has whole sequences: nothing is left to balance
+		l.Order = InOrder // every device has whole sequences, so there is nothing to balance
 	}
 	if l.Order == Zigzag && !op.ZigzagFits(parts, seq) {
 		reasons = append(reasons,
@@ -98,15 +99,15 @@ func Arrange(m Model, l Layout) (Model, error) {
 	return d, nil
 }
 
-// over returns the model for a stream of this layout.
+// over returns the model for hidden states of this layout.
 func (m *decoder) over(s nn.Sequence) *decoder {
 	d := m.eachBlock(func(b block) block { return b.over(s) })
 	d.sequence, d.stem.drop = s, over(d.stem.drop, s)
 	return d
 }
 
-// packed returns the model for rows that hold several sequences each, with what says so in the order in which
-// Loss computes.
+// packed returns the model for rows of several packed sequences, described by p in the order in which Loss
+// computes.
 func (m *decoder) packed(p nn.Packed) *decoder {
 	s := m.sequence
 	if parts := s.Parts(p.Segments.Dim(1)); parts > 0 && m.layout.Given != Zigzag {

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// Linears returns the matrices of a model's layers that may become integers: those of attention and of MLPs,
-// of experts too. Tables, heads and routers are not among them.
+// Linears returns the matrices of a model's layers that can be quantized: those of attention and of MLPs,
+// including experts, but not embeddings, heads and routers.
 func Linears(m Model) ([]*nn.Param, error) {
 	parts, err := PartsOf(m)
 	if err != nil {
@@ -55,14 +55,13 @@ func mlpLinears(l any) []*nn.Linear {
 	return nil
 }
 
-// linearOf returns a projection that is stored [out, in]; nil for another.
+// linearOf returns a projection that is stored as [out, in]; nil for another kind.
 func linearOf(p nn.Projection) *nn.Linear {
 	l, _ := p.(*nn.Linear)
 	return l
 }
 
-// unchanged returns the modules of linear layers that stay floats, as checkpoints call them: heads and
-// routers.
+// unchanged returns the modules that are not quantized, heads and routers, by their names in checkpoints.
 func unchanged(m Model, parts Parts) []string {
 	var names []string
 	module := func(p *nn.Param) {

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// buildLlama makes llama and what differs from it in details only: mistral, mixtral and qwen.
+// buildLlama builds llama and families that differ in details only: mistral, mixtral and qwen.
 func buildLlama(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {
@@ -15,7 +15,7 @@ func buildLlama(f *family, c Config, in *nn.Init) (*decoder, error) {
 	return b.model(in, b.block), nil
 }
 
-// llamaBuilder makes the parts that Llama and its relatives have in common.
+// llamaBuilder makes the parts that Llama and related families have in common.
 type llamaBuilder struct {
 	Config
 	family  *family
@@ -32,7 +32,7 @@ func (b llamaBuilder) norm(in *nn.Init, width int) *nn.RMSNorm {
 	return b.newNorm(in, width, b.NormEps)
 }
 
-// model returns the embedding, the blocks, the last norm and the head.
+// model returns a model of embedding, blocks, last norm and head.
 func (b llamaBuilder) model(in *nn.Init, block func(in *nn.Init, i int) block) *decoder {
 	base := in.At("model")
 	m := &decoder{}
@@ -47,7 +47,7 @@ func (b llamaBuilder) model(in *nn.Init, block func(in *nn.Init, i int) block) *
 	return m
 }
 
-// tokens returns the table of tokens.
+// tokens returns the token embedding.
 func (c Config) tokens(in *nn.Init) *nn.Embedding {
 	table := nn.NewEmbedding(in, c.Vocab, c.tokenWidth())
 	if pad, ok := c.padToken(); ok {
@@ -56,7 +56,7 @@ func (c Config) tokens(in *nn.Init) *nn.Embedding {
 	return table
 }
 
-// tokenWidth returns how long the vectors of tokens are.
+// tokenWidth returns the size of token embeddings.
 func (c Config) tokenWidth() int {
 	if c.TokenWidth > 0 {
 		return c.TokenWidth
@@ -96,7 +96,7 @@ func (b llamaBuilder) attention(in *nn.Init, i int) *nn.Attention {
 	return a
 }
 
-// heads returns what the attention of a layer does between its projections.
+// heads returns the configuration of a layer's attention between its projections.
 func (c Config) heads(i int) nn.Heads {
 	h := nn.Heads{
 		Queries: c.Heads, Keys: c.KVHeads, Dim: c.HeadDim, Scale: 1 / math.Sqrt(c.queryScalar()), Cap: c.ScoreCap,
@@ -144,6 +144,6 @@ func (b llamaBuilder) mixture(in *nn.Init) *nn.MoE {
 	})
 }
 
-// linear and linearNoBias have one type, so that a builder can choose.
+// linear and linearNoBias have the same type, so that a builder can choose.
 func linear(in *nn.Init, from, to int) *nn.Linear       { return nn.NewLinear(in, from, to) }
 func linearNoBias(in *nn.Init, from, to int) *nn.Linear { return nn.NewLinearNoBias(in, from, to) }

@@ -2,7 +2,7 @@ package models
 
 import "slices"
 
-// like returns what a family has that is built of Llama's layers, unless it says otherwise.
+// like returns a family built from Llama's layers, with Llama's values for everything that f does not set.
 func like(f family) family {
 	f.base, f.embedding, f.activation, f.rotary = "model.", "embed_tokens.weight", "silu", true
 	if f.keys == (keys{}) {
@@ -46,7 +46,7 @@ func llamaFamilies() []family {
 	}
 }
 
-// transformer reads what all families like Llama have.
+// transformer reads the keys that all families like Llama have.
 func (r *reader) transformer(f *family, c *Config) {
 	c.Intermediate = r.size("intermediate_size")
 	r.attention(c)
@@ -68,7 +68,7 @@ func readMistral(r *reader, f *family, c *Config) {
 	r.windowEverywhere(f, c)
 }
 
-// readMinistral reads which layers have the window: all where the file does not say.
+// readMinistral reads which layers have the sliding window: all of them by default.
 func readMinistral(r *reader, f *family, c *Config) {
 	r.transformer(f, c)
 	window := f.window
@@ -92,7 +92,7 @@ func fillMixtral(_ *family, c *Config) {
 	fill(&c.ExpertsPerToken, 2)
 }
 
-// writeTransformer is what all families like Llama have in config.json.
+// writeTransformer writes the keys that all families like Llama have.
 func writeTransformer(c Config, m map[string]any) {
 	m["num_key_value_heads"] = c.KVHeads
 	m["attention_dropout"] = number(c.Dropout.Attention)
@@ -113,7 +113,7 @@ func writeMistral(c Config, f *family, m map[string]any) {
 	}
 }
 
-// orNull returns a number, null where it is 0.
+// orNull returns a number, or null if it is 0.
 func orNull[T int | float64 | number](x T) any {
 	if x == 0 {
 		return nil

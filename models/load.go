@@ -14,17 +14,17 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Host is a scope that takes data from the host's memory: an eager session.
+// Host is a scope that takes data from host memory: an eager session.
 type Host interface {
 	op.Scope
 	Tensor(a array.Array) *op.Tensor
 }
 
-// Load reads a model from a Hugging Face directory, config.json and safetensors, in one file or in shards, or
-// from a GGUF file. Weights are cast to c.DType. Without c.Scope it reads only the shapes, and checks them.
+// Load reads a model from a Hugging Face directory, config.json and safetensors, in one file or in several,
+// or from a GGUF file. Weights are cast to c.DType. Without c.Scope it reads and checks only the shapes.
 func Load(dir string, c nn.Config) (Model, error) { return LoadAhead(dir, 0, c) }
 
-// LoadAhead is like Load with the first layers of those that predict further tokens, to train with them.
+// LoadAhead is like Load with the first ahead multi-token prediction layers, for training.
 func LoadAhead(dir string, ahead int, c nn.Config) (Model, error) {
 	config, src, err := openStore(dir)
 	if err != nil {
@@ -53,12 +53,12 @@ func LoadAhead(dir string, ahead int, c nn.Config) (Model, error) {
 
 // store is where parameters are read from.
 type store interface {
-	// use makes load put what it reads into a scope; without it load checks only.
+	// use makes load put tensors into a scope; without it, load only checks.
 	use(h Host)
 	load(name string, t op.Type) (*op.Tensor, error)
 	read(p *nn.Param) (array.Array, error)
 	grouped(p *nn.Param) (m quant.Matrix, ok bool, err error)
-	// unexpected returns an error where there is more than was loaded.
+	// unexpected returns an error if the store has more than was loaded.
 	unexpected() error
 	close() error
 }
@@ -96,7 +96,7 @@ func weightsFile(dir string) string {
 type loader struct {
 	src    *safetensors.Dir
 	config Config
-	layout *quant.Layout // of integers; nil where there are none
+	layout *quant.Layout // of quantized weights; nil if there are none
 	host   Host
 	used   map[string]bool
 }
@@ -104,7 +104,7 @@ type loader struct {
 func (l *loader) use(h Host)   { l.host = h }
 func (l *loader) close() error { return l.src.Close() }
 
-// load returns nn.Config's Load.
+// load implements nn.Config.Load.
 func (l *loader) load(name string, t op.Type) (*op.Tensor, error) {
 	for _, stored := range aliases(l.config, name) {
 		if _, _, ok := l.src.Type(stored); ok {
@@ -120,7 +120,7 @@ func (l *loader) load(name string, t op.Type) (*op.Tensor, error) {
 	return nil, fmt.Errorf("tensor %q: missing", name)
 }
 
-// check compares a stored tensor with what is wanted of it.
+// check compares a stored tensor with the wanted shape.
 func (l *loader) check(stored string, want array.Shape) error {
 	l.used[stored] = true
 	dtype, shape, ok := l.src.Type(stored)
@@ -164,7 +164,7 @@ func (l *loader) stack(parts []string, t op.Type) (*op.Tensor, error) {
 	return l.put(all, t), nil
 }
 
-// checkPart is like check for floats or integers.
+// checkPart is like check for floats or quantized weights.
 func (l *loader) checkPart(name string, want array.Shape) error {
 	if weight, tensors := l.integers([]string{name}); tensors != nil {
 		return l.checkIntegers(weight, tensors, want)
@@ -172,7 +172,7 @@ func (l *loader) checkPart(name string, want array.Shape) error {
 	return l.check(name, want)
 }
 
-// readPart reads a matrix, integers as the floats that they mean.
+// readPart reads a matrix, dequantized if necessary.
 func (l *loader) readPart(name string, shape array.Shape) (array.Array, error) {
 	weight, tensors := l.integers([]string{name})
 	if tensors == nil {
@@ -189,7 +189,7 @@ func (l *loader) readPart(name string, shape array.Shape) (array.Array, error) {
 func (l *loader) readParts(parts []string, t op.Type) (array.Array, error) {
 	dtype, _, ok := l.src.Type(parts[0])
 	if !ok {
-		dtype = array.F32 // of integers
+		dtype = array.F32 // of quantized weights
 	}
 	all := array.New(dtype, t.Shape...)
 	bytes, part := all.Bytes(), array.Shape{t.Shape[0] * t.Shape[1] / len(parts), t.Shape[2]}
@@ -216,7 +216,7 @@ func putInto(h Host, a array.Array, t op.Type) *op.Tensor {
 	return x
 }
 
-// unexpected returns an error if the checkpoint holds tensors that the model has no use for: they would mean
+// unexpected returns an error if the checkpoint holds tensors that the model does not use, which would mean
 // that it is another model.
 func (l *loader) unexpected() error {
 	var extra []string

@@ -7,30 +7,30 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// LossConfig is what the loss of a language model has besides the cross-entropy of its labels. The zero value
-// is nothing.
+// LossConfig adds terms to the cross-entropy loss of a language model. The zero value adds nothing.
 type LossConfig struct {
-	// LabelSmoothing is the part of a label's weight that is spread evenly over the vocabulary.
+	// LabelSmoothing is the fraction of a label's weight that is spread evenly over the vocabulary.
 	LabelSmoothing float64
-	// LogitZ weighs the mean square of the logarithm of the logits' sum of exponentials, which keeps logits from
+	// LogitZ is the weight of the z-loss, the mean square of the logits' log-sum-exp, which keeps logits from
 	// growing [Chowdhery et al. 2022].
 	LogitZ float64
-	// RouterBalance weighs how uneven the load of experts is: of all experts, the sum of the share of choices
-	// that they get times the mean probability that the router gives them, times their number [Fedus et al.
-	// 2021], over all layers together as transformers has it. BySequence takes it for each sequence, and the
-	// mean of these [DeepSeek-AI 2024]: it does not depend on how a batch is cut into micro-batches, which the
-	// other does, so that cutting is refused.
+	// RouterBalance is the weight of the load-balancing loss: the sum over experts of the fraction of choices
+	// that they get times the mean probability that the router gives them, times the number of experts [Fedus et
+	// al. 2021], over all layers together as in transformers. BySequence computes it for each sequence and
+	// averages [DeepSeek-AI 2024], which does not depend on how a batch is split into micro-batches. The other
+	// does, so that splitting is refused.
 	RouterBalance float64
 	BySequence    bool
-	// RouterZ weighs the mean square of the logarithm of the routers' sums of exponentials [Zoph et al. 2022].
+	// RouterZ is the weight of the router z-loss, the mean square of the routers' log-sum-exp [Zoph et al.
+	// 2022].
 	RouterZ float64
-	// Ahead weighs the losses of the layers that predict further tokens, of which a model has Config.Ahead.
+	// Ahead is the weight of the losses of the multi-token prediction layers, of which a model has Config.Ahead.
 	Ahead float64
 }
 
 func (c LossConfig) routers() bool { return c.RouterBalance != 0 || c.RouterZ != 0 }
 
-// WithLoss returns the same model, with the same parameters, whose loss has more.
+// WithLoss returns the same model, with the same parameters, with terms added to its loss.
 func WithLoss(m Model, c LossConfig) (Model, error) {
 	d, ok := m.(*decoder)
 	switch {
@@ -62,9 +62,9 @@ func WithLoss(m Model, c LossConfig) (Model, error) {
 	return &n, nil
 }
 
-// router is a block that has experts.
+// router is a block that may have experts.
 type router interface {
-	// observed returns the same block, which reports what its router decides; false where it has none.
+	// observed returns the same block with f called for every routing decision; false if it has no experts.
 	observed(f func(nn.Routed)) (block, bool)
 }
 
@@ -76,7 +76,7 @@ func (b residual) observed(f func(nn.Routed)) (block, bool) {
 	return b, ok
 }
 
-// routers returns the numbers of the layers that have experts.
+// routers returns the numbers of the layers with experts.
 func (m *decoder) routers() (layers []int) {
 	for i, b := range m.blocks {
 		if r, ok := b.(router); ok {
@@ -88,7 +88,7 @@ func (m *decoder) routers() (layers []int) {
 	return layers
 }
 
-// watched returns the model, which adds what its routers decide to a list.
+// watched returns the model with its routing decisions appended to a list.
 func (m *decoder) watched(list *[]nn.Routed) *decoder {
 	return m.eachBlock(func(b block) block {
 		if r, ok := b.(router); ok {
@@ -98,7 +98,7 @@ func (m *decoder) watched(list *[]nn.Routed) *decoder {
 	})
 }
 
-// warped returns the same loss, whose gradient also has that of half the mean square of each position's
+// warped returns the same loss, with an extra gradient: that of half the mean square of each position's
 // largest logit, times 1e-4.
 func warped(loss, logits *op.Tensor) *op.Tensor {
 	draw := op.MulScalar(op.Mean(op.Square(op.Cast(op.AMax(logits, -1), loss.DType()))), 0.5e-4)
@@ -136,7 +136,7 @@ func (m *decoder) tokenLoss(ids, labels *op.Tensor) *op.Tensor {
 	return loss
 }
 
-// meanCounted returns the mean of x over the labels that count.
+// meanCounted returns the mean of x over the labels that are not ignored.
 func meanCounted(x, labels *op.Tensor) *op.Tensor {
 	counts := op.NotEqual(labels, op.Const(labels, IgnoreLabel))
 	one := op.Cast(counts, x.DType())
@@ -156,8 +156,8 @@ func routerZ(routed []nn.Routed) *op.Tensor {
 	return op.MulScalar(sum, 1/float64(len(routed)))
 }
 
-// routerBalance returns how uneven the load of experts is, 1·perToken where it is even: of all tokens of all
-// layers, or the mean over sequences.
+// routerBalance returns the load-balancing loss, perToken if the load is even: over all tokens of all layers,
+// or the mean over sequences.
 func routerBalance(routed []nn.Routed, rows int, bySequence bool) *op.Tensor {
 	if !bySequence {
 		rows = 1
@@ -165,7 +165,7 @@ func routerBalance(routed []nn.Routed, rows int, bySequence bool) *op.Tensor {
 	return op.Mean(unevenness(routed, rows))
 }
 
-// unevenness returns routerBalance of each of so many groups of tokens.
+// unevenness returns routerBalance for each of groups of tokens.
 func unevenness(routed []nn.Routed, groups int) *op.Tensor {
 	var shares, chances *op.Tensor // [groups, experts], sums over layers of means over tokens
 	for _, r := range routed {

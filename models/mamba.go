@@ -5,10 +5,10 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// mambaChunk is how many positions are computed at once, which files do not say.
+// mambaChunk is the number of positions that are computed at once; config.json does not specify it.
 const mambaChunk = 64
 
-// buildMamba makes mamba, the first version: layers like mamba2's, whose every state decays at its own rate.
+// buildMamba builds mamba, the first version: layers like mamba2's, with a decay rate for each state.
 func buildMamba(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	return buildRecurrent(c, in, func(in *nn.Init, act nn.Activation) nn.Attender {
 		return mambaMixer(c, in, act)

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// buildMamba2 makes mamba2: layers that go along the sequence with a state, and no attention.
+// buildMamba2 builds mamba2: state-space layers without attention.
 func buildMamba2(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	return buildRecurrent(c, in, func(in *nn.Init, act nn.Activation) nn.Attender {
 		return mamba2Mixer(c, in, act)
@@ -56,7 +56,7 @@ func mamba2Mixer(c Config, in *nn.Init, act nn.Activation) *nn.Mamba2 {
 	return m
 }
 
-// recurrent is one layer without attention: what it adds to the stream that passes through.
+// recurrent is one residual layer without attention.
 type recurrent struct {
 	norm  layer
 	mixer nn.Attender

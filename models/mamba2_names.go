@@ -32,14 +32,14 @@ func readMamba2(r *reader, _ *family, c *Config) {
 		r.fail("rms_norm", "not supported: got false, want true")
 	}
 	r.bool("residual_in_fp32",
-		true) // the stream is kept in float32 as it is, and rounded as every other value where it is not
+		true) // not needed: hidden states keep their dtype, and are rounded like every value
 	for _, key := range []string{"time_step_min", "time_step_max", "time_step_floor", "time_step_rank",
 		"rescale_prenorm_residual"} {
-		r.take(key) // they say how first weights are drawn
+		r.take(key) // they configure the initialization
 	}
 }
 
-// stepLimit reads the bounds of steps, of which the second may be infinite: a number, or as transformers
+// stepLimit reads the bounds of time steps, the second of which may be infinite: a number, or as transformers
 // writes it.
 func (r *reader) stepLimit() (low, high float64) {
 	limits := get(r, "time_step_limit", "two numbers", []json.RawMessage(nil))

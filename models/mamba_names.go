@@ -18,11 +18,11 @@ func readMamba(r *reader, _ *family, c *Config) {
 	r.bool("residual_in_fp32", true)
 	for _, key := range []string{"time_step_min", "time_step_max", "time_step_floor", "time_step_scale",
 		"time_step_init_scheme", "rescale_prenorm_residual", "use_mambapy", "use_associative_scan"} {
-		r.take(key) // they say how first weights are drawn, or how transformers computes
+		r.take(key) // they configure the initialization, or how transformers computes
 	}
 }
 
-// stepRank reads time_step_rank; the word auto, which is 0 here, is a sixteenth of the hidden size.
+// stepRank reads time_step_rank; "auto", which is 0 here, means a sixteenth of the hidden size.
 func (r *reader) stepRank() int {
 	if string(r.raw["time_step_rank"]) == `"auto"` {
 		r.take("time_step_rank")

@@ -8,31 +8,31 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Model is a language model, or one that classifies sequences. Ids are integers of shape [batch, seq]; a
-// vision model has pixels [batch, channels, height, width] in their place.
+// Model is a language model, or one for classification. Ids are integers of shape [batch, seq]; a vision
+// model takes pixels [batch, channels, height, width] instead.
 type Model interface {
-	// Config returns the model's shape.
+	// Config returns the model's architecture.
 	Config() Config
-	// Params returns the parameters in transformers' order; weights that are tied appear once.
+	// Params returns the parameters in the order of transformers; tied weights appear once.
 	Params() []*nn.Param
-	// Forward returns the logits [batch, seq, vocab] of each position's next token, or of the token itself in
-	// an encoder; [batch, labels] where the model classifies, [batch, seq, labels] where it classifies tokens,
-	// and [batch, seq, 2] where it answers: scores of each token as the first and as the last.
+	// Forward returns the logits [batch, seq, vocab] of each position's next token, or of the token itself in an
+	// encoder; [batch, labels] for sequence classification, [batch, seq, labels] for token classification, and
+	// [batch, seq, 2] for question answering: scores of each token as the first and as the last one.
 	Forward(ids *op.Tensor) *op.Tensor
-	// Loss returns the mean cross-entropy of labels, the ids of those tokens; a label of -100 does not count.
-	// Where the model classifies, labels are classes [batch], or numbers: [batch] for a single label, else
-	// [batch, labels] from 0 to 1. Classes of tokens are [batch, seq], and answers [batch, 2], the places of
-	// their first and last tokens; one that lies behind the sequence does not count.
+	// Loss returns the mean cross-entropy of labels, the ids of those tokens; labels of -100 are ignored. For
+	// sequence classification, labels are classes [batch], or numbers: [batch] for a single label, else [batch,
+	// labels] from 0 to 1. For token classification they are [batch, seq], and for question answering [batch,
+	// 2], the positions of the first and last token; positions after the end of the sequence are ignored.
 	Loss(ids, labels *op.Tensor) *op.Tensor
-	// Decode returns the logits [batch, vocab] after the last of ids, which continue the sequence that c
-	// holds; it extends c. All calls with one c have the same batch.
+	// Decode returns the logits [batch, vocab] after the last of ids, which continue the sequence in c; it
+	// extends c. All calls with one c have the same batch size.
 	Decode(ids *op.Tensor, c *Cache) *op.Tensor
 }
 
-// IgnoreLabel is the label of a position whose prediction does not count.
+// IgnoreLabel is the label of positions that the loss ignores.
 const IgnoreLabel = -100
 
-// New makes a model; its parameters begin as Hugging Face's do: matrices normal, biases zero, norms one.
+// New makes a model with parameters initialized as in transformers: matrices normal, biases zero, norms one.
 func New(c Config, in nn.Config) (Model, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -58,8 +58,8 @@ func New(c Config, in nn.Config) (Model, error) {
 	return m, nil
 }
 
-// Freeze returns the same model over the values that m's parameters have now, without the memory that
-// gradients need.
+// Freeze returns the same model with the current values of m's parameters, without the memory that gradients
+// need.
 func Freeze(m Model) (Model, error) {
 	values := map[string]*op.Tensor{}
 	var in nn.Config
@@ -82,61 +82,61 @@ func Freeze(m Model) (Model, error) {
 	return frozen, err
 }
 
-// decoder is every family: embedding, blocks, norm, head.
+// decoder implements all families: embedding, blocks, norm, head.
 type decoder struct {
 	config Config
 	params []*nn.Param
-	// linear is the layers that adapters can change; adapter, where not nil, says which have one.
+	// linear holds the layers that adapters can modify; adapter, if not nil, describes which have one.
 	linear  []nn.Adaptable
 	adapter *adaptation
-	// quantized is the layers whose weights are integers.
+	// quantized holds the layers with quantized weights.
 	quantized []*nn.Linear
 	stem      stem
 	blocks    []block
-	// norm follows the last block; nil is none.
+	// norm follows the last block; nil for none.
 	norm layer
 	head head
-	// ahead predicts further tokens in Loss.
+	// ahead holds the multi-token prediction layers, used by Loss.
 	ahead []aheadLayer
-	// warp is as Recurrence.Warp.
+	// warp is Recurrence.Warp.
 	warp bool
-	// loss is what Loss has besides the cross-entropy.
+	// loss holds the terms that Loss adds to the cross-entropy.
 	loss LossConfig
-	// layout is how Loss lays out sequences, and sequence how the stream that passes is laid out.
+	// layout is that of Loss's sequences, and sequence that of the hidden states.
 	layout   Layout
 	sequence nn.Sequence
 }
 
-// stem is what makes the stream of tokens.
+// stem computes the first hidden states from tokens.
 type stem struct {
 	tokens *nn.Embedding
-	// patches takes the place of all others where the model sees images.
+	// patches replaces all others in a vision model.
 	patches *patches
-	// positions are learned ones; nil where attention turns by position.
+	// positions are learned; nil with rotary positions.
 	positions *nn.Embedding
-	// types are the kinds of tokens, of which all are the first; nil where there are none.
+	// types embeds token types, which are all the first one; nil if there are none.
 	types *nn.Embedding
-	// norm follows the sum of all; nil is none.
+	// norm follows the sum of the embeddings; nil for none.
 	norm layer
-	// scale multiplies the tokens' vectors; 0 means 1.
+	// scale multiplies the token embeddings; 0 means 1.
 	scale float64
-	// padding, where not nil, is the id that positions do not count; see countedPositions.
+	// padding, if not nil, is the id that positions skip; see countedPositions.
 	padding *int
-	// drop follows, and then wider, which brings the vectors to the width of the stream; nil is none.
+	// drop follows, and then wider, which projects the embeddings to the hidden size; nil for none.
 	drop, wider layer
 }
 
-// head is what makes logits of the stream.
+// head computes logits from the hidden states.
 type head struct {
-	// before makes of the stream what is multiplied; nil leaves it as it is.
+	// before is applied to the hidden states first; may be nil.
 	before layer
-	// linear is nil where the table of tokens is tied to it.
+	// linear is nil if the head is tied to the embedding table.
 	linear *nn.Linear
-	// bias is added beside a tied table; nil is none.
+	// bias is added to the logits of a tied table; nil for none.
 	bias *nn.Param
 	// scale multiplies the logits; 0 means 1.
 	scale float64
-	// cap bounds the logits x as cap·tanh(x/cap); 0 is not at all.
+	// cap limits the logits x to cap·tanh(x/cap); 0 means no limit.
 	cap float64
 }
 
@@ -173,12 +173,12 @@ func (m *decoder) logits(x *op.Tensor) *op.Tensor {
 	return y
 }
 
-// hidden returns the stream after the last norm.
+// hidden returns the hidden states after the last norm.
 func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
 	return through(m.norm, m.stream(ids, c))
 }
 
-// stream is that after the last layer.
+// stream returns the hidden states after the last layer.
 func (m *decoder) stream(ids *op.Tensor, c *Cache) *op.Tensor {
 	if ids.Err() != nil {
 		return ids
@@ -195,7 +195,7 @@ func (m *decoder) stream(ids *op.Tensor, c *Cache) *op.Tensor {
 	return op.Mark(x, nn.HeadMark)
 }
 
-// begin returns the stream before the first layer.
+// begin returns the hidden states before the first layer.
 func (m *decoder) begin(ids *op.Tensor, c *Cache) *op.Tensor {
 	s := m.stem
 	if s.patches != nil {
@@ -217,7 +217,7 @@ func (m *decoder) begin(ids *op.Tensor, c *Cache) *op.Tensor {
 	return through(s.norm, x)
 }
 
-// addPositions adds the learned vectors of the positions that x holds, which follow those in c.
+// addPositions adds the learned embeddings of x's positions, which follow those in c.
 func (m *decoder) addPositions(x, ids *op.Tensor, c *Cache) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -246,7 +246,7 @@ func (m *decoder) addPositions(x, ids *op.Tensor, c *Cache) *op.Tensor {
 	return op.Add(x, op.Narrow(table, 0, start, start+seq))
 }
 
-// addCounted adds the learned vectors of tokens that are counted without padding.
+// addCounted adds learned position embeddings that skip padding.
 func (m *decoder) addCounted(x, ids *op.Tensor) *op.Tensor {
 	if limit := m.config.Limit(); x.Dim(1) > limit {
 		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has %s %d, of which %d are for tokens", x.Dim(1),
@@ -259,7 +259,7 @@ func (m *decoder) addCounted(x, ids *op.Tensor) *op.Tensor {
 	return op.Add(x, m.stem.positions.Forward(at))
 }
 
-// positionsKey returns what config.json calls the number of positions.
+// positionsKey returns the name of the number of positions in config.json.
 func (m *decoder) positionsKey() string {
 	f, err := familyOf(m.config.Family)
 	if err != nil {
@@ -268,7 +268,7 @@ func (m *decoder) positionsKey() string {
 	return f.keys.positions
 }
 
-// invalid returns a tensor that carries an error on.
+// invalid returns a tensor that carries an error.
 func invalid(x *op.Tensor, err error) *op.Tensor {
 	return ir.Invalid(x.Scope(), &ir.Error{Pos: ir.Caller(), Op: "model", Err: err})
 }

@@ -12,30 +12,29 @@ import (
 
 const headName = "lm_head.weight"
 
-// storedNames is how a family's checkpoints call what they do not call as the model does.
+// storedNames maps parameter names to those of a family's checkpoints where they differ.
 type storedNames struct {
-	// gate, up and down are the matrices of one expert, and mlp the module that they belong to, below a
-	// layer; empty means mlp.
+	// gate, up and down are the matrices of one expert, and mlp the module that they belong to, below a layer;
+	// empty means mlp.
 	mlp, gate, up, down string
-	// renamed are parts of names, as the model has them and as checkpoints do, in turn.
+	// renamed holds pairs of a part of a name in the model and in checkpoints.
 	renamed []string
-	// buffers are endings of tensors that are no parameters: tables that the program computes itself.
+	// buffers holds name endings of tensors that are not parameters: tables that the program computes itself.
 	buffers []string
-	// heads are further names of the tied table of tokens; empty means lm_head.weight.
+	// heads holds further names of the tied embedding table; empty means lm_head.weight.
 	heads []string
-	// ignored, where not nil, reports further tensors that transformers leaves out.
+	// ignored, if not nil, reports further tensors that transformers ignores.
 	ignored func(c Config, name string) bool
 }
 
-// plainExperts returns the names that all families but Mixtral's have.
+// plainExperts returns the names of all families except Mixtral.
 func plainExperts() storedNames {
 	return storedNames{gate: "gate_proj", up: "up_proj", down: "down_proj", buffers: rotaryBuffers()}
 }
 
 func rotaryBuffers() []string { return []string{"rotary_emb.inv_freq"} }
 
-// tableNames returns the names under which a checkpoint may hold the table of tokens a second time where it
-// is tied.
+// tableNames returns the names under which a checkpoint may hold a copy of the tied embedding table.
 func (s storedNames) tableNames() []string {
 	if len(s.heads) == 0 {
 		return []string{headName}
@@ -43,7 +42,7 @@ func (s storedNames) tableNames() []string {
 	return s.heads
 }
 
-// aliases returns the names under which a parameter may be stored as it is, the likeliest first.
+// aliases returns the possible names of a parameter in checkpoints, the most likely first.
 func aliases(c Config, name string) []string {
 	f, err := familyOf(c.Family)
 	if err != nil {
@@ -64,11 +63,11 @@ func aliases(c Config, name string) []string {
 	return names
 }
 
-// name returns a parameter's name as checkpoints have it.
+// name returns a parameter's name in checkpoints.
 func (s storedNames) name(name string) string { return strings.NewReplacer(s.renamed...).Replace(name) }
 
 // expertParts returns the matrices that checkpoints store in place of a stacked parameter, in the order of
-// its bytes: for gate_up_proj each expert's gate and up, for down_proj each down. It is nil for other
+// its bytes: for gate_up_proj each expert's gate and up, for down_proj each down. It returns nil for other
 // parameters.
 func expertParts(c Config, name string) []string {
 	f, err := familyOf(c.Family)
@@ -94,7 +93,7 @@ func expertParts(c Config, name string) []string {
 	return parts
 }
 
-// stored returns a parameter as checkpoints hold it.
+// stored returns a parameter in the form of checkpoints.
 func stored(c Config, name string, a array.Array) []safetensors.Named {
 	if parts := expertParts(c, name); parts != nil {
 		rows := a.Shape()[0] * a.Shape()[1]
@@ -111,7 +110,7 @@ func stored(c Config, name string, a array.Array) []safetensors.Named {
 	return []safetensors.Named{{Name: name, Array: a}}
 }
 
-// storedTypes returns the types of a parameter as checkpoints hold it.
+// storedTypes returns the types of a parameter in the form of checkpoints.
 func storedTypes(c Config, p *nn.Param) []safetensors.Typed {
 	parts, shape := expertParts(c, p.Name), p.Type.Shape
 	if parts == nil {

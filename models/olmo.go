@@ -2,8 +2,8 @@ package models
 
 import "github.com/galley-ml/galley/nn"
 
-// buildOLMo makes olmo2 and olmo3: Llama's parts, normalised after them in place of before, and queries and
-// keys of all heads together.
+// buildOLMo builds olmo2 and olmo3: Llama's parts with post-norm, and norms of queries and keys over all
+// heads.
 func buildOLMo(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {
@@ -17,7 +17,7 @@ func buildOLMo(f *family, c Config, in *nn.Init) (*decoder, error) {
 	}), nil
 }
 
-// buildOLMoE makes olmoe: Llama's blocks with olmo2's attention, bounds on queries, keys and values, and a
+// buildOLMoE builds olmoe: Llama's blocks with olmo2's attention, clamped queries, keys and values, and a
 // mixture of experts.
 func buildOLMoE(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
@@ -34,7 +34,7 @@ func buildOLMoE(f *family, c Config, in *nn.Init) (*decoder, error) {
 	}), nil
 }
 
-// wideNormed returns attention that normalises queries and keys of all heads together.
+// wideNormed returns attention with norms of queries and keys over all heads.
 func (b llamaBuilder) wideNormed(in *nn.Init, i int) *nn.Attention {
 	a := b.attention(in, i)
 	a.QWide = b.norm(in.At("q_norm"), b.Heads*b.HeadDim)

@@ -2,7 +2,7 @@ package models
 
 import "github.com/galley-ml/galley/nn"
 
-// buildOLMo1 makes olmo: Llama with a LayerNorm that learns nothing, and bounds on queries, keys and values.
+// buildOLMo1 builds olmo: Llama with a LayerNorm without parameters, and clamped queries, keys and values.
 func buildOLMo1(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {

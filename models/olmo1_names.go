@@ -2,7 +2,7 @@ package models
 
 import "fmt"
 
-// olmo1Eps is that of olmo's norms, which no configuration says.
+// olmo1Eps is the epsilon of olmo's norms, which is not in the configuration.
 const olmo1Eps = 1e-5
 
 func olmo1Families() []family {

@@ -25,7 +25,7 @@ func readOLMo(r *reader, f *family, c *Config) {
 	c.AttentionBias = r.bool("attention_bias", false)
 }
 
-// readOLMo3 reads a window in all layers but every fourth.
+// readOLMo3 reads a sliding window for all layers except every fourth.
 func readOLMo3(r *reader, f *family, c *Config) {
 	c.Intermediate = r.size("intermediate_size")
 	r.attention(c)

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// Weights is a Hugging Face directory, or a GGUF file, whose parameters are read one at a time, so that
-// whoever keeps them in another form never holds all of them twice.
+// Weights is a Hugging Face directory, or a GGUF file, whose parameters are read one at a time, so that a
+// program that keeps them in another form never holds all of them twice.
 type Weights struct {
 	// Model has shapes only.
 	Model Model
@@ -16,7 +16,7 @@ type Weights struct {
 	path  string
 }
 
-// Open reads a model's shape and checks names and shapes of the weights; Read reads them.
+// Open reads a model's configuration and checks names and shapes of the weights; Read reads them.
 func Open(dir string) (*Weights, error) {
 	config, src, err := openStore(dir)
 	if err != nil {
@@ -34,7 +34,7 @@ func Open(dir string) (*Weights, error) {
 	return w, nil
 }
 
-// Read returns a parameter as it is stored, whatever its dtype; of integers, what they mean.
+// Read returns a parameter in its stored dtype, dequantized if necessary.
 func (w *Weights) Read(p *nn.Param) (array.Array, error) {
 	a, err := w.src.read(p)
 	if err != nil {

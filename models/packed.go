@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// PackedLoss returns the loss of m on rows that hold several sequences each, as data.Pack makes them:
-// attention stays within a sequence, and its positions count from 0. Segments and positions are as nn.Packed
-// has them. The loss is the one that the sequences would have in rows of their own.
+// PackedLoss returns the loss of m on rows of several packed sequences, as data.Pack makes them: attention
+// stays within a sequence, and its positions start at 0. Segments and positions are those of nn.Packed. The
+// loss equals that of the sequences in rows of their own.
 func PackedLoss(m Model, ids, labels, segments, positions *op.Tensor) *op.Tensor {
 	for _, x := range []*op.Tensor{ids, labels, segments, positions} {
 		if x.Err() != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// PoolTypes returns the values that PagedCache takes: the keys and the values of each layer in turn, [slots,
+// PoolTypes returns the types of PagedCache's pools: the keys and the values of each layer in turn, [slots,
 // heads, dim].
 func PoolTypes(m Model, slots int, as array.DType) []op.Type {
 	types := CacheTypes(m, 1, slots)
@@ -18,7 +18,7 @@ func PoolTypes(m Model, slots int, as array.DType) []op.Type {
 	return types
 }
 
-// PagedCache returns a cache in pools of PoolTypes, which many sequences share by pages.
+// PagedCache returns a cache in pools of PoolTypes, which sequences share by pages.
 func PagedCache(pools []*op.Tensor, p *nn.Pages) *Cache {
 	c := &Cache{pages: p}
 	for i := 0; i+1 < len(pools); i += 2 {
@@ -27,7 +27,7 @@ func PagedCache(pools []*op.Tensor, p *nn.Pages) *Cache {
 	return c
 }
 
-// inPages returns where a cache has its keys and values; nil is not in pages.
+// inPages returns the pages of a cache; nil if it is not paged.
 func (c *Cache) inPages() *nn.Pages {
 	if c == nil {
 		return nil
@@ -35,9 +35,9 @@ func (c *Cache) inPages() *nn.Pages {
 	return c.pages
 }
 
-// Continue reads ids [batch, seq], which continue the sequences that a PagedCache holds, and extends it. It
-// gives the stream after the last norm and the logits, in float32, of those of the batch·seq tokens that
-// wanted, a vector, names.
+// Continue processes ids [batch, seq], which continue the sequences in a PagedCache, and extends it. It
+// returns the hidden states after the last norm and the logits, in float32, of the tokens among batch·seq
+// whose indices are in the vector wanted.
 func Continue(m Model, ids, wanted *op.Tensor, c *Cache) (hidden, logits *op.Tensor) {
 	d, ok := m.(*decoder)
 	if !ok || len(c.layers) != len(d.blocks) || c.pages == nil {

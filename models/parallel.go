@@ -6,17 +6,17 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// parallel is one layer of a transformer whose attention and MLP both see the stream that enters it: they do
-// not depend on each other, and what they add is added once. [Wang and Komatsuzaki 2021]
+// parallel is one layer of a transformer with parallel blocks: attention and MLP both read the layer's input,
+// and their outputs are added together. [Wang and Komatsuzaki 2021]
 type parallel struct {
 	norm          layer
 	attention     nn.Attender
 	attentionPost layer
-	// mlpNorm is a norm of the MLP's own, in place of norm; nil is none.
+	// mlpNorm is a separate norm for the MLP; nil for none.
 	mlpNorm layer
 	mlp     layer
 	mlpPost layer
-	// post follows the sum of both; nil is none.
+	// post follows the sum of both; nil for none.
 	post layer
 }
 

@@ -28,8 +28,8 @@ func ReadConfig(dir string) (Config, error) {
 	return c, nil
 }
 
-// ParseConfig reads the text of a config.json, as transformers 5 writes it or as its forerunners did. What it
-// says of integers is checked; a Config is of the model, whatever its weights are stored as.
+// ParseConfig parses a config.json, as transformers 5 or its predecessors write it. Quantization settings are
+// checked but not part of a Config, which describes the model independent of how its weights are stored.
 func ParseConfig(text []byte) (Config, error) {
 	r, err := newReader(text)
 	if err != nil {
@@ -55,7 +55,7 @@ func ParseConfig(text []byte) (Config, error) {
 	return c.withDefaults()
 }
 
-// common reads what all families have, under whatever name.
+// common reads the keys of all families, under any of their names.
 func (r *reader) common(f *family, c *Config) {
 	c.DType = r.dtype()
 	if !f.images {
@@ -77,7 +77,7 @@ func (r *reader) common(f *family, c *Config) {
 	}
 }
 
-// architecture reads which head the model has, and refuses what the family cannot have.
+// architecture reads which head the model has, and refuses heads that the family does not support.
 func (r *reader) architecture(f *family, c *Config) {
 	for _, name := range get(r, "architectures", "a list of strings", []string(nil)) {
 		task, ok := f.taskOf(name)
@@ -88,7 +88,7 @@ func (r *reader) architecture(f *family, c *Config) {
 	}
 }
 
-// taskOf returns what the head of an architecture does.
+// taskOf returns the task of an architecture's head.
 func (f *family) taskOf(architecture string) (Task, bool) {
 	for _, t := range []Task{Classify, ClassifyTokens, Answer} {
 		if name := f.architectureOf(t); name != "" && plainName(name) == plainName(architecture) {
@@ -112,7 +112,7 @@ func (f *family) builds(architecture string) bool {
 	return got == whole || got == stem+"model"
 }
 
-// attention reads the sizes of heads.
+// attention reads the numbers and sizes of heads.
 func (r *reader) attention(c *Config) {
 	kvHeads, headDim := headsLeftOut(c.Family)
 	c.KVHeads = r.countUnlessNull("num_key_value_heads", kvHeads)
@@ -120,7 +120,7 @@ func (r *reader) attention(c *Config) {
 	c.Dropout.Attention = r.probability("attention_dropout")
 }
 
-// layerTypes reads which layers have a window; byDefault says so where there is no list.
+// layerTypes reads which layers have a sliding window; byDefault decides if there is no list.
 func (r *reader) layerTypes(c *Config, byDefault func(layer int) bool) []bool {
 	types := get(r, "layer_types", "a list of strings", []string(nil))
 	if types != nil && len(types) != c.Layers {
@@ -140,8 +140,8 @@ func (r *reader) layerTypes(c *Config, byDefault func(layer int) bool) []bool {
 	return layers
 }
 
-// windowEverywhere reads the window of families in which it holds in every layer. A key that is left out
-// means the family's window, null means none.
+// windowEverywhere reads the sliding window of families that have it in every layer. An omitted key means the
+// family's default, null means none.
 func (r *reader) windowEverywhere(f *family, c *Config) {
 	if _, ok := r.raw["sliding_window"]; !ok {
 		c.Window = f.window
@@ -156,7 +156,7 @@ func (r *reader) windowEverywhere(f *family, c *Config) {
 	}
 }
 
-// layerType reports whether a layer has a window.
+// layerType reports whether a layer has a sliding window.
 func (r *reader) layerType(name string) bool {
 	if name != "full_attention" && name != "sliding_attention" {
 		r.fail("layer_types", "got %q, want full_attention or sliding_attention", name)

@@ -11,8 +11,7 @@ func (r *reader) rope(f *family, c *Config) {
 	c.Rope.Positions = c.ropePositions()
 }
 
-// ropeKey returns the key that holds the rotary parameters; the older name beside the newer one says the
-// same.
+// ropeKey returns the key of the rotary parameters; the older name beside the newer one has the same content.
 func (r *reader) ropeKey() string {
 	const newer, older = "rope_parameters", "rope_scaling"
 	if r.has(older) && !r.has(newer) {
@@ -22,7 +21,7 @@ func (r *reader) ropeKey() string {
 	return newer
 }
 
-// ropeAt reads an object of rotary parameters; otherwise says what it means where it leaves something out.
+// ropeAt reads an object of rotary parameters; otherwise holds the defaults.
 func (r *reader) ropeAt(key string, otherwise Rope) Rope {
 	if otherwise.Part == 1 {
 		otherwise.Part = 0
@@ -50,7 +49,7 @@ func (r *reader) ropeObject(otherwise Rope) Rope {
 	if older := r.string("type", "default"); rope.Type == "" {
 		rope.Type = older
 	}
-	if rope.Type == "su" { // what Phi-3 called it first
+	if rope.Type == "su" { // Phi-3's first name for it
 		rope.Type = "longrope"
 	}
 	if part := r.float("partial_rotary_factor", otherwise.Part); part != 1 {
@@ -92,8 +91,7 @@ func (r *reader) yarn(rope *Rope, otherwise Rope) {
 	}
 }
 
-// otherRopes drops what belongs to other types: some files carry it, and transformers does not look at it
-// either.
+// otherRopes drops parameters of other types, which some files contain and transformers ignores as well.
 func (r *reader) otherRopes() {
 	for _, key := range []string{
 		"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
@@ -105,7 +103,7 @@ func (r *reader) otherRopes() {
 	}
 }
 
-// written returns the parameters as config.json has them.
+// written returns the parameters in the form of config.json.
 func (r Rope) written() map[string]any {
 	m := map[string]any{"rope_type": r.Type, "rope_theta": number(r.Theta)}
 	put := func(key string, x float64) {

@@ -8,51 +8,51 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Parts is a model taken apart, for anyone who computes it otherwise than by its ops: an inference engine
-// that keeps keys and values in pages.
+// Parts exposes the layers of a model to programs that compute it without its ops, such as an inference
+// engine with a paged key-value cache.
 type Parts struct {
 	Config Config
 	Tokens *nn.Embedding
-	// Scale multiplies the tokens' vectors.
+	// Scale multiplies the token embeddings.
 	Scale float64
-	// Positions are learned ones; nil where attention turns by position.
+	// Positions are learned; nil with rotary positions.
 	Positions *nn.Embedding
 	Layers    []LayerParts
-	// Norm follows the last layer; nil is none.
+	// Norm follows the last layer; nil for none.
 	Norm Norm
-	// Head is nil where the table of tokens is tied to it. HeadBias may be nil.
+	// Head is nil if it is tied to the embedding table. HeadBias may be nil.
 	Head     *nn.Linear
 	HeadBias *nn.Param
-	// LogitScale multiplies the logits, before Cap does.
+	// LogitScale multiplies the logits, before Cap applies.
 	LogitScale float64
-	// Cap bounds the logits x as cap·tanh(x/cap); 0 is not at all.
+	// Cap limits the logits x to cap·tanh(x/cap); 0 means no limit.
 	Cap float64
-	// Limit is the longest sequence that can be continued token by token as if it were seen whole; 0 is no
+	// Limit is the longest sequence for which decoding token by token equals processing it at once; 0 means no
 	// limit.
 	Limit int
 }
 
-// LayerParts is one layer of a transformer: what it adds to the stream that passes through. Norms may be nil.
+// LayerParts is one residual layer of a transformer. Norms may be nil.
 type LayerParts struct {
 	AttentionNorm, AttentionPost Norm
 	Attention                    nn.Attender
 	MLPNorm, MLPPost             Norm
 	// MLP is a *nn.GatedMLP, *nn.FusedGatedMLP, *nn.MLP or *nn.MoE.
 	MLP any
-	// Parallel is that the MLP sees the stream that enters the layer, normed by AttentionNorm where it has no
-	// norm of its own.
+	// Parallel means that the MLP reads the layer's input, normalised by AttentionNorm if it has no norm of its
+	// own.
 	Parallel bool
-	// Scale multiplies what attention and the MLP add.
+	// Scale multiplies the outputs of attention and MLP.
 	Scale float64
 }
 
-// Norm is a *nn.RMSNorm or a *nn.LayerNorm, whose weight and bias are nil where they are ones and zeros.
+// Norm is a *nn.RMSNorm or a *nn.LayerNorm; a nil weight means ones, a nil bias zeros.
 type Norm interface {
 	Forward(x *op.Tensor) *op.Tensor
 }
 
-// PartsOf takes a model apart. It refuses models that see whole sequences and those whose layers keep
-// something else of a sequence than keys and values.
+// PartsOf returns the parts of a model. It refuses encoders, and models whose layers keep another state than
+// keys and values.
 func PartsOf(m Model) (Parts, error) {
 	d, ok := m.(*decoder)
 	if !ok {
@@ -95,8 +95,8 @@ func PartsOf(m Model) (Parts, error) {
 	return p, nil
 }
 
-// servedUpTo returns the longest sequence of which every token's keys are those of all longer ones; 0 is no
-// limit.
+// servedUpTo returns the longest sequence for which the keys of tokens do not depend on the length; 0 means
+// no limit.
 func (c Config) servedUpTo() int {
 	limit := c.Limit()
 	for _, r := range []Rope{c.Rope, c.RopeLocal} {
@@ -144,7 +144,7 @@ func layerParts(b block) (LayerParts, error) {
 	return l, nil
 }
 
-// normOf returns a layer as a norm; dropout does nothing outside of training.
+// normOf returns a layer as a norm; dropout is ignored, because it does nothing outside of training.
 func normOf(l layer) (Norm, error) {
 	switch l := l.(type) {
 	case nil, *nn.Dropout:

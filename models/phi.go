@@ -2,7 +2,7 @@ package models
 
 import "github.com/galley-ml/galley/nn"
 
-// buildPhi makes phi3: Llama with one matrix for queries, keys and values and one for gate and up.
+// buildPhi builds phi3: Llama with a fused matrix for queries, keys and values and one for gate and up.
 func buildPhi(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {

@@ -2,8 +2,8 @@ package models
 
 import "github.com/galley-ml/galley/nn"
 
-// buildPhi1 makes phi: parallel blocks with one LayerNorm, a plain MLP, a part of each head turns, and biases
-// everywhere, the head's included.
+// buildPhi1 builds phi: parallel blocks with one LayerNorm, a plain MLP, rotary positions in a part of each
+// head, and biases everywhere, including the head.
 func buildPhi1(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {

@@ -18,14 +18,14 @@ func readPhi1(r *reader, f *family, c *Config) {
 	c.Dropout.Embedding, c.Dropout.Residual = r.probability("embd_pdrop"), r.probability("resid_pdrop")
 }
 
-// partLeftOut is what partial_rotary_factor means where an older file leaves it out.
+// partLeftOut sets the default of partial_rotary_factor for older files.
 func (r *reader) partLeftOut(part string) {
 	if _, given := r.raw["partial_rotary_factor"]; !given && !r.has("rope_parameters") {
 		r.raw["partial_rotary_factor"] = []byte(part)
 	}
 }
 
-// writeWholePart says that all of a head turns, where leaving that out means a part.
+// writeWholePart writes that all of a head is rotated, if omitting it would mean a part.
 func writeWholePart(c Config, m map[string]any) {
 	if c.Rope.Part == 0 {
 		m["rope_parameters"].(map[string]any)["partial_rotary_factor"] = number(1)

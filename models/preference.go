@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// LogProbs returns the log-probability [batch] that a model gives to the labels of each row together; a label
-// of IgnoreLabel does not count.
+// LogProbs returns the log-probability [batch] of the labels of each row under a model; labels of IgnoreLabel
+// are ignored.
 func LogProbs(m Model, ids, labels *op.Tensor) *op.Tensor {
 	if d, ok := m.(*decoder); ok {
 		m, ids, labels = d.ordered(ids, labels)
@@ -23,8 +23,8 @@ func rowLogProbs(logits, labels *op.Tensor) *op.Tensor {
 	return op.Neg(op.Sum(losses, 1))
 }
 
-// Scores returns LogProbs, and how many labels of each row [batch] the model would not have said itself:
-// where it is 0, the labels are what it says when it always takes the likeliest token.
+// Scores returns LogProbs, and the number of labels of each row [batch] that greedy decoding would not have
+// chosen: if it is 0, the labels are what the model generates greedily.
 func Scores(m Model, ids, labels *op.Tensor) (logProbs, others *op.Tensor) {
 	if d, ok := m.(*decoder); ok {
 		m, ids, labels = d.ordered(ids, labels)
@@ -39,10 +39,10 @@ func Scores(m Model, ids, labels *op.Tensor) (logProbs, others *op.Tensor) {
 	return logProbs, op.Sum(op.Cast(other, logProbs.DType()), 1)
 }
 
-// PreferenceLoss returns direct preference optimization [Rafailov et al. 2023]: the mean over pairs of minus
-// the log-sigmoid of beta times how much more the model prefers the chosen answer than the reference does.
-// Ids and labels are [pairs, 2, seq], chosen before rejected; reference [pairs, 2] is LogProbs of both under
-// the model that training began with.
+// PreferenceLoss returns the loss of direct preference optimization [Rafailov et al. 2023]: the mean over
+// pairs of minus the log-sigmoid of beta times the difference between the model's and the reference's
+// preference for the chosen answer. Ids and labels are [pairs, 2, seq], chosen before rejected; reference
+// [pairs, 2] is LogProbs of both under the model before training.
 func PreferenceLoss(m Model, ids, labels, reference *op.Tensor, beta float64) *op.Tensor {
 	for _, x := range []*op.Tensor{ids, labels, reference} {
 		if x.Err() != nil {

@@ -9,7 +9,7 @@ func Tiny(vocab int) Config {
 	}
 }
 
-// Small returns a llama of the size of GPT-2's smallest.
+// Small returns a llama of the size of the smallest GPT-2.
 func Small(vocab int) Config {
 	return Config{
 		Family: "llama", Vocab: vocab, Hidden: 768, Intermediate: 2048, Layers: 12, Heads: 12, KVHeads: 4,

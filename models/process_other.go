@@ -2,8 +2,8 @@
 
 package models
 
-// gone reports whether there is no process of a number; here that is not known.
+// gone reports whether no process has this id; this system cannot tell.
 func gone(int) bool { return false }
 
-// sameDevice reports whether two directories are on one file system; here that is not known.
+// sameDevice reports whether two directories are on one file system; this system cannot tell.
 func sameDevice(a, b string) bool { return false }

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// gone reports whether there is no process of a number.
+// gone reports whether no process has this id.
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// sameDevice reports whether two directories are on one file system, between whose directories files can be
-// renamed.
+// sameDevice reports whether two directories are on one file system, so that files can be renamed between
+// them.
 func sameDevice(a, b string) bool {
 	x, errA := os.Stat(a)
 	y, errB := os.Stat(b)

@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// quantization reads how a checkpoint stores integers; nil where it holds floats alone.
+// quantization reads how a checkpoint stores quantized weights; nil if it has none.
 func (r *reader) quantization() *quant.Layout {
 	text := r.take("quantization_config")
 	if text == nil {
@@ -25,7 +25,7 @@ func (r *reader) quantization() *quant.Layout {
 	return &l
 }
 
-// IsQuantized reports whether the config.json of a directory says that its matrices are integers.
+// IsQuantized reports whether the config.json of a directory declares quantized weights.
 func IsQuantized(dir string) bool {
 	text, err := strict.ReadFile(filepath.Join(dir, configName), strict.Config)
 	if err != nil {
@@ -55,7 +55,7 @@ func newLoader(dir string, config Config) (*loader, error) {
 	return l, nil
 }
 
-// integers returns the tensors in which a weight is stored as integers, under any of its names.
+// integers returns the tensors of a quantized weight, under any of its names.
 func (l *loader) integers(names []string) (weight string, tensors []string) {
 	if l.layout == nil {
 		return "", nil
@@ -68,7 +68,7 @@ func (l *loader) integers(names []string) (weight string, tensors []string) {
 	return "", nil
 }
 
-// checkIntegers compares a weight's tensors with what is wanted of it.
+// checkIntegers compares the tensors of a quantized weight with the wanted shape.
 func (l *loader) checkIntegers(weight string, tensors []string, want array.Shape) error {
 	for _, name := range tensors {
 		l.used[name] = true
@@ -79,7 +79,7 @@ func (l *loader) checkIntegers(weight string, tensors []string, want array.Shape
 	return l.layout.Check(l.src, weight, want[0], want[1])
 }
 
-// wholeIntegers is like whole for a weight that is stored as integers.
+// wholeIntegers is like whole for a quantized weight.
 func (l *loader) wholeIntegers(weight string, tensors []string, t op.Type) (*op.Tensor, error) {
 	if err := l.checkIntegers(weight, tensors, t.Shape); err != nil || l.host == nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (l *loader) wholeIntegers(weight string, tensors []string, t op.Type) (*op.
 	return l.put(array.FromSlice(m.Floats(), t.Shape...), t), nil
 }
 
-// grouped returns a parameter as the integers that are stored; ok is false where floats are.
+// grouped returns a parameter as the stored integers; ok is false if it is stored as floats.
 func (l *loader) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	if l.layout == nil {
 		return m, false, nil
@@ -120,8 +120,8 @@ func (l *loader) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	return m, err == nil, err
 }
 
-// Grouped returns a parameter as the integers that are stored, one matrix below the other; ok is false where
-// floats are.
+// Grouped returns a parameter as the stored integers, one matrix below the other; ok is false if it is stored
+// as floats.
 func (w *Weights) Grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	if m, ok, err = w.src.grouped(p); err != nil {
 		err = fmt.Errorf("models: %s: %w", w.path, err)

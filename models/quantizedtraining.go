@@ -12,10 +12,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// QuantizeLayers makes integers of 8 or 4 bits of the weights of a model's linear layers but heads and
-// routers, with a scale for each group of neighbours in a row, so that an adapter can be trained beside them
-// [Dettmers et al. 2023]. They take the weights' place among the parameters, and training leaves them as they
-// are. It is called before Adapt.
+// QuantizeLayers quantizes the weights of a model's linear layers, except heads and routers, to 8 or 4 bits,
+// with a scale for each group of adjacent elements in a row, so that an adapter can be trained on top of them
+// [Dettmers et al. 2023]. The quantized weights replace the originals among the parameters and are frozen.
+// Call it before Adapt.
 func QuantizeLayers(m Model, bits, group int, in nn.Config) error {
 	d, err := adaptableModel(m)
 	if err != nil {
@@ -38,8 +38,8 @@ func QuantizeLayers(m Model, bits, group int, in nn.Config) error {
 	return err
 }
 
-// ReplaceWeights puts integers in the place of the weights of a model's linear layers but heads and routers,
-// where of gives some for a layer's weights.
+// ReplaceWeights replaces the weights of a model's linear layers, except heads and routers, by quantized
+// ones, for layers for which of returns some.
 func ReplaceWeights(m Model, of func(w *nn.Param) (*nn.QuantizedWeight, error)) error {
 	d, ok := m.(*decoder)
 	if !ok {
@@ -61,7 +61,7 @@ func ReplaceWeights(m Model, of func(w *nn.Param) (*nn.QuantizedWeight, error)) 
 	return nil
 }
 
-// setQuantized puts integers in the place of a layer's weights.
+// setQuantized replaces a layer's weights by quantized ones.
 func (m *decoder) setQuantized(l *nn.Linear, q *nn.QuantizedWeight) {
 	i := slices.Index(m.params, l.Weight)
 	m.params = slices.Replace(slices.Clone(m.params), i, i+1, q.Params()...)
@@ -70,7 +70,7 @@ func (m *decoder) setQuantized(l *nn.Linear, q *nn.QuantizedWeight) {
 	m.quantized = append(m.quantized, l)
 }
 
-// quantizedAs gives a model the integers that another of its shape has.
+// quantizedAs gives a model the quantized weights of another one of the same architecture.
 func (m *decoder) quantizedAs(from *decoder) error {
 	for i, a := range from.linear {
 		l, ok := a.(*nn.Linear)
@@ -94,8 +94,8 @@ func (m *decoder) quantizedAs(from *decoder) error {
 	return nil
 }
 
-// IntegersOf returns the parameters that stand for a weight [out, in], without values; zeros is that groups
-// have zero points.
+// IntegersOf returns the parameters that represent a quantized weight [out, in], without values; zeros means
+// that groups have zero points.
 func IntegersOf(w *nn.Param, bits, group int, zeros bool) *nn.QuantizedWeight {
 	rows, cols := w.Type.Shape[0], w.Type.Shape[1]
 	stem := strings.TrimSuffix(w.Name, "weight")
@@ -111,7 +111,7 @@ func IntegersOf(w *nn.Param, bits, group int, zeros bool) *nn.QuantizedWeight {
 	return q
 }
 
-// integersOf returns the parameters that stand for a weight; without a scope they have only types.
+// integersOf returns the parameters that represent a quantized weight; without a scope they have only types.
 func integersOf(w *nn.Param, bits, group int, s op.Scope) (*nn.QuantizedWeight, error) {
 	rows, cols := w.Type.Shape[0], w.Type.Shape[1]
 	q := IntegersOf(w, bits, group, false)
@@ -132,7 +132,7 @@ func integersOf(w *nn.Param, bits, group int, s op.Scope) (*nn.QuantizedWeight, 
 	return q, nil
 }
 
-// PackedBytes returns values as op.QuantizedLinear has them.
+// PackedBytes packs values as op.QuantizedLinear reads them.
 func PackedBytes(values []byte, bits int) []byte {
 	if bits == 8 {
 		return values

@@ -2,8 +2,7 @@ package models
 
 import "github.com/galley-ml/galley/nn"
 
-// buildQwen2MoE makes qwen2_moe: qwen2 with a mixture of experts and an MLP that every token visits, which
-// counts as much as a gate says.
+// buildQwen2MoE builds qwen2_moe: qwen2 with a mixture of experts and a gated shared MLP.
 func buildQwen2MoE(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {

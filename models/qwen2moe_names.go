@@ -28,14 +28,14 @@ func readQwen2MoE(r *reader, f *family, c *Config) {
 	r.sparseLayers(c)
 }
 
-// plainWindow refuses windows: which layers have one is not the same in all versions of transformers.
+// plainWindow refuses sliding windows, because versions of transformers disagree on which layers have one.
 func (r *reader) plainWindow(c *Config) {
 	if r.bool("use_sliding_window", false) {
 		r.fail("use_sliding_window", "not supported: got true, want false")
 	}
 	r.take("sliding_window")
 	r.take("max_window_layers")
-	r.layerTypes(c, func(int) bool { return false }) // without a window all types are one
+	r.layerTypes(c, func(int) bool { return false }) // without a window all types are the same
 }
 
 func fillQwen2MoE(_ *family, c *Config) {

@@ -33,8 +33,8 @@ func readQwen(r *reader, f *family, c *Config) {
 	r.windowByLayer(c)
 }
 
-// windowByLayer reads qwen's window: a list of layers, or all from max_window_layers up. null is none,
-// whatever else is said.
+// windowByLayer reads qwen's sliding window: a list of layers, or all from max_window_layers up. A window of
+// null means none, whatever the other keys are.
 func (r *reader) windowByLayer(c *Config) {
 	window := r.countUnlessNull("sliding_window", 4096)
 	use := r.bool("use_sliding_window", false) && window > 0
@@ -62,8 +62,8 @@ func writeQwen(c Config, f *family, m map[string]any) {
 	m["layer_types"], m["max_window_layers"], m["use_sliding_window"] = types, first, c.Window > 0
 }
 
-// layerTypes returns which layers have a window, as a list and, for readers that do not know the list, as a
-// number.
+// layerTypes returns which layers have a sliding window, as a list and, for readers that do not know the
+// list, as a number.
 func (c Config) layerTypes() (types []string, first int) {
 	types, first = make([]string, c.Layers), c.Layers
 	for i := range types {
@@ -81,7 +81,7 @@ func readQwen3MoE(r *reader, f *family, c *Config) {
 	c.AttentionBias = r.bool("attention_bias", false)
 	window := r.countUnlessNull("sliding_window", 4096)
 	use := r.bool("use_sliding_window", false) && window > 0
-	r.take("max_window_layers") // it is of use to qwen3 only
+	r.take("max_window_layers") // only qwen3 uses it
 	if use {
 		c.Window, c.WindowLayers = window, slices.Repeat([]bool{true}, min(c.Layers, maxLayers))
 	}
@@ -93,7 +93,7 @@ func readQwen3MoE(r *reader, f *family, c *Config) {
 	r.sparseLayers(c)
 }
 
-// sparseLayers reads which layers have experts: every n-th, but for those that are listed.
+// sparseLayers reads which layers have experts: every n-th one, except for those that are listed.
 func (r *reader) sparseLayers(c *Config) {
 	step := r.count("decoder_sparse_step", 1)
 	dense := get(r, "mlp_only_layers", "a list of layers", []int(nil))
@@ -102,7 +102,7 @@ func (r *reader) sparseLayers(c *Config) {
 	})
 }
 
-// denseLayers lists the layers with a plain MLP; nil where there are none.
+// denseLayers lists the layers with a plain MLP; nil if there are none.
 func (c Config) denseLayers(dense func(layer int) bool) []bool {
 	list := make([]bool, min(c.Layers, maxLayers))
 	for i := range list {
@@ -128,7 +128,7 @@ func writeQwen3MoE(c Config, _ *family, m map[string]any) {
 	c.writeSparseLayers(m)
 }
 
-// writeSparseLayers writes which layers have experts, and whether their weights add up to 1.
+// writeSparseLayers writes which layers have experts, and whether their weights are normalized.
 func (c Config) writeSparseLayers(m map[string]any) {
 	m["norm_topk_prob"] = !c.Mixture.Routing.RawWeights
 	only := []int{}

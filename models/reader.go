@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// reader takes keys out of a JSON object. A key that is null counts as left out. The first mistake sticks.
+// reader takes keys from a JSON object. Null counts as omitted. It keeps the first error.
 type reader struct {
 	raw map[string]json.RawMessage
 	err error
@@ -30,8 +30,7 @@ func newReader(text []byte) (*reader, error) {
 	return r, nil
 }
 
-// pythonNumbers writes the numbers that JSON lacks and Python's json prints as bare words, as transformers 5
-// has them.
+// pythonNumbers quotes the numbers that JSON lacks and Python prints as bare words, as transformers 5 does.
 func pythonNumbers(text []byte) []byte {
 	if !bytes.Contains(text, []byte("Infinity")) && !bytes.Contains(text, []byte("NaN")) {
 		return text
@@ -45,7 +44,7 @@ func pythonNumbers(text []byte) []byte {
 	})
 }
 
-// describeJSON adds the line to a mistake in JSON.
+// describeJSON adds the line number to a JSON error.
 func describeJSON(text []byte, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -73,7 +72,7 @@ func (r *reader) fail(key, format string, args ...any) {
 	}
 }
 
-// get decodes a key's value; def where it is left out.
+// get decodes a key's value, or returns def if it is omitted.
 func get[T any](r *reader, key, want string, def T) T {
 	v := r.take(key)
 	if v == nil {
@@ -91,7 +90,7 @@ func (r *reader) float(key string, def float64) float64 { return get(r, key, "a 
 func (r *reader) bool(key string, def bool) bool        { return get(r, key, "true or false", def) }
 func (r *reader) string(key, def string) string         { return get(r, key, "a string", def) }
 
-// int reads a whole number, which may be written as 64 or 64.0.
+// int reads an integer, which may be written as 64 or 64.0.
 func (r *reader) int(key string, def int) int {
 	text := short(r.raw[key])
 	x := r.float(key, float64(def))
@@ -102,7 +101,7 @@ func (r *reader) int(key string, def int) int {
 	return int(x)
 }
 
-// size returns an int that must be there and be positive.
+// size returns an int that is required and must be positive.
 func (r *reader) size(key string) int {
 	if !r.has(key) {
 		r.fail(key, "missing")
@@ -110,7 +109,7 @@ func (r *reader) size(key string) int {
 	return r.count(key, 0)
 }
 
-// count returns an int that must be positive where it is given.
+// count returns an int that must be positive if given.
 func (r *reader) count(key string, def int) int {
 	given := r.has(key)
 	n := r.int(key, def)
@@ -129,10 +128,10 @@ func (r *reader) natural(key string, def int) int {
 	return n
 }
 
-// probability returns a number from 0 up to 1.
+// probability returns a number in [0, 1).
 func (r *reader) probability(key string) float64 { return r.probabilityOr(key, 0) }
 
-// probabilityOr is like probability where a key that is left out or null means something else than 0.
+// probabilityOr is like probability with another default than 0.
 func (r *reader) probabilityOr(key string, otherwise float64) float64 {
 	p := r.float(key, otherwise)
 	if p < 0 || p >= 1 {
@@ -141,8 +140,8 @@ func (r *reader) probabilityOr(key string, otherwise float64) float64 {
 	return p
 }
 
-// rest returns the keys that nothing took. A key that is not among the harmless ones and says anything is a
-// mistake: the model may not be the one that the file means.
+// rest returns the keys that were not taken. A key that has an effect and is not known to be harmless is an
+// error, because the model might not be the one that the file describes.
 func (r *reader) rest() map[string]json.RawMessage {
 	var kept map[string]json.RawMessage
 	for _, key := range slices.Sorted(maps.Keys(r.raw)) {
@@ -164,7 +163,7 @@ func (r *reader) rest() map[string]json.RawMessage {
 	return kept
 }
 
-// saysNothing reports whether a value is one that switches nothing on.
+// saysNothing reports whether a value enables nothing, such as null and false.
 func saysNothing(v json.RawMessage) bool {
 	var x any
 	if json.Unmarshal(v, &x) != nil {
@@ -187,7 +186,7 @@ func saysNothing(v json.RawMessage) bool {
 	return false
 }
 
-// short returns a value's text, cut to what a line can hold.
+// short returns a value's text, truncated to fit a line.
 func short(v []byte) string {
 	const limit = 40
 	s := strings.ToValidUTF8(string(v), "?")
@@ -203,8 +202,8 @@ func harmless(key string) bool {
 		slices.Contains(strings.Fields(harmlessKeys), key)
 }
 
-// harmlessKeys are tokens, generation settings, labels of other heads and notes of the program that wrote the
-// file.
+// harmlessKeys lists tokens, generation settings, labels of other heads and metadata of the program that
+// wrote the file.
 const harmlessKeys = `
 	_attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash
 	_experts_implementation _name_or_path _num_labels attn_implementation auto_map bad_words_ids

@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// replaceDir has fill write a fresh directory, adds what else is in dir, and puts it in dir's place.
+// replaceDir lets fill write a new directory, adds the other files of dir, and replaces dir by it.
 func replaceDir(dir string, fill func(fresh string) error) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func within(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// missing returns the directories that making dir makes, the deepest first.
+// missing returns the directories that creating dir creates, the deepest first.
 func missing(dir string) []string {
 	var made []string
 	for {
@@ -79,8 +79,8 @@ func missing(dir string) []string {
 	}
 }
 
-// freshDir makes a directory beside dir, or in it where its parent cannot be written, and removes those that
-// killed processes left.
+// freshDir creates a directory beside dir, or in it if its parent is not writable, and removes those that
+// killed processes left behind.
 func freshDir(dir string) (string, error) {
 	parent, base := filepath.Split(dir)
 	if err := os.MkdirAll(parent, 0o777); err != nil {
@@ -102,7 +102,7 @@ func freshDir(dir string) (string, error) {
 	return path, err
 }
 
-// removeLeft removes fresh directories of processes that are no more.
+// removeLeft removes new directories of processes that do not exist any more.
 func removeLeft(parent, base string) {
 	pattern := regexp.MustCompile(`^\.` + regexp.QuoteMeta(base) + `\.saving-(\d+)-[0-9a-f]{8}$`)
 	entries, _ := os.ReadDir(parent)
@@ -115,11 +115,11 @@ func removeLeft(parent, base string) {
 	}
 }
 
-// ofModel is the names of the files that a model consists of: what an older model has of them goes with it.
+// ofModel matches the names of a model's files; those of an older model are removed with it.
 var ofModel = regexp.MustCompile(`^model(-\d{5,}-of-\d{5,})?\.safetensors(\.index\.json)?$`)
 
-// carry brings what else is in a directory to another, where it is not yet: files as links, so that it takes
-// neither time nor room.
+// carry links the other files of a directory into another one unless they exist there; links take neither
+// time nor space.
 func carry(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -172,8 +172,9 @@ func carryOne(e fs.DirEntry, src, dst string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// moveInto gives files their places in a directory one by one: weights, their index, and config.json last;
-// then the weights of an older model go. carried says that the fresh directory has what else lay there, too.
+// moveInto moves files into a directory one by one: weights, their index, and config.json last; then it
+// removes the weights of an older model. carried means that the new directory contains the other files of dir
+// as well.
 func moveInto(dir, fresh string, carried bool) error {
 	entries, err := os.ReadDir(fresh)
 	if err != nil {
@@ -203,7 +204,7 @@ func moveInto(dir, fresh string, carried bool) error {
 	return errors.Join(err, syncDir(dir))
 }
 
-// writeFile writes a small file through to the disk; who may read it is up to the umask.
+// writeFile writes a small file and syncs it to disk; its permissions follow the umask.
 func writeFile(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -213,7 +214,7 @@ func writeFile(path string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// syncDir makes renames in dir last through a power cut.
+// syncDir makes renames in dir durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// buildRoBERTa makes roberta: BERT's layers with positions that count tokens other than padding, and heads of
-// its own.
+// buildRoBERTa builds roberta: BERT's layers with positions that skip padding, and heads of its own.
 func buildRoBERTa(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {
@@ -36,7 +35,7 @@ func buildRoBERTa(_ *family, c Config, in *nn.Init) (*decoder, error) {
 		return m, nil
 	}
 	head := in.At("lm_head")
-	gelu, err := activationOf("gelu") // whatever the layers have
+	gelu, err := activationOf("gelu") // independent of the layers' activation
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +47,7 @@ func buildRoBERTa(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	return m, nil
 }
 
-// droppedFirst is a pooler behind a layer.
+// droppedFirst is a pooler after a dropout layer.
 type droppedFirst struct {
 	drop layer
 	pool pooler
@@ -58,7 +57,7 @@ type droppedFirst struct {
 func (l droppedFirst) Forward(x *op.Tensor) *op.Tensor { return l.pool.Forward(through(l.drop, x)) }
 
 // countedPositions numbers the tokens of each row that are not padding, from pad+1 on; padding has the number
-// pad itself.
+// pad.
 func countedPositions(ids *op.Tensor, pad int) *op.Tensor {
 	if ids.Err() != nil {
 		return ids

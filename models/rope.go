@@ -8,36 +8,36 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Rope is how rotary position embeddings are spaced.
+// Rope configures rotary position embeddings.
 type Rope struct {
 	// Type is default, linear, dynamic, yarn, longrope or llama3.
 	Type string
-	// Theta is the base of the wavelengths.
+	// Theta is the base of the frequencies.
 	Theta float64
-	// Factor stretches positions, in all types but default. longrope stretches by its lists and takes its
-	// attention factor from this one, which is Positions over OriginalPositions where it is 0.
+	// Factor stretches positions, in all types but default. longrope stretches by its lists and derives its
+	// attention factor from this one, which is Positions over OriginalPositions if it is 0.
 	Factor float64
-	// Part is the share of a head that turns, from its first element on; 0 means all of it.
+	// Part is the fraction of a head that is rotated, from its first element on; 0 means all of it.
 	Part float64
-	// Interleaved pairs an element with its neighbour, in place of the one half a head away.
+	// Interleaved pairs adjacent elements instead of elements half a head apart.
 	Interleaved bool
-	// LowFreqFactor and HighFreqFactor are llama3's: where between the two ends of the spectrum stretching
-	// sets in, relative to OriginalPositions, the length that the model was first trained on.
+	// LowFreqFactor and HighFreqFactor are llama3's: the range of frequencies, relative to OriginalPositions,
+	// over which stretching sets in. OriginalPositions is the sequence length of the original training.
 	LowFreqFactor, HighFreqFactor float64
 	OriginalPositions             int
-	// Positions is the longest sequence that dynamic leaves as it is.
+	// Positions is the longest sequence that dynamic leaves unchanged.
 	Positions int
-	// BetaFast and BetaSlow are yarn's: how often a pair turns within OriginalPositions that is left alone,
-	// and that is stretched fully; 0 means 32 and 1. Untruncated does not round the pairs between to whole
-	// ones.
+	// BetaFast and BetaSlow are yarn's: pairs with more than BetaFast rotations within OriginalPositions are
+	// left unchanged, those with fewer than BetaSlow are stretched fully; 0 means 32 and 1. Untruncated does not
+	// round the bounds to whole pairs.
 	BetaFast, BetaSlow float64
 	Untruncated        bool
-	// MScale and MScaleAll make up yarn's attention factor where both are set.
+	// MScale and MScaleAll determine yarn's attention factor if both are set.
 	MScale, MScaleAll float64
-	// AttentionFactor multiplies what turns, in yarn and longrope; 0 means what they make of Factor.
+	// AttentionFactor multiplies rotated elements, in yarn and longrope; 0 means the value derived from Factor.
 	AttentionFactor float64
-	// Short and Long are longrope's stretching of each pair in sequences up to OriginalPositions, and longer
-	// ones.
+	// Short and Long are longrope's stretching factors of each pair, for sequences up to OriginalPositions and
+	// for longer ones.
 	Short, Long []float64
 }
 
@@ -127,10 +127,10 @@ func (r Rope) part() float64 {
 	return r.Part
 }
 
-// turned returns how many elements of a head turn.
+// turned returns the number of elements of a head that are rotated.
 func (r Rope) turned(headDim int) int { return int(float64(headDim) * r.part()) }
 
-// config returns what the op takes for sequences of a length, the position aside.
+// config returns the op's configuration for sequences of a length, except for the position.
 func (r Rope) config(headDim int) func(length int) op.RoPEConfig {
 	c := op.RoPEConfig{Factor: r.attentionFactor()}
 	if n := r.turned(headDim); n < headDim {
@@ -150,8 +150,8 @@ func (r Rope) config(headDim int) func(length int) op.RoPEConfig {
 	}
 }
 
-// fixedUpTo returns the longest sequence whose frequencies are those of all shorter ones; 0 is that there is
-// no limit.
+// fixedUpTo returns the longest sequence up to which frequencies do not depend on the length; 0 means no
+// limit.
 func (r Rope) fixedUpTo() int {
 	switch r.Type {
 	case "dynamic":
@@ -162,7 +162,7 @@ func (r Rope) fixedUpTo() int {
 	return 0
 }
 
-// attentionFactor returns what the op multiplies by; 0 for 1.
+// attentionFactor returns the factor of the op; 0 means 1.
 func (r Rope) attentionFactor() float64 {
 	if r.AttentionFactor != 0 {
 		return r.AttentionFactor
@@ -185,7 +185,7 @@ func (r Rope) attentionFactor() float64 {
 	return 0
 }
 
-// mscale is by how much attention grows where positions are stretched. [Peng et al. 2023]
+// mscale returns the factor of attention for stretched positions. [Peng et al. 2023]
 func mscale(factor, by float64) float64 {
 	if factor <= 1 {
 		return 1
@@ -193,7 +193,7 @@ func mscale(factor, by float64) float64 {
 	return 0.1*by*math.Log(factor) + 1
 }
 
-// Frequencies returns the angle per position of each pair of a head's elements that turns, in a sequence of a
+// Frequencies returns the angle per position of each rotated pair of a head's elements, in a sequence of a
 // length.
 func (r Rope) Frequencies(headDim, length int) []float64 {
 	n := r.turned(headDim)
@@ -229,7 +229,7 @@ func (r Rope) Frequencies(headDim, length int) []float64 {
 	return freqs
 }
 
-// yarn stretches pairs by how often they turn: those that turn fast not at all. n elements turn.
+// yarn stretches pairs depending on their number of rotations: fast ones not at all. n elements are rotated.
 func (r Rope) yarn(freqs []float64, n int) {
 	fast, slow := r.BetaFast, r.BetaSlow
 	fill(&fast, 32)
@@ -251,7 +251,7 @@ func (r Rope) yarn(freqs []float64, n int) {
 	}
 }
 
-// llama3 leaves high frequencies alone, stretches low ones and goes smoothly from the one to the other.
+// llama3 leaves high frequencies unchanged, stretches low ones and interpolates between them.
 func (r Rope) llama3(f float64) float64 {
 	wavelength := 2 * math.Pi / f
 	turns := float64(r.OriginalPositions) / wavelength

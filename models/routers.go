@@ -10,9 +10,9 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// WithCapacity returns the same model, with the same parameters, whose experts take at most so many times
-// their even share of a batch's tokens; later tokens beyond lose the expert. A batch is then not cut into
-// micro-batches.
+// WithCapacity returns the same model, with the same parameters, with an expert capacity: each expert takes
+// at most capacity times its even share of a batch's tokens; later tokens lose the expert. A batch is then
+// not split into micro-batches.
 func WithCapacity(m Model, capacity float64) (Model, error) {
 	d, ok := m.(*decoder)
 	if !ok || len(d.routers()) == 0 {
@@ -24,15 +24,15 @@ func WithCapacity(m Model, capacity float64) (Model, error) {
 	return d.eachBlock(func(b block) block { return b.shared(Layout{Experts: 1, Capacity: capacity}) }), nil
 }
 
-// RouterLoads returns the share of choices [rows, experts] that each expert gets of each row of ids, for each
-// layer that has experts; see RouterStats.
+// RouterLoads returns, for each layer with experts, the fraction of choices [rows, experts] that each expert
+// gets of each row of ids; see RouterStats.
 func RouterLoads(m Model, ids *op.Tensor) []*op.Tensor {
 	loads, _ := RouterBalance(m, ids)
 	return loads
 }
 
-// RouterBalance returns RouterLoads, and of each row [rows] how uneven the load of experts is: what a loss
-// with LossConfig.RouterBalance of 1 and BySequence adds, as a mean over rows.
+// RouterBalance returns RouterLoads, and for each row [rows] the load-balancing loss: what a loss with
+// LossConfig.RouterBalance of 1 and BySequence adds, as a mean over rows.
 func RouterBalance(m Model, ids *op.Tensor) (loads []*op.Tensor, balance *op.Tensor) {
 	d, ok := m.(*decoder)
 	if !ok || len(d.routers()) == 0 {
@@ -52,18 +52,18 @@ func RouterBalance(m Model, ids *op.Tensor) (loads []*op.Tensor, balance *op.Ten
 	return list, unevenness(routed, rows)
 }
 
-// RouterStat is how a router shares the work out.
+// RouterStat describes the load of a layer's experts.
 type RouterStat struct {
-	// Loads is the share of choices that each expert gets.
+	// Loads is the fraction of choices that each expert gets.
 	Loads []float64
-	// Entropy is that of the loads, as a part of what it would be if all were alike: 1 is even, 0 is one expert.
+	// Entropy is that of the loads, relative to its maximum: 1 is even, 0 is a single expert.
 	Entropy float64
-	// Dropped is the share of choices that experts of a capacity have no room for.
+	// Dropped is the fraction of choices beyond the experts' capacity.
 	Dropped float64
 }
 
-// RouterStats returns what the loads of a batch say, where each row has so many choices; capacity 0 drops
-// none.
+// RouterStats returns statistics of a batch's loads, with the given number of choices per row; a capacity of
+// 0 drops none.
 func RouterStats(loads []array.Array, choices int, capacity float64) []RouterStat {
 	list := make([]RouterStat, len(loads))
 	for i, l := range loads {

@@ -6,10 +6,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// rwkvChunk is how many positions of a scan are computed at once.
+// rwkvChunk is the number of positions of a scan that are computed at once.
 const rwkvChunk = 64
 
-// buildRWKV makes rwkv, the fourth version, which is the one that transformers has.
+// buildRWKV builds rwkv, the fourth version, which is the one in transformers.
 func buildRWKV(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	base := in.At("rwkv")
 	norm := func(in *nn.Init) *nn.LayerNorm { return nn.NewLayerNorm(in, c.Hidden, c.NormEps) }
@@ -62,7 +62,7 @@ func rwkvChannel(c Config, in *nn.Init) *nn.ChannelMix {
 	}
 }
 
-// rwkvBlock is one layer: along the sequence, then along the channels.
+// rwkvBlock is one layer: time mixing, then channel mixing.
 type rwkvBlock struct {
 	timeNorm, channelNorm *nn.LayerNorm
 	time                  *nn.TimeMix
@@ -70,7 +70,7 @@ type rwkvBlock struct {
 	hidden, width         int
 }
 
-// forward keeps in c the last token of both parts as K, and the state of the first as V.
+// forward keeps the last token of both parts as K of c, and the state of the first as V.
 func (b rwkvBlock) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
 	x = op.Mark(x, name)
 	var beforeTime, beforeChannel, state *op.Tensor

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// buildRWKV7 makes rwkv7, as flash-linear-attention has it.
+// buildRWKV7 builds rwkv7, as in flash-linear-attention.
 func buildRWKV7(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	base := in.At("model")
 	norm := func(in *nn.Init) *nn.LayerNorm { return nn.NewLayerNorm(in, c.Hidden, c.NormEps) }
@@ -41,7 +41,7 @@ func rwkv7Layer(c Config, i int, in *nn.Init, norm func(in *nn.Init) *nn.LayerNo
 	return b
 }
 
-// rwkv7Block is one layer: along the sequence, then along the channels.
+// rwkv7Block is one layer: time mixing, then channel mixing.
 type rwkv7Block struct {
 	timeNorm, channelNorm *nn.LayerNorm
 	time                  *nn.TimeMix7
@@ -49,14 +49,14 @@ type rwkv7Block struct {
 	hidden                int
 }
 
-// forward returns the layer without those before it.
+// forward applies the layer without the values of the first one.
 func (b rwkv7Block) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
 	x, _ = b.carry(name, x, nil, c)
 	return x
 }
 
-// carry takes the values of the first layer to all later ones. It keeps in c the last token of both parts as
-// K, and the state of the first as V.
+// carry passes the values of the first layer on to all later ones. It keeps the last token of both parts as K
+// of c, and the state of the first as V.
 func (b rwkv7Block) carry(name string, x, values *op.Tensor, c *nn.KVCache) (*op.Tensor, *op.Tensor) {
 	x = op.Mark(x, name)
 	var beforeTime, beforeChannel, state *op.Tensor

@@ -18,7 +18,7 @@ func rwkv7Family() family {
 	}
 }
 
-// readRWKV7 takes the number of heads from their size, as flash-linear-attention does.
+// readRWKV7 derives the number of heads from their size, as flash-linear-attention does.
 func readRWKV7(r *reader, f *family, c *Config) {
 	heads := r.count("num_heads", 0)
 	c.HeadDim = r.countUnlessNull("head_dim", 64)
@@ -38,14 +38,14 @@ func readRWKV7(r *reader, f *family, c *Config) {
 	}
 	r.sameValues(c.Hidden)
 	for _, key := range []string{"attn_mode", "fuse_norm", "fuse_cross_entropy", "fuse_linear_cross_entropy"} {
-		r.take(key) // they say which kernels compute the same
+		r.take(key) // they choose between equivalent kernels
 	}
 }
 
-// rwkv7Inner returns the feed-forward layers' inner size where it is left out.
+// rwkv7Inner returns the default inner size of the feed-forward layers.
 func rwkv7Inner(hidden int, ratio float64) int { return (int(float64(hidden)*ratio) + 31) / 32 * 32 }
 
-// sameValues refuses values of another width than the stream.
+// sameValues refuses values of another size than the hidden states.
 func (r *reader) sameValues(hidden int) {
 	for i, n := range get(r, "value_dim", "a list of numbers", []int(nil)) {
 		if n != hidden {
@@ -54,7 +54,7 @@ func (r *reader) sameValues(hidden int) {
 	}
 }
 
-// fillRWKV7 sets the sizes of low-rank layers that are left out.
+// fillRWKV7 sets the default sizes of low-rank layers.
 func fillRWKV7(_ *family, c *Config) {
 	fill(&c.Intermediate, rwkv7Inner(c.Hidden, 4))
 	rank := func(share float64) int { return max(32, int(math.RoundToEven(share/32))*32) }

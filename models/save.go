@@ -13,26 +13,26 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// SaveConfig says how a model is written.
+// SaveConfig configures how a model is written.
 type SaveConfig struct {
-	// ShardBytes is how much one file holds at most; 0 means 5 GB.
+	// ShardBytes is the maximal size of one file; 0 means 5 GB.
 	ShardBytes int64
 	// Tokenizer, if set, is the text of the tokenizer.json to write beside the model.
 	Tokenizer []byte
-	// Read brings a parameter's data to the host; nil reads eager tensors.
+	// Read copies a parameter's data to the host; nil reads eager tensors.
 	Read func(x *op.Tensor) (array.Array, error)
-	// Each, if set, gives the value of every parameter, one after the other, such as Trainer.ReadParams: the
-	// parameters need none then, and at most one of them is in memory at a time.
+	// Each, if set, returns the values of all parameters, one after the other, such as Trainer.ReadParams: the
+	// parameters need no values then, and at most one of them is in memory at a time.
 	Each func(f func(p *nn.Param, value array.Array) error) error
 }
 
 const defaultShard = 5_000_000_000
 
-// Save writes a model as a Hugging Face directory, of which there is the old one or the new one at any
-// moment: it is written beside the old one, with what else is there, and takes its place by one rename. Where
-// the system cannot do that (a mount point, the working directory, a parent that cannot be written), files
-// take their places one by one, config.json last. After an error nothing is left of the new one, nor a
-// directory that was not there before.
+// Save writes a model as a Hugging Face directory. At any moment, either the old or the new one is complete:
+// the new one is written beside the old one, with the old one's other files, and replaces it with one rename.
+// If the system cannot do that (a mount point, the working directory, a parent that is not writable), files
+// are moved one by one, config.json last. After an error nothing is left of the new one, nor a directory that
+// was not there before.
 func Save(dir string, m Model, c SaveConfig) error {
 	if c.ShardBytes == 0 {
 		c.ShardBytes = defaultShard
@@ -71,7 +71,7 @@ func Save(dir string, m Model, c SaveConfig) error {
 	return nil
 }
 
-// writer returns what writes the weights to a directory. It tells config their dtype.
+// writer returns a function that writes the weights to a directory, and sets their dtype in config.
 func (c SaveConfig) writer(m Model, config *Config) (func(dir string) error, error) {
 	metadata := map[string]string{"format": "pt"}
 	if c.Each != nil {
@@ -99,7 +99,7 @@ func (c SaveConfig) writer(m Model, config *Config) (func(dir string) error, err
 	return func(dir string) error { return safetensors.WriteDir(dir, tensors, c.ShardBytes, metadata) }, nil
 }
 
-// stream puts every parameter as checkpoints hold it.
+// stream passes every parameter, in the form of checkpoints, to put.
 func (c SaveConfig) stream(config Config) func(put func(safetensors.Named) error) error {
 	return func(put func(safetensors.Named) error) error {
 		return c.Each(func(p *nn.Param, value array.Array) error {

@@ -15,21 +15,21 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// QuantizeConfig says how a model's matrices become integers.
+// QuantizeConfig configures how a model's matrices are quantized.
 type QuantizeConfig struct {
-	// Bits is 8 or 4; Group is how many neighbours of a row have one scale: 32, 64 or 128.
+	// Bits is 8 or 4; Group is the number of adjacent elements of a row that share a scale: 32, 64 or 128.
 	Bits, Group int
-	// Read gives a parameter's values; nil reads eager tensors.
+	// Read returns a parameter's values; nil reads eager tensors.
 	Read func(p *nn.Param) (array.Array, error)
 	// Tokenizer, if set, is the text of the tokenizer.json to write beside the model.
 	Tokenizer []byte
-	// Round, where not nil, rounds a matrix [out, in] in place of rounding to the nearest: that of a parameter,
-	// or one of its experts'.
+	// Round, if not nil, rounds a matrix [out, in] of a parameter, or of one of its experts, instead of rounding
+	// to the nearest.
 	Round func(p *nn.Param, expert int, w []float32, out, in int, c quant.Config) (quant.Matrix, error)
 }
 
-// SaveQuantized writes a model as a Hugging Face directory in which the matrices of its layers are integers,
-// as compressed-tensors packs them. All else stays as it is.
+// SaveQuantized writes a model as a Hugging Face directory with quantized layers, packed as in
+// compressed-tensors. Everything else is unchanged.
 func SaveQuantized(dir string, m Model, c QuantizeConfig) error {
 	q := quantizer{QuantizeConfig: c, config: m.Config()}
 	if q.Read == nil {
@@ -68,7 +68,7 @@ type quantizer struct {
 	config Config
 }
 
-// tensors returns all that is written, and the modules that stay floats.
+// tensors returns all tensors to write, and the modules that are not quantized.
 func (q *quantizer) tensors(m Model) (all []safetensors.Named, ignored []string, err error) {
 	parts, err := PartsOf(m)
 	if err != nil {
@@ -102,7 +102,7 @@ func (q *quantizer) tensors(m Model) (all []safetensors.Named, ignored []string,
 	return all, unchanged(m, parts), nil
 }
 
-// expertsOf returns how many experts' matrices a parameter is; 1 for a plain one.
+// expertsOf returns the number of experts whose matrices a parameter holds; 1 for a plain one.
 func expertsOf(p *nn.Param) int {
 	if len(p.Type.Shape) == 3 {
 		return p.Type.Shape[0]
@@ -110,7 +110,7 @@ func expertsOf(p *nn.Param) int {
 	return 1
 }
 
-// pack rounds one matrix, of a parameter's expert.
+// pack quantizes one matrix, of a parameter's expert.
 func (q *quantizer) pack(one safetensors.Named, p *nn.Param, expert int) ([]safetensors.Named, error) {
 	out, in := one.Array.Shape()[0], one.Array.Shape()[1]
 	if in%q.Group != 0 {

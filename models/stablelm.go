@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// buildStableLM makes stablelm: Llama with LayerNorm, biases of queries, keys and values where the
-// configuration has them, a part of each head that turns, and blocks that may be parallel.
+// buildStableLM builds stablelm: Llama with LayerNorm, optional biases of queries, keys and values, rotary
+// positions in a part of each head, and blocks that may be parallel.
 func buildStableLM(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {
@@ -42,7 +42,7 @@ func (b llamaBuilder) stableLMBlock(in *nn.Init, i int) block {
 	return residual{norm, attention, nil, after, mlp, drop}
 }
 
-// normPerHead makes a norm with a weight of its own for each head.
+// normPerHead makes a norm with a separate weight for each head.
 func (b llamaBuilder) normPerHead(in *nn.Init, heads int) *nn.HeadNorm {
 	n := &nn.HeadNorm{Eps: b.NormEps}
 	for i := range heads {

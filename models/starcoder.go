@@ -2,7 +2,7 @@ package models
 
 import "github.com/galley-ml/galley/nn"
 
-// buildStarcoder makes starcoder2: Llama's attention with LayerNorm and a plain MLP.
+// buildStarcoder builds starcoder2: Llama's attention with LayerNorm and a plain MLP.
 func buildStarcoder(f *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {

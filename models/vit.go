@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// buildViT makes vit: an encoder of the patches of an image, which the vector before them classifies.
+// buildViT builds vit: an encoder of an image's patches, with a class token before them.
 func buildViT(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {
@@ -60,11 +60,11 @@ func vitBlock(c Config, in *nn.Init, act nn.Activation) block {
 	}
 }
 
-// patches makes the stream of an image: a vector that stands for the whole, then one for each patch.
+// patches computes the first hidden states of an image: a class token, then one for each patch.
 type patches struct {
 	image Image
-	// dense is a convolution whose steps are as long as it is: a product with every patch. Its weight is
-	// [hidden, channels, height, width].
+	// dense is a convolution with a stride of its own size: a product with every patch. Its weight is [hidden,
+	// channels, height, width].
 	dense            *nn.Linear
 	class, positions *nn.Param
 }

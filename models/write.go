@@ -36,13 +36,13 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// UnmarshalJSON is ParseConfig.
+// UnmarshalJSON parses the text with ParseConfig.
 func (c *Config) UnmarshalJSON(text []byte) (err error) {
 	*c, err = ParseConfig(text)
 	return err
 }
 
-// number is a float that prints as one, 10000.0: transformers checks the types of what it reads.
+// number is a float that prints with a fraction, 10000.0, because transformers checks types.
 type number float64
 
 func (x number) MarshalJSON() ([]byte, error) {

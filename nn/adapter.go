@@ -93,7 +93,7 @@ func NewAdapter(l Adaptable, name string, c AdapterConfig) (*Adapter, error) {
 	return a, n.err
 }
 
-// Params returns what the adapter learns.
+// Params returns the trainable parameters of the adapter.
 func (a *Adapter) Params() []*Param {
 	list := []*Param{a.A, a.B}
 	if a.Magnitude != nil {
@@ -102,7 +102,7 @@ func (a *Adapter) Params() []*Param {
 	return list
 }
 
-// lengths returns those of the rows of weights, one for each output.
+// lengths returns the norms of the rows of weights, one for each output.
 func lengths(w *op.Tensor, transposed bool) *op.Tensor {
 	dim := 1
 	if transposed {
@@ -124,7 +124,7 @@ func (a *Adapter) Merged(l Adaptable) *op.Tensor {
 	return op.Mul(w, op.Unsqueeze(gain, 1))
 }
 
-// changed returns the weights with the change of low rank.
+// changed returns the weights with the low-rank update.
 func (a *Adapter) changed(l Adaptable) *op.Tensor {
 	x, y := a.B.Value, a.A.Value
 	if l.Transposed() { // (B·A)ᵀ
@@ -133,7 +133,7 @@ func (a *Adapter) changed(l Adaptable) *op.Tensor {
 	return op.Add(l.Matrix().Value, op.MulScalar(op.MatMul(x, y), a.Scale))
 }
 
-// forward returns the layer with the adapter, without its bias; product is that of the weights alone.
+// forward returns the layer with the adapter, without its bias; product computes that of the weights alone.
 func (a *Adapter) forward(x *op.Tensor, l Adaptable, product func(x *op.Tensor) *op.Tensor) *op.Tensor {
 	dropped := a.Dropout.Forward(x)
 	y := product(x)
@@ -142,7 +142,7 @@ func (a *Adapter) forward(x *op.Tensor, l Adaptable, product func(x *op.Tensor) 
 	if a.Magnitude == nil {
 		return op.Add(y, change)
 	}
-	// The lengths that rows have are taken to be constants [Liu et al. 2024, section 4.3].
+	// The norms of rows are treated as constants [Liu et al. 2024, section 4.3].
 	gain := op.Div(a.Magnitude.Value, op.StopGradient(lengths(a.changed(l), l.Transposed())))
 	if !a.Dropout.Active() {
 		return op.Mul(op.Add(y, change), gain)

@@ -23,7 +23,8 @@ type Heads struct {
 	Window int
 	// RoPE returns the rotary embedding for a sequence length; nil means none.
 	RoPE func(length int) op.RoPEConfig
-	// Sinks [queries], if not nil, has for each head the score of a token that all see and that says nothing.
+	// Sinks [queries], if not nil, holds for each head the score of an attention sink: a virtual token without a
+	// value that all tokens attend to.
 	Sinks *Param
 	// Dropout is applied to the attention weights in training; nil means none.
 	Dropout *Dropout
@@ -50,7 +51,7 @@ func SplitHeads(x *op.Tensor, heads int) *op.Tensor {
 	return op.Reshape(x, x.Dim(0), x.Dim(1), heads, x.Dim(2)/max(1, heads))
 }
 
-// zigzag is in how many parts the rows of a sequence are ordered; 0 is that they are in their own order.
+// zigzag returns the number of parts of the zigzag order of a sequence's rows; 0 if they are in order.
 func (h Heads) zigzag(x *op.Tensor, c *KVCache) int {
 	if c != nil {
 		return 0
@@ -58,7 +59,7 @@ func (h Heads) zigzag(x *op.Tensor, c *KVCache) int {
 	return h.Sequence.Parts(x.Dim(1))
 }
 
-// turn returns x [batch, seq, heads, dim] turned by the positions of its rows, which follow those in c.
+// turn applies rotary positions to x [batch, seq, heads, dim]; its rows follow those in c.
 func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	if h.RoPE == nil || x.Err() != nil {
 		return x
@@ -76,7 +77,7 @@ func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	return op.RoPE(x, rope)
 }
 
-// attend returns attention of queries, keys and values, each [batch, seq, heads, dim], with heads joined
+// attend returns attention of queries, keys and values, each [batch, seq, heads, dim], with heads merged
 // again.
 func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	if q.Err() != nil {
@@ -109,8 +110,8 @@ func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	return op.Reshape(y, y.Dim(0), y.Dim(1), y.Dim(2)*y.Dim(3))
 }
 
-// sunk returns attention y [batch, seq, heads, dim] with the sinks among what its weights, whose sums'
-// logarithms are lse [batch, heads, seq], add up over.
+// sunk rescales attention y [batch, seq, heads, dim], whose log-sum-exps are lse [batch, heads, seq], for the
+// sinks.
 func (h Heads) sunk(y, lse *op.Tensor) *op.Tensor {
 	if h.Sinks == nil || y.Err() != nil {
 		return y
@@ -134,7 +135,7 @@ type Attention struct {
 	QWide, KWide *RMSNorm
 	// QHeads and KHeads, if not nil, normalise queries and keys per head with a mean, too.
 	QHeads, KHeads *HeadNorm
-	// Bound, where it is not 0, bounds the elements of queries, keys and values on both sides.
+	// Bound, if not 0, clamps the elements of queries, keys and values to ±Bound.
 	Bound float64
 	Heads Heads
 }
@@ -163,7 +164,7 @@ func (a *Attention) Cache(batch, limit int) [2]array.Shape {
 	return a.Heads.cache(batch, limit, a.Heads.Dim)
 }
 
-// normed returns x where there is no norm.
+// normed returns x if there is no norm.
 func normed(n *RMSNorm, x *op.Tensor) *op.Tensor {
 	if n == nil {
 		return x
@@ -182,7 +183,7 @@ func (a *Attention) Over(s Sequence) Attender {
 type FusedAttention struct {
 	QKV, Proj Projection
 	Heads     Heads
-	// PerHead is that each key-value head's queries, keys and values lie together.
+	// PerHead means that the queries, keys and values of each key-value head are stored together.
 	PerHead bool
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// attendDropping is like attend by its parts, with some of the weights cleared: it keeps them all, which the
-// fused op does not.
+// attendDropping is like attend, computed by its parts with dropout of the weights: it materializes them,
+// which the fused op does not.
 func (h Heads) attendDropping(q, k, v *op.Tensor, c op.AttentionConfig) *op.Tensor {
 	heads := func(x *op.Tensor) *op.Tensor { return op.Transpose(h.repeat(x), 0, 2, 1, 3) }
 	scale := c.Scale
@@ -32,7 +32,7 @@ func (h Heads) attendDropping(q, k, v *op.Tensor, c op.AttentionConfig) *op.Tens
 	return op.Reshape(y, y.Dim(0), y.Dim(1), y.Dim(2)*y.Dim(3))
 }
 
-// dropped returns weights [batch, heads, queries, keys] with some cleared.
+// dropped returns weights [batch, heads, queries, keys] with dropout.
 func (h Heads) dropped(weights *op.Tensor, c op.AttentionConfig) *op.Tensor {
 	if c.Zigzag > 0 && weights.Err() == nil {
 		return h.Dropout.zigzag(weights, c.Zigzag, 2, 3)
@@ -40,7 +40,7 @@ func (h Heads) dropped(weights *op.Tensor, c op.AttentionConfig) *op.Tensor {
 	return h.Dropout.Forward(weights)
 }
 
-// repeat returns keys or values for all heads of queries.
+// repeat repeats keys or values for all query heads.
 func (h Heads) repeat(x *op.Tensor) *op.Tensor {
 	n := x.Dim(2)
 	if n == h.Queries {
@@ -50,7 +50,7 @@ func (h Heads) repeat(x *op.Tensor) *op.Tensor {
 	return op.Reshape(wide, x.Dim(0), x.Dim(1), h.Queries, x.Dim(3))
 }
 
-// seen returns which keys each query of a sequence sees.
+// seen returns which keys each query of a sequence attends to.
 func seen(q *op.Tensor, c op.AttentionConfig) *op.Tensor {
 	n := q.Dim(1)
 	at := func(dim int) *op.Tensor { return op.Iota(q.Scope(), array.I32, array.Shape{n, n}, dim) }
@@ -69,7 +69,7 @@ func seen(q *op.Tensor, c op.AttentionConfig) *op.Tensor {
 	return mask
 }
 
-// together returns which keys are of a query's own sequence, for scores [batch, heads, queries, keys].
+// together returns which keys belong to a query's own sequence, for scores [batch, heads, queries, keys].
 func together(scores *op.Tensor, c op.AttentionConfig) *op.Tensor {
 	b, q, k := scores.Dim(0), scores.Dim(2), scores.Dim(3)
 	own := func(x *op.Tensor, shape ...int) *op.Tensor { return op.Expand(op.Reshape(x, shape...), b, 1, q, k) }

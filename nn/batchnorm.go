@@ -62,7 +62,7 @@ func (l *BatchNorm) Forward(x *op.Tensor) *op.Tensor {
 	return op.BatchNormInference(x, mean, variance, weight, bias, l.Eps)
 }
 
-// moments returns those of a batch, which go into the running ones.
+// moments returns those of a batch, and updates the running ones with them.
 func (l *BatchNorm) moments(x *op.Tensor) (mean, variance *op.Tensor) {
 	if x.Err() == nil && len(x.Shape()) > 1 && x.Dim(0)*x.Shape()[2:].Len() == 1 {
 		err := errors.New("one element of each channel has no variance: want a larger batch while training")
@@ -79,7 +79,7 @@ func (l *BatchNorm) moments(x *op.Tensor) (mean, variance *op.Tensor) {
 	return l.Count.Add(mean, op.Const(count, 1)), variance
 }
 
-// towards returns how far a running statistic goes to that of a batch.
+// towards returns the change of a running statistic by that of a batch.
 func (l *BatchNorm) towards(x *op.Tensor, running *Param) *op.Tensor {
 	off := op.Sub(op.Cast(x, running.Type.DType), running.Value)
 	if l.Cumulative {

@@ -7,14 +7,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// gates is what cells of all kinds learn: for each of several gates, the weights of inputs and of the state
-// before, [gates·hidden, …], and their biases, which are nil in a cell without.
+// gates holds the parameters of a cell of any kind: for each of several gates, the weights of inputs and of
+// the previous state, [gates·hidden, …], and their biases, which are nil in a cell without.
 type gates struct {
 	WeightIH, WeightHH, BiasIH, BiasHH *Param
 	Hidden                             int
 }
 
-// newGates makes weights of PyTorch's names, with a suffix, and its first values.
+// newGates makes weights with PyTorch's names, plus a suffix, and its initial values.
 func newGates(in *Init, suffix string, from, hidden, n int, bias bool) gates {
 	first := Uniform(1 / math.Sqrt(float64(max(hidden, 1))))
 	g := gates{Hidden: hidden, WeightIH: in.Param("weight_ih"+suffix, array.Shape{n * hidden, from}, first),
@@ -30,10 +30,10 @@ func affine(x *op.Tensor, weight, bias *Param) *op.Tensor {
 	return (&Linear{Weight: weight, Bias: bias}).Forward(x)
 }
 
-// inputs returns what inputs, of one step or of all, bring to the gates.
+// inputs returns the contribution of inputs, of one step or of all, to the gates.
 func (g gates) inputs(x *op.Tensor) *op.Tensor { return affine(x, g.WeightIH, g.BiasIH) }
 
-// state returns what the state before brings to them.
+// state returns the contribution of the previous state.
 func (g gates) state(h *op.Tensor) *op.Tensor { return affine(h, g.WeightHH, g.BiasHH) }
 
 // zeros returns the state before the first step for a batch of x.
@@ -41,7 +41,7 @@ func (g gates) zeros(x *op.Tensor) *op.Tensor {
 	return op.Full(x.Scope(), x.DType(), array.Shape{x.Dim(0), g.Hidden}, 0)
 }
 
-// each returns the parts of y that belong to the gates.
+// each splits y into the parts of the gates.
 func (g gates) each(y *op.Tensor, n int) []*op.Tensor { return op.Chunk(y, -1, n) }
 
 // RNNCell is one step of a plain recurrent layer: tanh(W_ih·x + b_ih + W_hh·h + b_hh), or a ReLU of that.
@@ -68,8 +68,8 @@ func (c *RNNCell) step(x *op.Tensor, s []*op.Tensor) []*op.Tensor {
 
 func (c *RNNCell) first(x *op.Tensor) []*op.Tensor { return []*op.Tensor{c.zeros(x)} }
 
-// GRUCell is one step of a gated recurrent unit, as PyTorch defines it: the reset gate is applied to what the
-// state brings, its bias included.
+// GRUCell is one step of a gated recurrent unit, as PyTorch defines it: the reset gate is applied to the
+// contribution of the state, including its bias.
 type GRUCell struct{ gates }
 
 // NewGRUCell makes a cell.
@@ -83,7 +83,7 @@ func (c *GRUCell) Forward(x, h *op.Tensor) *op.Tensor { return stepOf(c, x, h)[0
 func (c *GRUCell) step(x *op.Tensor, s []*op.Tensor) []*op.Tensor {
 	i, h := c.each(x, 3), c.each(c.state(s[0]), 3)
 	if len(i) != 3 || len(h) != 3 {
-		return []*op.Tensor{op.Add(x, c.state(s[0]))} // it carries the mistake
+		return []*op.Tensor{op.Add(x, c.state(s[0]))} // it carries the error
 	}
 	reset, update := op.Sigmoid(op.Add(i[0], h[0])), op.Sigmoid(op.Add(i[1], h[1]))
 	fresh := op.Tanh(op.Add(i[2], op.Mul(reset, h[2])))

@@ -5,9 +5,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Contrastive returns the loss of pairs: row i of x belongs to row i of y [rows, width] and to no other. Rows
-// are compared by the cosine of their angle over a temperature, in both directions, as CLIP does. [Radford et
-// al. 2021]
+// Contrastive returns the contrastive loss of pairs: row i of x matches row i of y [rows, width] and no
+// other. Rows are compared by cosine similarity over a temperature, in both directions, as in CLIP. [Radford
+// et al. 2021]
 func Contrastive(x, y *op.Tensor, temperature float64) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -19,7 +19,7 @@ func Contrastive(x, y *op.Tensor, temperature float64) *op.Tensor {
 	return op.MulScalar(op.Add(across, back), 0.5)
 }
 
-// unit returns the rows of x at length 1.
+// unit returns the rows of x normalized to length 1.
 func unit(x *op.Tensor) *op.Tensor {
 	length := op.Sqrt(op.AddScalar(op.Sum(op.Square(x), -1), 1e-12))
 	return op.Div(x, op.Unsqueeze(length, -1))

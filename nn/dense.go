@@ -5,10 +5,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Dense is x·W + b with weights stored [in, out], as GPT-2 has them, where Linear stores [out, in].
+// Dense is x·W + b with weights stored [in, out], as in GPT-2, while Linear stores [out, in].
 type Dense struct {
 	Weight, Bias *Param
-	// adapter, where not nil, changes the weights.
+	// adapter, if not nil, updates the weights.
 	adapter *Adapter
 }
 

@@ -10,7 +10,7 @@ type Dropout struct {
 	// Key distinguishes this layer's random numbers from those of other layers.
 	Key  op.Key
 	mode *mode
-	// sequence is the order in which x [batch, seq, width] has its rows.
+	// sequence is the order of the rows of x [batch, seq, width].
 	sequence Sequence
 }
 
@@ -24,7 +24,7 @@ func (d *Dropout) Active() bool {
 	return d != nil && d.Rate > 0 && d.mode != nil && d.mode.step != nil
 }
 
-// Forward clears elements of x.
+// Forward applies dropout to x.
 func (d *Dropout) Forward(x *op.Tensor) *op.Tensor {
 	if !d.Active() {
 		return x
@@ -37,8 +37,7 @@ func (d *Dropout) Forward(x *op.Tensor) *op.Tensor {
 	return op.DropoutAt(x, d.mode.step(), d.Key, d.Rate)
 }
 
-// zigzag is like Forward where dims are in the zigzag order of so many parts: elements are cleared wherever
-// they are.
+// zigzag is like Forward for dims in the zigzag order of parts: it drops the same elements.
 func (d *Dropout) zigzag(x *op.Tensor, parts int, dims ...int) *op.Tensor {
 	return op.DropoutZigzag(x, d.mode.step(), d.Key, d.Rate, parts, dims...)
 }

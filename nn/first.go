@@ -12,10 +12,10 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// drawnBytes is about how much of a first value is drawn at a time.
+// drawnBytes is the approximate number of bytes of an initial value that are drawn at a time.
 const drawnBytes = 1 << 20
 
-// arenas is memory of draws that are over.
+// arenas holds memory of finished draws for reuse.
 var arenas sync.Pool
 
 // Drawn reports whether Draw can compute the parameter's initial value.
@@ -55,7 +55,7 @@ func (p *Param) draw(d *cpu.Device, box mesh.Box, dst array.Array) error {
 	return nil
 }
 
-// compute runs a program of a box of the first value or, where its ops cannot be cut, cuts it out of the
+// compute runs a program of a box of the initial value or, if its ops cannot be split, slices it from the
 // whole.
 func (p *Param) compute(d *cpu.Device, box mesh.Box, dst array.Array) error {
 	b := ir.NewBuilder(p.Name)
@@ -73,7 +73,7 @@ func (p *Param) compute(d *cpu.Device, box mesh.Box, dst array.Array) error {
 	return err
 }
 
-// into computes a program's result in an array.
+// into computes a program's result into an array.
 func into(d *cpu.Device, f *ir.Func, dst array.Array) error {
 	e, err := cpu.NewPlan(f, cpu.Options{})
 	if err != nil {

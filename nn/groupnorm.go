@@ -5,15 +5,15 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// GroupNorm normalises groups of channels of x [batch, channels, …] in each sample, then scales and shifts
-// each channel by what it learns.
+// GroupNorm normalises groups of channels of x [batch, channels, …] in each sample, then applies a learned
+// scale and shift to each channel.
 type GroupNorm struct {
 	Weight, Bias *Param
 	Groups       int
 	Eps          float64
 }
 
-// NewGroupNorm makes a layer that begins with weight 1 and bias 0.
+// NewGroupNorm makes a layer with an initial weight of 1 and bias of 0.
 func NewGroupNorm(in *Init, groups, channels int, eps float64) *GroupNorm {
 	return &GroupNorm{Groups: groups, Eps: eps, Weight: in.Param("weight", array.Shape{channels}, Constant(1)),
 		Bias: in.Param("bias", array.Shape{channels}, Constant(0))}

@@ -10,13 +10,12 @@ type KVCache struct {
 	// Start, if set, is the number of earlier tokens as an integer scalar, and K and V have room for all
 	// future ones: new ones are written at Start, so that every call is the same program.
 	Start *op.Tensor
-	// Pages, where set, says that K and V are pools of pages, [slots, heads, dim], that new ones are written
-	// into.
+	// Pages, if set, means that K and V are pools of pages, [slots, heads, dim], that new ones are written into.
 	Pages *Pages
 	seen  int
 }
 
-// position returns where new tokens begin, as RoPE takes it.
+// position returns where new tokens begin, in RoPE's form.
 func (c *KVCache) position() (offset int, start *op.Tensor) {
 	if c == nil {
 		return 0, nil
@@ -24,7 +23,7 @@ func (c *KVCache) position() (offset int, start *op.Tensor) {
 	return c.seen, c.Start
 }
 
-// extend adds keys and values of new tokens and returns all that are kept, with the mask's place among them.
+// extend adds keys and values of new tokens and returns all of them, and sets the mask's offset.
 func (c *KVCache) extend(k, v *op.Tensor, mask *op.AttentionConfig) (allK, allV *op.Tensor) {
 	if k.Err() != nil || v.Err() != nil {
 		return k, v
@@ -44,7 +43,7 @@ func (c *KVCache) extend(k, v *op.Tensor, mask *op.AttentionConfig) (allK, allV 
 	return c.K, c.V
 }
 
-// keep forgets what no later token sees.
+// keep drops what no later token attends to.
 func (c *KVCache) keep(window int) {
 	if window == 0 || c.Start != nil || c.K == nil || c.K.Err() != nil || c.K.Dim(1) < window {
 		return

@@ -8,7 +8,7 @@ import (
 // LatentAttention is multi-head latent attention (MLA) [DeepSeek-AI 2024]: keys and values of all heads are
 // projected from one short latent vector per token, and a rotary part of the key is shared by all heads.
 type LatentAttention struct {
-	// QDown and QNorm are nil if queries are not compressed; QUp then takes the stream itself.
+	// QDown and QNorm are nil if queries are not compressed; QUp then takes the hidden states themselves.
 	QDown *Linear
 	QNorm *RMSNorm
 	QUp   *Linear

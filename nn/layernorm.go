@@ -5,13 +5,13 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// LayerNorm shifts and scales the last dim to mean 0 and variance 1, then by what it learns.
+// LayerNorm normalises the last dim to mean 0 and variance 1, then applies a learned scale and shift.
 type LayerNorm struct {
 	Weight, Bias *Param
 	Eps          float64
 }
 
-// NewLayerNorm makes a layer that begins with weight 1 and bias 0.
+// NewLayerNorm makes a layer with an initial weight of 1 and bias of 0.
 func NewLayerNorm(in *Init, width int, eps float64) *LayerNorm {
 	return &LayerNorm{
 		Weight: in.Param("weight", array.Shape{width}, Constant(1)),

@@ -10,9 +10,9 @@ type Linear struct {
 	Weight *Param
 	// Bias is nil in a layer without one.
 	Bias *Param
-	// adapter, where not nil, changes the weights.
+	// adapter, if not nil, updates the weights.
 	adapter *Adapter
-	// quantized, where not nil, has the place of the weights.
+	// quantized, if not nil, replaces the weights.
 	quantized *QuantizedWeight
 }
 

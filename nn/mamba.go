@@ -7,26 +7,26 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// MambaConfig is the shape of a layer of Mamba's first version.
+// MambaConfig holds the sizes of a layer of the first version of Mamba.
 type MambaConfig struct {
-	// Hidden is the width of the stream, Width that of the layer itself.
+	// Hidden is the hidden size of the model, Width that of the layer itself.
 	Hidden, Width int
-	// States is the state size per channel, StepRank the number of values that steps are made from.
+	// States is the state size per channel, StepRank the rank of the time-step projection.
 	States, StepRank int
 	// Kernel is the width of the short causal convolution.
 	Kernel int
 	// Chunk is the chunk size of op.StateScan.
 	Chunk int
-	// Act follows the convolution, and gates.
+	// Act follows the convolution, and is used by the gate.
 	Act Activation
 }
 
-// Mamba is a state-space layer whose every state of every channel decays at its own rate [Gu and Dao 2023].
+// Mamba is a state-space layer with a decay rate for each state of each channel [Gu and Dao 2023].
 type Mamba struct {
-	// In gives what is convolved and the gate.
+	// In computes the input of the convolution and the gate.
 	In, Out *Linear
-	// Select gives, of what is convolved, what steps are made from, what is written and what reads; Step makes
-	// the steps.
+	// Select computes from the convolved input the low-rank time steps and the vectors that write and read the
+	// state; Step computes the time steps.
 	Select, Step *Linear
 	// Conv is [channels, 1, kernel], ConvBias [channels] or nil.
 	Conv, ConvBias *Param
@@ -35,8 +35,7 @@ type Mamba struct {
 	Config         MambaConfig
 }
 
-// NewMamba makes a layer with the names that transformers has. Only Step has a bias; the makers may add
-// others.
+// NewMamba makes a layer with the names of transformers. Only Step has a bias; the caller may add others.
 func NewMamba(in *Init, c MambaConfig) *Mamba {
 	m := &Mamba{Config: c}
 	m.LogDecay = in.Param("A_log", array.Shape{c.Width, c.States},
@@ -53,8 +52,8 @@ func NewMamba(in *Init, c MambaConfig) *Mamba {
 	return m
 }
 
-// Forward applies the layer to x [batch, seq, width], which follows what c has seen: its K is then the last
-// inputs of the convolution and its V the states. A nil c has seen nothing.
+// Forward applies the layer to x [batch, seq, width], which follows the tokens in c: its K holds the last
+// inputs of the convolution and its V the states. A nil c is empty and stores nothing.
 func (m *Mamba) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	k := m.Config
 	both := m.In.Forward(x)
@@ -73,7 +72,7 @@ func (m *Mamba) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	return m.Out.Forward(op.Mul(y, k.Act(parts[1])))
 }
 
-// scan returns the state-space model itself: to op.StateScan, each state of each channel is a head of one
+// scan returns the state-space model itself: for op.StateScan, each state of each channel is a head of one
 // element, and all channels of a state are a group.
 func (m *Mamba) scan(u, dt, b, c *op.Tensor, cache *KVCache) *op.Tensor {
 	if u.Err() != nil || dt.Err() != nil {

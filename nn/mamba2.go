@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Mamba2Config is the shape of a Mamba-2 layer.
+// Mamba2Config holds the sizes of a Mamba-2 layer.
 type Mamba2Config struct {
-	// Hidden is the width of the stream; Heads times Dim is that of the layer itself.
+	// Hidden is the hidden size of the model; Heads times Dim is that of the layer itself.
 	Hidden, Heads, Dim int
 	// States is the state size per element of a head; heads in each of Groups share the projections that
 	// write and read the state.
@@ -33,8 +33,8 @@ func (c Mamba2Config) mixed() int   { return c.width() + 2*c.written() }
 // Mamba2 is a state-space layer [Dao and Gu 2024]: a short convolution, a scan along the sequence and a gated
 // norm.
 type Mamba2 struct {
-	// In gives the gate, what is convolved (the elements of the heads, what is written, what reads) and the
-	// steps.
+	// In computes the gate, the input of the convolution (the elements of the heads, and the vectors that write
+	// and read the state) and the time steps.
 	In, Out *Linear
 	// Conv is [channels, 1, kernel], ConvBias [channels] or nil.
 	Conv, ConvBias *Param
@@ -44,8 +44,8 @@ type Mamba2 struct {
 	Config                   Mamba2Config
 }
 
-// NewMamba2 makes a layer with the names that transformers has. The projections have no biases, and the
-// convolution has one; the makers may add and remove them.
+// NewMamba2 makes a layer with the names of transformers. The projections have no biases, and the convolution
+// has one; the caller may add and remove them.
 func NewMamba2(in *Init, c Mamba2Config) *Mamba2 {
 	perHead := array.Shape{c.Heads}
 	m := &Mamba2{Config: c}
@@ -63,8 +63,8 @@ func NewMamba2(in *Init, c Mamba2Config) *Mamba2 {
 	return m
 }
 
-// Forward applies the layer to x [batch, seq, width], which follows what c has seen: its K is then the last
-// inputs of the convolution and its V the states. A nil c has seen nothing.
+// Forward applies the layer to x [batch, seq, width], which follows the tokens in c: its K holds the last
+// inputs of the convolution and its V the states. A nil c is empty and stores nothing.
 func (m *Mamba2) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	all := m.In.Forward(x)
 	if all.Err() != nil {
@@ -92,8 +92,8 @@ func (m *Mamba2) convolve(x *op.Tensor, c *KVCache) *op.Tensor {
 	return m.Config.Act(shortConv(x, m.Conv, m.ConvBias, c))
 }
 
-// shortConv returns the convolution of each channel of x [batch, seq, channels] for itself, over as many last
-// positions as conv [channels, 1, kernel] has, of which those before x are K of c. The bias may be nil.
+// shortConv returns the depthwise causal convolution of x [batch, seq, channels] with conv [channels, 1,
+// kernel]; the positions before x are K of c. The bias may be nil.
 func shortConv(x *op.Tensor, conv, bias *Param, c *KVCache) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -123,7 +123,7 @@ func shortConv(x *op.Tensor, conv, bias *Param, c *KVCache) *op.Tensor {
 	return y
 }
 
-// steps returns softplus(dt + bias) within its bounds.
+// steps returns softplus(dt + bias), clamped.
 func (m *Mamba2) steps(dt *op.Tensor) *op.Tensor {
 	dt = op.Softplus(op.Add(dt, m.StepBias.Value))
 	if m.Config.MinStep > 0 {
@@ -135,7 +135,7 @@ func (m *Mamba2) steps(dt *op.Tensor) *op.Tensor {
 	return dt
 }
 
-// scan returns the state-space model itself, steps included.
+// scan returns the state-space model itself, including time steps.
 func (m *Mamba2) scan(x, dt, b, c *op.Tensor, cache *KVCache) *op.Tensor {
 	if x.Err() != nil || dt.Err() != nil {
 		return op.Add(x, dt)

@@ -2,7 +2,7 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// Activation is a function of each element between two layers.
+// Activation is an elementwise function between two layers.
 type Activation func(x *op.Tensor) *op.Tensor
 
 // GatedMLP is down(act(gate(x)) · up(x)).
@@ -42,7 +42,7 @@ func (l *FusedGatedMLP) Forward(x *op.Tensor) *op.Tensor {
 	return l.Down.Forward(gated(l.Act, parts[0], parts[1]))
 }
 
-// Projection is a product with weights, and perhaps a bias: a Linear or a Dense.
+// Projection is a product with weights and an optional bias: a Linear or a Dense.
 type Projection interface {
 	Forward(x *op.Tensor) *op.Tensor
 }

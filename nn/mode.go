@@ -2,11 +2,11 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// mode is whether a model trains: step, where it is not nil, is the number of the training step, an i64
+// mode is whether a model is in training: step, if not nil, is the number of the training step, an i64
 // scalar.
 type mode struct {
 	step func() *op.Tensor
-	// bound is the names of what a trainer has of the model; nil where nobody does.
+	// bound holds the names of the parameters that a trainer has bound; nil if there is none.
 	bound map[string]bool
 }
 

@@ -34,15 +34,15 @@ type MoE struct {
 	// GateUp [experts, 2·intermediate, hidden] and Down [experts, hidden, intermediate] are all experts'
 	// matrices; the first half of GateUp's rows are the gates.
 	GateUp, Down *Param
-	// GateUpBias [experts, 2·intermediate] and DownBias [experts, hidden], if not nil, are GPT-OSS's: the
-	// matrices are then [experts, in, out], gates and ups take turns, and both are bounded.
+	// GateUpBias [experts, 2·intermediate] and DownBias [experts, hidden], if not nil, are those of GPT-OSS: the
+	// matrices are then [experts, in, out], gates and ups are interleaved, and both are clamped.
 	GateUpBias, DownBias *Param
-	// Shared, if not nil, is an expert that computes every token.
+	// Shared, if not nil, is a shared expert that processes every token.
 	Shared *GatedMLP
-	// SharedGate, where not nil, says how much that counts for a token: the sigmoid of its one number.
+	// SharedGate, if not nil, computes the logit of the shared expert's weight for a token, a sigmoid.
 	SharedGate *Linear
 	Config     MoEConfig
-	// observe, where not nil, receives what the router decides.
+	// observe, if not nil, receives the router's decisions.
 	observe func(Routed)
 }
 
@@ -72,7 +72,7 @@ func (m *MoE) Forward(x *op.Tensor) *op.Tensor {
 	return op.Add(y, shared)
 }
 
-// routed returns the experts that the router chooses.
+// routed returns the output of the experts that the router chooses.
 func (m *MoE) routed(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil {
 		return x
@@ -115,7 +115,8 @@ func (m *MoE) fused(x *op.Tensor) *op.Tensor {
 	return op.Experts(x, experts, weights, gateUp, m.Down.Value)
 }
 
-// compute returns the experts' MLPs on rows that are sorted by expert, counts rows for each.
+// compute returns the experts' MLPs on rows that are sorted by expert; counts holds the number of rows of
+// each.
 func (m *MoE) compute(rows, counts *op.Tensor) *op.Tensor {
 	h := op.GroupedMatMulT(rows, m.GateUp.Value, counts)
 	if h.Err() != nil {

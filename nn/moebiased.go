@@ -7,14 +7,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// The numbers of GPT-OSS's gates.
+// Constants of GPT-OSS's gates.
 const (
 	gateBound = 7
 	gateSlope = 1.702
 )
 
-// NewBiasedMoE makes a mixture as GPT-OSS has it: a router and experts with biases, whose matrices are stored
-// by their inputs.
+// NewBiasedMoE makes a mixture as in GPT-OSS: a router and experts with biases, whose matrices are stored
+// [in, out].
 func NewBiasedMoE(in *Init, c MoEConfig) *MoE {
 	experts := in.At("experts")
 	return &MoE{
@@ -29,7 +29,7 @@ func NewBiasedMoE(in *Init, c MoEConfig) *MoE {
 	}
 }
 
-// computeBiased is like compute, of which are the experts of the rows.
+// computeBiased is like compute; of holds the experts of the rows.
 func (m *MoE) computeBiased(rows, of, counts *op.Tensor) *op.Tensor {
 	product := func(x *op.Tensor, w, bias *Param) *op.Tensor {
 		y := op.GroupedMatMulT(x, op.Transpose(w.Value, 0, 2, 1), counts)

@@ -11,7 +11,7 @@ type MultiHeadAttention struct {
 	Causal bool
 }
 
-// NewMultiHeadAttention makes a layer whose queries, keys and values have the given width, in so many heads.
+// NewMultiHeadAttention makes a layer whose queries, keys and values have the given width, split into heads.
 func NewMultiHeadAttention(in *Init, width, heads int) *MultiHeadAttention {
 	return &MultiHeadAttention{Heads: heads, Q: NewLinear(in.At("q"), width, width),
 		K: NewLinear(in.At("k"), width, width),

@@ -5,17 +5,17 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Pages says where the keys and values of sequences lie: in pools of pages that all sequences share. The same
-// program then continues sequences of any lengths, up to as many pages as Table has.
+// Pages locates the keys and values of sequences in pools of pages that all sequences share. The same program
+// then continues sequences of any length, up to the number of pages in Table.
 type Pages struct {
-	// Table [batch, pages] is each sequence's pages in order.
+	// Table [batch, pages] lists each sequence's pages in order.
 	Table *op.Tensor
-	// Positions [batch, seq] is where new tokens stand in their sequences. Where there is one sequence, they
-	// follow each other.
+	// Positions [batch, seq] holds the positions of new tokens in their sequences. With a single sequence, they
+	// are consecutive.
 	Positions *op.Tensor
-	// Slots [batch·seq] is where their keys and values go: page·Tokens and the place in the page.
+	// Slots [batch·seq] is where their keys and values are written: page·Tokens plus the index in the page.
 	Slots *op.Tensor
-	// Tokens is how many tokens a page holds.
+	// Tokens is the number of tokens of a page.
 	Tokens int
 }
 
@@ -40,8 +40,8 @@ func (p *Pages) take(pool *op.Tensor, as array.DType) *op.Tensor {
 	return op.Cast(op.Reshape(rows, batch, pages*p.Tokens, heads, dim), as)
 }
 
-// attendPages returns attend for keys and values in pages. A single sequence is attention like any other,
-// from where its new tokens begin; several have lengths of their own.
+// attendPages returns attend for keys and values in pages. A single sequence is ordinary attention, with an
+// offset for its new tokens; several have different lengths.
 func (h Heads) attendPages(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	p := c.Pages
 	c.K, c.V = p.put(c.K, k), p.put(c.V, v)

@@ -23,7 +23,7 @@ type Param struct {
 	Buffer bool
 	// mode is that of its model; nil in a parameter that was made by hand.
 	mode *mode
-	// first makes the value that it begins with, of the numbers of key; nil where that is read from somewhere.
+	// first computes the initial value from the random numbers of key; nil if the value is loaded.
 	first Initializer
 	key   op.Key
 }
@@ -67,18 +67,18 @@ type Init struct {
 	*list
 	prefix string
 	std    float64
-	// matrices, where not nil, is how matrices begin.
+	// matrices, if not nil, is the initializer of matrices.
 	matrices Initializer
 }
 
-// list is what all views of an Init share.
+// list holds what all views of an Init share.
 type list struct {
 	config Config
 	params []*Param
 	names  map[string]bool
 	mode   mode
 	err    error
-	// adaptable is the layers that adapters can change.
+	// adaptable holds the layers that adapters can update.
 	adaptable []Adaptable
 }
 
@@ -106,7 +106,7 @@ func (in *Init) WithWeights(first Initializer) *Init {
 	return &Init{list: in.list, prefix: in.prefix, std: in.std, matrices: first}
 }
 
-// weights returns the initializer of a matrix that sums over from elements.
+// weights returns the initializer of a matrix with from inputs.
 func (in *Init) weights(from int) Initializer {
 	if in.matrices != nil {
 		return in.matrices
@@ -117,7 +117,7 @@ func (in *Init) weights(from int) Initializer {
 	return Uniform(1 / math.Sqrt(float64(max(from, 1))))
 }
 
-// biases returns the initializer of the bias beside such a matrix.
+// biases returns the initializer of the bias of such a matrix.
 func (in *Init) biases(from int) Initializer {
 	if in.std > 0 {
 		return Constant(0)
@@ -192,7 +192,7 @@ func (in *Init) set(p *Param, v *op.Tensor) error {
 	return nil
 }
 
-// keyOf returns the stream of random numbers that belongs to a name.
+// keyOf returns the stream of random numbers for a name.
 func keyOf(seed uint64, name string) op.Key {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -209,7 +209,7 @@ func Normal(std float64) Initializer {
 	}
 }
 
-// Uniform draws evenly between -bound and bound.
+// Uniform draws uniformly between -bound and bound.
 func Uniform(bound float64) Initializer {
 	return func(s op.Scope, key op.Key, t op.Type) *op.Tensor {
 		u := op.Uniform(s, key, t.DType, t.Shape)
@@ -217,7 +217,7 @@ func Uniform(bound float64) Initializer {
 	}
 }
 
-// Constant returns one number everywhere.
+// Constant fills with one number.
 func Constant(x float64) Initializer {
 	return func(s op.Scope, _ op.Key, t op.Type) *op.Tensor { return op.Full(s, t.DType, t.Shape, x) }
 }
@@ -231,7 +231,7 @@ func Values(params []*Param) []*op.Tensor {
 	return values
 }
 
-// Names returns what the parameters are called.
+// Names returns the parameters' names.
 func Names(params []*Param) []string {
 	names := make([]string, len(params))
 	for i, p := range params {

@@ -2,12 +2,12 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// QuantizedWeight is the weights of a Linear as small integers, which training leaves as they are; see
-// op.QuantizedLinear for how they are stored.
+// QuantizedWeight holds the quantized weights of a Linear, which are not trained; see op.QuantizedLinear for
+// the format.
 type QuantizedWeight struct {
-	// Q is bytes, Scale a float for each group of neighbours in a row.
+	// Q holds bytes, Scale a float for each group of adjacent elements in a row.
 	Q, Scale *Param
-	// Zero, where not nil, is the integer of each group that means 0; without it that is the middle.
+	// Zero, if not nil, holds the zero point of each group; without it, that is the middle of the range.
 	Zero *Param
 	// Bits is 4 or 8.
 	Bits, Group int
@@ -21,10 +21,10 @@ func (q *QuantizedWeight) Params() []*Param {
 	return []*Param{q.Q, q.Scale, q.Zero}
 }
 
-// SetQuantized puts integers in the place of the weights, whose value is not used from then on.
+// SetQuantized replaces the weights, whose value is not used from then on.
 func (l *Linear) SetQuantized(q *QuantizedWeight) { l.quantized = q }
 
-// Quantized returns the integers that stand for the weights; nil where they are floats.
+// Quantized returns the quantized weights; nil if they are floats.
 func (l *Linear) Quantized() *QuantizedWeight { return l.quantized }
 
 // product returns x times the weights alone.

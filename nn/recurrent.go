@@ -7,15 +7,15 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// cell is a step of a recurrent layer: it takes what inputs bring to its gates and the state before, and
-// returns the state after, whose first tensor is the output.
+// cell is a step of a recurrent layer: it takes the contribution of inputs to its gates and the previous
+// state, and returns the next state, whose first tensor is the output.
 type cell interface {
 	inputs(x *op.Tensor) *op.Tensor
 	step(x *op.Tensor, state []*op.Tensor) []*op.Tensor
 	first(x *op.Tensor) []*op.Tensor
 }
 
-// stepOf returns the state of a cell after x; what is nil of the state before is zeros.
+// stepOf returns the state of a cell after x; nil tensors of the previous state are zeros.
 func stepOf(c cell, x *op.Tensor, state ...*op.Tensor) []*op.Tensor {
 	if x.Err() != nil || len(x.Shape()) != 2 {
 		return invalidState(x, len(state), "got %v, want [batch, features]", x)
@@ -29,7 +29,7 @@ func stepOf(c cell, x *op.Tensor, state ...*op.Tensor) []*op.Tensor {
 	return c.step(c.inputs(x), before)
 }
 
-// invalidState returns a state that carries a mistake.
+// invalidState returns a state that carries an error.
 func invalidState(x *op.Tensor, n int, format string, args ...any) []*op.Tensor {
 	bad := x
 	if x.Err() == nil {
@@ -47,31 +47,31 @@ func invalidState(x *op.Tensor, n int, format string, args ...any) []*op.Tensor 
 	return list
 }
 
-// RecurrentConfig says how recurrent layers are stacked. The zero value is one layer with biases.
+// RecurrentConfig describes a stack of recurrent layers. The zero value is one layer with biases.
 type RecurrentConfig struct {
-	// Layers is how many there are, each on what the one before gave; 0 means 1.
+	// Layers is the number of layers; 0 means 1.
 	Layers int
-	// Bidirectional runs a second set of cells from the end, and joins both results.
+	// Bidirectional runs a second set of cells from the end, and concatenates both results.
 	Bidirectional bool
 	// Dropout is the rate between layers.
 	Dropout float64
-	// NoBias leaves biases out.
+	// NoBias omits biases.
 	NoBias bool
-	// ReLU is for plain recurrent layers, in place of tanh.
+	// ReLU replaces tanh in plain recurrent layers.
 	ReLU bool
-	// Scan has the steps as one op, op.Scan, in place of as many nodes as there are steps: programs do not grow
-	// with sequences. Numbers are the same.
+	// Scan runs the steps as one op, op.Scan, instead of one set of nodes per step, so that programs do not grow
+	// with sequences. Results are the same.
 	Scan bool
 }
 
-// Recurrent is layers that go through a sequence step by step. The number of steps is that of the traced or
-// given tensor: the steps are unrolled, or one op. Tensors have PyTorch's names.
+// Recurrent is a stack of layers that process a sequence step by step. The number of steps is that of the
+// traced or given tensor: the steps are unrolled, or one op. Parameters have PyTorch's names.
 type Recurrent struct {
 	scan bool
 	// cells is by layer and direction.
 	cells  [][]cell
 	states int
-	// dropouts are by layer; the first has none before it.
+	// dropouts is by layer; the first has none before it.
 	dropouts []*Dropout
 }
 

@@ -34,7 +34,7 @@ func (abs) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Abs(in[0]) }
 
 func (abs) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	if in[0].DType == array.U8 {
-		return in // the dialect has it for signed numbers only
+		return in // StableHLO's abs takes signed numbers only
 	}
 	return []hlo.Ref{w.Op("abs", "", in[0].Type, in[0])}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AdamConfig is the constants of Adam.
+// AdamConfig holds the hyperparameters of Adam.
 type AdamConfig struct{ Beta1, Beta2, Eps, WeightDecay float64 }
 
-// AdamState is the operands of one step of Adam on one parameter.
+// AdamState holds the operands of one Adam step on one parameter.
 type AdamState struct {
-	// Param is updated by Grad, with the moments M and V.
+	// Param is the parameter to update, Grad its gradient, M and V its first and second moment.
 	Param, Grad, M, V *Tensor
-	// LR, Step and GradScale are scalars: the learning rate, the number of this step counted from 1, of any
-	// dtype, and what the gradient is multiplied by first.
+	// LR, Step and GradScale are scalars: the learning rate, the number of this step, counted from 1 and of any
+	// dtype, and a factor that the gradient is multiplied by first.
 	LR, Step, GradScale *Tensor
 }
 
@@ -38,8 +38,8 @@ func (s AdamState) apply(o adamw) (param, m, v *Tensor) {
 	return r[0], r[1], r[2]
 }
 
-// adamw updates a parameter and its moments in their places. Coupled means that weight decay is added to the
-// gradient.
+// adamw updates a parameter and its moments in place. With Coupled, weight decay is added to the gradient, as
+// in Adam; otherwise it is decoupled, as in AdamW.
 type adamw struct {
 	Beta1, Beta2, Eps, WeightDecay float64
 	Coupled                        bool
@@ -61,7 +61,7 @@ func (adamw) Infer(in []Type) ([]Type, error) {
 	return []Type{in[0], in[2], in[3]}, nil
 }
 
-// inferUpdate checks tensors of a parameter's shape and the scalars of its update.
+// inferUpdate checks that tensors have the parameter's shape and that scalars are scalars.
 func inferUpdate(tensors, scalars []Type) error {
 	if err := wantCompute(tensors, len(tensors)); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (o adamw) Decompose(in []*Tensor) []*Tensor {
 	} else {
 		p = Sub(p, Mul(p, MulScalar(lr, o.WeightDecay)))
 	}
-	// 1-β^t loses all its digits for a small t unless it is made by expm1.
+	// Expm1 keeps 1-β^t accurate for a small t, where the plain difference cancels.
 	bias := func(beta float64) *Tensor { return Neg(Expm1(MulScalar(step, math.Log(beta)))) }
 	m = Add(MulScalar(m, o.Beta1), MulScalar(g, 1-o.Beta1))
 	v = Add(MulScalar(v, o.Beta2), MulScalar(Square(g), 1-o.Beta2))
@@ -133,7 +133,8 @@ func evalAdamW[T floats](env *Env, o adamw, c kernel.AdamWCoef, in, out []array.
 	})
 }
 
-// eachPiece runs f over [0,n) in pieces that stay in cache, with scratch memory as long as the piece.
+// eachPiece calls f for pieces of [0,n) that are small enough to stay in cache, with scratch memory of the
+// piece's length.
 func eachPiece[T floats](env *Env, n int, f func(lo, hi int, scratch []T)) {
 	env.Pool.For(n, 8*grain, func(lo, hi int) {
 		scratch := make([]T, min(hi-lo, zipPiece))

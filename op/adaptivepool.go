@@ -1,12 +1,12 @@
 package op
 
-// AdaptiveAvgPool returns the means of windows over the dims of x [batch, channels, …] behind the channels,
-// as many along each as size says, which together cover it.
+// AdaptiveAvgPool averages x [batch, channels, …] over windows such that the dims after the channels have the
+// given sizes in the result. The windows cover each dim completely.
 func AdaptiveAvgPool(x *Tensor, size ...int) *Tensor {
 	return adaptivePool(x, "adaptive_avg_pool", size, Mean)
 }
 
-// AdaptiveMaxPool returns the largest elements of such windows.
+// AdaptiveMaxPool is like AdaptiveAvgPool with the largest element of each window.
 func AdaptiveMaxPool(x *Tensor, size ...int) *Tensor {
 	return adaptivePool(x, "adaptive_max_pool", size, AMax)
 }

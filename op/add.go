@@ -22,7 +22,7 @@ func (add) VJP(in, _, dz []*Tensor) []*Tensor {
 	return []*Tensor{SumTo(dz[0], in[0].Shape()), SumTo(dz[0], in[1].Shape())}
 }
 
-// expand leaves out sums with zeros.
+// expand returns the k-th Taylor coefficient of a sum, without adding zeros.
 func (add) expand(k int, in []*series, out *series) *Tensor {
 	return broadcastLike(sumOf(in[0].at(k), in[1].at(k)), out.value)
 }
@@ -34,8 +34,8 @@ func (add) Eval(env *Env, in, out []array.Array) {
 	}.run(env, in, out)
 }
 
-// Fuse returns a linear layer where a bias is added to a product with one matrix of weights. 16-bit floats
-// would be rounded once in place of twice, so they are left as they are.
+// Fuse rewrites a product with one weight matrix plus a bias as one linear layer. It leaves 16-bit floats
+// alone, which would be rounded once instead of twice.
 func (add) Fuse(in []*Tensor) *Tensor {
 	y, bias := in[0], in[1]
 	if y.Node() == nil || y.DType().IsHalf() || len(bias.Shape()) != 1 || bias.Dim(0) != y.Dim(-1) {
@@ -54,7 +54,7 @@ func (add) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Add(in[0], i
 
 func (add) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if w.Target() == hlo.CUDA && in[0].Shape.Equal(in[1].Shape) && w.IsProduct(in[0]) != w.IsProduct(in[1]) {
-		// The product would add in place, to a copy of the other side where that is needed again: a pass more over
+		// The product would accumulate into a copy of the other operand if that is needed later: one pass more over
 		// both.
 		in = slices.Clone(in)
 		for i, x := range in {

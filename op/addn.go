@@ -1,6 +1,6 @@
 package op
 
-// AddN returns the sum of one tensor or more, broadcast together.
+// AddN returns the sum of one or more tensors, broadcast together.
 func AddN(xs ...*Tensor) *Tensor {
 	sum := xs[0]
 	for _, x := range xs[1:] {

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AllGather joins the arrays of the devices along axes, in their order, along dim; every one of them gets the
-// result. Nil sizes mean that all parts are equal.
+// AllGather concatenates the arrays of the devices along axes, in the order of the devices, along dim. Every
+// device of the group gets the result. Nil sizes mean that all parts have the same size.
 func AllGather(x *Tensor, m *mesh.Mesh, axes mesh.Axes, dim int, sizes []int) *Tensor {
 	return apply1(allGather{Mesh: m.String(), Axes: axes.String(), Dim: normDim(len(x.Shape()), dim),
 		Sizes: sizes}, x)
@@ -19,9 +19,9 @@ type allGather struct {
 	collective
 	Mesh, Axes string
 	Dim        int
-	// Sizes is the sizes of the parts where they are not equal.
+	// Sizes holds the size of each device's part if they differ.
 	Sizes []int
-	// Async only starts the exchange; Wait ends it.
+	// Async only starts the collective; Wait completes it.
 	Async bool
 }
 
@@ -44,7 +44,7 @@ func (o allGather) VJP(in, _, dy []*Tensor) []*Tensor {
 		Own: own(o.Sizes, in[0].Dim(o.Dim))}, dy[0])}
 }
 
-// own returns the attribute that says how large a device's part is, where not all are equal.
+// own returns the attribute for the size of a device's own part: size if parts differ, else 0.
 func own(sizes []int, size int) int {
 	if sizes == nil {
 		return 0

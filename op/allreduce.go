@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AllReduce combines the arrays of the devices along axes, element by element; every one of them gets the
-// result.
+// AllReduce reduces the arrays of the devices along axes element by element. Every device of the group gets
+// the result.
 func AllReduce(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by mesh.Reduce) *Tensor {
 	return apply1(allReduce{Mesh: m.String(), Axes: axes.String(), Kind: by.String()}, x)
 }
@@ -15,7 +15,7 @@ func AllReduce(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by mesh.Reduce) *Tensor 
 type allReduce struct {
 	collective
 	Mesh, Axes, Kind string
-	// Async only starts the exchange; Wait ends it.
+	// Async only starts the collective; Wait completes it.
 	Async bool
 }
 
@@ -24,7 +24,7 @@ func (o allReduce) Started() Op { o.Async = true; return o }
 func (allReduce) Name() string             { return "all_reduce" }
 func (o allReduce) Over() (string, string) { return o.Mesh, o.Axes }
 
-// InPlace returns no: with an exchange under way, its source and its result are two things.
+// InPlace returns nil for an asynchronous op: its source must stay intact while the collective runs.
 func (o allReduce) InPlace() []int {
 	if o.Async {
 		return nil
@@ -44,8 +44,7 @@ func (o allReduce) VJP(in, y, dy []*Tensor) []*Tensor {
 	return []*Tensor{reducedGrad(o.Mesh, o.Axes, o.Kind, in[0], y[0], apply1(sum, dy[0]))}
 }
 
-// reducedGrad returns the gradient of a device's term x of y, the combination of all devices' terms; dy is
-// y's whole gradient.
+// reducedGrad returns the gradient of x, one device's term of the reduction y, from dy, the gradient of y.
 func reducedGrad(meshText, axes, kind string, x, y, dy *Tensor) *Tensor {
 	n := teamSize(meshText, axes)
 	switch kind {
@@ -54,7 +53,7 @@ func reducedGrad(meshText, axes, kind string, x, y, dy *Tensor) *Tensor {
 	case "mean":
 		return MulScalar(dy, 1/float64(n))
 	case "max", "min":
-		// Devices that share the extreme value share the gradient.
+		// Devices that hold the same extreme value share the gradient.
 		hit := Cast(Equal(x, y), x.DType())
 		return Mul(dy, Div(hit, apply1(allReduce{Mesh: meshText, Axes: axes, Kind: "sum"}, hit)))
 	case "prod":
@@ -85,7 +84,7 @@ func (o allReduce) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{emitMean(w, o.Kind, teamSize(o.Mesh, o.Axes), y)}
 }
 
-// emitGroups writes who talks to whom.
+// emitGroups writes the replica_groups attribute of a collective.
 func emitGroups(o Collective) string {
 	t, err := newTeam(o.Over())
 	if err != nil {
@@ -98,7 +97,7 @@ func emitGroups(o Collective) string {
 	return hlo.Groups(groups)
 }
 
-// hloReduce returns the dialect's binary op of a reduction; a mean is a sum first.
+// hloReduce returns StableHLO's binary op for a reduction. A mean is a sum that is divided later.
 func hloReduce(kind string) string {
 	return map[string]string{"sum": "add", "mean": "add", "max": "maximum", "min": "minimum", "prod": "multiply",
 		"any": "or", "all": "and"}[kind]

@@ -8,19 +8,19 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Exchange says how an all-to-all cuts and joins: dim Split is cut among the devices, and what comes is
-// joined along Concat.
+// Exchange describes how AllToAll splits and concatenates: dim Split is split among the devices, and the
+// received parts are concatenated along dim Concat.
 type Exchange struct {
 	Split, Concat int
-	// Sizes is how Split is cut where the parts are not equal, and Own the size of the device's own part.
+	// Sizes holds the sizes of the parts of Split if they differ; Own is then the size of the device's own part.
 	Sizes []int
 	Own   int
-	// Parts is the sizes along Concat of what the devices hold, where they are not equal.
+	// Parts holds the sizes of the devices' parts along Concat if they differ.
 	Parts []int
 }
 
-// AllToAll moves the split of a tensor from one dim to another: each of the devices along axes gets its part
-// of dim Split from all of them, joined along dim Concat.
+// AllToAll changes which dim of a tensor is sharded: each device along axes receives its part of dim Split
+// from every device, concatenated along dim Concat.
 func AllToAll(x *Tensor, m *mesh.Mesh, axes mesh.Axes, e Exchange) *Tensor {
 	return apply1(allToAll{Mesh: m.String(), Axes: axes.String(), Split: e.Split, Concat: e.Concat,
 		Sizes: e.Sizes, Own: e.Own, Parts: e.Parts}, x)

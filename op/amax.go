@@ -62,7 +62,7 @@ func extremeGrad(x, y, dy *Tensor, dims []int) []*Tensor {
 	return []*Tensor{Mul(mask, keepDims(share, x, dims))}
 }
 
-// extremes is a folding for each dtype that has an order.
+// extremes holds the reduction kernels of every dtype that is ordered.
 type extremes struct {
 	f32 folding[float32]
 	f64 folding[float64]
@@ -86,7 +86,7 @@ func (e extremes) run(env *Env, in, out array.Array, dims []int) {
 	}
 }
 
-// lowest returns what no number of the dtype is below.
+// lowest returns a value that no number of the dtype is below.
 func lowest(d array.DType) float64 {
 	switch d {
 	case array.I64:
@@ -101,8 +101,8 @@ func lowest(d array.DType) float64 {
 	return math.Inf(-1)
 }
 
-// highest returns what no number of the dtype is above; for i64 it is the largest that a float64 holds
-// exactly.
+// highest returns a value that no number of the dtype is above; for i64 it is the largest one that float64
+// holds exactly.
 func highest(d array.DType) float64 {
 	switch d {
 	case array.I64:

@@ -36,7 +36,7 @@ func (argMax) Samples() []Sample {
 	}
 }
 
-// indexOf is the family of ops that find where an element is.
+// indexOf is embedded by ops that return the index of an element along a dim.
 type indexOf struct{}
 
 func (indexOf) Work(in, out []Type) Work        { return onePass(in, out) }
@@ -56,7 +56,7 @@ func inferIndexOf(in []Type, dim int) ([]Type, error) {
 	return inferReduced(in, []int{dim}, array.I64)
 }
 
-// wantDim checks that t has such a dim.
+// wantDim checks that t has the given dim.
 func wantDim(t Type, dim int) error {
 	if dim < 0 || dim >= len(t.Shape) {
 		return fmt.Errorf("dim %d does not fit %v", dim, t)
@@ -64,7 +64,7 @@ func wantDim(t Type, dim int) error {
 	return nil
 }
 
-// order is which end of the order is looked for.
+// order says whether the greatest or the least element is looked for.
 type order int
 
 const (
@@ -72,7 +72,7 @@ const (
 	greatest order = 1
 )
 
-// findAlong writes the index of the first element along dim that none comes before in the order.
+// findAlong writes the index of the first element along dim that is greatest or least, as o says.
 func findAlong(env *Env, in, out array.Array, dim int, o order) {
 	switch in.DType() {
 	case array.F32:
@@ -93,7 +93,7 @@ func findLines[T number](env *Env, in, out array.Array, dim int, o order) {
 	foldLines(env, array.Data[T](in), nestAlong(in.Shape(), dim), func(at int, line []T) {
 		best, where := line[0], 0
 		for i, v := range line {
-			// Both ends treat NaN as the find: it must not go unnoticed.
+			// NaN counts as greatest and as least, so that it does not go unnoticed.
 			if o == greatest && v > best || o == least && v < best || v != v && best == best {
 				best, where = v, i
 			}
@@ -102,8 +102,8 @@ func findLines[T number](env *Env, in, out array.Array, dim int, o order) {
 	})
 }
 
-// emitIndexOf writes a reduction of pairs of element and index that keeps the better element, or the earlier
-// one.
+// emitIndexOf writes a reduction over pairs of element and index that keeps the better element and, if they
+// tie, the smaller index.
 func emitIndexOf(w *hlo.Writer, better string, worst float64, x hlo.Ref, dim int, out Type) []hlo.Ref {
 	indexType := hlo.Type{DType: array.I64, Shape: x.Shape}
 	index := w.Op("iota", fmt.Sprintf("iota_dimension = %d : i64", dim), indexType)

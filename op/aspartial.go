@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AsPartial makes terms of a reduction of copies: the first device along axes keeps its copy, and the others
-// have what changes nothing. Nothing is sent.
+// AsPartial turns a tensor that is replicated along axes into an unreduced one: the first device along axes
+// keeps its copy, the others get the neutral element of the reduction. It needs no communication.
 func AsPartial(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by mesh.Reduce) *Tensor {
 	return apply1(asPartial{Mesh: m.String(), Axes: axes.String(), Kind: by.String()}, x)
 }
@@ -28,7 +28,7 @@ func (o asPartial) Infer(in []Type) ([]Type, error) {
 	return in, wantReduce(o.Kind, in[0])
 }
 
-// idempotent reports whether copies combine to the copy.
+// idempotent reports whether reducing equal copies gives the copy again, as max and min do.
 func (o asPartial) idempotent() bool { return o.Kind != "sum" && o.Kind != "prod" }
 
 func (o asPartial) VJP(_, _, dy []*Tensor) []*Tensor {

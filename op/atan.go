@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// Atan returns the angle between -π/2 and π/2 whose tangent each element is.
+// Atan returns the arctangent of each element, between -π/2 and π/2.
 func Atan(x *Tensor) *Tensor { return apply1(atan{}, x) }
 
 type atan struct{ unary }

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AttentionConfig says which keys a query sees; the zero value is all of them.
+// AttentionConfig describes which keys each query attends to; the zero value is full attention.
 type AttentionConfig struct {
 	// Causal hides keys after the query's own position, which is Offset plus its index.
 	Causal bool
@@ -19,35 +19,33 @@ type AttentionConfig struct {
 	Scale float64
 	// Cap, where it is not 0, bounds the scores s smoothly, as Cap·tanh(s/Cap), before any key is hidden.
 	Cap float64
-	// Window, where it is not 0, leaves that many keys, the last of them at the query's own position.
+	// Window, if not 0, is the number of keys that a query attends to, up to its own position.
 	Window int
 	// Offset is the position of the first query among the keys, and Start, an integer scalar, is added to it.
-	// With keys kept from earlier calls it is how many of them there are; Causal then hides what is not yet
-	// filled.
+	// With a key-value cache it is the number of cached keys; Causal then hides the unused rest of the cache.
 	Offset int
 	Start  *Tensor
-	// QuerySegments [batch, seqQ] and KeySegments [batch, seqK] number packed sequences: a query sees only keys
-	// of its own number.
+	// QuerySegments [batch, seqQ] and KeySegments [batch, seqK] are the segment ids of packed sequences: a query
+	// attends only to keys with its own id.
 	QuerySegments, KeySegments *Tensor
-	// Context says how devices that share the sequence attend: ContextRing, ContextUlysses, or empty for
-	// whatever costs least. It changes no number.
+	// Context chooses the algorithm of context parallelism, for devices that split the sequence: ContextRing,
+	// ContextUlysses, ContextGather, or empty for the cheapest one. Results do not depend on it.
 	Context string
-	// Zigzag, where it is not 0, says that the rows of queries, keys and results are not in the order of their
-	// positions but in ZigzagOrder(Zigzag, seq), so that as many devices have equal work under a causal mask.
+	// Zigzag, if not 0, means that the rows of queries, keys and results are in the order ZigzagOrder(Zigzag,
+	// seq) instead of that of their positions, so that Zigzag devices have equal work under a causal mask.
 	Zigzag int
 }
 
 // Attention returns softmax(scale·qkᵀ)·v of q [batch, seqQ, heads, dim], k [batch, seqK, kvHeads, dim] and v
-// [batch, seqK, kvHeads, dimV]. Each kvHead serves heads/kvHeads neighbouring heads. A query that sees no key
-// gives zeros.
+// [batch, seqK, kvHeads, dimV]. Each kvHead serves heads/kvHeads neighbouring heads, as in grouped-query
+// attention. A query that attends to no key gives zeros.
 func Attention(q, k, v *Tensor, c AttentionConfig) *Tensor {
 	out, _ := AttentionLSE(q, k, v, c)
 	return out
 }
 
-// AttentionLSE returns Attention and, as [batch, heads, seqQ], the logarithm of each query's sum of
-// exponentials: what attentions over parts of the keys are joined by. It is -Inf for a query that sees no
-// key.
+// AttentionLSE returns Attention and, as [batch, heads, seqQ], the log-sum-exp of each query's scores, with
+// which attentions over parts of the keys can be merged. It is -Inf for a query that attends to no key.
 func AttentionLSE(q, k, v *Tensor, c AttentionConfig) (out, lse *Tensor) {
 	o := attention{Causal: c.Causal, Scale: c.Scale, Cap: c.Cap, Window: c.Window, Offset: c.Offset,
 		Context: c.Context, Zigzag: c.Zigzag,
@@ -55,7 +53,7 @@ func AttentionLSE(q, k, v *Tensor, c AttentionConfig) (out, lse *Tensor) {
 	in := []*Tensor{q, k, v}
 	if o.Segments {
 		for _, s := range []*Tensor{c.QuerySegments, c.KeySegments} {
-			if s == nil { // one side without numbers is a mistake that Infer names
+			if s == nil { // one of the two without segment ids: Infer reports it
 				continue
 			}
 			in = append(in, Cast(s, array.I32))
@@ -68,7 +66,7 @@ func AttentionLSE(q, k, v *Tensor, c AttentionConfig) (out, lse *Tensor) {
 	return r[0], r[1]
 }
 
-// attention takes q, k and v, then with Segments the numbers of queries and keys, then with DynamicOffset a
+// attention takes q, k and v, with Segments the segment ids of queries and keys, and with DynamicOffset a
 // scalar.
 type attention struct {
 	Causal        bool
@@ -133,7 +131,7 @@ func fitAttention(q, k, v array.Shape) error {
 	return nil
 }
 
-// extras returns how many operands follow the fixed ones.
+// extras returns the number of operands after q, k and v.
 func (o attention) extras() int {
 	n := 0
 	if o.Segments {
@@ -178,8 +176,8 @@ func (o attention) VJP(in, out, dout []*Tensor) []*Tensor {
 	return grads
 }
 
-// attentionWords is the dims of q, k, v, out, lse and the further operands in a rule; s and t are those of
-// the sequences of queries and keys, e those of a value.
+// attentionWords holds the factors of q, k, v, out, lse and the further operands in a sharding rule; s and t
+// are the sequences of queries and keys, e is the dim of a value.
 type attentionWords struct{ q, k, v, out, lse, extras, notes string }
 
 func (o attention) words(q, k array.Shape, s, t, e string) attentionWords {
@@ -200,7 +198,8 @@ func (o attention) words(q, k array.Shape, s, t, e string) attentionWords {
 	return w
 }
 
-// Rule keeps keys whole, since the softmax goes over them, and values, since lse is no sum over their parts.
+// Rule does not let keys be split, because the softmax runs over them, nor the dim of values, because lse is
+// not a sum over its parts.
 func (o attention) Rule(in []Type) mesh.Rule {
 	w := o.words(in[0].Shape, in[1].Shape, o.seq(), "t*", "e*")
 	return mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "->" + w.out + "," + w.lse + w.notes)
@@ -211,11 +210,12 @@ func (o attention) Localize(at *Place) (Op, error) {
 	return o, nil
 }
 
-// positionShift returns what a device adds to the position of its first query among its keys.
+// positionShift returns the offset that a device adds to the position of its first query relative to its
+// keys.
 func positionShift(at *Place) int { return at.InRange(0, 1).Start - at.InRange(1, 1).Start }
 
-// pairs returns how many pairs of a query and a key the mask leaves, segments aside. Where the offset is an
-// operand, the last query is taken to see all keys.
+// pairs returns the number of pairs of query and key that the mask admits, not counting segments. If the
+// offset is an operand, the last query is assumed to attend to all keys.
 func (o attention) pairs(q, k array.Shape) float64 {
 	offset := o.Offset
 	if o.DynamicOffset {
@@ -235,14 +235,14 @@ func (o attention) pairs(q, k array.Shape) float64 {
 	return n * float64(q[0]*q[2])
 }
 
-// softmaxFlops is what an element of the scores costs besides products: scale, shift, exponential, sum.
+// softmaxFlops is the cost of an element of the scores besides the products: scale, shift, exponential, sum.
 const softmaxFlops = 4
 
-// Attender is an op whose time goes into products of queries with keys, and of what comes of them with
-// values.
+// Attender is implemented by ops whose time goes into the products of attention: queries with keys, and
+// weights with values.
 type Attender interface {
 	Op
-	// Attends returns how many queries and keys a sequence has, and the width of a head.
+	// Attends returns the numbers of queries and keys of a sequence, and the size of a head.
 	Attends(in []Type) (queries, keys, dim int)
 }
 
@@ -250,10 +250,10 @@ func attends(in []Type) (queries, keys, dim int) {
 	return in[0].Shape[1], in[1].Shape[1], in[0].Shape[3]
 }
 
-// Attends returns those of the operands.
+// Attends returns the sizes that its operands have.
 func (attention) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
 
-// Work counts the pairs that the mask leaves.
+// Work counts the pairs of query and key that the mask admits.
 func (o attention) Work(in, out []Type) Work {
 	q, k, v := in[0].Shape, in[1].Shape, in[2].Shape
 	return Work{Flops: o.pairs(q, k) * float64(2*(q[3]+v[3])+softmaxFlops), Bytes: moved(in, out)}
@@ -281,7 +281,7 @@ func (o attention) zigzagRows(seq int) []int {
 	return stretches(o.Zigzag, seq, mesh.Range{Size: seq})
 }
 
-// attentionKernel returns the attention of q, k and v with the further operands that o says.
+// attentionKernel returns the CPU kernel for the attention o of q, k and v with the further operands.
 func attentionKernel[T floats](o attention, qkv, extras []array.Array) *kernel.Attention[T] {
 	q, k, v := qkv[0].Shape(), qkv[1].Shape(), qkv[2].Shape()
 	mask := kernel.AttentionMask{Causal: o.Causal, Window: o.Window, Offset: o.Offset}
@@ -305,10 +305,10 @@ func (o attention) scale(q array.Shape) float64 {
 	return 1 / math.Sqrt(float64(q[3]))
 }
 
-// Emit takes cuDNN's kernel where there is one for it; else queries go block by block, so that the scores of
-// one block are all that is held.
+// Emit uses cuDNN's kernel if it supports this attention. Otherwise it computes blocks of queries one after
+// the other, so that only the scores of one block are in memory.
 func (o attention) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	if o.Zigzag != 0 { // blocks and fused kernels take rows in the order of their positions
+	if o.Zigzag != 0 { // blocks and fused kernels expect rows in the order of their positions
 		return emitByParts(o, w, in, out)
 	}
 	if a, ok := o.fused(w, in); ok {
@@ -336,7 +336,7 @@ func (attention) Samples() []Sample {
 	return append(samples, Sample{Op: attention{Causal: true}, In: attention{}.sample(70, 70, 3, 1)})
 }
 
-// alike returns what sample makes so many keys of.
+// alike returns the seqK for which sample makes n keys.
 func (o attention) alike(n int) int {
 	if o.Segments {
 		return n - 9
@@ -344,8 +344,8 @@ func (o attention) alike(n int) int {
 	return n
 }
 
-// sample is like operands for o, with so many keys that every query sees one of its segment: a sum over lse
-// is finite.
+// sample returns operands for o with segments such that every query attends to some key, which keeps a sum
+// over lse finite.
 func (o attention) sample(seqQ, seqK, heads, kvHeads int) []Arg {
 	if o.Segments {
 		seqK += 9

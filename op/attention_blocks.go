@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// queryBlocks cuts the queries so that the scores of each piece are at most limit; one piece where they are
-// anyway.
+// queryBlocks splits the queries so that each block has at most limit scores. It returns one block if all of
+// them fit.
 func queryBlocks(q, k array.Shape, limit int) []span {
 	rows := q[1]
 	if perRow := q[0] * q[2] * k[1]; perRow > 0 {
@@ -22,8 +22,7 @@ func queryBlocks(q, k array.Shape, limit int) []span {
 	return spans
 }
 
-// keysOf returns the keys that a block of queries can see: all, where nothing is known before the program
-// runs.
+// keysOf returns the keys that a block of queries may attend to; all of them if that depends on operands.
 func (o attention) keysOf(b span, keys int) span {
 	if !o.Causal && o.Window == 0 || o.DynamicOffset {
 		return span{0, keys}
@@ -35,7 +34,7 @@ func (o attention) keysOf(b span, keys int) span {
 	return s
 }
 
-// attentionBlock is what one block of queries needs.
+// attentionBlock holds the operands of one block of queries.
 type attentionBlock struct {
 	o       attention
 	keys    span
@@ -43,7 +42,7 @@ type attentionBlock struct {
 	extras  []hlo.Ref
 }
 
-// block cuts a block of queries and what they see out of the operands.
+// block slices a block of queries, and the keys and values that they attend to, from the operands.
 func (o attention) block(w *hlo.Writer, b span, q, k, v hlo.Ref, extras []hlo.Ref) attentionBlock {
 	keys := span{0, k.Shape[1]}
 	if k.Shape[1] > 0 {
@@ -59,7 +58,7 @@ func (o attention) block(w *hlo.Writer, b span, q, k, v hlo.Ref, extras []hlo.Re
 	return cut
 }
 
-// emitNarrow returns the elements of a span along a dim; x itself where these are all.
+// emitNarrow slices a span of x along dim, or returns x if the span is all of it.
 func emitNarrow(w *hlo.Writer, x hlo.Ref, dim int, s span) hlo.Ref {
 	if s.start == 0 && s.end == x.Shape[dim] {
 		return x
@@ -70,7 +69,7 @@ func emitNarrow(w *hlo.Writer, x hlo.Ref, dim int, s span) hlo.Ref {
 	return emitSlice(w, x, start, end, ones(len(start)), t)
 }
 
-// emitJoin puts parts together along a dim.
+// emitJoin concatenates parts along dim.
 func emitJoin(w *hlo.Writer, parts []hlo.Ref, dim int, out Type) hlo.Ref {
 	if len(parts) == 1 {
 		return parts[0]
@@ -113,7 +112,7 @@ func (o attentionGrad) emitBlocks(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo
 	return []hlo.Ref{emitJoin(w, dqs, 1, out[0]), w.Convert(dk, out[1].DType), w.Convert(dv, out[2].DType)}
 }
 
-// emitAround puts zeros around what is at a span of a dim of a larger shape.
+// emitAround pads x, which holds a span of dim, with zeros to a larger shape.
 func emitAround(w *hlo.Writer, x hlo.Ref, dim int, s span, shape array.Shape) hlo.Ref {
 	if x.Shape.Equal(shape) {
 		return x

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// attentionEmit writes one block of attention. Scores are [b g s r t], in the compute dtype; products take
-// 16-bit floats as they are, so that matrix units multiply them, and give the compute dtype.
+// attentionEmit writes one block of attention. Scores are [b g s r t], in the compute dtype. Products read
+// 16-bit floats directly, so that tensor cores multiply them, and accumulate in the compute dtype.
 type attentionEmit struct {
 	w       *hlo.Writer
 	o       attention
@@ -28,7 +28,7 @@ func newAttentionEmit(w *hlo.Writer, o attention, q, k, v hlo.Ref, extras []hlo.
 	return e
 }
 
-// split returns x [b s h d] as [b s g r d].
+// split returns x [b s h d] with its heads split, as [b s g r d].
 func (e *attentionEmit) split(x hlo.Ref) hlo.Ref {
 	s, groups := x.Shape, e.k.Shape[2]
 	return e.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: array.Shape{s[0], s[1], groups, s[2] / max(1,
@@ -44,7 +44,7 @@ func (e *attentionEmit) permuted(x hlo.Ref, perm ...int) hlo.Ref {
 	return e.w.Op("transpose", "permutation = "+hlo.Ints(perm), hlo.Type{DType: x.DType, Shape: shape}, x)
 }
 
-// dot multiplies with batch dims b and g, summing over the given dims; the result is in the compute dtype.
+// dot multiplies with batch dims b and g and contracts the given dims; the result has the compute dtype.
 func (e *attentionEmit) dot(x, y hlo.Ref, gx, gy int, sumX, sumY []int) hlo.Ref {
 	shape := array.Shape{x.Shape[0], x.Shape[gx]}
 	for _, side := range []struct {
@@ -60,7 +60,7 @@ func (e *attentionEmit) dot(x, y hlo.Ref, gx, gy int, sumX, sumY []int) hlo.Ref 
 	return e.w.Dot(x, y, []int{0, gx}, []int{0, gy}, sumX, sumY, hlo.Type{DType: e.scores.DType, Shape: shape})
 }
 
-// bin returns an op on tensors, the second repeated along the scores' last dim if it lacks it.
+// bin returns a binary op, with y broadcast along the scores' last dim if it lacks that.
 func (e *attentionEmit) bin(name string, x, y hlo.Ref) hlo.Ref {
 	if len(y.Shape) < len(x.Shape) {
 		y = e.w.Broadcast(y, x.Shape, upTo(len(y.Shape)))
@@ -68,7 +68,7 @@ func (e *attentionEmit) bin(name string, x, y hlo.Ref) hlo.Ref {
 	return e.w.Op(name, "", x.Type, x, y)
 }
 
-// raw returns the scaled scores, over the cap where there is one: what tanh is taken of.
+// raw returns the scaled scores, divided by the cap if there is one: the argument of tanh.
 func (e *attentionEmit) raw() hlo.Ref {
 	s := e.dot(e.q, e.k, 2, 2, []int{4}, []int{3})
 	scale := e.o.scale(array.Shape{0, 0, 0, e.q.Shape[4]})
@@ -83,14 +83,14 @@ func (e *attentionEmit) times(x hlo.Ref, by float64) hlo.Ref {
 	return e.bin("multiply", x, e.w.Constant(hlo.Type{DType: x.DType}, by))
 }
 
-// slope returns ds times the derivative of the capped scores.
+// slope multiplies ds by the derivative of the capped scores.
 func (e *attentionEmit) slope(ds hlo.Ref) hlo.Ref {
 	t := e.w.Op("tanh", "", e.scores, e.raw())
 	square := e.w.Op("multiply", "", t.Type, t, t)
 	return e.w.Op("multiply", "", ds.Type, ds, e.w.Op("subtract", "", t.Type, e.w.Constant(t.Type, 1), square))
 }
 
-// masked returns the scaled scores within the cap, -Inf where a key is hidden.
+// masked returns the scaled and capped scores, -Inf where a key is hidden.
 func (e *attentionEmit) masked() hlo.Ref {
 	w, s := e.w, e.raw()
 	if e.o.Cap != 0 {
@@ -102,7 +102,7 @@ func (e *attentionEmit) masked() hlo.Ref {
 	return s
 }
 
-// mask is true where a query sees a key; false is that all are seen.
+// mask returns which keys each query attends to; some is false if no key is hidden.
 func (e *attentionEmit) mask() (mask hlo.Ref, some bool) {
 	w, shape := e.w, e.scores.Shape
 	both := func(m hlo.Ref, dims ...int) {
@@ -133,7 +133,7 @@ func (e *attentionEmit) mask() (mask hlo.Ref, some bool) {
 	return mask, some
 }
 
-// finite is like rows with another number in place of -Inf.
+// finite returns x, one number for each query, with -Inf replaced by another number.
 func (e *attentionEmit) finite(x hlo.Ref, instead float64) hlo.Ref {
 	hidden := e.w.Compare("EQ", x, e.w.Constant(x.Type, math.Inf(-1)))
 	return e.w.Op("select", "", x.Type, hidden, e.w.Constant(x.Type, instead), x)
@@ -147,7 +147,7 @@ func (e *attentionEmit) forward() (y, lse hlo.Ref) {
 	sum := w.Reduce("add", p, 0, []int{4}, e.rows)
 	empty := w.Compare("EQ", sum, w.Constant(sum.Type, 0))
 	safe := w.Op("select", "", sum.Type, empty, w.Constant(sum.Type, 1), sum)
-	// [b g s r e], divided afterwards: there is less of it
+	// [b g s r e], divided after the product, because it is smaller than the scores
 	out := e.dot(w.Convert(p, e.v.DType), e.v, 1, 2, []int{4}, []int{1})
 	out = e.permuted(e.bin("divide", out, safe), 0, 2, 1, 3, 4)
 	o := out.Shape
@@ -157,7 +157,7 @@ func (e *attentionEmit) forward() (y, lse hlo.Ref) {
 	return y, e.joinRows(lse)
 }
 
-// joinRows returns rows as [b h s]; splitRows the reverse.
+// joinRows returns one number for each query, [b g s r], as [b h s]; splitRows is the inverse.
 func (e *attentionEmit) joinRows(x hlo.Ref) hlo.Ref {
 	x = e.permuted(x, 0, 1, 3, 2)
 	s := x.Shape
@@ -170,8 +170,8 @@ func (e *attentionEmit) splitRows(x hlo.Ref) hlo.Ref {
 	return e.permuted(e.w.Convert(x, e.rows.DType), 0, 1, 3, 2)
 }
 
-// backward returns the gradients of q, k and v from the result, lse, the gradient of the first and, unless it
-// is nil, of the second.
+// backward returns the gradients of q, k and v from the result y, lse, the gradient of y and, unless it is
+// nil, the gradient of lse.
 func (e *attentionEmit) backward(y, lse, dy hlo.Ref, dlse *hlo.Ref) (dq, dk, dv hlo.Ref) {
 	w, d := e.w, e.scores.DType
 	rows := e.finite(e.splitRows(lse), 0)

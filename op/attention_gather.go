@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// sizes returns the sizes of the parts, nil where they are equal.
+// sizes returns the sizes of the devices' parts, or nil if they are equal.
 func (r *attentionRing) sizes() []int {
 	if r.seq%len(r.parts) == 0 {
 		return nil
@@ -19,7 +19,7 @@ func (r *attentionRing) sizes() []int {
 	return list
 }
 
-// cut returns a part of what was gathered.
+// cut slices a device's part from the gathered keys and values.
 func (r *attentionRing) cut(part mesh.Range) []*Tensor {
 	var list []*Tensor
 	for _, x := range r.whole {
@@ -28,8 +28,8 @@ func (r *attentionRing) cut(part mesh.Range) []*Tensor {
 	return list
 }
 
-// scattered returns the gradients of the device's queries, and of its keys and values: what all devices found
-// of these is added up.
+// scattered returns the gradients of the device's queries, and those of its keys and values, reduce-scattered
+// over the devices.
 func (r *attentionRing) scattered(step attentionGradStep, q, dq *Tensor,
 	fixed []*Tensor) (*Tensor, []*Tensor) {
 	parts := [2][]*Tensor{make([]*Tensor, len(r.parts)), make([]*Tensor, len(r.parts))}

@@ -8,9 +8,10 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// attentionGrad is the gradients of q, k and v from q, k, v, attention's two results, the gradient of the
-// first and with LSEGrad that of the second; then come attention's further operands. As a function of all
-// these it is differentiated again; what the results owe to q, k and v is attention's own affair.
+// attentionGrad computes the gradients of q, k and v. Its operands are q, k, v, the two results of attention,
+// the gradient of the first and, with LSEGrad, that of the second, followed by attention's further operands.
+// Its own gradient treats all operands as independent; that attention's results depend on q, k and v is
+// accounted for by attention's gradient.
 type attentionGrad struct {
 	Causal        bool
 	Scale         float64
@@ -27,13 +28,13 @@ type attentionGrad struct {
 func (attentionGrad) Name() string       { return "attention_grad" }
 func (attentionGrad) NumResults(int) int { return 3 }
 
-// forward returns the op that this is the gradient of.
+// forward returns the op whose gradient this is.
 func (o attentionGrad) forward() attention {
 	return attention{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Offset: o.Offset,
 		Segments: o.Segments, DynamicOffset: o.DynamicOffset, Context: o.Context, Zigzag: o.Zigzag}
 }
 
-// fixed returns how many operands come before attention's further ones.
+// fixed returns the number of operands before attention's further ones.
 func (o attentionGrad) fixed() int {
 	if o.LSEGrad {
 		return 7
@@ -67,7 +68,7 @@ func (o attentionGrad) Decompose(in []*Tensor) []*Tensor {
 	return o.decomposeAt(in, at, key)
 }
 
-// decomposeAt returns the definition for queries and keys at some positions.
+// decomposeAt returns the definition for queries and keys at the given positions.
 func (o attentionGrad) decomposeAt(in []*Tensor, at, key *Tensor) []*Tensor {
 	q, k, v, out, lse, dout := wide(in[0]), wide(in[1]), wide(in[2]), wide(in[3]), wide(in[4]), wide(in[5])
 	f, groups := o.forward(), k.Dim(2)
@@ -91,9 +92,9 @@ func (o attentionGrad) decomposeAt(in []*Tensor, at, key *Tensor) []*Tensor {
 
 func (o attentionGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
-// Rule sums the gradients of keys and values over whatever splits the queries, and that of queries over
-// whatever splits the keys, since lse is known. They are sums over the parts of values, too, unless lse has a
-// gradient of its own, which must count once.
+// Rule sums the gradients of keys and values over the axes that split the queries, and those of queries over
+// the axes that split the keys, which is possible because lse is given. They are sums over parts of the
+// values' dim, too, unless lse has a gradient, which must be counted only once.
 func (o attentionGrad) Rule(in []Type) mesh.Rule {
 	e, t := "e", "t"
 	if o.LSEGrad {
@@ -107,7 +108,7 @@ func (o attentionGrad) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(o.operands(w) + "->" + w.q + "," + w.k + "," + w.v + w.notes)
 }
 
-// operands returns their dims in a rule.
+// operands returns the factors of the operands in a rule.
 func (o attentionGrad) operands(w attentionWords) string {
 	text := w.q + "," + w.k + "," + w.v + "," + w.out + "," + w.lse + "," + w.out
 	if o.LSEGrad {
@@ -121,14 +122,14 @@ func (o attentionGrad) Localize(at *Place) (Op, error) {
 	return o, nil
 }
 
-// Attends returns those of the operands.
+// Attends returns the sizes that its operands have.
 func (attentionGrad) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
 
 func (o attentionGrad) Work(in, out []Type) Work {
 	return Work{Flops: o.forward().pairs(in[0].Shape, in[1].Shape) * o.pairFlops(in), Bytes: moved(in, out)}
 }
 
-// pairFlops returns what a pair of a query and a key costs.
+// pairFlops returns the flops of one pair of query and key.
 func (o attentionGrad) pairFlops(in []Type) float64 {
 	products := 3*in[0].Shape[3] + 2*in[2].Shape[3] // scores, dq and dk; dweights and dv
 	return float64(2*products + 2*softmaxFlops)
@@ -154,7 +155,7 @@ func runAttentionGrad[T floats](env *Env, o attentionGrad, in, out []array.Array
 	backSpans(env, f, a, rows, rows, g)
 }
 
-// Emit is by cuDNN or by blocks, as attention's own.
+// Emit uses cuDNN's kernel or blocks, as attention does.
 func (o attentionGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if o.Zigzag != 0 {
 		return emitByParts(o, w, in, out)

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// attentionGradStep is attention_grad for some of the keys, added to the gradients of q, k and v that come
-// last among the operands. Positions are as attention_step has them.
+// attentionGradStep computes attention_grad for some of the keys and adds it to the gradients of q, k and v
+// that are its last operands. Positions are given as for attention_step.
 type attentionGradStep struct {
 	Causal        bool
 	Scale         float64
@@ -30,13 +30,13 @@ func (o attentionGradStep) InPlace() []int {
 	return []int{n, n + 1, n + 2}
 }
 
-// whole returns the gradient whose step this is.
+// whole returns the gradient op of which this is one step.
 func (o attentionGradStep) whole() attentionGrad {
 	return attentionGrad{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Segments: o.Segments,
 		LSEGrad: o.LSEGrad}
 }
 
-// fixed returns how many operands come before the gradients.
+// fixed returns the number of operands before the gradients.
 func (o attentionGradStep) fixed() int { return o.whole().fixed() + o.whole().forward().extras() }
 
 func (o attentionGradStep) Infer(in []Type) ([]Type, error) {
@@ -67,7 +67,7 @@ func (o attentionGradStep) Decompose(in []*Tensor) []*Tensor {
 
 func (o attentionGradStep) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
-// Rule keeps the heads whole that share keys: what is added to would be added to by each of them.
+// Rule does not let heads be split that share keys: each part would add to the same gradients.
 func (o attentionGradStep) Rule(in []Type) mesh.Rule {
 	w := o.whole().forward().words(in[0].Shape, in[1].Shape, "s*", "t*", "e*")
 	grads := w.q + "," + w.k + "," + w.v
@@ -75,7 +75,7 @@ func (o attentionGradStep) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(strings.ReplaceAll(text, "(gr)", "(gr*)"))
 }
 
-// Attends returns those of the operands.
+// Attends returns the sizes that its operands have.
 func (attentionGradStep) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
 
 func (o attentionGradStep) Work(in, out []Type) Work {
@@ -98,7 +98,7 @@ func runAttentionGradStep[T floats](env *Env, o attentionGradStep, in, out []arr
 	backSpans(env, g.forward(), a, o.Queries, o.Keys, gradArrays[T](g, in, out))
 }
 
-// gradArrays returns the operands and results of an attention's gradient.
+// gradArrays returns the operands and results of an attention's gradient for the kernel.
 func gradArrays[T floats](o attentionGrad, in, out []array.Array) kernel.AttentionGrad[T] {
 	g := kernel.AttentionGrad[T]{
 		Out: array.Data[T](in[3]), LSE: array.Data[T](in[4]), DOut: array.Data[T](in[5]),

@@ -6,28 +6,28 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Inside the definitions heads are two dims: g, those of keys, and r, the queries' for each. Scores are [b g
-// r s t].
+// The definitions below split heads into two dims: g, the heads of keys, and r, the heads of queries that
+// share one of them. Scores are [b g r s t].
 
-// splitHeads returns x [batch seq heads dim] with heads as groups times the rest.
+// splitHeads returns x [batch seq heads dim] with its heads split into groups.
 func splitHeads(x *Tensor, groups int) *Tensor {
 	return Reshape(x, x.Dim(0), x.Dim(1), groups, x.Dim(2)/max(1, groups), x.Dim(3))
 }
 
-// headRows returns one number for each query, [batch heads seq], made to broadcast against scores.
+// headRows reshapes one number for each query, [batch heads seq], so that it broadcasts against scores.
 func headRows(x *Tensor, groups int) *Tensor {
 	return Reshape(x, x.Dim(0), groups, x.Dim(1)/max(1, groups), x.Dim(2), 1)
 }
 
 func hiddenScore(x *Tensor) *Tensor { return Const(x, math.Inf(-1)) }
 
-// scores returns scale·qkᵀ, within the cap, -Inf where the mask hides a key.
+// scores returns scale·qkᵀ, capped, with -Inf where the mask hides a key.
 func (o attention) scores(q, k *Tensor, extras []*Tensor) *Tensor {
 	at, key := o.places(q, k, extras)
 	return o.scoresAt(q, k, extras, at, key)
 }
 
-// scoresAt is like scores for queries and keys at some positions.
+// scoresAt is like scores for queries and keys at the given positions.
 func (o attention) scoresAt(q, k *Tensor, extras []*Tensor, at, key *Tensor) *Tensor {
 	s := o.rawScores(q, k)
 	if o.Cap != 0 {
@@ -63,7 +63,8 @@ func (o attention) places(q, k *Tensor, extras []*Tensor) (at, key *Tensor) {
 	return at, Iota(q.Scope(), array.I64, array.Shape{k.Dim(1)}, 0)
 }
 
-// mask is true where a query sees a key, as something that broadcasts against scores; nil is everywhere.
+// mask returns which keys each query attends to, such that it broadcasts against scores; nil means all of
+// them.
 func (o attention) mask(q, k *Tensor, extras []*Tensor, at, key *Tensor) *Tensor {
 	var mask *Tensor
 	both := func(m *Tensor) {
@@ -94,8 +95,8 @@ func (o attention) Decompose(in []*Tensor) []*Tensor {
 	top = Where(Equal(top, hiddenScore(top)), Const(top, 0), top)
 	e := Exp(Sub(s, top))
 	sum := lastOf(Sum(e, -1), e)
-	// A row without keys sums to 0. It must stay away from the division and the logarithm, whose gradients there
-	// are not finite.
+	// A row without keys sums to 0. It must not reach the division and the logarithm, whose gradients are not
+	// finite there.
 	empty := Equal(sum, Const(sum, 0))
 	safe := Where(empty, Const(sum, 1), sum)
 	out := Einsum("bgrst,btge->bsgre", Div(e, safe), v)

@@ -9,19 +9,19 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// The ways in which an attention meets a sequence that is split.
+// Algorithms of context parallelism: how attention is computed when devices split the sequence.
 const (
-	// ContextRing: each device keeps its queries, and keys and values travel round the devices.
+	// ContextRing keeps queries in place and sends keys and values around the devices. [Liu et al. 2023]
 	ContextRing = "ring"
-	// ContextUlysses: the sequence is made whole and the heads are split instead, by exchanges of all with all.
-	// Where the heads of keys do not divide among the devices, it is a ring.
+	// ContextUlysses changes the split from the sequence to the heads and back with all-to-alls. It falls back
+	// to a ring if the heads of keys do not divide among the devices. [Jacobs et al. 2023]
 	ContextUlysses = "ulysses"
-	// ContextGather: each device keeps its queries and has all keys and values at once; their gradients are
-	// scattered. It sends as much as a ring, in one exchange.
+	// ContextGather keeps queries in place, all-gathers keys and values, and reduce-scatters their gradients. It
+	// sends as many bytes as a ring, in one collective.
 	ContextGather = "gather"
 )
 
-// checkSequence checks how a split sequence is met and ordered.
+// checkSequence checks the attributes Context and Zigzag against the shapes.
 func (o attention) checkSequence(q, k array.Shape) error {
 	switch {
 	case !slices.Contains([]string{"", ContextRing, ContextUlysses, ContextGather}, o.Context):
@@ -39,8 +39,8 @@ func (o attention) checkSequence(q, k array.Shape) error {
 	return nil
 }
 
-// seq returns the name of the sequence of queries in the op's own rule: whole where rows are not in the order
-// of their positions.
+// seq returns the factor of the queries' sequence in the op's own rule. It must not be split if rows are in
+// zigzag order.
 func (o attention) seq() string {
 	if o.Zigzag > 0 {
 		return "s*"
@@ -48,8 +48,8 @@ func (o attention) seq() string {
 	return "s"
 }
 
-// sharedSequence returns how devices share a sequence: of queries and keys, which are then split alike, or of
-// keys alone where they are not as many.
+// sharedSequence returns how devices may split the sequence: that of queries and keys, which are then split
+// the same way, or that of keys alone if the lengths differ.
 func (o attention) sharedSequence(q, k array.Shape) (words attentionWords, prefer Preference) {
 	prefer = BySize
 	if o.Context != "" {
@@ -61,15 +61,15 @@ func (o attention) sharedSequence(q, k array.Shape) (words attentionWords, prefe
 	return o.words(q, k, "s", "s+", "e*"), prefer
 }
 
-// CooperativeRule lets devices share the sequence.
+// CooperativeRule lets devices split the sequence.
 func (o attention) CooperativeRule(in []Type) CooperativeRule {
 	w, prefer := o.sharedSequence(in[0].Shape, in[1].Shape)
 	return CooperativeRule{Prefer: prefer,
 		Rule: mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "->" + w.out + "," + w.lse + w.notes)}
 }
 
-// Cooperate keeps queries where they are. Keys and values go round the ring of devices, and each of them
-// continues with its rows where the part that has come holds keys that they see.
+// Cooperate keeps queries in place. Keys and values travel around the ring, and each device accumulates
+// attention over the parts that its queries attend to.
 func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	if at.Rule.Index('t') >= 0 {
 		return o.joinKeys(at, in)
@@ -93,8 +93,8 @@ func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(out, q.DType()), lse}
 }
 
-// CooperativeRule lets devices share the sequence of queries and keys where these are as many; otherwise it
-// can be split anyhow.
+// CooperativeRule lets devices split the sequence of queries and keys if they have the same length. Otherwise
+// the op's own rule splits it.
 func (o attentionGrad) CooperativeRule(in []Type) CooperativeRule {
 	f := o.forward()
 	if q, k := in[0].Shape, in[1].Shape; q[1] != k[1] || o.DynamicOffset {
@@ -105,7 +105,8 @@ func (o attentionGrad) CooperativeRule(in []Type) CooperativeRule {
 		Rule: mesh.Rule(o.operands(w) + "->" + w.q + "," + w.k + "," + w.v + w.notes)}
 }
 
-// Cooperate sends keys and values round the ring, and with them their gradients, which then go home.
+// Cooperate sends keys and values around the ring together with their gradients, which end at the device that
+// owns them.
 func (o attentionGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	if u, ok := newUlysses(at); ok && o.Context == ContextUlysses {
 		return u.attendBack(o, in)
@@ -138,7 +139,7 @@ func (o attentionGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(dq, q.DType()), Cast(grads[0], k.DType()), Cast(grads[1], v.DType())}
 }
 
-// zerosWide returns zeros like x in the dtype in which sums of it are kept.
+// zerosWide returns zeros in x's shape and in the dtype in which sums of x are accumulated.
 func zerosWide(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -146,8 +147,8 @@ func zerosWide(x *Tensor) *Tensor {
 	return Full(x.Scope(), x.DType().Compute(), x.Shape(), 0)
 }
 
-// joinKeys returns an attention of which each device has some keys: all compute with their own and join what
-// they have.
+// joinKeys returns an attention whose keys are split: every device computes with its own keys, and the
+// results are merged by their log-sum-exp.
 func (o attention) joinKeys(at *Place, in []*Tensor) []*Tensor {
 	j := at.joint(1, 1)
 	o.Offset += positionShift(at)
@@ -164,23 +165,24 @@ func (o attention) joinKeys(at *Place, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(out, in[0].DType()), Where(empty, hiddenScore(sum), Add(Log(safe), top))}
 }
 
-// attentionRing is the ring of the devices that share a sequence, as one of them sees it.
+// attentionRing is the ring of devices that split a sequence, from the view of one of them.
 type attentionRing struct {
 	joint
 	o     attention
 	parts []mesh.Range
-	// me is the device's place, seq the length of the whole sequence.
+	// me is the device's position in the ring, seq the length of the whole sequence.
 	me, seq int
 	queries []int
-	// steps is after how many parts no device sees any more keys.
+	// steps is the number of steps after which no device needs further keys.
 	steps int
-	// travels is keys, values and with Segments the numbers of keys; stays the numbers of queries.
+	// travels holds keys, values and, with Segments, the segment ids of keys; stays holds those of queries.
 	travels, stays []*Tensor
-	// whole is what travels, of all devices, where it does not travel but is gathered.
+	// whole holds the gathered contents of travels, with ContextGather.
 	whole []*Tensor
 }
 
-// newAttentionRing returns the ring of a place for operands q, k and v, with further ones from extras on.
+// newAttentionRing returns the ring of a place for operands q, k and v; further operands begin at index
+// extras.
 func newAttentionRing(o attention, at *Place, in []*Tensor, extras int) *attentionRing {
 	r := &attentionRing{joint: at.joint(1, 1), o: o, seq: at.In[1].Shape[1], travels: []*Tensor{in[1], in[2]}}
 	if o.Segments {
@@ -205,8 +207,8 @@ func newAttentionRing(o attention, at *Place, in []*Tensor, extras int) *attenti
 	return r
 }
 
-// next returns the keys and values of a step. Those of the step after it are on their way before anything is
-// computed, so that they can travel meanwhile.
+// next returns the keys and values of a step. It starts the transfer of the step after it first, so that this
+// overlaps with computation.
 func (r *attentionRing) next(step int) []*Tensor {
 	if r.whole != nil {
 		return r.cut(r.parts[r.from(r.me, step)])
@@ -218,7 +220,7 @@ func (r *attentionRing) next(step int) []*Tensor {
 	return keys
 }
 
-// segments returns the numbers of queries and of keys.
+// segments returns the segment ids of queries and keys.
 func (r *attentionRing) segments(keys []*Tensor) []*Tensor {
 	if !r.o.Segments {
 		return nil
@@ -226,7 +228,7 @@ func (r *attentionRing) segments(keys []*Tensor) []*Tensor {
 	return []*Tensor{r.stays[0], keys[2]}
 }
 
-// partsOf returns how axes cut a dim.
+// partsOf returns the ranges into which axes split a dim.
 func partsOf(m *mesh.Mesh, n int, axes mesh.Axes) []mesh.Range {
 	parts := []mesh.Range{{Size: n}}
 	for _, s := range axes {
@@ -243,22 +245,22 @@ func partsOf(m *mesh.Mesh, n int, axes mesh.Axes) []mesh.Range {
 	return parts
 }
 
-// at returns the positions of a part.
+// at returns the positions of a device's part.
 func (r *attentionRing) at(part int) []int { return stretches(r.o.Zigzag, r.seq, r.parts[part]) }
 
-// from returns whose part a device has at a step.
+// from returns the device whose part a device holds at a step.
 func (r *attentionRing) from(device, step int) int {
 	n := len(r.parts)
 	return ((device-step)%n + n) % n
 }
 
-// keys returns the positions of the keys that the device has at a step.
+// keys returns the positions of the keys that the device holds at a step.
 func (r *attentionRing) keys(step int) []int { return r.at(r.from(r.me, step)) }
 
-// seen reports whether the device's queries see any of them.
+// seen reports whether the device's queries attend to any of the step's keys.
 func (r *attentionRing) seen(step int) bool { return r.o.seesAny(r.queries, r.keys(step)) }
 
-// pass hands arrays on by some places. What the device then has is what it is to have at a step.
+// pass sends arrays on by the given number of places. Afterwards the device holds the part of the given step.
 func (r *attentionRing) pass(xs []*Tensor, by, step int) []*Tensor {
 	var out []*Tensor
 	for _, x := range xs {

@@ -7,16 +7,17 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// attentionSpan is one stretch of queries against one stretch of keys, where positions come in several: the
-// kernels know of one offset between queries and keys only.
+// attentionSpan is one contiguous range of queries with one contiguous range of keys. Kernels support a
+// single offset between queries and keys, so positions that consist of several ranges are computed range by
+// range.
 type attentionSpan[T floats] struct {
 	kernel.Attention[T]
 	whole *kernel.Attention[T]
-	// batch, query and key are where the span begins.
+	// batch, query and key are the indices at which the span begins.
 	batch, query, key int
 }
 
-// eachSpan calls f for the pairs of stretches that see each other, in order.
+// eachSpan calls f for every pair of ranges in which some query attends to some key, in order.
 func eachSpan[T floats](o attention, a *kernel.Attention[T], queries, keys []int,
 	f func(x *attentionSpan[T])) {
 	if len(queries) == 2 && len(keys) == 2 {
@@ -52,24 +53,24 @@ func newSpan[T floats](a *kernel.Attention[T], b int, q, k [2]int, offset int) *
 	return x
 }
 
-// rows returns the span's part of something that the queries have, width elements for each head.
+// rows returns the span's part of an array that belongs to queries, with width elements for each head.
 func (x *attentionSpan[T]) rows(src []T, width int) []T {
 	n := x.Heads * width
 	return src[(x.batch*x.whole.SeqQ+x.query)*n:][:x.Batch*x.SeqQ*n]
 }
 
-// keyRows returns the span's part of something that the keys have.
+// keyRows returns the span's part of an array that belongs to keys.
 func (x *attentionSpan[T]) keyRows(src []T, width int) []T {
 	n := x.KVHeads * width
 	return src[(x.batch*x.whole.SeqK+x.key)*n:][:x.Batch*x.SeqK*n]
 }
 
-// isWhole reports whether the span has all queries.
+// isWhole reports whether the span includes all queries.
 func (x *attentionSpan[T]) isWhole() bool {
 	return x.Batch == x.whole.Batch && x.SeqQ == x.whole.SeqQ
 }
 
-// stats returns the span's part of [batch, heads, seqQ] numbers, a copy unless it is all of them.
+// stats returns the span's part of a [batch, heads, seqQ] array: a copy unless it is all of it.
 func (x *attentionSpan[T]) stats(src []T) []T {
 	if src == nil || x.isWhole() {
 		return src
@@ -81,7 +82,7 @@ func (x *attentionSpan[T]) stats(src []T) []T {
 	return part
 }
 
-// putStats writes what stats gave back.
+// putStats writes a part that stats returned back into the array.
 func (x *attentionSpan[T]) putStats(dst, part []T) {
 	if x.isWhole() {
 		return
@@ -91,7 +92,7 @@ func (x *attentionSpan[T]) putStats(dst, part []T) {
 	}
 }
 
-// attendSpans continues with out and lse over keys at some positions.
+// attendSpans accumulates attention over keys at the given positions into out and lse.
 func attendSpans[T floats](env *Env, o attention, a *kernel.Attention[T], queries, keys []int, out, lse []T) {
 	eachSpan(o, a, queries, keys, func(x *attentionSpan[T]) {
 		stats := x.stats(lse)
@@ -100,7 +101,7 @@ func attendSpans[T floats](env *Env, o attention, a *kernel.Attention[T], querie
 	})
 }
 
-// attendNothing is out and lse before any key.
+// attendNothing sets out and lse to their values before any key.
 func attendNothing[T floats](out, lse []T) {
 	clear(out)
 	for i := range lse {
@@ -108,7 +109,7 @@ func attendNothing[T floats](out, lse []T) {
 	}
 }
 
-// backSpans adds to the gradients what queries and keys at some positions give.
+// backSpans adds the contributions of queries and keys at the given positions to the gradients.
 func backSpans[T floats](env *Env, o attention, a *kernel.Attention[T], queries, keys []int,
 	g kernel.AttentionGrad[T]) {
 	g.Update = kernel.Accumulate
@@ -121,7 +122,7 @@ func backSpans[T floats](env *Env, o attention, a *kernel.Attention[T], queries,
 	})
 }
 
-// spanPairs returns how many pairs of a query and a key the mask leaves.
+// spanPairs returns the number of pairs of query and key that the mask admits.
 func (o attention) spanPairs(q, k array.Shape, queries, keys []int) float64 {
 	n := 0.0
 	for i := 0; i < len(queries); i += 2 {

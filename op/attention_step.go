@@ -9,10 +9,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// attentionStep is attention that continues: from q, k and v, with Segments the numbers of queries and keys,
-// and what an attention over other keys gave, out and lse, it makes out and lse over the keys of both. The
-// rows of queries and keys stand at the positions that Queries and Keys say, as starts and sizes of
-// stretches.
+// attentionStep extends an attention by further keys. Its operands are q, k, v, with Segments the segment
+// ids, and out and lse of an attention over other keys; its results are out and lse over all of these keys.
+// Queries and Keys hold the positions of the rows of q and k as pairs of start and size.
 type attentionStep struct {
 	Causal        bool
 	Scale         float64
@@ -26,12 +25,12 @@ func (attentionStep) Name() string       { return "attention_step" }
 func (attentionStep) NumResults(int) int { return 2 }
 func (o attentionStep) InPlace() []int   { return []int{o.fixed(), o.fixed() + 1} }
 
-// forward returns the attention whose step this is.
+// forward returns the attention of which this is one step.
 func (o attentionStep) forward() attention {
 	return attention{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Segments: o.Segments}
 }
 
-// fixed returns how many operands come before out and lse.
+// fixed returns the number of operands before out and lse.
 func (o attentionStep) fixed() int { return 3 + o.forward().extras() }
 
 func (o attentionStep) Infer(in []Type) ([]Type, error) {
@@ -49,8 +48,8 @@ func (o attentionStep) Infer(in []Type) ([]Type, error) {
 	return goOn(in[0], in[n:], out)
 }
 
-// goOn checks what a step continues from against the types that it would make, and is the types of what it
-// makes: those of what it continues from.
+// goOn checks the accumulated results in before against the types that the op would compute, and returns
+// their types.
 func goOn(q Type, before, out []Type) ([]Type, error) {
 	for i, t := range before {
 		if t.DType.Compute() != q.DType.Compute() || !t.Shape.Equal(out[i].Shape) {
@@ -61,7 +60,7 @@ func goOn(q Type, before, out []Type) ([]Type, error) {
 	return out, nil
 }
 
-// fitStretches checks positions against the rows of q and k.
+// fitStretches checks the ranges of positions against the rows of q and k.
 func fitStretches(in []Type, queries, keys []int) error {
 	for i, list := range [][]int{queries, keys} {
 		if len(list) == 0 || len(list)%2 != 0 || stretchesLen(list) != in[i].Shape[1] {
@@ -98,7 +97,7 @@ func (o attentionStep) Rule(in []Type) mesh.Rule {
 		w.lse + w.notes)
 }
 
-// Attends returns those of the operands.
+// Attends returns the sizes that its operands have.
 func (attentionStep) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
 
 func (o attentionStep) Work(in, out []Type) Work {
@@ -146,7 +145,7 @@ func (o attentionStep) sample(heads, kvHeads int) []Arg {
 	return append(in, f32(2, seqQ, heads, 3), f32In(1, 2, 2, heads, seqQ))
 }
 
-// nothingYet returns out and lse before the first step of queries q and values v.
+// nothingYet returns out and lse as they are before the first step of queries q and values v.
 func nothingYet(q, v *Tensor) (out, lse *Tensor) {
 	t := q.DType().Compute()
 	out = Full(q.Scope(), t, array.Shape{q.Dim(0), q.Dim(1), q.Dim(2), v.Dim(3)}, 0)

@@ -2,15 +2,15 @@ package op
 
 import "github.com/galley-ml/galley/internal/ir"
 
-// ulysses is the devices that share a sequence, on their way to share the heads instead.
+// ulysses is a group of devices that split a sequence and exchange that for a split of the heads.
 type ulysses struct {
 	joint
 	parts []int
 	me    int
 }
 
-// newUlysses reports whether the devices of a place can share the heads of its keys; dim 1 of those is the
-// sequence.
+// newUlysses returns the devices of a place, and whether the heads of keys divide among them. Dim 1 of the
+// keys is the sequence.
 func newUlysses(at *Place) (ulysses, bool) {
 	u := ulysses{joint: at.joint(1, 1)}
 	for _, p := range partsOf(u.mesh, at.In[1].Shape[1], u.axes) {
@@ -20,7 +20,7 @@ func newUlysses(at *Place) (ulysses, bool) {
 	return u, at.LocalIn[1].Shape[2]%len(u.parts) == 0
 }
 
-// sizes returns the sizes of the parts of the sequence, nil where they are equal.
+// sizes returns the sizes of the parts of the sequence, or nil if they are equal.
 func (u ulysses) sizes() []int {
 	if u.total%len(u.parts) == 0 {
 		return nil
@@ -28,12 +28,12 @@ func (u ulysses) sizes() []int {
 	return u.parts
 }
 
-// toHeads makes the sequence, a dim, whole and splits the heads, another.
+// toHeads gathers the dim seq and splits the dim heads, with an all-to-all.
 func (u ulysses) toHeads(x *Tensor, seq, heads int) *Tensor {
 	return AllToAll(x, u.mesh, u.axes, Exchange{Split: heads, Concat: seq, Parts: u.sizes()})
 }
 
-// toSequence returns the way back.
+// toSequence is the inverse of toHeads.
 func (u ulysses) toSequence(x *Tensor, seq, heads int) *Tensor {
 	e := Exchange{Split: seq, Concat: heads, Sizes: u.sizes()}
 	if e.Sizes != nil {
@@ -42,7 +42,7 @@ func (u ulysses) toSequence(x *Tensor, seq, heads int) *Tensor {
 	return AllToAll(x, u.mesh, u.axes, e)
 }
 
-// whole joins what has no heads: the numbers of segments.
+// whole gathers tensors without heads: segment ids.
 func (u ulysses) whole(xs []*Tensor) []*Tensor {
 	var out []*Tensor
 	for _, x := range xs {
@@ -51,7 +51,7 @@ func (u ulysses) whole(xs []*Tensor) []*Tensor {
 	return out
 }
 
-// attend returns an attention of whole sequences on some of the heads.
+// attend returns the attention of whole sequences on the device's heads.
 func (u ulysses) attend(o attention, in []*Tensor) []*Tensor {
 	var operands []*Tensor
 	for _, x := range in[:3] {
@@ -61,9 +61,10 @@ func (u ulysses) attend(o attention, in []*Tensor) []*Tensor {
 	return []*Tensor{u.toSequence(y[0], 1, 2), u.toSequence(y[1], 2, 1)}
 }
 
-// attendBack returns its gradient. All that it needs of the result is one number a row, its product with the
-// gradient, which counts as a gradient of lse: the result itself is not sent, and zeros stand for it. In 16
-// bits it is sent: there accelerators have a kernel, which finds that number itself.
+// attendBack returns the gradient of attend. All that it needs of the result is one number for each row, the
+// product of result and gradient, which is equivalent to a gradient of lse. So zeros replace the result,
+// which is not sent. In 16 bits it is sent, because the kernels of accelerators compute that number
+// themselves.
 func (u ulysses) attendBack(o attentionGrad, in []*Tensor) []*Tensor {
 	q, k, v, out, lse, dout, extras := in[0], in[1], in[2], in[3], in[4], in[5], in[o.fixed():]
 	dy := u.toHeads(dout, 1, 2)

@@ -6,9 +6,9 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// MaskedAttention returns Attention with a mask that broadcasts to [batch, heads, seqQ, seqK]: truth values
-// say which keys a query sees, numbers are added to the scores. What c hides stays hidden. It is computed by
-// its parts and keeps all weights; where Attention can say the same, that is faster.
+// MaskedAttention returns Attention with a mask that broadcasts to [batch, heads, seqQ, seqK]: a boolean mask
+// selects the keys that a query attends to, numbers are added to the scores. Keys that c hides stay hidden.
+// It materializes all attention weights; Attention is faster if it can express the same mask.
 func MaskedAttention(q, k, v, mask *Tensor, c AttentionConfig) *Tensor {
 	for _, t := range []*Tensor{q, k, v, mask} {
 		if t.Err() != nil {
@@ -44,7 +44,7 @@ func MaskedAttention(q, k, v, mask *Tensor, c AttentionConfig) *Tensor {
 	return Cast(Einsum("bhst,bthd->bshd", softmaxOver(scores, seen), wide(repeatHeads(v, q.Dim(2)))), dtype)
 }
 
-// repeatHeads returns keys or values with each head repeated for the queries that share it.
+// repeatHeads repeats each head of keys or values for the query heads that share it.
 func repeatHeads(x *Tensor, heads int) *Tensor {
 	b, s, h, d := x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3)
 	if h == heads {
@@ -54,7 +54,7 @@ func repeatHeads(x *Tensor, heads int) *Tensor {
 	return Reshape(wide, b, s, heads, d)
 }
 
-// seen returns which keys the configuration lets a query see, of the shape of scores.
+// seen returns which keys the configuration lets each query attend to, in the shape of scores.
 func (c AttentionConfig) seen(scores *Tensor) *Tensor {
 	shape := scores.Shape()
 	key := Iota(scores.Scope(), array.I32, shape, 3)
@@ -69,7 +69,8 @@ func (c AttentionConfig) seen(scores *Tensor) *Tensor {
 	return seen
 }
 
-// softmaxOver returns the softmax over the last dim of what is seen; a row that sees nothing is zeros.
+// softmaxOver returns the softmax over the last dim of the elements where seen is true; rows without any are
+// zeros.
 func softmaxOver(x, seen *Tensor) *Tensor {
 	least := Const(x, math.Inf(-1))
 	hidden := Where(seen, x, least)

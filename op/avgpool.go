@@ -94,13 +94,13 @@ func (avgPool) Samples() []Sample {
 	}
 }
 
-// avgPoolGrad spreads each element evenly over its window in an image of the given size.
+// avgPoolGrad spreads each element evenly over its window, in an image of the given size.
 type avgPoolGrad struct{ Kernel, Stride, Padding, Size []int }
 
 func (avgPoolGrad) Name() string    { return "avg_pool_grad" }
 func (avgPoolGrad) Linear() [][]int { return [][]int{{0}} }
 
-// shape returns the shape of the pooling whose gradient it is.
+// shape returns the shape of the pooling whose gradient this is.
 func (o avgPoolGrad) shape(y Type) (*poolShape, error) {
 	if len(y.Shape) != 2+len(o.Size) {
 		return nil, fmt.Errorf("want batch, channels and %d more dims: got %v", len(o.Size), y)
@@ -165,13 +165,13 @@ func spreadWindows[T floats](env *Env, s *poolShape, dx, dy []T) {
 	})
 }
 
-// Emit spreads the elements out by the stride and sums windows of them, one for each input element.
+// Emit dilates the elements by the stride and sums over windows, one for each input element.
 func (o avgPoolGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	s, _ := o.shape(Type{DType: in[0].DType, Shape: in[0].Shape})
 	rank := 2 + s.spatial
 	p, shape, size := newPad(rank), in[0].Shape.Clone(), ones(rank)
 	for d := 2; d < rank; d++ {
-		of := d - rank + 3 // among the three dims of a pooling
+		of := d - rank + 3 // index among the three dims of a pooling
 		spread := (s.out[of]-1)*s.stride[of] + 1
 		p.Interior[d], p.Low[d] = s.stride[of]-1, s.kernel[of]-1-s.pad[of]
 		p.High[d] = s.in[of] + s.kernel[of] - 1 - spread - p.Low[d]

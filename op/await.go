@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Await returns xs, none of which is there before all of them are: what is computed from one waits for what
-// the others are computed from.
+// Await returns xs and makes all of them available at the same time: nothing that uses one of the results is
+// computed before all of xs are.
 func Await(xs ...*Tensor) []*Tensor {
 	if len(xs) == 0 {
 		return nil
@@ -32,8 +32,8 @@ func (await) Infer(in []Type) ([]Type, error) {
 	return in, nil
 }
 
-// Rule keeps all dims whole, as far as there are names for them: a factor of one operand would be missing in
-// the results of others. The op stands in programs of one device.
+// Rule does not let any dim be split: a factor of one operand would be missing in the results of the others.
+// The op occurs only in programs of a single device.
 func (await) Rule(in []Type) mesh.Rule {
 	var words []string
 	next := 0

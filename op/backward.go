@@ -7,15 +7,16 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// BackwardConfig says what Backward leaves behind.
+// BackwardConfig configures Backward.
 type BackwardConfig struct {
-	// RetainGraph keeps what gradients are computed from, so that Backward can be called again.
+	// RetainGraph keeps the intermediate values that gradients are computed from, so that Backward can be called
+	// again.
 	RetainGraph bool
 }
 
-// Backward adds the gradients of Σ⟨ys, dys⟩ to Grad of all tracked eager tensors that ys were computed
-// from; nil dys means ones, for scalars. A tensor that no gradient reaches keeps the Grad that it has. Memory
-// goes back as the walk proceeds. Gradients of 16-bit tensors are added up in f32.
+// Backward adds the gradients of Σ⟨ys, dys⟩ to Grad of all tracked eager tensors that ys were computed from.
+// Nil dys means ones, for scalars. A tensor that no gradient reaches keeps its Grad. Memory of intermediate
+// values is freed along the way. Gradients of 16-bit tensors are accumulated in f32.
 func Backward(ys, dys []*Tensor, c BackwardConfig) error {
 	if err := checkBackward(ys, dys); err != nil {
 		return err
@@ -38,7 +39,7 @@ func Backward(ys, dys []*Tensor, c BackwardConfig) error {
 	return accumulate(leaves, grads)
 }
 
-// accumulate adds gradients to those of earlier passes: all of them, or none where one is a mistake.
+// accumulate adds gradients to those of earlier passes. If one of them is invalid, none is added.
 func accumulate(leaves, grads []*Tensor) error {
 	sums := make([]*Tensor, len(leaves))
 	for i, x := range leaves {
@@ -63,7 +64,8 @@ func accumulate(leaves, grads []*Tensor) error {
 	return nil
 }
 
-// placedGrad returns a gradient where x keeps it: as it was told to, or beside its data.
+// placedGrad returns a gradient in the layout in which x keeps its gradient: the requested one, or that of
+// its data.
 func placedGrad(x, g *Tensor) *Tensor {
 	if f := x.GradPlace(); f != nil {
 		return f(g)
@@ -107,8 +109,8 @@ func checkBackward(ys, dys []*Tensor) error {
 	return nil
 }
 
-// gradTargets returns the tracked tensors that ys were computed from and that keep a gradient, in the order
-// in which they are found, and a node that was released on the way, if any.
+// gradTargets returns the tracked tensors that ys were computed from and that keep a gradient, in order of
+// discovery, and a node whose graph has been released already, if there is one.
 func gradTargets(ys []*Tensor) (list []*Tensor, gone *ir.Node) {
 	seen := map[*Tensor]bool{}
 	todo := append([]*Tensor(nil), ys...)

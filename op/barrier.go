@@ -2,16 +2,16 @@ package op
 
 import "github.com/galley-ml/galley/internal/hlo"
 
-// Barrier returns x, of which no compiler knows that it is: what is computed from it is not the same as what
-// is computed from x. So a backward pass computes again what the forward pass has computed, in place of
-// keeping it.
+// Barrier returns x and hides from compilers that the result equals x, so that they do not merge computations
+// on it with those on x. Recomputation in a backward pass relies on it: without it a compiler would keep the
+// forward pass's values instead.
 func Barrier(x *Tensor) *Tensor { return apply1(barrier{}, x) }
 
 type barrier struct{ identity }
 
 func (barrier) Name() string { return "barrier" }
 
-// Fold keeps the op: not to be seen through is what it is for.
+// Fold keeps the op, because compilers must not see through it.
 func (barrier) Fold([]*Tensor) *Tensor { return nil }
 
 func (barrier) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {

@@ -2,30 +2,32 @@ package op
 
 import "fmt"
 
-// batchStatistic is x, a sum over all rows of a batch that is divided by how many elements it is of, as a
-// statistic: where a batch is cut into micro-batches each of them has its own.
+// batchStatistic marks x as a statistic of the batch: a sum over all its rows, divided by the number of
+// elements. When a batch is split into micro-batches, each of them then has its own statistic.
 type batchStatistic struct {
 	identity
-	// Each is how many elements of a row are in the sum; what is divided by is Less fewer than all.
+	// Each is the number of elements of a row in the sum. The divisor is Less than the number of all elements,
+	// as for an unbiased variance.
 	Each, Less int
 }
 
-// RowStatistic is an op that makes of a share in a sum over rows a statistic of some rows alone.
+// RowStatistic is implemented by ops that rescale one part of a sum over rows to a statistic of those rows
+// alone.
 type RowStatistic interface {
 	Op
-	// RowScale returns what the share of n of so many rows is multiplied by.
+	// RowScale returns the factor for a part of n among the given number of rows.
 	RowScale(rows, n int) (float64, error)
 }
 
 func (batchStatistic) Name() string { return "batch_statistic" }
 
-// VJP returns the same of what comes back: it, too, is a sum over rows.
+// VJP applies the same op to the gradient, which is a sum over rows as well.
 func (o batchStatistic) VJP(_, _, dy []*Tensor) []*Tensor { return []*Tensor{apply1(o, dy[0])} }
 
-// Fold keeps it: micro-batches are cut after passes have run.
+// Fold keeps the op, because batches are split into micro-batches after the passes have run.
 func (batchStatistic) Fold([]*Tensor) *Tensor { return nil }
 
-// RowScale divides by the elements of n rows in place of all.
+// RowScale divides by the elements of n rows instead of those of all rows.
 func (o batchStatistic) RowScale(rows, n int) (float64, error) {
 	all, own := rows*o.Each-o.Less, n*o.Each-o.Less
 	if own < 1 {

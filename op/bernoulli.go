@@ -9,13 +9,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Bernoulli is like ones with the given probability and zeros otherwise, of any dtype: the same ones in every
-// dtype.
+// Bernoulli returns ones with the given probability and zeros otherwise. The positions of the ones do not
+// depend on the dtype.
 func Bernoulli(s Scope, key Key, probability float64, dtype array.DType, shape array.Shape) *Tensor {
 	return s.Apply(newBernoulli(key, probability, dtype, shape), nil)[0]
 }
 
-// BernoulliAt is like Bernoulli with other numbers at each step, an i64 scalar; at step 0 they are those of
+// BernoulliAt is like Bernoulli with new numbers at each step, an i64 scalar; step 0 gives those of
 // Bernoulli.
 func BernoulliAt(step *Tensor, key Key, probability float64, dtype array.DType, shape array.Shape) *Tensor {
 	return apply1(newBernoulli(key, probability, dtype, shape), step)
@@ -31,7 +31,8 @@ type bernoulli struct {
 	Probability  float64
 	DType        array.DType
 	Shape        []int
-	// Whole and Start say of which tensor it makes a part, and from where on; none is all of it.
+	// Whole is the shape of the tensor of which this op makes a part, and Start where the part begins; empty
+	// means all of it.
 	Whole, Start []int
 }
 
@@ -54,7 +55,7 @@ func (o bernoulli) Localize(at *Place) (Op, error) {
 	return o, nil
 }
 
-// drawPiece is how many draws are compared at once: few enough to stay in the first cache.
+// drawPiece is the number of draws that are compared at once; they fit the first-level cache.
 const drawPiece = 1 << 10
 
 func (o bernoulli) Eval(env *Env, in, out []array.Array) {

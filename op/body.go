@@ -9,25 +9,26 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Bodied is an op that runs programs: the branches of a choice, the body of a loop. Their texts are its
-// attributes.
+// Bodied is implemented by ops that run programs, such as the branches of a condition and the body of a loop.
+// The texts of the programs are attributes of the op.
 type Bodied interface {
 	Op
-	// Bodies returns the programs as they run on operands of these types, WithBodies the op with others in
-	// their stead, which take and give the same.
+	// Bodies returns the programs for operands of these types. WithBodies returns the op with other programs of
+	// the same signatures.
 	Bodies(in []Type) ([]*ir.Func, error)
 	WithBodies(bodies []*ir.Func) Op
-	// Trips returns how often they run, at most; 1 where nobody knows.
+	// Trips returns the maximal number of times that they run; 1 if it is not known.
 	Trips(in []Type) int
 }
 
-// Trimmer is an op that can do without some of its results. Trim is the op that gives the used ones: its
-// results and its operands are those of the op by these numbers. It is nil where nothing can be left out.
+// Trimmer is implemented by ops that can drop unused results. Trim returns the op with only the used results;
+// its results and operands are those of the original op with the returned indices. It returns nil if nothing
+// can be dropped.
 type Trimmer interface {
 	Trim(in []Type, used []bool) (o Op, results, operands []int)
 }
 
-// traceBody returns f as a program of parameters of these types; what f uses from outside is captured.
+// traceBody traces f with parameters of these types. Tensors from outside that f uses are captured.
 func traceBody(name string, types []Type, f func(x []*Tensor) []*Tensor) (*ir.Func, int, error) {
 	b := ir.NewBody(name)
 	params := make([]*Tensor, len(types))
@@ -45,7 +46,7 @@ func traceBody(name string, types []Type, f func(x []*Tensor) []*Tensor) (*ir.Fu
 	return body, len(results), err
 }
 
-// unconstrained refuses a sharding that is asked for inside a body: layouts there follow from the operands.
+// unconstrained refuses sharding annotations inside a body, where layouts follow from the operands.
 func unconstrained(body *ir.Func) error {
 	for _, n := range body.Nodes() {
 		if c, ok := n.Op().(constrain); ok {
@@ -56,8 +57,8 @@ func unconstrained(body *ir.Func) error {
 	return nil
 }
 
-// closed returns bodies as programs without captures: behind their first n parameters each takes everything
-// that one of them captures.
+// closed returns bodies as programs without captures: after its first n parameters, each takes every tensor
+// that one of the bodies captures.
 func closed(n int, bodies ...*ir.Func) (programs []*ir.Func, captured []*Tensor, err error) {
 	for _, f := range bodies {
 		for _, v := range f.Captures() {
@@ -88,7 +89,7 @@ func closed(n int, bodies ...*ir.Func) (programs []*ir.Func, captured []*Tensor,
 	return programs, captured, nil
 }
 
-// replayLive adds those of f's nodes to b that its results need.
+// replayLive adds the nodes of f that its results depend on to b.
 func replayLive(b *ir.Builder, f *ir.Func, args []*Tensor) []*Tensor {
 	live := liveNodes(f, f.Results())
 	return f.Replay(b, args, func(n *ir.Node, in []*Tensor) []*Tensor {
@@ -99,7 +100,7 @@ func replayLive(b *ir.Builder, f *ir.Func, args []*Tensor) []*Tensor {
 	})
 }
 
-// liveNodes returns the nodes that values are computed by.
+// liveNodes returns the nodes that the values depend on.
 func liveNodes(f *ir.Func, values []*Tensor) map[*ir.Node]bool {
 	live := map[*ir.Node]bool{}
 	for _, v := range values {
@@ -120,24 +121,25 @@ func liveNodes(f *ir.Func, values []*Tensor) map[*ir.Node]bool {
 	return live
 }
 
-// body is a program made ready to run.
+// body is a program that is ready to run.
 type body struct {
 	f *ir.Func
-	// offset is where in a run's memory values are, by ID; -1 is a parameter or a result, which is elsewhere.
+	// offset is the address of each value in the memory of a run, by ID; -1 for parameters and results, which
+	// are stored elsewhere.
 	offset []int
 	bytes  int
 }
 
-// bodies is programs that were read, by their text and the types of what they take.
+// bodies caches parsed programs by their text and the types of their operands.
 var bodies = struct {
 	sync.Mutex
 	byText map[string]*body
 }{byText: map[string]*body{}}
 
-// manyBodies is how many programs are kept at most.
+// manyBodies is the maximal number of cached programs.
 const manyBodies = 512
 
-// bodyOf returns the program of a text on operands of these types: whatever dtypes and sizes they have.
+// bodyOf returns the program of a text specialised to operands of these types.
 func bodyOf(text string, in []Type) (*body, error) {
 	key := text + fmt.Sprint(in)
 	bodies.Lock()
@@ -173,7 +175,7 @@ func bodyOf(text string, in []Type) (*body, error) {
 	return b, nil
 }
 
-// readyToRun returns an op with what was made of its program, where it is a loop.
+// readyToRun returns an op with its program prepared, if it is a loop.
 func readyToRun(o ir.Op) ir.Op {
 	if f, ok := o.(fused); ok && f.program == nil {
 		if inner, err := ir.Parse(f.Body, Lookup); err == nil {
@@ -183,7 +185,7 @@ func readyToRun(o ir.Op) ir.Op {
 	return o
 }
 
-// resultsOf returns how many results the program of a text has, 0 if it does not read.
+// resultsOf returns the number of results of the program of a text, or 0 if it does not parse.
 func resultsOf(text string) int {
 	f, err := ir.Parse(text, Lookup)
 	if err != nil {
@@ -192,8 +194,8 @@ func resultsOf(text string) int {
 	return len(f.Results())
 }
 
-// plan gives every value that is neither parameter nor result a place; places of values that nothing reads
-// any more are used again.
+// plan assigns memory to every value that is neither a parameter nor a result, and reuses that of values that
+// are no longer needed.
 func (b *body) plan() {
 	last := make([]int, b.f.NumValues())
 	for i, n := range b.f.Nodes() {
@@ -234,10 +236,10 @@ func (b *body) plan() {
 	}
 }
 
-// memorySpan is memory that is in use up to a node.
+// memorySpan is memory that is in use until a node has run.
 type memorySpan struct{ at, size, last int }
 
-// run computes the results of args into out, with memory for what is between.
+// run computes the results of args into out, with memory for intermediate values.
 func (b *body) run(env *Env, memory []byte, args, out []array.Array) {
 	values := make([]array.Array, b.f.NumValues())
 	for i, p := range b.f.Params() {
@@ -266,7 +268,7 @@ func (b *body) run(env *Env, memory []byte, args, out []array.Array) {
 	}
 }
 
-// work returns what one run of a body costs.
+// work returns the cost of one run of a body.
 func (b *body) work() Work {
 	var total Work
 	for _, n := range b.f.Nodes() {
@@ -276,7 +278,7 @@ func (b *body) work() Work {
 	return total
 }
 
-// wantTypes checks that values are of the types that they must have.
+// wantTypes checks that values have the expected types.
 func wantTypes(what string, got, want []Type) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%s: got %d, want %d", what, len(got), len(want))
@@ -289,7 +291,7 @@ func wantTypes(what string, got, want []Type) error {
 	return nil
 }
 
-// invalidated returns n invalid tensors beside xs.
+// invalidated returns n invalid tensors in the scope of xs.
 func invalidated(xs []*Tensor, n int, err error) []*Tensor {
 	var s Scope
 	for _, x := range xs {

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// broadcastShapes returns the shape that operands take together: dims are matched from the last, and a dim of
-// one is repeated.
+// broadcastShapes returns the common shape of operands: dims are matched from the last, and a dim of size one
+// is repeated.
 func broadcastShapes(shapes ...array.Shape) (array.Shape, error) {
 	rank := 0
 	for _, s := range shapes {
@@ -31,17 +31,17 @@ func broadcastShapes(shapes ...array.Shape) (array.Shape, error) {
 	return out, nil
 }
 
-// zipLoop walks operands of different shapes as one loop nest: outer positions, each a run of inner elements
-// in which an operand either advances by one or stays.
+// zipLoop iterates over operands of different shapes as one loop nest: each outer position is a run of inner
+// elements, along which an operand either advances by one or stays.
 type zipLoop struct {
 	inner int
 	outer array.Shape
-	// stride[i] is operand i's step along each outer dim, in elements; run[i] is 1 or 0 along the inner one.
+	// stride[i] is operand i's step along each outer dim, in elements; run[i] is 1 or 0 along the inner dim.
 	stride [][]int
 	run    []int
 }
 
-// newZipLoop collapses the dims of out as far as the operands allow.
+// newZipLoop merges the dims of out as far as the operands allow.
 func newZipLoop(out array.Shape, in ...array.Shape) *zipLoop {
 	strides := make([][]int, len(in))
 	for i, s := range in {
@@ -68,7 +68,7 @@ func newZipLoop(out array.Shape, in ...array.Shape) *zipLoop {
 	return splitInner(dims, steps)
 }
 
-// mergeable reports whether dim d continues the last collapsed dim for every operand.
+// mergeable reports whether dim d is contiguous with the last merged dim for every operand.
 func mergeable(strides, steps [][]int, d, n int) bool {
 	for i := range strides {
 		if last := steps[i][len(steps[i])-1]; last != strides[i][d]*n {
@@ -89,7 +89,7 @@ func splitInner(dims array.Shape, steps [][]int) *zipLoop {
 	return z
 }
 
-// broadcastStrides returns the step along each dim of out; 0 where s is repeated.
+// broadcastStrides returns the step of s along each dim of out; 0 where s is repeated.
 func broadcastStrides(s, out array.Shape) []int {
 	own := s.Strides()
 	strides := make([]int, len(out))
@@ -101,9 +101,9 @@ func broadcastStrides(s, out array.Shape) []int {
 	return strides
 }
 
-// each calls what begin returns for every piece of the loop: the first element of the result, the count, and
-// each operand's first element. begin is called once a task, so that what it returns may keep buffers of its
-// own.
+// each calls the function that begin returns for every piece of the loop, with the first element of the
+// result, the count, and each operand's first element. begin is called once per task, so that its function
+// may own buffers.
 func (z *zipLoop) each(env *Env, begin func() func(out, n int, in []int)) {
 	positions := z.outer.Len()
 	if positions == 1 {
@@ -148,7 +148,7 @@ func newRuns[T array.Elem](z *zipLoop, i int, a array.Array) runs[T] {
 	return runs[T]{x: array.Data[T](a), run: z.run[i]}
 }
 
-// at returns n elements from element i on: the slice itself, or one element repeated.
+// at returns n elements starting at element i: the slice itself, or one element repeated.
 func (r *runs[T]) at(i, n int) []T {
 	if r.run == 1 || n == 1 {
 		return r.x[i : i+n]
@@ -188,10 +188,10 @@ func zip2[T, U array.Elem](env *Env, out, x, y array.Array, f func(dst []U, x, y
 	})
 }
 
-// zipPiece is the longest run handed to a kernel at once.
+// zipPiece is the longest run that is passed to a kernel at once.
 const zipPiece = 1 << 12
 
-// SumTo returns the sum of x over the dims that shape lacks or has as one: the transpose of broadcasting.
+// SumTo sums x over the dims that shape lacks or has as one: the transpose of broadcasting.
 func SumTo(x *Tensor, shape array.Shape) *Tensor {
 	if x.Shape().Equal(shape) || x.Err() != nil {
 		return x

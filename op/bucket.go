@@ -6,21 +6,22 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Bucketer is a collective of which several of one group can travel as one: what it does to an element does
-// not depend on the others. Operands and results are laid flat, in rows that the group deals with as wholes.
+// Bucketer is implemented by collectives that can be merged into one, because they treat every element
+// independently. Operands are flattened into rows; the group treats each row as a whole.
 type Bucketer interface {
 	Collective
-	// BucketKey tells apart those that cannot travel together; it is not ok where an op cannot at all.
+	// BucketKey returns a key that is equal for collectives that can be merged; ok is false if the op cannot be
+	// merged at all.
 	BucketKey() (key string, ok bool)
 	// Flat returns an operand as rows, and Joint the op on rows.
 	Flat(x *Tensor) *Tensor
 	Joint() Op
-	// Unflat returns the result of a type, from its columns of the joint result.
+	// Unflat returns the result of type t from its columns of the merged result.
 	Unflat(y *Tensor, t Type) *Tensor
 }
 
-// Bucket sends operands of collectives of one key together. Each of the functions that it returns makes one
-// of the results, when it is wanted.
+// Bucket merges collectives of one key into one. Each returned function extracts one of the results, when it
+// is needed.
 func Bucket(nodes []*ir.Node, in []*Tensor) []func() *Tensor {
 	flat := make([]*Tensor, len(nodes))
 	for i, n := range nodes {
@@ -46,14 +47,14 @@ func (allReduce) Unflat(y *Tensor, t Type) *Tensor       { return Reshape(y, t.S
 func (o allGather) Flat(x *Tensor) *Tensor               { return Reshape(x, 1, x.Shape().Len()) }
 func (o reduceScatter) Unflat(y *Tensor, t Type) *Tensor { return Reshape(y, t.Shape...) }
 
-// BucketKey of parts that are equal; others have sizes of their own.
+// BucketKey requires parts of equal size.
 func (o allGather) BucketKey() (string, bool) {
 	return "all_gather " + o.Mesh + " " + o.Axes, even(o.Sizes) == nil && !o.Async
 }
 
 func (o allGather) Joint() Op { return allGather{Mesh: o.Mesh, Axes: o.Axes} }
 
-// Unflat puts the devices' parts, one a row, side by side along the dim.
+// Unflat concatenates the devices' parts, one per row, along the dim.
 func (o allGather) Unflat(y *Tensor, t Type) *Tensor {
 	n := teamSize(o.Mesh, o.Axes)
 	shape := slices.Clone(t.Shape)
@@ -61,26 +62,26 @@ func (o allGather) Unflat(y *Tensor, t Type) *Tensor {
 	return Reshape(inward(Reshape(y, append([]int{n}, shape...)...), o.Dim), t.Shape...)
 }
 
-// BucketKey of parts that are equal; others have sizes of their own.
+// BucketKey requires parts of equal size.
 func (o reduceScatter) BucketKey() (string, bool) {
 	return "reduce_scatter " + o.Kind + " " + o.Mesh + " " + o.Axes, even(o.Sizes) == nil && !o.Async
 }
 
 func (o reduceScatter) Joint() Op { return reduceScatter{Mesh: o.Mesh, Axes: o.Axes, Kind: o.Kind} }
 
-// Flat has a row for each device's part.
+// Flat makes one row for each device's part.
 func (o reduceScatter) Flat(x *Tensor) *Tensor {
 	n := teamSize(o.Mesh, o.Axes)
 	return Reshape(outward(parted(x, o.Dim, n), o.Dim), n, x.Shape().Len()/n)
 }
 
-// parted returns x with a dim seen as n parts and what each has.
+// parted returns x with a dim split into n parts and the size of each.
 func parted(x *Tensor, dim, n int) *Tensor {
 	shape := append(slices.Clone(x.Shape()[:dim]), n, x.Dim(dim)/n)
 	return Reshape(x, append(shape, x.Shape()[dim+1:]...)...)
 }
 
-// outward returns x with a dim moved to the front, inward with the front moved to a dim.
+// outward moves a dim of x to the front; inward moves the front dim back.
 func outward(x *Tensor, dim int) *Tensor {
 	order := []int{dim}
 	for d := range x.Shape() {

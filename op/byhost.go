@@ -6,24 +6,24 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Hierarchic is a collective that can go in two steps: within hosts, whose devices differ along inner axes,
-// and between them, along outer ones. Sums are trees over a group's devices, so they have the same bits where
-// the devices of a group on a host are a power of two; elsewhere they are rounded in another order. Sums in
-// 16 bits, which would be rounded between the steps, go at once.
+// Hierarchic is implemented by collectives that can run in two steps: within hosts, whose devices differ
+// along inner axes, and between hosts, along outer axes. Sums are trees over the devices of a group, so the
+// bits are the same if the number of a group's devices per host is a power of two; otherwise the rounding
+// differs. Sums in 16 bits, which would be rounded between the steps, run in one step.
 type Hierarchic interface {
 	Collective
-	// ByHost returns the results for operands; it is not ok where sizes do not divide.
+	// ByHost returns the results for operands; ok is false if the sizes do not divide.
 	ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) (y []*Tensor, ok bool)
 }
 
-// Relay is a collective whose bytes, in two steps, pass another device of their host on their way: fewer
-// messages go between hosts, but no fewer bytes. It pays as long as latency is what they wait for.
+// Relay is implemented by collectives whose data, in two steps, passes through another device of its host.
+// This sends fewer messages between hosts but as many bytes, so it pays only while latency dominates.
 type Relay interface {
 	Hierarchic
 	Relays()
 }
 
-// ByHost scatters sums within hosts, adds up the parts between them, and gathers within.
+// ByHost reduce-scatters within hosts, all-reduces the parts between hosts, and all-gathers within hosts.
 func (o allReduce) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([]*Tensor, bool) {
 	x := in[0]
 	n := m.Count(inner)
@@ -36,7 +36,7 @@ func (o allReduce) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([
 	return []*Tensor{Reshape(apply1(allGather{Mesh: text, Axes: inner.String()}, y), x.Shape()...)}, true
 }
 
-// ByHost gathers between hosts first, while parts are small, and then within.
+// ByHost gathers between hosts first, while parts are small, then within hosts.
 func (o allGather) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([]*Tensor, bool) {
 	x := in[0]
 	if o.Async || even(o.Sizes) != nil || x.Shape().Len() == 0 {
@@ -50,7 +50,7 @@ func (o allGather) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([
 	return []*Tensor{Reshape(inward(y, o.Dim), shape...)}, true
 }
 
-// ByHost scatters sums within hosts, and what is left between them.
+// ByHost reduce-scatters within hosts first, then between hosts.
 func (o reduceScatter) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([]*Tensor, bool) {
 	x := in[0]
 	if o.Async || even(o.Sizes) != nil || x.DType().IsHalf() || o.Kind == "mean" || x.Shape().Len() == 0 {
@@ -64,8 +64,8 @@ func (o reduceScatter) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor
 	return []*Tensor{Reshape(y, withDim(x.Type(), o.Dim, x.Dim(o.Dim)/(k*n)).Shape...)}, true
 }
 
-// Hosts parts the axes of a collective by hosts of so many neighbouring devices: those along which a group
-// crosses hosts, and those along which it stays within one. It is not ok where a group does only one of both.
+// Hosts splits the axes of a collective, for hosts of the given number of consecutive devices: into those
+// along which a group spans hosts, and those within one host. ok is false if one of the two is empty.
 func Hosts(m *mesh.Mesh, axes mesh.Axes, host int) (outer, inner mesh.Axes, ok bool) {
 	within := func(a mesh.Axes) bool {
 		groups, err := m.GroupsOver(a)
@@ -83,7 +83,7 @@ func Hosts(m *mesh.Mesh, axes mesh.Axes, host int) (outer, inner mesh.Axes, ok b
 		}
 		outer = slices.Clone(axes[:i+1])
 		n := m.Extent(x)
-		for k := n - 1; k > 1; k-- { // the largest part of the axis that stays within a host
+		for k := n - 1; k > 1; k-- { // the largest factor of the axis that stays within a host
 			major, minor, can := m.Cut(x, n/k)
 			if next := append(mesh.Axes{minor}, inner...); n%k == 0 && can && within(next) {
 				outer[i], inner = major, next
@@ -95,7 +95,7 @@ func Hosts(m *mesh.Mesh, axes mesh.Axes, host int) (outer, inner mesh.Axes, ok b
 	return outer, inner, len(inner) > 0 && m.Count(inner) > 1
 }
 
-// CrossesHosts reports whether some group of a collective has devices of several hosts.
+// CrossesHosts reports whether some group of a collective spans several hosts.
 func CrossesHosts(o Collective, host int) bool {
 	t, err := newTeam(o.Over())
 	if err != nil || host < 1 {
@@ -107,8 +107,7 @@ func CrossesHosts(o Collective, host int) bool {
 	})
 }
 
-// Messages returns how many messages of an exchange leave a device for other hosts: at once, and in two
-// steps.
+// Messages returns the number of messages that a device sends to other hosts: in one step, and in two.
 func Messages(o Relay, host int) (once, twice int) {
 	t, err := newTeam(o.Over())
 	if err != nil {
@@ -122,7 +121,7 @@ func Messages(o Relay, host int) (once, twice int) {
 	return twice * t.mesh.Count(inner), twice
 }
 
-// ByHosts returns the results of a collective that goes in two steps; it is not ok where it goes at once.
+// ByHosts returns the results of a collective in two steps; ok is false if it has to run in one.
 func ByHosts(o Hierarchic, host int, in []*Tensor) ([]*Tensor, bool) {
 	t, err := newTeam(o.Over())
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Cast returns x with elements of another dtype. Floats become integers by truncation, numbers become true if
+// Cast returns x converted to another dtype. Floats become integers by truncation; numbers become true if
 // they are not zero.
 func Cast(x *Tensor, dtype array.DType) *Tensor {
 	if x.Err() == nil && x.DType() == dtype {
@@ -20,7 +20,7 @@ func Cast(x *Tensor, dtype array.DType) *Tensor {
 	return apply1(cast{DType: dtype}, x)
 }
 
-// CastsTo returns the dtype that an op converts its operand to, if that is what it does.
+// CastsTo returns the dtype that an op converts its operand to, and whether it is a cast.
 func CastsTo(o ir.Op) (array.DType, bool) {
 	c, ok := o.(cast)
 	return c.DType, ok
@@ -33,7 +33,7 @@ type cast struct {
 
 func (cast) Name() string { return "cast" }
 
-// Linear holds between floats only.
+// Linear applies between floats only.
 func (o cast) Linear() [][]int {
 	if o.DType.IsFloat() {
 		return [][]int{{0}}
@@ -59,7 +59,7 @@ func (cast) Rule(in []Type) mesh.Rule { return sameRule(len(in[0].Shape), 1, 1) 
 
 func (cast) Eval(env *Env, in, out []array.Array) { castInto(env, out[0], in[0]) }
 
-// castInto converts src's elements to dst's dtype, which may be the same.
+// castInto converts the elements of src to the dtype of dst, which may be the same.
 func castInto(env *Env, dst, src array.Array) {
 	if dst.DType() == src.DType() {
 		copyBytes(env, dst, src)
@@ -72,7 +72,7 @@ func castInto(env *Env, dst, src array.Array) {
 	})
 }
 
-// castHalf converts between float32 and 16-bit floats by the kernels made for it.
+// castHalf converts between float32 and 16-bit floats with dedicated kernels; it reports whether it did.
 func castHalf(dst, src array.Array, lo, hi int) bool {
 	switch {
 	case dst.DType() == array.F32 && src.DType() == array.BF16:
@@ -89,7 +89,7 @@ func castHalf(dst, src array.Array, lo, hi int) bool {
 	return true
 }
 
-// castFrom reads elements of src's type.
+// castFrom converts elements lo to hi, given the dtype of src.
 func castFrom(dst, src array.Array, lo, hi int) {
 	switch src.DType() {
 	case array.F64:
@@ -119,7 +119,7 @@ type number interface {
 	float64 | float32 | int64 | int32 | int16 | uint8
 }
 
-// castTo writes xs as elements of dst's type from element lo on.
+// castTo writes xs as elements of dst's dtype, starting at element lo.
 func castTo[T number](dst array.Array, xs []T, lo int) {
 	switch dst.DType() {
 	case array.F64:
@@ -158,11 +158,11 @@ func convert[U, T number](dst []U, xs []T) {
 	}
 }
 
-// Loop is between truths and floats, which lanes hold both.
+// Loop supports casts between booleans and floats, both of which are stored in lanes.
 func (o cast) Loop(in, _ []Type) (Loop, bool) {
 	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, x []lane.Arg) lane.Arg {
 		switch {
-		case in[0].DType != array.Bool && o.DType != array.Bool: // what is narrower is rounded when it is made
+		case in[0].DType != array.Bool && o.DType != array.Bool: // narrower types are rounded when they are stored
 			return x[0]
 		case o.DType == array.Bool:
 			return b.Compare(lane.NotEqual, x[0], b.Number(0))

@@ -8,9 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Clamp returns each element brought between low and high; an infinite bound is none. NaN stays. The gradient
-// passes where the element was not outside. Integers are brought between the integers that are within the
-// bounds.
+// Clamp limits each element to [low, high]; an infinite bound is no bound. NaN stays NaN. The gradient passes
+// where the element was within the bounds. Integers are limited to the integers within the bounds.
 func Clamp(x *Tensor, low, high float64) *Tensor {
 	if x.Err() != nil || !x.DType().IsInt() {
 		return apply1(clamp{Low: low, High: high}, x)

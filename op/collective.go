@@ -9,31 +9,32 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Collective is an op of a local program in which devices exchange data. Its attributes name a mesh and the
-// axes along which the devices of a group differ; the group's members stand in the order of the axes, the
-// first one slowest. All devices of a group run it with the same attributes, but for what says how large
-// their own part is.
+// Collective is implemented by ops of a local program in which devices communicate. Its attributes name a
+// mesh and the axes along which the devices of a group differ; the members of a group are ordered by the
+// axes, the first one varying slowest. All devices of a group run it with the same attributes, except for the
+// size of their own part.
 //
-// Gradients are those of the world as one function: its operands are what all devices hold, its result all
-// that they return, and the VJP is the transpose of that. So a copy's gradient is spread over the devices as
-// terms of a sum, and the terms of a sum each have the whole gradient: an all-gather turns into a
-// reduce-scatter and back, a sum over devices into a sum, a slice into zeros around it. This is what plain
-// ops do when they are differentiated on local values, so local programs can be differentiated like any
-// other. Copies of one number must not each be counted as a loss.
+// Gradients are those of all devices' programs as one function: its operands are the values on all devices,
+// its results all that they return, and the VJP is the transpose of that function. So the gradient of a
+// replicated value is unreduced, a sum of the devices' terms, and each term of a sum receives the whole
+// gradient: an all-gather becomes a reduce-scatter and back, an all-reduce an all-reduce, a slice a padding
+// with zeros. Plain ops behave the same way when they are differentiated on local values, so local programs
+// can be differentiated like any other. A loss that is replicated must not be counted once per copy.
 type Collective interface {
 	Op
-	// Over returns the mesh, and the axes along which the op exchanges.
+	// Over returns the mesh, and the axes along which the op communicates.
 	Over() (meshText, axes string)
 }
 
-// collective is the family: the ops move bytes of any dtype, and local programs are not split again.
+// collective is embedded by all of them: they move bytes of any dtype, and local programs are not split
+// again.
 type collective struct{}
 
 func (collective) halfNative()           {}
 func (collective) Rule([]Type) mesh.Rule { return mesh.Unknown }
 
-// CommError is a collective that went wrong while a program ran: Eval panics with it, and a backend recovers
-// it and returns it.
+// CommError is the failure of a collective while a program runs. Eval panics with it; a backend recovers and
+// returns it.
 type CommError struct {
 	Op  string
 	Err error
@@ -41,10 +42,10 @@ type CommError struct {
 
 func (e *CommError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what the world reported.
+// Unwrap returns the error of the communication world.
 func (e *CommError) Unwrap() error { return e.Err }
 
-// team is the mesh and axes of a collective, read from its attributes.
+// team is the parsed mesh and axes of a collective.
 type team struct {
 	mesh *mesh.Mesh
 	axes mesh.Axes
@@ -62,7 +63,8 @@ func newTeam(meshText, axesText string) (team, error) {
 	return team{m, axes}, mesh.Split(axes).Check(m, 1)
 }
 
-// size is the number of members of each group; 0 if the attributes are not valid, which Infer reports.
+// teamSize returns the number of members of each group, or 0 if the attributes are invalid, which Infer
+// reports.
 func teamSize(meshText, axesText string) int {
 	t, err := newTeam(meshText, axesText)
 	if err != nil {
@@ -71,7 +73,7 @@ func teamSize(meshText, axesText string) int {
 	return t.mesh.Count(t.axes)
 }
 
-// group returns the group of the device that computes, nil where it has one member only.
+// group returns the group of the computing device, or nil if the device is its only member.
 func (env *Env) group(o Collective) *comm.Group {
 	meshText, axes := o.Over()
 	key := meshText + "/" + axes
@@ -93,7 +95,7 @@ func (env *Env) group(o Collective) *comm.Group {
 	return g
 }
 
-// join asks the world for a group of the device that computes.
+// join gets a group of the computing device from the world.
 func (env *Env) join(o Collective, members func(id int) ([]int, error)) *comm.Group {
 	meshText, axes := o.Over()
 	if env.Comm == nil {
@@ -127,7 +129,7 @@ func Members(o Collective, device int) ([]int, error) {
 	return t.mesh.GroupOf(device, t.axes)
 }
 
-// position returns the device's place in a group; a group of one may be nil.
+// position returns the device's index in a group; a group of one may be nil.
 func position(g *comm.Group) int {
 	if g == nil {
 		return 0
@@ -135,7 +137,7 @@ func position(g *comm.Group) int {
 	return g.Pos()
 }
 
-// wantTeam checks a collective's attributes and gives the size of its groups.
+// wantTeam checks a collective's attributes and returns the size of its groups.
 func wantTeam(in []Type, meshText, axes string, dims ...int) (int, error) {
 	if len(in) != 1 {
 		return 0, fmt.Errorf("want 1 operand: got %d", len(in))
@@ -152,8 +154,8 @@ func wantTeam(in []Type, meshText, axes string, dims ...int) (int, error) {
 	return t.mesh.Count(t.axes), nil
 }
 
-// joined returns the size of a dim of which n devices hold parts of the given sizes, the computing one own;
-// nil sizes mean equal parts.
+// joined returns the size of a dim whose n parts, one per device, have the given sizes; own is the size of
+// the computing device's part. Nil sizes mean equal parts.
 func joined(n, own int, sizes []int) (int, error) {
 	if sizes == nil {
 		return n * own, nil
@@ -187,7 +189,7 @@ func sum64(xs []int) int {
 	return n
 }
 
-// equalParts returns sizes, or n equal parts of size where there are none.
+// equalParts returns sizes, or n equal parts of size if sizes is nil.
 func equalParts(n, size int, sizes []int) []int {
 	if sizes != nil {
 		return sizes
@@ -202,7 +204,7 @@ func withDim(t Type, dim, size int) Type {
 	return Type{DType: t.DType, Shape: shape}
 }
 
-// ring returns the share of bytes that a device sends when n devices pass parts of them round.
+// ring returns the bytes that each of n devices sends in a ring algorithm over the given bytes.
 func ring(n int, bytes float64) float64 {
 	if n <= 1 {
 		return 0
@@ -210,13 +212,13 @@ func ring(n int, bytes float64) float64 {
 	return bytes * float64(n-1) / float64(n)
 }
 
-// neutral fills an array with the element that changes nothing under a reduction.
+// neutral fills an array with the neutral element of a reduction.
 func neutral(env *Env, kind mesh.Reduce, a array.Array) {
 	o := full{DType: a.DType(), Shape: a.Shape(), Value: neutralOf(kind.String(), a.DType())}
 	o.Eval(env, nil, []array.Array{a})
 }
 
-// neutralOf returns the element that changes nothing under a reduction.
+// neutralOf returns the neutral element of a reduction.
 func neutralOf(kind string, d array.DType) float64 {
 	switch kind {
 	case "max":
@@ -229,7 +231,7 @@ func neutralOf(kind string, d array.DType) float64 {
 	return 0
 }
 
-// even returns sizes, or nil where they are all equal: what the dialect's collectives want.
+// even returns nil if all sizes are equal, as StableHLO's collectives require, else sizes.
 func even(sizes []int) []int {
 	for _, n := range sizes {
 		if n != sizes[0] {
@@ -239,7 +241,7 @@ func even(sizes []int) []int {
 	return nil
 }
 
-// wantReduce checks that a reduction is known and can combine elements of a type.
+// wantReduce checks that a reduction exists and supports the dtype.
 func wantReduce(kind string, t Type) error {
 	by, err := comm.ParseReduce(kind)
 	if err == nil && !by.Takes(t.DType) {

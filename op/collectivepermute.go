@@ -11,9 +11,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CollectivePermute hands whole parts on, so that a tensor of layout from then has layout to: each device
-// sends its part to the one device that is to hold it. Both Specs must cut the tensor into the same pieces. A
-// shape is that of the device's part afterwards where it is not the same as before.
+// CollectivePermute changes the layout of a tensor from one Spec to another by sending whole shards: each
+// device sends its shard to the one device that is to hold it. Both Specs must cut the tensor into the same
+// shards. Shape is that of the device's new shard if it differs from the old one.
 func CollectivePermute(x *Tensor, m *mesh.Mesh, from, to mesh.Spec, shape []int) *Tensor {
 	return apply1(collectivePermute{Mesh: m.String(), From: from.String(), To: to.String(), Shape: shape}, x)
 }
@@ -41,14 +41,14 @@ func (o collectivePermute) Over() (string, string) {
 			used = append(used, s)
 		}
 	}
-	// Where one side has a part of an axis that the other has otherwise, all of the axis takes part.
+	// If from and to use different parts of one axis, the whole axis takes part.
 	if m, err := mesh.Parse(o.Mesh); err == nil && mesh.Split(used).Check(m, 1) != nil {
 		used = wholeAxes(used)
 	}
 	return o.Mesh, used.String()
 }
 
-// wholeAxes returns the axes that parts are of, each once.
+// wholeAxes returns the whole axes of the given parts, each once.
 func wholeAxes(parts mesh.Axes) mesh.Axes {
 	var list mesh.Axes
 	for _, s := range parts {
@@ -75,8 +75,8 @@ func (o collectivePermute) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: o.Shape}}, nil
 }
 
-// sources is, for each index in the mesh, the index of the device whose part goes there. Devices that differ
-// along axes which neither Spec uses keep to themselves, and so does a part that is where it should be.
+// sources returns, for each index in the mesh, the index of the device whose shard is sent there. Devices
+// that differ along axes that neither Spec uses do not communicate, and a shard that is in place is not sent.
 func (o collectivePermute) sources() (*mesh.Mesh, []int, error) {
 	m, err := mesh.Parse(o.Mesh)
 	if err != nil {
@@ -105,14 +105,13 @@ func (o collectivePermute) sources() (*mesh.Mesh, []int, error) {
 	return m, pairUp(m, a, b), nil
 }
 
-// unusedAxes returns the axes that a list leaves unused, those first that the other list leaves unused as
-// well.
+// unusedAxes returns the axes that a does not use, those first that other does not use either.
 func unusedAxes(m *mesh.Mesh, a, other mesh.Axes) mesh.Axes {
 	rest := usedOnlyIn(m, other, a)
 	return append(m.Free(append(slices.Clone(a), rest...)), rest...)
 }
 
-// usedOnlyIn returns what a list has that another leaves unused, in mesh order.
+// usedOnlyIn returns the axes of list that are not in used, in mesh order.
 func usedOnlyIn(m *mesh.Mesh, list, used mesh.Axes) mesh.Axes {
 	var out mesh.Axes
 	for _, s := range m.Free(used) {
@@ -123,7 +122,8 @@ func usedOnlyIn(m *mesh.Mesh, list, used mesh.Axes) mesh.Axes {
 	return out
 }
 
-// pairUp is, for each index in the mesh, the index that stands along axes a where it stands along axes b.
+// pairUp returns, for each index in the mesh, the index whose position along axes a equals its own position
+// along axes b.
 func pairUp(m *mesh.Mesh, a, b mesh.Axes) []int {
 	at := make([]int, m.Size())
 	for i := range at {
@@ -206,7 +206,7 @@ func (o collectivePermute) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.R
 	return []hlo.Ref{emitPairs(w, pairs, in[0], out[0])}
 }
 
-// emitPairs writes an exchange in which each first device of a pair sends what it has to the second.
+// emitPairs writes a collective permute in which the first device of each pair sends its array to the second.
 func emitPairs(w *hlo.Writer, pairs [][2]int, x hlo.Ref, out Type) hlo.Ref {
 	words := make([]string, len(pairs))
 	for i, p := range pairs {

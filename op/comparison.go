@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// comparison is the family of truths about two operands of any one dtype that are broadcast together. False
-// is less than true.
+// comparison is embedded by ops that compare two operands of one dtype, broadcast together. False is less
+// than true.
 type comparison struct{}
 
 func (comparison) Infer(in []Type) ([]Type, error) {
@@ -38,12 +38,12 @@ func (comparison) Samples() []Sample {
 	}
 }
 
-// ordered is what elements are compared as: truth values as bytes.
+// ordered lists the element types that are compared; booleans are compared as bytes.
 type ordered interface {
 	float32 | float64 | int64 | int32 | uint8
 }
 
-// compareKernels is one comparison for each way to compare.
+// compareKernels holds a comparison kernel for each element type.
 type compareKernels struct {
 	f32 func(dst []bool, x, y []float32)
 	f64 func(dst []bool, x, y []float64)
@@ -67,10 +67,10 @@ func (k compareKernels) run(env *Env, in, out []array.Array) {
 	}
 }
 
-// asBytes returns truth values as the bytes 0 and 1.
+// asBytes returns booleans as the bytes 0 and 1.
 func asBytes(a array.Array) array.Array { return array.View(array.U8, a.Shape(), a.Bytes()) }
 
-// bit returns a truth value as a number, in the form that compiles without a branch.
+// bit returns a boolean as a number, in a form that compiles without a branch.
 func bit(b bool) uint8 {
 	var n uint8
 	if b {
@@ -79,7 +79,7 @@ func bit(b bool) uint8 {
 	return n
 }
 
-// emitComparison writes a comparison after repeating its operands to the result's shape.
+// emitComparison broadcasts the operands to the result's shape and writes a comparison of them.
 func emitComparison(w *hlo.Writer, direction string, in []hlo.Ref, out Type) []hlo.Ref {
 	return []hlo.Ref{emitCompare(w, direction, emitBroadcast(w, in[0], out), emitBroadcast(w, in[1], out))}
 }

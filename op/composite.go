@@ -19,8 +19,8 @@ func decomposed(o Composite, in []Type) *ir.Func {
 	return f
 }
 
-// emitByParts writes a composite as its definition, in float32 where operands are 16-bit floats: what it is
-// on them is what Run makes it, rounded once.
+// emitByParts writes a composite as its definition, computed in float32 if operands are 16-bit floats and
+// rounded once at the end, as Run does.
 func emitByParts(o Composite, w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	args := make([]hlo.Ref, len(in))
 	for i, r := range in {
@@ -29,7 +29,7 @@ func emitByParts(o Composite, w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref
 	return narrowTo(w, emitAsIs(o, w, args), out)
 }
 
-// emitAsIs writes a composite as its definition on its operands' own dtypes.
+// emitAsIs writes a composite as its definition in its operands' own dtypes.
 func emitAsIs(o Composite, w *hlo.Writer, in []hlo.Ref) []hlo.Ref {
 	types := make([]Type, len(in))
 	for i, r := range in {
@@ -38,7 +38,7 @@ func emitAsIs(o Composite, w *hlo.Writer, in []hlo.Ref) []hlo.Ref {
 	return EmitFunc(w, decomposed(o, types), in)
 }
 
-// narrowTo gives results the dtypes that they should have.
+// narrowTo casts results to the dtypes that they should have.
 func narrowTo(w *hlo.Writer, refs []hlo.Ref, out []Type) []hlo.Ref {
 	for i, t := range out {
 		refs[i] = w.Convert(refs[i], t.DType)
@@ -46,8 +46,7 @@ func narrowTo(w *hlo.Writer, refs []hlo.Ref, out []Type) []hlo.Ref {
 	return refs
 }
 
-// emitBody writes a program that an op runs in a loop, with the kernels over several of its nodes that the
-// whole program has.
+// emitBody writes a program that an op runs in a loop, including the kernels that fuse several of its nodes.
 func emitBody(w *hlo.Writer, f *ir.Func, in []hlo.Ref) []hlo.Ref {
 	if write := w.Bodies(); write != nil {
 		return write(f, in)
@@ -55,7 +54,7 @@ func emitBody(w *hlo.Writer, f *ir.Func, in []hlo.Ref) []hlo.Ref {
 	return EmitFunc(w, f, in)
 }
 
-// EmitFunc writes a program with refs for its parameters and returns those of its results.
+// EmitFunc writes a program with the given refs as parameters and returns the refs of its results.
 func EmitFunc(w *hlo.Writer, f *ir.Func, in []hlo.Ref) []hlo.Ref {
 	refs := make([]hlo.Ref, f.NumValues())
 	get := func(vs []*Tensor) []hlo.Ref {

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Concat joins tensors one after another along dim; their other dims must agree.
+// Concat concatenates tensors along dim; their other dims must be equal.
 func Concat(xs []*Tensor, dim int) *Tensor {
 	if len(xs) == 0 {
 		return nowhere{errors.New("concat: no operands")}.Apply(concat{}, nil)[0]
@@ -19,7 +19,7 @@ func Concat(xs []*Tensor, dim int) *Tensor {
 	return apply1(concat{Dim: normDim(len(xs[0].Shape()), dim)}, xs...)
 }
 
-// nowhere is the scope of a mistake that has no operands to take a scope from.
+// nowhere is the scope of an error that has no operands to take a scope from.
 type nowhere struct{ err error }
 
 func (s nowhere) Apply(o ir.Op, in []*Tensor) []*Tensor {
@@ -57,7 +57,7 @@ func (o concat) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: shape}}, nil
 }
 
-// Fold returns what was cut into all these pieces, or the only operand.
+// Fold returns the tensor whose consecutive slices the operands are, or the only operand.
 func (o concat) Fold(in []*Tensor) *Tensor {
 	n := in[0].Node()
 	if len(in) == 1 {
@@ -109,7 +109,7 @@ func (o concat) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(strings.Join(words[1:], ",") + "->" + words[0])
 }
 
-// Follow ties the parts of a dim to the dim.
+// Follow lets the parts of the concatenated dim have the layout of the result, for inference.
 func (o concat) Follow(in, out []Type) (mesh.Rule, string) {
 	rank := len(in[0].Shape)
 	if rank > len(letters) {
@@ -120,8 +120,8 @@ func (o concat) Follow(in, out []Type) (mesh.Rule, string) {
 	return mesh.Rule(strings.TrimSuffix(strings.Repeat(word+",", len(in)), ",") + "->" + word + size), ""
 }
 
-// joinWords names the factors of n tensors that share all dims but one, each with a whole factor of its own
-// there.
+// joinWords names the factors of n tensors that share all dims but one. Along that dim each has a factor of
+// its own, which must not be split.
 func joinWords(rank, dim, n int) ([]string, bool) {
 	if rank+n > len(letters) {
 		return nil, false
@@ -144,7 +144,7 @@ func (o concat) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// Loop is of operands of one size: a loop goes through all of them at once.
+// Loop requires operands of equal size, because one loop runs over all of them.
 func (o concat) Loop(in, out []Type) (Loop, bool) {
 	l := Loop{Kind: LoopJoin}
 	strides := out[0].Shape.Strides()

@@ -10,9 +10,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Cond returns what then makes of xs if pred, one truth value, is true, and else what otherwise does: only
-// one of them is computed. Both return tensors of the same types. What they use from outside is an operand,
-// too, so that gradients reach it.
+// Cond returns then(xs) if pred, a boolean scalar, is true, and otherwise(xs) if not; only one of them is
+// computed. Both must return tensors of the same types. Tensors from outside that they use become operands,
+// so that gradients reach them.
 func Cond(pred *Tensor, then, otherwise func(x []*Tensor) []*Tensor, xs ...*Tensor) []*Tensor {
 	all := append([]*Tensor{pred}, xs...)
 	if err := firstMistake("cond", all); err != nil {
@@ -37,7 +37,7 @@ func Cond(pred *Tensor, then, otherwise func(x []*Tensor) []*Tensor, xs ...*Tens
 // cond runs one of two programs.
 type cond struct {
 	Then, Else string
-	// Zero is the results that another device brings: here they are zeros.
+	// Zero lists the results that another device computes: on this one they are zeros.
 	Zero []int
 }
 
@@ -76,7 +76,7 @@ func (o cond) Infer(in []Type) ([]Type, error) {
 	return out, wantBelow("zero result", o.Zero, len(out))
 }
 
-// VJP chooses between the gradients of the branches.
+// VJP chooses between the gradients of the two branches.
 func (o cond) VJP(in, _, dout []*Tensor) []*Tensor {
 	fs, err := o.Bodies(typesOfValues(in))
 	if err != nil {
@@ -102,8 +102,8 @@ func (o cond) VJP(in, _, dout []*Tensor) []*Tensor {
 	return toFloats(in, ir.Apply(cond{Then: grads[0].String(), Else: grads[1].String()}, args...))
 }
 
-// branchGradient returns a program of a branch's operands and of its results' gradients, that gives those of
-// the operands that are floats.
+// branchGradient returns a program that takes the operands of a branch and the gradients of its results, and
+// returns the gradients of its float operands.
 func branchGradient(f *ir.Func, dout []*Tensor) (*ir.Func, error) {
 	b := ir.NewBuilder(f.Name() + "_grad")
 	xs := b.ParamsOf(f)
@@ -122,7 +122,7 @@ func branchGradient(f *ir.Func, dout []*Tensor) (*ir.Func, error) {
 	return pruned(b.Build(Grad(from, cotangents, at)...))
 }
 
-// pruned returns a program without the nodes that nothing needs.
+// pruned returns a program without dead nodes.
 func pruned(f *ir.Func, err error) (*ir.Func, error) {
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (o cond) localized(at *Place) (Op, error) {
 	return o, nil
 }
 
-// ties says that operands are those of both branches, and results theirs.
+// ties connects the operands with the parameters of both branches, and the results with theirs.
 func (o cond) ties(t *flowTies) {
 	for branch := range 2 {
 		for i := range t.in[1:] {
@@ -158,7 +158,7 @@ func (o cond) ties(t *flowTies) {
 	}
 }
 
-// states follows what is split through both branches.
+// states propagates a split class of dims through both branches.
 func (o cond) states(c *flowClass) ([]flowState, bool) {
 	if c.operand(0) != stateSame {
 		return nil, false
@@ -174,7 +174,7 @@ func (o cond) states(c *flowClass) ([]flowState, bool) {
 	return x, true
 }
 
-// Work returns the work of the branch that costs more.
+// Work returns the work of the more expensive branch.
 func (o cond) Work(in, out []Type) Work {
 	x, err := bodyOf(o.Then, in[1:])
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Constrain returns x, which is to be on m as s says: dims that s leaves open are for inference to decide.
-// Its gradient is constrained alike.
+// Constrain returns x with a requested sharding on m; inference chooses the dims that s leaves open. Its
+// gradient has the same constraint.
 func Constrain(x *Tensor, m *mesh.Mesh, s mesh.Sharding) *Tensor {
 	return apply1(constrain{Mesh: m.String(), Sharding: s.String()}, x)
 }
 
-// constrain is an identity with a wish; mesh and sharding are texts, so that they print and parse.
+// constrain is an identity with an annotation. Mesh and sharding are texts, so that they print and parse.
 type constrain struct {
 	identity
 	Mesh, Sharding string
@@ -19,12 +19,12 @@ type constrain struct {
 
 func (constrain) Name() string { return "constrain" }
 
-// Constrainer is an op that says the layout its result should have.
+// Constrainer is implemented by ops that request a layout for their result.
 type Constrainer interface {
 	Constraint() (*mesh.Mesh, mesh.Sharding, error)
 }
 
-// Constraint returns what is asked for.
+// Constraint returns the requested mesh and sharding.
 func (o constrain) Constraint() (*mesh.Mesh, mesh.Sharding, error) {
 	return constraintOf(o.Mesh, o.Sharding)
 }
@@ -50,7 +50,8 @@ func (o constrain) Infer(in []Type) ([]Type, error) {
 	return out, s.Check(m, len(in[0].Shape))
 }
 
-// VJP constrains the gradient alike; where the operand came from another mesh, the gradient goes back there.
+// VJP constrains the gradient the same way; if the operand came from another mesh, the gradient returns
+// there.
 func (o constrain) VJP(in, _, dy []*Tensor) []*Tensor {
 	if from := homeOf(in[0]); from != "" && from != o.Mesh {
 		return []*Tensor{apply1(constrain{Mesh: from, Sharding: openAll(len(in[0].Shape()))}, dy[0])}
@@ -58,8 +59,8 @@ func (o constrain) VJP(in, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{apply1(o, dy[0])}
 }
 
-// homeOf returns the mesh that a value is on: an eager one knows; a traced one as far as its program says:
-// that of the nearest constraint before it.
+// homeOf returns the mesh of a value: for an eager one that of its data, for a traced one that of the nearest
+// constraint before it.
 func homeOf(x *Tensor) string {
 	if at, ok := LayoutOf(x); ok || x.Store() != nil {
 		if !ok {
@@ -91,10 +92,10 @@ func homeOf(x *Tensor) string {
 // openAll returns the sharding that leaves every dim to inference.
 func openAll(rank int) string { return mesh.Open(mesh.Whole(rank)).String() }
 
-// Emit writes nothing: by then everything is split.
+// Emit writes nothing, because local programs are already split.
 func (constrain) Emit(_ *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return in }
 
-// Fold keeps the op: its wish is what it is for.
+// Fold keeps the op, because it carries the annotation.
 func (constrain) Fold([]*Tensor) *Tensor { return nil }
 
 func (constrain) Samples() []Sample {

@@ -34,7 +34,7 @@ func convolve(x, kernel, bias *Tensor, c ConvConfig, spatial int) *Tensor {
 	return addChannels(y, bias)
 }
 
-// addChannels adds a number for each channel of y [batch, channels, …]; nil is none.
+// addChannels adds one number per channel to y [batch, channels, …]; a nil bias adds nothing.
 func addChannels(y, bias *Tensor) *Tensor {
 	if bias == nil || y.Err() != nil {
 		return y
@@ -45,7 +45,7 @@ func addChannels(y, bias *Tensor) *Tensor {
 	return Add(y, Reshape(bias, append([]int{y.Dim(1)}, ones(len(y.Shape())-2)...)...))
 }
 
-// conv is bilinear, and so are its gradients: each of the three ops is differentiated into the other two.
+// conv is bilinear, as are its two gradients: each of the three ops is differentiated into the other two.
 type conv struct {
 	Stride, Padding, Dilation []int
 	Groups                    int
@@ -103,7 +103,7 @@ func (o conv) Rule(in []Type) mesh.Rule {
 	return s.rule("x,w", "y")
 }
 
-// Follow lets an image be split as the one it is made of, whatever the windows have in common.
+// Follow lets the result's image have the layout of the input's, for inference, even if windows overlap.
 func (o conv) Follow(in, _ []Type) (mesh.Rule, string) {
 	s, err := o.shape(in)
 	if err != nil {

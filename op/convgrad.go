@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// convInputGrad takes an output-shaped y and a kernel back to an input of the given spatial size.
+// convInputGrad computes the gradient of the input, of the given spatial size, from the output's gradient y
+// and the kernel.
 type convInputGrad struct {
 	Stride, Padding, Dilation []int
 	Groups                    int
@@ -93,7 +94,7 @@ func (o convInputGrad) Eval(env *Env, in, out []array.Array) {
 		})
 }
 
-// Emit convolves y, spread out by the stride, with the kernel turned around.
+// Emit convolves y, dilated by the stride, with the flipped kernel.
 func (o convInputGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	y, kernel, n := in[0], in[1], len(o.Stride)
 	c := hloConv{
@@ -111,7 +112,8 @@ func (o convInputGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{c.emit(w, y, kernel, out[0])}
 }
 
-// groupKernel lays the groups' input channels side by side as the output channels that they become.
+// groupKernel arranges the groups' input channels side by side as the output channels of the transposed
+// convolution.
 func groupKernel(w *hlo.Writer, kernel hlo.Ref, groups int) hlo.Ref {
 	out, in, size := kernel.Shape[0]/groups, kernel.Shape[1], kernel.Shape[2:]
 	as := func(lead ...int) hlo.Type {
@@ -135,7 +137,8 @@ func (convInputGrad) Samples() []Sample {
 	}
 }
 
-// convKernelGrad takes an input x and an output-shaped y to a kernel of the given spatial size.
+// convKernelGrad computes the gradient of the kernel, of the given spatial size, from the input x and the
+// output's gradient y.
 type convKernelGrad struct {
 	Stride, Padding, Dilation []int
 	Groups                    int
@@ -220,7 +223,7 @@ func (o convKernelGrad) Eval(env *Env, in, out []array.Array) {
 		})
 }
 
-// Emit convolves x with y, batch and channels exchanged, so that the batch is summed over.
+// Emit convolves x with y, with batch and channels exchanged, so that it sums over the batch.
 func (o convKernelGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	x, y, n := in[0], in[1], len(o.Stride)
 	c := hloConv{

@@ -12,22 +12,22 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ConvConfig says how a convolution's kernel moves. A list of one number holds for all dims.
+// ConvConfig holds the parameters of a convolution. A list of one number applies to all dims.
 type ConvConfig struct {
-	// Stride is how far the kernel moves at a time; nil is 1.
+	// Stride is the step of the kernel; nil means 1.
 	Stride []int
-	// Padding is how many zeros stand before and after the input; nil is 0.
+	// Padding is the number of zeros before and after the input; nil means 0.
 	Padding []int
-	// Dilation is how far apart the kernel's elements are; nil is 1.
+	// Dilation is the distance between the kernel's elements; nil means 1.
 	Dilation []int
-	// OutputPadding, of a transposed convolution only, is how much longer the result is at its end: less than
-	// the stride; nil is 0. It chooses among the sizes that the convolution takes to the size of the operand.
+	// OutputPadding, for transposed convolutions only, is added at the end of the result; it is less than the
+	// stride, and nil means 0. It selects one of the sizes that the convolution maps to the operand's size.
 	OutputPadding []int
-	// Groups is the number of parts into which the channels are divided, each convolved alone; 0 is 1.
+	// Groups is the number of groups into which the channels are divided, each convolved by itself; 0 means 1.
 	Groups int
 }
 
-// perDim returns a list of n numbers from one of n, of one, or of none, which is n times what is usual.
+// perDim returns n numbers from a list of n, from one number for all dims, or from none, which means usual.
 func perDim(list []int, n, usual int) []int {
 	switch len(list) {
 	case 0:
@@ -38,15 +38,15 @@ func perDim(list []int, n, usual int) []int {
 	return list
 }
 
-// maxWindow is the largest number that says how a window moves, and the largest dim that one moves over:
-// products of two of them do not overflow.
+// maxWindow bounds the parameters of windows and the dims that they move over, so that products of two of
+// them do not overflow.
 const maxWindow = math.MaxInt32
 
-// convShape is the sizes of one convolution over three dims; over fewer, the first have size one.
+// convShape holds the sizes of a convolution over three dims; with fewer, the first dims have size one.
 type convShape struct {
 	spatial                              int
 	n, groups                            int
-	cin, cout                            int // of one group
+	cin, cout                            int // per group
 	in, out, kernel, stride, pad, dilate [3]int
 }
 
@@ -71,7 +71,7 @@ func newConvShape(stride, pad, dilate []int, groups int) (*convShape, error) {
 	return s, nil
 }
 
-// setInput takes sizes from the input's shape; setKernel and setOutput from the others'.
+// setInput takes sizes from the input's shape; setKernel and setOutput from those of kernel and output.
 func (s *convShape) setInput(n, channels int, size []int) error {
 	if channels%s.groups != 0 {
 		return fmt.Errorf("%d input channels do not divide into %d groups", channels, s.groups)
@@ -96,7 +96,7 @@ func (s *convShape) setOutput() error {
 		}
 		reach := s.dilate[d]*(s.kernel[d]-1) + 1
 		room := s.in[d] + 2*s.pad[d] - reach
-		if s.in[d] == 0 && s.pad[d] == 0 && s.kernel[d] == 1 { // a part that has nothing of the image
+		if s.in[d] == 0 && s.pad[d] == 0 && s.kernel[d] == 1 { // a shard without elements of the image
 			s.out[d] = 0
 			continue
 		}
@@ -123,30 +123,30 @@ func (s *convShape) kernelShape() array.Shape {
 	return append(array.Shape{s.groups * s.cout, s.cin}, s.dims(s.kernel)...)
 }
 
-// work returns the same for all three ops: one multiply-add for each kernel element and output.
+// work returns the cost of each of the three ops: one multiply-add for each kernel element and output.
 func (s *convShape) work(in, out []Type) Work {
 	return Work{Flops: 2 * float64(s.outputShape().Len()) * float64(s.patch()), Bytes: moved(in, out)}
 }
 
-// patch returns the input elements that one output depends on, of one group; places is the outputs of one
-// channel.
+// patch returns the number of input elements of one group that an output depends on; places is the number of
+// outputs of one channel.
 func (s *convShape) patch() int  { return s.cin * s.taps() }
 func (s *convShape) places() int { return s.outRows() * s.out[2] }
 
-// taps returns the kernel's elements of one channel, plane the input's; outRows is the rows of one channel of
-// the output.
+// taps returns the number of kernel elements of one channel, plane that of input elements, outRows that of
+// output rows.
 func (s *convShape) taps() int    { return s.kernel[0] * s.kernel[1] * s.kernel[2] }
 func (s *convShape) plane() int   { return s.in[0] * s.in[1] * s.in[2] }
 func (s *convShape) outRows() int { return s.out[0] * s.out[1] }
 
-// pointwise reports whether patches are the input in its layout.
+// pointwise reports whether the patches are the input itself, in its own layout.
 func (s *convShape) pointwise() bool {
 	one, zero := [3]int{1, 1, 1}, [3]int{}
 	return s.kernel == one && s.stride == one && s.pad == zero
 }
 
 // words names the factors of input, kernel and output. Batch, groups and channels may be split, and so may
-// dims along which the patches of outputs are side by side.
+// dims along which windows do not overlap.
 func (s *convShape) words() (x, w, y string) {
 	x, w, y = "nC", "OC", "nO"
 	if s.groups > 1 {
@@ -168,8 +168,9 @@ func (s *convShape) words() (x, w, y string) {
 	return x, w, y
 }
 
-// follow is like words for inference: a dim of the input is the places of windows times those within a
-// window, the longer of the two first; where windows overlap, splitting it moves elements between neighbours.
+// follow is like words for inference: a dim of the input is the product of the windows' positions and those
+// within a window, the larger one first. If windows overlap, splitting it exchanges elements between
+// neighbours.
 func (s *convShape) follow() (mesh.Rule, string) {
 	x, w, y := "nC", "OC", "nO"
 	notes, moves := "", ""
@@ -192,13 +193,13 @@ func (s *convShape) follow() (mesh.Rule, string) {
 	return mesh.Rule(x + "," + w + "->" + y + ";" + notes), moves
 }
 
-// sideBySide reports whether every input belongs to one output along dim d.
+// sideBySide reports whether windows do not overlap along dim d, so that every input belongs to one output.
 func (s *convShape) sideBySide(d int) bool {
 	return s.pad[d] == 0 && s.stride[d] == s.kernel[d] && (s.dilate[d] == 1 || s.kernel[d] == 1) &&
 		s.in[d] == s.out[d]*s.kernel[d]
 }
 
-// localGroups returns how many of the groups a device has.
+// localGroups returns the number of groups on a device.
 func localGroups(at *Place, groups int) int {
 	if f := at.Rule.Index('G'); f >= 0 {
 		return at.Ranges[f].Size
@@ -231,7 +232,7 @@ func wantImages(in []Type) error {
 	return nil
 }
 
-// hloConv is a convolution as the dialect has it: attributes for each dim, and how dims are laid out.
+// hloConv holds the attributes of a StableHLO convolution for each dim, and the order of the dims.
 type hloConv struct {
 	stride, low, high, dilateIn, dilateKernel []int
 	reversed                                  bool
@@ -252,7 +253,7 @@ func (c hloConv) emit(w *hlo.Writer, x, kernel hlo.Ref, out Type) hlo.Ref {
 	return w.Op("convolution", attrs, hloType(out), x, kernel)
 }
 
-// convLayout returns "bf" and two more dims as [b, f, 0, 1].
+// convLayout returns a layout such as "bf" with two spatial dims as [b, f, 0, 1].
 func convLayout(pair string, spatial int) string {
 	words := strings.Split(pair, "")
 	for i := range spatial {

@@ -2,9 +2,9 @@ package op
 
 import "cmp"
 
-// ConvTranspose1D spreads x [batch, channels, length] out through kernel [channels, out channels per group,
-// size], the transpose of Conv1D, and adds bias, a vector of out channels, unless it is nil. Padding is cut
-// off both ends of the result, and OutputPadding lengthens it.
+// ConvTranspose1D applies the transpose of Conv1D to x [batch, channels, length] with kernel [channels, out
+// channels per group, size] and adds bias, a vector of out channels, unless it is nil. Padding is cut off
+// both ends of the result, and OutputPadding lengthens it.
 func ConvTranspose1D(x, kernel, bias *Tensor, c ConvConfig) *Tensor {
 	return spread(x, kernel, bias, c, 1)
 }
@@ -28,7 +28,7 @@ func spread(x, kernel, bias *Tensor, c ConvConfig, spatial int) *Tensor {
 	_, err := newConvShape(o.Stride, o.Padding, o.Dilation, o.Groups)
 	fits := err == nil && len(o.Stride) == spatial && x.Err() == nil && kernel.Err() == nil &&
 		len(x.Shape()) == spatial+2 && len(kernel.Shape()) == spatial+2
-	if !fits { // Infer says it, with the place
+	if !fits { // Infer reports it, with its place
 		return apply1(o, x, kernel)
 	}
 	more := perDim(c.OutputPadding, spatial, 0)

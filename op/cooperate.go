@@ -8,44 +8,45 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Cooperator is an op that devices can compute together along factors that its Rule keeps whole: each of them
-// works on its part and they exchange what they need of each other, so that no operand is gathered.
+// Cooperator is implemented by ops that devices can compute jointly along factors that the op's Rule does not
+// let be split: each device works on its shard, and they exchange partial results instead of gathering
+// operands.
 //
-// A cross-entropy over split classes is one: devices agree on each row's largest logit and add up sums of
+// Example: for a cross-entropy over split classes, devices agree on each row's largest logit and sum up their
 // exponentials.
 type Cooperator interface {
 	Op
-	// CooperativeRule returns which factors may be split so on operands of these types.
+	// CooperativeRule returns which factors may be split for operands of these types.
 	CooperativeRule(in []Type) CooperativeRule
-	// Cooperate returns what the device of a place, under a legal assignment of the CooperativeRule, makes of
-	// its parts: with collectives along exactly the axes that split joint factors. All devices of the place's
-	// mesh run the same collectives in the same order.
+	// Cooperate computes the results of one device, at a place under a legal assignment of the CooperativeRule,
+	// from its shards. It uses collectives along exactly the axes that split joint factors. All devices of the
+	// place's mesh run the same collectives in the same order.
 	Cooperate(at *Place, in []*Tensor) []*Tensor
 }
 
-// CooperativeRule is how an op may be computed together.
+// CooperativeRule describes how devices may compute an op jointly.
 type CooperativeRule struct {
-	// Rule has joint factors (b+) where the op's own rule has whole ones, or one joint factor where that has
-	// two; the operands and results are the same. Empty means that there is no such way.
+	// Rule has joint factors (b+) where the op's own rule has unsplittable ones, or one joint factor in place of
+	// two; operands and results are the same. An empty rule means that the op cannot be computed jointly.
 	Rule   mesh.Rule
 	Prefer Preference
 }
 
-// Preference says when devices work together rather than gather.
+// Preference says when devices compute jointly instead of gathering.
 type Preference uint8
 
-// The preferences.
+// Preferences.
 const (
-	// ByTime: where it takes less time.
+	// ByTime: if it takes less time.
 	ByTime Preference = iota
-	// BySize: also where it only sends about as little, since what a gather brings together is large.
+	// BySize: also if it sends about as few bytes, because a gathered operand would be large.
 	BySize
-	// Always: wherever operands would have to be gathered otherwise.
+	// Always: whenever operands would have to be gathered otherwise.
 	Always
 )
 
-// CooperativeRuleOf returns how an op may be computed together on operands of these types; its rule is empty
-// where it cannot be.
+// CooperativeRuleOf returns how an op may be computed jointly on operands of these types; its rule is empty
+// if it cannot be.
 func CooperativeRuleOf(o Op, in []Type) CooperativeRule {
 	if c, ok := o.(Cooperator); ok {
 		return c.CooperativeRule(in)
@@ -53,8 +54,8 @@ func CooperativeRuleOf(o Op, in []Type) CooperativeRule {
 	return CooperativeRule{}
 }
 
-// Cooperate applies to a device's parts what it does in a Cooperator's stead. Results have the local types,
-// or it is an error.
+// Cooperate applies a Cooperator's local computation to one device's shards. It fails if the results do not
+// have the local types.
 func Cooperate(o Cooperator, at *Place, in []*Tensor) ([]*Tensor, error) {
 	out := o.Cooperate(at, in)
 	types := make([]Type, len(out))
@@ -85,16 +86,17 @@ func Cooperation(o Cooperator, at *Place) (*ir.Func, error) {
 	return b.Build(out...)
 }
 
-// joint is the devices among which a dim is split, as one of them sees it.
+// joint is the group of devices among which a dim is split, from the view of one of them.
 type joint struct {
 	mesh *mesh.Mesh
 	axes mesh.Axes
-	// own is the device's part of the dim, the last of several, and total the elements along all of them.
+	// own is the device's range of the dim, of the last one if several dims are split; total is the number of
+	// elements along all of them.
 	own   mesh.Range
 	total int
 }
 
-// joint returns who shares dims of an operand.
+// joint returns the devices that share dims of an operand.
 func (at *Place) joint(operand int, dims ...int) joint {
 	j := joint{mesh: at.mesh, total: 1}
 	for _, d := range dims {
@@ -106,10 +108,10 @@ func (at *Place) joint(operand int, dims ...int) joint {
 	return j
 }
 
-// lastJoint returns who shares the last dim of the first operand.
+// lastJoint returns the devices that share the last dim of the first operand.
 func (at *Place) lastJoint() joint { return at.joint(0, len(at.In[0].Shape)-1) }
 
-// alone returns one device that has all of some dims.
+// alone returns a group of one device that has all of the dims.
 func alone(x *Tensor, dims ...int) joint {
 	j := joint{total: 1}
 	for _, d := range dims {
@@ -119,7 +121,7 @@ func alone(x *Tensor, dims ...int) joint {
 	return j
 }
 
-// single reports whether a device has nobody to exchange with.
+// single reports whether the device has no other to communicate with.
 func (j joint) single() bool { return j.mesh == nil || j.mesh.Count(j.axes) == 1 }
 
 func (j joint) reduce(x *Tensor, by mesh.Reduce) *Tensor {
@@ -129,10 +131,10 @@ func (j joint) reduce(x *Tensor, by mesh.Reduce) *Tensor {
 	return AllReduce(x, j.mesh, j.axes, by)
 }
 
-// sum returns the sum of what the devices have.
+// sum returns the sum of x over the devices.
 func (j joint) sum(x *Tensor) *Tensor { return j.reduce(x, mesh.Sum) }
 
-// sums returns the sums of several tensors of one shape, in one exchange.
+// sums returns the sums of several tensors of one shape, with one all-reduce.
 func (j joint) sums(xs ...*Tensor) []*Tensor {
 	if j.single() {
 		return xs
@@ -144,24 +146,24 @@ func (j joint) sums(xs ...*Tensor) []*Tensor {
 	return Unbind(all, 0)
 }
 
-// max returns the largest of what the devices have.
+// max returns the elementwise maximum of x over the devices.
 func (j joint) max(x *Tensor) *Tensor { return j.reduce(x, mesh.Max) }
 
-// mean returns the mean along the whole dim, of which x has the device's sums.
+// mean returns the mean along the whole dim, where x holds the device's sums.
 func (j joint) mean(x *Tensor) *Tensor { return MulScalar(j.sum(x), 1/float64(j.total)) }
 
-// shift returns the largest element of x along dims. It keeps exp from overflowing and has no part in the
-// gradient: what is computed with it does not depend on it.
+// shift returns the largest element of x along dims, which keeps exp from overflowing. It does not contribute
+// to the gradient, because results do not depend on it.
 func (j joint) shift(x *Tensor, dims ...int) *Tensor {
 	return keepDims(StopGradient(j.max(AMax(x, dims...))), x, dims)
 }
 
-// sumOver returns the sum of x along dims, made to broadcast against it.
+// sumOver returns the sum of x along dims, shaped to broadcast against x.
 func (j joint) sumOver(x *Tensor, dims ...int) *Tensor {
 	return keepDims(j.sum(Sum(x, dims...)), x, dims)
 }
 
-// jointRule returns an op's own rule with its starred factors joint.
+// jointRule returns an op's own rule with its starred factors made joint.
 func jointRule(r mesh.Rule) mesh.Rule {
 	text := []byte(r)
 	for i, c := range text {

@@ -14,27 +14,27 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CrossEntropyConfig says how the losses of rows are made and combined; the zero value is the usual training
-// loss.
+// CrossEntropyConfig describes how the losses of rows are computed and reduced; the zero value is the usual
+// training loss.
 type CrossEntropyConfig struct {
-	// Reduction is "mean" over the rows that count, "sum" or "none"; empty means mean.
+	// Reduction is "mean" over the rows that are not ignored, "sum" or "none"; empty means mean.
 	Reduction string
-	// IgnoreIndex is the label of rows that do not count; nil means -100.
+	// IgnoreIndex is the label of ignored rows; nil means -100.
 	IgnoreIndex *int
-	// LabelSmoothing is the part of a label's weight that is spread evenly over all classes.
+	// LabelSmoothing is the fraction of a label's weight that is spread evenly over all classes.
 	LabelSmoothing float64
 }
 
-// CrossEntropy returns minus the log probability that softmax over the last dim of logits gives to each
-// label. Labels have the dims of logits but for the last. If no row counts, the mean is NaN. The loss of
-// 16-bit logits is float32.
+// CrossEntropy returns the negative log-likelihood of the labels under the softmax over the last dim of
+// logits. Labels have the dims of logits except the last. If all rows are ignored, the mean is NaN. The loss
+// of 16-bit logits is float32.
 func CrossEntropy(logits, labels *Tensor, c CrossEntropyConfig) *Tensor {
 	loss, _ := CrossEntropyLSE(logits, labels, c)
 	return loss
 }
 
-// CrossEntropyLSE returns CrossEntropy and the log-sum-exp of each row of logits, which costs nothing more:
-// what a penalty on the size of logits is made of.
+// CrossEntropyLSE returns CrossEntropy and, at no extra cost, the log-sum-exp of each row of logits, as used
+// by a z-loss.
 func CrossEntropyLSE(logits, labels *Tensor, c CrossEntropyConfig) (loss, lse *Tensor) {
 	o := crossEntropy{Reduction: c.Reduction, IgnoreIndex: -100, LabelSmoothing: c.LabelSmoothing}
 	if c.IgnoreIndex != nil {
@@ -51,8 +51,9 @@ func CrossEntropyLSE(logits, labels *Tensor, c CrossEntropyConfig) (loss, lse *T
 	return r[0], r[1]
 }
 
-// crossEntropy returns the loss, the log-sum-exp of each row, which its gradient needs, and how many rows
-// count. The mean is their quotient and no attribute, so that sums over parts of the rows add up.
+// crossEntropy returns the loss, the log-sum-exp of each row, which its gradient needs, and the number of
+// rows that are not ignored. The mean is computed as a quotient outside, not by an attribute, so that sums
+// over parts of the rows can be added.
 type crossEntropy struct {
 	Reduction      string
 	IgnoreIndex    int
@@ -63,8 +64,8 @@ func (crossEntropy) Name() string { return "cross_entropy" }
 func (o crossEntropy) Role() any  { return CrossEntropyRole{o} }
 func (crossEntropy) halfNative()  {}
 
-// Sources says that labels alone tell how many rows count: it can be what a sum over many batches is divided
-// by.
+// Sources declares that the number of counted rows depends on labels alone, so that it can be the divisor of
+// a sum over several micro-batches.
 func (crossEntropy) Sources(result int) []int {
 	if result == 2 {
 		return []int{1}
@@ -89,7 +90,7 @@ func (o crossEntropy) Infer(in []Type) ([]Type, error) {
 	return nil, fmt.Errorf("reduction is %q: want mean, sum or none", o.Reduction)
 }
 
-// inferLabels checks the first two of n operands: logits and a label for each row of them.
+// inferLabels checks the first two of n operands: logits, and one label for each row of them.
 func inferLabels(in []Type, n int) error {
 	switch {
 	case len(in) != n:
@@ -124,7 +125,7 @@ func (o crossEntropy) Decompose(in []*Tensor) []*Tensor {
 	return []*Tensor{loss, lse, Sum(Cast(counts, x.DType()))}
 }
 
-// counts returns which rows count.
+// counts returns which rows are not ignored.
 func (o crossEntropy) counts(labels *Tensor) *Tensor {
 	return NotEqual(labels, Const(labels, float64(o.IgnoreIndex)))
 }
@@ -163,7 +164,7 @@ func (o crossEntropy) Eval(env *Env, in, out []array.Array) {
 		func() { evalCrossEntropy[float64](env, o, in[0], labels, out) })
 }
 
-// labelRows is the fewest rows worth a task: one buffer serves them all.
+// labelRows is the smallest number of rows per task; the rows of a task share one buffer.
 const labelRows = 16
 
 func evalCrossEntropy[T floats](env *Env, o crossEntropy, logits array.Array, labels []int,
@@ -191,7 +192,7 @@ func evalCrossEntropy[T floats](env *Env, o crossEntropy, logits array.Array, la
 	array.Data[T](out[2])[0] = T(count)
 }
 
-// labelsOf reads labels below limit; those to ignore become -1.
+// labelsOf reads labels below limit; ignored ones become -1.
 func labelsOf(op string, a array.Array, ignore, limit int) []int {
 	labels := make([]int, a.Len())
 	switch a.DType() {
@@ -217,8 +218,8 @@ func convertLabels[T integer](dst []int, xs []T) {
 	}
 }
 
-// rowReader reads rows of n elements of a as T. 16-bit floats are widened row by row into one buffer, so that
-// no wide copy of the whole array is made.
+// rowReader returns a function that reads rows of n elements of a as T. 16-bit floats are widened row by row
+// into one buffer, which avoids a wide copy of the whole array.
 func rowReader[T floats](a array.Array, n int) func(i int) []T {
 	if !a.DType().IsHalf() {
 		data := array.Data[T](a)
@@ -232,14 +233,14 @@ func rowReader[T floats](a array.Array, n int) func(i int) []T {
 	}
 }
 
-// rowView returns row i of n elements, shared.
+// rowView returns row i of n elements without copying.
 func rowView(a array.Array, n, i int) array.Array {
 	size := n * a.DType().Size()
 	return array.View(a.DType(), array.Shape{n}, a.Bytes()[i*size:(i+1)*size])
 }
 
-// Emit reads the logits once, as they are, and again for the mean that label smoothing needs: nothing of
-// their size is kept.
+// Emit reads the logits once in their own dtype, and once more for the mean that label smoothing needs. It
+// keeps nothing of their size.
 func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	x := w.Convert(in[0], in[0].DType.Compute())
 	row := hlo.Type{DType: x.DType, Shape: x.Shape[:len(x.Shape)-1]}
@@ -248,8 +249,8 @@ func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{loss, w.Op("add", "", row, logSum, top), o.emitCount(w, in[1], x.DType)}
 }
 
-// emitLoss returns the loss by a number of each row of logits and the logarithm of the sum of exponentials
-// less it.
+// emitLoss returns the loss from a shift of each row of logits (top) and the logarithm of the sum of
+// exponentials relative to it (logSum).
 func (o crossEntropy) emitLoss(w *hlo.Writer, logits, labels, top, logSum hlo.Ref) hlo.Ref {
 	row, last := top.Type, len(logits.Shape)-1
 	picked := w.Op("subtract", "", row, emitPicked(w, logits, labels, row), top)
@@ -268,7 +269,7 @@ func (o crossEntropy) emitLoss(w *hlo.Writer, logits, labels, top, logSum hlo.Re
 	return loss
 }
 
-// emitCounts returns which labels count, emitCount how many.
+// emitCounts returns which labels are not ignored, emitCount their number.
 func (o crossEntropy) emitCounts(w *hlo.Writer, labels hlo.Ref) hlo.Ref {
 	return w.Compare("NE", labels, w.Constant(labels.Type, float64(o.IgnoreIndex)))
 }
@@ -277,8 +278,8 @@ func (o crossEntropy) emitCount(w *hlo.Writer, labels hlo.Ref, d array.DType) hl
 	return w.Reduce("add", w.Convert(o.emitCounts(w, labels), d), 0, upTo(len(labels.Shape)), hlo.Type{DType: d})
 }
 
-// emitLogSum returns a number of each row of logits and the logarithm of the sum of exponentials less it. x
-// is the logits in wide numbers.
+// emitLogSum returns a shift of each row of logits and the logarithm of the sum of exponentials relative to
+// it. x holds the logits in the wide dtype.
 func emitLogSum(w *hlo.Writer, logits, x hlo.Ref, row hlo.Type) (top, logSum hlo.Ref) {
 	last := len(x.Shape) - 1
 	if n := row.Shape.Len(); w.Kernels() && logits.DType.IsHalf() && n > 0 && x.Shape[last] > 0 {
@@ -289,8 +290,8 @@ func emitLogSum(w *hlo.Writer, logits, x hlo.Ref, row hlo.Type) (top, logSum hlo
 	return top, w.Op("log", "", row, sum)
 }
 
-// emitSoftmaxSums returns the largest element along a dim and the sum of exponentials less it, in one pass:
-// sums over parts are brought to the larger of their largest elements.
+// emitSoftmaxSums returns the largest element along a dim and the sum of exponentials relative to it, in one
+// pass: when partial sums are merged, they are rescaled to the larger maximum.
 func emitSoftmaxSums(w *hlo.Writer, x hlo.Ref, dim int) (top, sum hlo.Ref) {
 	one := hlo.Type{DType: x.DType}
 	row := hlo.Type{DType: x.DType, Shape: slices.Delete(x.Shape.Clone(), dim, dim+1)}
@@ -302,7 +303,7 @@ func emitSoftmaxSums(w *hlo.Writer, x hlo.Ref, dim int) (top, sum hlo.Ref) {
 		}
 		return []hlo.Ref{top, w.Op("add", "", one, at(0), at(2))}
 	})
-	// Less than any logit, but a number: the difference of two infinities is none.
+	// Below any logit but finite, because the difference of two infinities is NaN.
 	least := w.Constant(one, -math.MaxFloat32)
 	if x.DType == array.F64 {
 		least = w.Constant(one, -math.MaxFloat64)
@@ -312,8 +313,8 @@ func emitSoftmaxSums(w *hlo.Writer, x hlo.Ref, dim int) (top, sum hlo.Ref) {
 	return r[0], r[1]
 }
 
-// emitPicked returns each row's element of its label; a label of no class takes some other, which does not
-// count.
+// emitPicked returns each row's logit of its label. An ignored label picks some other logit, which is not
+// counted.
 func emitPicked(w *hlo.Writer, x, labels hlo.Ref, row hlo.Type) hlo.Ref {
 	last := len(x.Shape) - 1
 	shape := append(x.Shape[:last].Clone(), 1)
@@ -322,7 +323,7 @@ func emitPicked(w *hlo.Writer, x, labels hlo.Ref, row hlo.Type) hlo.Ref {
 	return w.Convert(w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: row.Shape}, y), row.DType)
 }
 
-// emitHot is true where the class, counted from offset, is a row's label.
+// emitHot returns true where the class, counted from offset, is the row's label.
 func emitHot(w *hlo.Writer, labels hlo.Ref, shape array.Shape, offset int) hlo.Ref {
 	t := hlo.Type{DType: array.I32, Shape: shape}
 	labels = rowPart{offset: offset}.emitLocal(w, w.Convert(labels, array.I32))

@@ -11,11 +11,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// crossEntropyGrad is the gradient of the logits from logits, labels, each row's log-sum-exp and the gradient
-// of the loss, of the sum or of each row. It may be written over the logits, which are by far a language
-// model's largest activation.
+// crossEntropyGrad computes the gradient of the logits from logits, labels, each row's log-sum-exp and the
+// gradient of the loss: of the sum, or of each row. It may overwrite the logits, which are by far the largest
+// activation of a language model.
 //
-// It may have a part of the classes only: those from Offset on, of Total; 0 is all.
+// On a shard it has the classes from Offset on, of Total; a Total of 0 means all of them.
 type crossEntropyGrad struct {
 	IgnoreIndex    int
 	LabelSmoothing float64
@@ -24,7 +24,7 @@ type crossEntropyGrad struct {
 
 func (o crossEntropyGrad) part(classes int) rowPart { return rowPart{classes, o.Offset, o.Total} }
 
-// classes returns how many there are, given those of the part.
+// classes returns the number of all classes, given that of the shard.
 func (o crossEntropyGrad) classes(n int) int {
 	if o.Total != 0 {
 		return o.Total
@@ -63,7 +63,7 @@ func (o crossEntropyGrad) Decompose(in []*Tensor) []*Tensor {
 	counts := crossEntropy{IgnoreIndex: o.IgnoreIndex}.counts(in[1])
 	uniform := o.LabelSmoothing / float64(o.classes(x.Dim(-1)))
 	target := AddScalar(MulScalar(Cast(hot, x.DType()), 1-o.LabelSmoothing), uniform)
-	// A mean over no rows has an infinite slope: it must not meet the zeros of rows that do not count.
+	// A mean over no rows has an infinite slope, which must not be multiplied by the zeros of ignored rows.
 	dloss = Where(counts, dloss, Const(dloss, 0))
 	d := Mul(Sub(Exp(Sub(x, lastOf(wide(in[2]), x))), target), lastOf(dloss, x))
 	return []*Tensor{Cast(Where(lastOf(counts, x), d, Const(d, 0)), in[0].DType())}
@@ -71,7 +71,7 @@ func (o crossEntropyGrad) Decompose(in []*Tensor) []*Tensor {
 
 func (o crossEntropyGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
-// Rule lets the classes be split: what couples them is lse, which is known.
+// Rule lets the classes be split, because lse, the only coupling between them, is given.
 func (crossEntropyGrad) Rule(in []Type) mesh.Rule {
 	word, lead := factors(0, len(in[0].Shape)), factors(0, len(in[1].Shape))
 	dloss := factors(0, len(in[3].Shape))
@@ -91,7 +91,7 @@ func (crossEntropyGrad) Work(in, out []Type) Work {
 func (o crossEntropyGrad) Eval(env *Env, in, out []array.Array) {
 	_, n := rowsOf(in[0].Shape())
 	labels := labelsOf(o.Name(), in[1], o.IgnoreIndex, o.classes(n))
-	for i, l := range labels { // those of classes that lie elsewhere become n
+	for i, l := range labels { // labels of classes on other shards become n
 		if l >= 0 && (l < o.Offset || l >= o.Offset+n) {
 			labels[i] = n
 		} else if l >= 0 {
@@ -117,7 +117,7 @@ func evalCrossEntropyGrad[T floats](env *Env, o crossEntropyGrad, in []array.Arr
 		row, half := rowReader[T](in[0], n), out.DType().IsHalf()
 		for i := lo; i < hi; i++ {
 			x := row(i)
-			dst := x // a buffer where logits are 16 bits
+			dst := x // a buffer if logits have 16 bits
 			if !half {
 				dst = array.Data[T](out)[i*n : (i+1)*n]
 			}
@@ -129,8 +129,8 @@ func evalCrossEntropyGrad[T floats](env *Env, o crossEntropyGrad, in []array.Arr
 	})
 }
 
-// Emit returns one pass over the logits, element by element: the softmax is made anew from lse, and nothing
-// wide is kept.
+// Emit writes one elementwise pass over the logits: the softmax is recomputed from lse, and no wide tensor is
+// kept.
 func (o crossEntropyGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	x := w.Convert(in[0], in[0].DType.Compute())
 	last := len(x.Shape) - 1
@@ -149,13 +149,14 @@ func (o crossEntropyGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Re
 	return []hlo.Ref{w.Convert(d, out[0].DType)}
 }
 
-// target returns what the softmax of so many classes, of which there may be more elsewhere, should be.
+// target describes the one-hot or smoothed target of the softmax over classes, of which there may be more on
+// other shards.
 func (o crossEntropyGrad) target(classes int) triton.Target {
 	even := o.LabelSmoothing / float64(o.classes(classes))
 	return triton.Target{Hot: 1 - o.LabelSmoothing + even, Even: even}
 }
 
-// emitRows returns the gradient of each row's loss, 0 where its label does not count.
+// emitRows returns the gradient of each row's loss, 0 for ignored rows.
 func (o crossEntropyGrad) emitRows(w *hlo.Writer, in []hlo.Ref) hlo.Ref {
 	row := hlo.Type{DType: in[0].DType.Compute(), Shape: in[1].Shape}
 	dloss := w.Convert(in[3], row.DType)
@@ -166,7 +167,7 @@ func (o crossEntropyGrad) emitRows(w *hlo.Writer, in []hlo.Ref) hlo.Ref {
 	return w.Op("select", "", row, counts, dloss, w.Constant(row, 0))
 }
 
-// emitLabels returns the labels as i32, counted from the part's first class.
+// emitLabels returns the labels as i32, counted from the shard's first class.
 func (o crossEntropyGrad) emitLabels(w *hlo.Writer, labels hlo.Ref) hlo.Ref {
 	return rowPart{offset: o.Offset}.emitLocal(w, w.Convert(labels, array.I32))
 }

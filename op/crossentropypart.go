@@ -10,13 +10,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CooperativeRule lets devices share the classes.
+// CooperativeRule lets devices split the classes.
 func (o crossEntropy) CooperativeRule(in []Type) CooperativeRule {
 	return CooperativeRule{Rule: jointRule(o.Rule(in)), Prefer: BySize}
 }
 
-// Cooperate reads the logits once. What devices exchange are rows' numbers: the largest logits, then in one
-// sum the exponentials relative to them and the logits of the labels, which one device has.
+// Cooperate reads the logits once. Devices exchange only numbers per row: first the largest logits, then,
+// with one sum, the exponentials relative to them and the logits of the labels, each of which one device has.
 func (o crossEntropy) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	j := at.lastJoint()
 	part := ir.Apply(crossEntropyPart{IgnoreIndex: o.IgnoreIndex, Offset: j.own.Start, Total: j.total}, in...)
@@ -33,7 +33,7 @@ func (o crossEntropy) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return o.fromSums(in[1], top, sums, j.total)
 }
 
-// belowTop returns how far a device's largest elements are below those of all; 0 also where both are
+// belowTop returns how far a device's largest elements are below those of all devices; 0 also if both are
 // infinite.
 func belowTop(own, top *Tensor) *Tensor {
 	return Where(Equal(own, top), Const(own, 0), Sub(own, top))
@@ -56,9 +56,9 @@ func (o crossEntropy) fromSums(labels, top *Tensor, sums []*Tensor, classes int)
 	return []*Tensor{loss, Add(logSum, top), Sum(Cast(counts, top.DType()))}
 }
 
-// crossEntropyPart is what a part of the classes says of each row: its largest logit, the sum of exponentials
-// relative to that, the label's logit or 0 where that is elsewhere, and the sum of logits. It has the classes
-// from Offset on, of Total; 0 is all.
+// crossEntropyPart computes per row, over a shard of the classes, the largest logit, the sum of exponentials
+// relative to it, the label's logit, or 0 if that is on another shard, and the sum of logits. The shard has
+// the classes from Offset on, of Total; 0 means all of them.
 type crossEntropyPart struct{ IgnoreIndex, Offset, Total int }
 
 func (o crossEntropyPart) part(classes int) rowPart { return rowPart{classes, o.Offset, o.Total} }

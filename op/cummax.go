@@ -9,15 +9,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CumMax returns the largest of the elements up to and including each one along dim, and where (i64) it is:
-// the last of those that tie.
+// CumMax returns the running maximum along dim, and the index (i64) of it: the last one of elements that tie.
 func CumMax(x *Tensor, dim int) (values, indices *Tensor) {
 	r := ir.Apply(cumMax{Dim: normDim(len(x.Shape()), dim)}, x)
 	return r[0], r[1]
 }
 
-// CumMin returns the smallest of the elements up to and including each one along dim, and where (i64) it is:
-// the last of those that tie.
+// CumMin returns the running minimum along dim, and the index (i64) of it: the last one of elements that tie.
 func CumMin(x *Tensor, dim int) (values, indices *Tensor) {
 	r := ir.Apply(cumMin{Dim: normDim(len(x.Shape()), dim)}, x)
 	return r[0], r[1]
@@ -61,7 +59,7 @@ func (o cumMin) Samples() []Sample {
 	return []Sample{{Op: cumMin{Dim: 1}, In: []Arg{f32(5, 7, 6)}}, {Op: cumMin{Dim: 0}, In: []Arg{f32(5, 7)}}}
 }
 
-// runningExtreme is the family of ops that keep the best element so far.
+// runningExtreme is embedded by CumMax and CumMin.
 type runningExtreme struct{}
 
 func (runningExtreme) NumResults(int) int       { return 2 }
@@ -82,7 +80,7 @@ func runningRule(rank, dim int) mesh.Rule {
 	return mesh.Rule(word + "->" + word + "," + word)
 }
 
-// runningVJP gives the gradient of each result to the element that it is.
+// runningVJP adds the gradient of each result to the element that it was taken from.
 func runningVJP(in, out, dy []*Tensor, dim int) []*Tensor {
 	if dy[0] == nil || !in[0].DType().IsFloat() {
 		return []*Tensor{nil}
@@ -105,7 +103,7 @@ func runAlong(env *Env, in array.Array, out []array.Array, dim int, o order) {
 	}
 }
 
-// runLines keeps the best so far; a NaN is better than any number, so that it does not go unnoticed.
+// runLines keeps the best element so far; NaN wins over any number, so that it does not go unnoticed.
 func runLines[T number](env *Env, in array.Array, out []array.Array, dim int, o order) {
 	g := nestAlong(in.Shape(), dim)
 	x, values, indices := array.Data[T](in), array.Data[T](out[0]), array.Data[int64](out[1])
@@ -127,8 +125,8 @@ func runLines[T number](env *Env, in array.Array, out []array.Array, dim int, o 
 	})
 }
 
-// emitRunning folds a window that ends at each element. An element is the best so far where it equals that,
-// and the last such place before an element is where its best is.
+// emitRunning reduces a window that ends at each element. An element is the best so far where it equals the
+// result, and the last such position is the index.
 func emitRunning(w *hlo.Writer, binary string, worst float64, x hlo.Ref, dim int, out []Type) []hlo.Ref {
 	rank, n := len(x.Shape), x.Shape[dim]
 	if n == 0 {

@@ -1,13 +1,13 @@
 package op
 
-// CumProd is, at each place along dim, the product of all elements up to it.
+// CumProd returns the cumulative product along dim.
 func CumProd(x *Tensor, dim int) *Tensor { return prefixes(x, dim, "cumprod", Mul) }
 
-// LogCumSumExp is, at each place along dim, the logarithm of the sum of e^x of all elements up to it.
+// LogCumSumExp returns the logarithm of the cumulative sum of exponentials along dim.
 func LogCumSumExp(x *Tensor, dim int) *Tensor { return prefixes(x, dim, "logcumsumexp", LogAddExp) }
 
-// prefixes joins all elements up to each place along dim, by pairs that are twice as far apart each time, so
-// that gradients hold where elements are 0 as well. [Hillis and Steele 1986]
+// prefixes returns the prefix reductions along dim, by pairs whose distance doubles each time, so that
+// gradients hold for elements of 0 as well. [Hillis and Steele 1986]
 func prefixes(x *Tensor, dim int, name string, join func(x, y *Tensor) *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CumSum returns the sum of the elements up to and including each one along dim.
+// CumSum returns the cumulative sum along dim, including each element.
 func CumSum(x *Tensor, dim int) *Tensor {
 	return apply1(cumSum{Dim: normDim(len(x.Shape()), dim)}, x)
 }
@@ -54,7 +54,7 @@ func (o cumSum) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// cumSumOver sums T in the wider A.
+// cumSumOver sums elements of T in the wider type A.
 func cumSumOver[T, A number](env *Env, o cumSum, in, out array.Array) {
 	g := nestAlong(in.Shape(), o.Dim)
 	x, dst := array.Data[T](in), array.Data[T](out)

@@ -11,14 +11,14 @@ import (
 )
 
 // DeltaScan returns linear attention with the generalised delta rule [Peng et al. 2025], the recurrence of
-// RWKV-7; gated linear attention and (gated) delta networks are cases of it. For r, the logarithm of the
-// decay w, k, a and b [batch, seq, heads, states] and v [batch, seq, heads, dim], from a first state h
-// [batch, heads, dim, states]:
+// RWKV-7; gated linear attention and (gated) delta networks are special cases. For r, the logarithm w of the
+// decay, k, a and b [batch, seq, heads, states] and v [batch, seq, heads, dim], from a first state h [batch,
+// heads, dim, states]:
 //
 //	h = h·diag(exp(w)) + (h·a)⊗b + v⊗k,  y = h·r
 //
-// It is y of every position, shaped as v, and the last h. Memory grows with the sequence: of the states only
-// every chunk-th is kept, for gradients, and those between are computed again.
+// It returns y of every position, in the shape of v, and the last h. Memory grows with the sequence:
+// gradients keep the state of every chunk-th position and recompute those between.
 func DeltaScan(r, w, k, v, a, b, first *Tensor, chunk int) (y, last *Tensor) {
 	out := ir.Apply(deltaScan{Chunk: chunk}, r, w, k, v, a, b, first)
 	return out[0], out[1]
@@ -55,7 +55,8 @@ func (o deltaScan) Infer(in []Type) ([]Type, error) {
 	return []Type{in[3], in[6]}, nil
 }
 
-// Decompose returns products within chunks, all chunks at once, and the state from one chunk to the next.
+// Decompose computes products within chunks, for all chunks at once, and passes the state from chunk to
+// chunk.
 func (o deltaScan) Decompose(in []*Tensor) []*Tensor {
 	s := newDeltaParts(o.Chunk, in)
 	y, last := s.run()
@@ -74,18 +75,18 @@ func (o deltaScan) VJP(in, out, dout []*Tensor) []*Tensor {
 	return ir.Apply(deltaScanGrad(o), append(in[:7:7], dy, dlast)...)
 }
 
-// deltaWords is the operands' dims in a rule. The sequence and the states are whole: each state needs the one
-// before it, and all of its columns.
+// deltaWords holds the operands' factors in a rule. The sequence and the states must not be split: each state
+// needs the one before it, and all of its columns.
 const deltaWords = "bs*hn*,bs*hn*,bs*hn*,bs*hp,bs*hn*,bs*hn*,bhpn*"
 
 func (deltaScan) Rule([]Type) mesh.Rule { return mesh.Rule(deltaWords + "->bs*hp,bhpn*") }
 
-// Work counts for each element of all states the decay, three products that are added and two sums.
+// Work counts, for each element of all states, the decay, three multiply-adds and two sums.
 func (deltaScan) Work(in, out []Type) Work {
 	return Work{Flops: 9 * deltaStates(in), Bytes: moved(in, out)}
 }
 
-// deltaStates returns how many elements the states of all positions have.
+// deltaStates returns the number of elements in the states of all positions.
 func deltaStates(in []Type) float64 {
 	return float64(in[3].Shape.Len()) * float64(in[0].Shape[3])
 }
@@ -119,7 +120,7 @@ func (deltaScan) Samples() []Sample {
 	}
 }
 
-// deltaSample is like operands with decays between 0 and 1, and removals that stay small.
+// deltaSample returns operands with decays between 0 and 1 and small removals.
 func deltaSample(batch, seq, heads int) []Arg {
 	const dim, states = 4, 5
 	row := func() Arg { return f32(batch, seq, heads, states) }

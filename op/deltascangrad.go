@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// deltaScanGrad is the gradients of all operands of delta_scan from these and the gradients of its two
-// results.
+// deltaScanGrad computes the gradients of all operands of delta_scan from the operands and the gradients of
+// its two results.
 type deltaScanGrad struct{ Chunk int }
 
 func (deltaScanGrad) Name() string       { return "delta_scan_grad" }
@@ -39,12 +39,12 @@ func (o deltaScanGrad) Decompose(in []*Tensor) []*Tensor {
 
 func (o deltaScanGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
-// Rule adds up what parts of a head's values give to the operands that lack them.
+// Rule sums over the parts of a split value dim for the operands that lack it.
 func (deltaScanGrad) Rule([]Type) mesh.Rule {
 	return mesh.Rule(deltaWords + ",bs*hp,bhpn*->" + deltaWords)
 }
 
-// Work returns forward's once more, for the states, and twice as much for the gradients.
+// Work is that of the forward op, to recompute the states, and twice as much for the gradients.
 func (deltaScanGrad) Work(in, out []Type) Work {
 	return Work{Flops: 27 * deltaStates(in), Bytes: moved(in, out)}
 }

@@ -2,15 +2,14 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// deltaParts is the operands of a delta scan in chunks: c numbers the chunks, and t and s the positions in
-// one.
+// deltaParts holds the operands of a delta scan in chunks: c is the chunk, t and s are positions in it.
 //
-// Within a chunk that begins with the state h, what position t removes is u = h·a, and with G the sums of w
-// from the chunk's begin on, both up to t and with t, the definition gives
+// Within a chunk that begins with the state h, position t removes u = h·a. With G the cumulative sums of w
+// from the start of the chunk, up to t exclusive and inclusive, the definition gives
 //
 //	u_t = h·(a_t exp(G_{t-1})) + Σ_{s<t} (a_t·b_s exp(G_{t-1}-G_s)) u_s + (a_t·k_s exp(G_{t-1}-G_s)) v_s
 //
-// a system of equations whose matrix is triangular. Exponents are never above zero.
+// a triangular system of equations. Exponents are never above zero.
 type deltaParts struct {
 	size, chunks int
 	// r, k, a, b are [b c t h n], v [b c t h p]; upto and through are G before and after each position.
@@ -23,7 +22,7 @@ func newDeltaParts(chunk int, in []*Tensor) *deltaParts {
 	batch, seq, heads := in[3].Dim(0), in[3].Dim(1), in[3].Dim(2)
 	s := &deltaParts{size: max(1, min(chunk, seq))}
 	s.chunks = max(1, (seq+s.size-1)/s.size)
-	cut := func(t *Tensor) *Tensor { // zeros behind the last position change nothing
+	cut := func(t *Tensor) *Tensor { // zeros after the last position change nothing
 		t = wide(t)
 		low, high := make([]int, 4), make([]int, 4)
 		high[1] = s.chunks*s.size - seq
@@ -51,8 +50,8 @@ func (s *deltaParts) run() (y, last *Tensor) {
 	return Add(y, Einsum("bchts,bcshp->bcthp", s.pairs(s.r, s.through, s.k, 0), s.v)), last
 }
 
-// pairs returns the products [b c h t s] of x at t, decayed as to says since s, and y at s, where t is not
-// before s or, for a diagonal of -1, where it is behind.
+// pairs returns the products [b c h t s] of x at t, decayed from s to t by to, and y at s, for t at or after
+// s; with a diagonal of -1, for t after s only.
 func (s *deltaParts) pairs(x, to, y *Tensor, diagonal int) *Tensor {
 	expand := func(t *Tensor, dim int) *Tensor { return Unsqueeze(Transpose(t, 0, 1, 3, 2, 4), dim) }
 	decay := Sub(expand(to, 4), expand(s.through, 3)) // [b c h t s n]
@@ -73,8 +72,8 @@ func (s *deltaParts) inverse(x *Tensor) *Tensor {
 	return all
 }
 
-// states returns the states before each chunk and after the last [b c h p n], and what is removed at each
-// position [b c h t p]: values' part, and what the state before the chunk adds to it.
+// states returns the states before each chunk and after the last one [b c h p n], and what each position
+// removes [b c h t p]: the part that comes from values plus that from the state before the chunk.
 func (s *deltaParts) states(fromValues, fromState *Tensor) (h, removed *Tensor) {
 	total := Squeeze(Narrow(s.through, 2, s.size-1, s.size), 2) // [b c h n]
 	rest := Exp(Sub(Unsqueeze(total, 2), s.through))

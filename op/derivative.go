@@ -2,8 +2,8 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// JVP returns the derivative of f at xs in the direction vs: forward mode, as the transpose of reverse mode,
-// so that ops need no second set of rules. xs must be tracked or traced.
+// JVP returns the derivative of f at xs in the direction vs. It computes forward mode as the transpose of
+// reverse mode, so that ops need no second set of rules. xs must be tracked or traced.
 func JVP(f func(xs []*Tensor) []*Tensor, xs, vs []*Tensor) []*Tensor {
 	ys := f(xs)
 	// The gradient is linear in the cotangents us, whose own value does not matter; its transpose is the
@@ -22,8 +22,8 @@ func HVP(y *Tensor, xs, vs []*Tensor) []*Tensor {
 	return Grad(Grad([]*Tensor{y}, nil, xs), vs, xs)
 }
 
-// HessianDiagonal returns the second derivative of y with respect to each element of x by itself. It takes
-// one pass for each element: a tool for small problems.
+// HessianDiagonal returns the second derivative of y with respect to each element of x. It takes one pass per
+// element, so it is meant for small problems.
 func HessianDiagonal(y, x *Tensor) *Tensor {
 	g := Grad([]*Tensor{y}, nil, []*Tensor{x})
 	n := x.Shape().Len()

@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Derivatives is partial derivatives of f at points x [n, d], named as in papers: "x", "t", "xx", "xt". A
-// letter is a column of x: space before time, x, y, z, t, as many letters as columns; or a first name that
-// ends in a colon has a letter for each column, as in "tx:". The name "" is f itself. Rows are points: f must
-// compute each from its own. All derivatives come from one forward pass of Taylor series and are as f's
-// result; gradients of what is made of them can be taken.
+// Derivatives returns partial derivatives of f at points x [n, d], named as in papers: "x", "t", "xx", "xt".
+// A letter names a column of x: by default space before time, x, y, z, t, as many letters as columns; a first
+// name that ends in a colon, such as "tx:", names the columns itself. The name "" is f itself. Rows are
+// points, and f must compute each row from its own. All derivatives come from one forward pass of Taylor
+// series and have the shape of f's result; gradients of functions of them can be taken.
 func Derivatives(f func(x *Tensor) *Tensor, x *Tensor, names ...string) []*Tensor {
 	columns, names, err := columnsOf(x, names)
 	if err != nil {
@@ -38,10 +38,10 @@ func Derivatives(f func(x *Tensor) *Tensor, x *Tensor, names ...string) []*Tenso
 	return out
 }
 
-// conventional is the order of columns that nobody has named.
+// conventional is the default order of the columns' letters.
 const conventional = "xyzt"
 
-// columnsOf returns a letter for each column of x, and the names without those that say it.
+// columnsOf returns a letter for each column of x, and the names without the one that defines columns.
 func columnsOf(x *Tensor, names []string) (columns string, rest []string, err error) {
 	if x.Err() != nil {
 		return "", names, x.Err()
@@ -70,7 +70,7 @@ func columnsOf(x *Tensor, names []string) (columns string, rest []string, err er
 	return columns, slices.Clone(names), nil
 }
 
-// wantColumns checks that columns are one letter each.
+// wantColumns checks that columns are distinct single letters.
 func wantColumns(columns string, n int) error {
 	for i, c := range columns {
 		if c < 'a' || c > 'z' || strings.ContainsRune(columns[:i], c) {
@@ -84,7 +84,7 @@ func wantColumns(columns string, n int) error {
 	return nil
 }
 
-// partials is derivatives by their names.
+// partials holds derivatives by name.
 type partials struct {
 	x       *Tensor
 	columns string
@@ -92,7 +92,8 @@ type partials struct {
 	known   map[string]*Tensor
 }
 
-// sorted returns a name with its letters in the order of the columns: derivatives may change places.
+// sorted returns a name with its letters in the order of the columns, because the order of differentiation
+// does not matter.
 func (p partials) sorted(name string) string {
 	letters := []byte(name)
 	slices.SortFunc(letters, func(a, b byte) int {
@@ -101,8 +102,8 @@ func (p partials) sorted(name string) string {
 	return string(letters)
 }
 
-// expand takes the derivatives of one that is known along the columns that come first in what names have
-// after it, all at once, and continues from those.
+// expand differentiates a known derivative along every column that comes next in one of the names, all at
+// once, and continues from the results.
 func (p partials) expand(from string, names []string) {
 	orders := map[byte]int{}
 	for _, n := range names {
@@ -119,7 +120,7 @@ func (p partials) expand(from string, names []string) {
 		}
 	}
 	for i, along := range Taylor([]*Tensor{p.known[from]}, []*Tensor{p.x}, ds...) {
-		p.known[from] = along[0][0] // an op that computes derivatives may have the value as well
+		p.known[from] = along[0][0] // an op that computes derivatives may return the value as well
 		for k := 1; k < len(along); k++ {
 			name := from + strings.Repeat(string(letters[i]), k)
 			p.known[name] = along[k][0]
@@ -128,7 +129,7 @@ func (p partials) expand(from string, names []string) {
 	}
 }
 
-// unit returns a step along a column at every point.
+// unit returns a unit vector along a column, at every point.
 func (p partials) unit(c byte) *Tensor {
 	if p.units[c] == nil {
 		d := len(p.columns)

@@ -2,8 +2,8 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// Diagonal returns the elements of the matrices in the last two dims of x whose column is offset more than
-// their row: its last dim runs along them.
+// Diagonal returns the offset-th diagonal of the matrices in the last two dims of x, as the last dim of the
+// result.
 func Diagonal(x *Tensor, offset int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -21,8 +21,7 @@ func Diagonal(x *Tensor, offset int) *Tensor {
 	return IndexSelect(flat, rank-2, at)
 }
 
-// DiagEmbed returns matrices with the last dim of x on the diagonal whose column is offset more than its row,
-// and zeros elsewhere.
+// DiagEmbed returns matrices with the last dim of x on their offset-th diagonal and zeros elsewhere.
 func DiagEmbed(x *Tensor, offset int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -34,7 +33,7 @@ func DiagEmbed(x *Tensor, offset int) *Tensor {
 	n := x.Dim(rank - 1)
 	low, high := max(0, -offset), max(0, offset)
 	size := n + low + high
-	// Row r has its element at column r+offset: element r−low of x.
+	// Row r has its element, x[r−low], at column r+offset.
 	rows := PadInterior(x, padded(rank, low), padded(rank, high), padded(rank, 0), 0)
 	rows = Expand(Unsqueeze(rows, rank), append(x.Shape()[:rank-1].Clone(), size, size)...)
 	return Tril(Triu(rows, offset), offset)

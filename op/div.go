@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Div returns x / y, element by element, broadcast together. Integers are divided towards zero; where y is
-// zero every bit of an integer result is set.
+// Div returns x / y, broadcast together. Integers are divided towards zero; integers divided by zero have all
+// bits set.
 func Div(x, y *Tensor) *Tensor { return apply1(div{}, x, y) }
 
 type div struct{ arith }
@@ -21,7 +21,7 @@ func (div) VJP(in, z, dz []*Tensor) []*Tensor {
 	return []*Tensor{SumTo(dx, in[0].Shape()), SumTo(Neg(Mul(dx, z[0])), in[1].Shape())}
 }
 
-// expand is Leibniz's rule for x = z·y, solved for the last derivative of z.
+// expand solves Leibniz's rule for x = z·y for the last derivative of z.
 func (div) expand(k int, in []*series, z *series) *Tensor {
 	x, y := in[0], in[1]
 	var sum *Tensor
@@ -50,7 +50,7 @@ func (div) Eval(env *Env, in, out []array.Array) {
 	}.run(env, in, out)
 }
 
-// divInt gives division by zero the result that XLA gives it, since a kernel must not panic on data.
+// divInt defines division by zero as XLA does, because a kernel must not panic on data.
 func divInt[T integer](x, y T) T {
 	if y == 0 {
 		return ^T(0)
@@ -64,7 +64,7 @@ func (div) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "divide", in, out[0])
 }
 
-// Quotient returns what a value is the quotient of, and whether it is one.
+// Quotient returns numerator and denominator of a value, and whether it is a quotient.
 func Quotient(x *Tensor) (numerator, denominator *Tensor, ok bool) {
 	if n := x.Node(); n != nil {
 		if _, ok := n.Op().(div); ok {

@@ -7,21 +7,21 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Key names a sequence of random numbers. An element of a random tensor depends only on the key, the step
-// where one is given, and the element's row-major index: never on threads or on how the tensor is split.
+// Key names a sequence of random numbers. An element of a random tensor depends only on the key, the step if
+// there is one, and the element's row-major index: never on threads or on how the tensor is split.
 type Key struct {
-	// Seed is the run's; Stream tells apart the tensors of a run.
+	// Seed is that of the run; Stream distinguishes the tensors of a run.
 	Seed, Stream uint64
 }
 
-// at returns the key of the generator at a step.
+// at returns the generator's key at a step.
 func (k Key) at(step uint64) uint64 {
 	h := mix64(k.Seed)
 	h = mix64(h ^ k.Stream)
 	return mix64(h ^ step)
 }
 
-// mix64 spreads every bit of its argument over the result, one to one. [Steele, Lea and Flood 2014,
+// mix64 is a bijection that spreads every bit of its argument over the result. [Steele, Lea and Flood 2014,
 // SplitMix64]
 func mix64(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
@@ -30,14 +30,14 @@ func mix64(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// draw is the family of random tensors. They have no operand, or the step as an i64 scalar, so that a
-// compiled program makes new numbers each time it runs; no operand is step 0.
+// draw is embedded by ops that make random tensors. They have no operand, which means step 0, or the step as
+// an i64 scalar, so that a compiled program makes new numbers each time it runs.
 type draw struct{}
 
 func (draw) VJP(in, _, _ []*Tensor) []*Tensor { return make([]*Tensor, len(in)) }
 func (draw) NoGradient() string               { return "it does not depend on a float" }
 
-// drawFlops is what an element of ten Philox rounds costs, give or take.
+// drawFlops is the approximate cost per element of ten Philox rounds.
 const drawFlops = 25
 
 func (draw) Work(in, out []Type) Work {
@@ -57,7 +57,7 @@ func inferDraw(in []Type, dtype array.DType, p drawPart) ([]Type, error) {
 	return inferSource(nil, dtype, p.shape)
 }
 
-// inferFloatDraw is like inferDraw for numbers that only floats can hold.
+// inferFloatDraw is like inferDraw for float dtypes only.
 func inferFloatDraw(in []Type, dtype array.DType, p drawPart) ([]Type, error) {
 	if dtype != array.Invalid && !dtype.IsFloat() {
 		return nil, fmt.Errorf("want a float dtype: got %v", dtype)
@@ -65,11 +65,11 @@ func inferFloatDraw(in []Type, dtype array.DType, p drawPart) ([]Type, error) {
 	return inferDraw(in, dtype, p)
 }
 
-// drawRule lets every dim be split: a part knows where in the tensor it is.
+// drawRule lets every dim be split, because a shard knows its position in the tensor.
 func drawRule(shape array.Shape) mesh.Rule { return mesh.Rule("->" + factors(0, len(shape))) }
 
-// drawPart is the part of a random tensor that an op makes: shape elements from start on of one of the whole
-// shape. No whole shape is that it makes all.
+// drawPart is the part of a random tensor that an op makes: shape elements from start on, of a tensor of
+// shape whole. An empty whole means all of it.
 type drawPart struct{ shape, whole, start array.Shape }
 
 func (p drawPart) check() error {
@@ -86,7 +86,7 @@ func (p drawPart) check() error {
 	return nil
 }
 
-// at returns the part of the part that falls to a device.
+// at returns a device's shard of the part.
 func (p drawPart) at(place *Place) drawPart {
 	starts := place.Starts(0)
 	if len(p.whole) == 0 {
@@ -98,14 +98,14 @@ func (p drawPart) at(place *Place) drawPart {
 	return drawPart{place.OutShape(0), p.whole, starts}
 }
 
-// fill calls f for elements lo to hi in pieces whose indices in the whole tensor follow each other, with the
-// first one.
+// fill calls f for consecutive pieces of elements lo to hi that are contiguous in the whole tensor, with the
+// index of each piece's first element there.
 func (p drawPart) fill(lo, hi int, f func(lo, hi int, index uint64)) {
 	if len(p.whole) == 0 {
 		f(lo, hi, uint64(lo))
 		return
 	}
-	run, outer := 1, len(p.shape) // elements that follow each other, and the dims around them
+	run, outer := 1, len(p.shape) // contiguous elements, and the dims around them
 	for outer > 0 && run == p.whole[outer:].Len() {
 		outer--
 		run *= p.shape[outer]
@@ -126,7 +126,7 @@ func (p drawPart) fill(lo, hi int, f func(lo, hi int, index uint64)) {
 	}
 }
 
-// drawKey returns the generator's key, with the step from the operand where there is one.
+// drawKey returns the generator's key at the step that the operand holds, if there is one.
 func drawKey(k Key, in []array.Array) uint64 {
 	if len(in) == 0 {
 		return k.at(0)
@@ -134,7 +134,7 @@ func drawKey(k Key, in []array.Array) uint64 {
 	return k.at(uint64(array.Data[int64](in[0])[0]))
 }
 
-// drawFloats fills out from a kernel that takes a key and the index of the first element.
+// drawFloats fills out with a kernel that takes a key and the index of the first element.
 func drawFloats[T floats](env *Env, out array.Array, p drawPart, key uint64,
 	fill func(dst []T, key, start uint64)) {
 	dst := array.Data[T](out)

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Dropout clears each element with probability rate and scales the others by 1/(1−rate). Which ones is
-// decided by key alone; at rate 0 it is x. [Srivastava et al. 2014]
+// Dropout zeroes each element with probability rate and scales the others by 1/(1−rate). The mask depends on
+// key alone; at rate 0 the result is x. [Srivastava et al. 2014]
 func Dropout(x *Tensor, key Key, rate float64) *Tensor {
 	if x.Err() != nil || rate == 0 {
 		return x
@@ -18,8 +18,8 @@ func Dropout(x *Tensor, key Key, rate float64) *Tensor {
 	return apply1(dropout{Rate: rate}, x, Bernoulli(x.Scope(), key, 1-rate, array.Bool, x.Shape()))
 }
 
-// DropoutAt is like Dropout that clears other elements at each step, an i64 scalar: a compiled training step
-// gets its own mask whenever it runs.
+// DropoutAt is like Dropout with another mask at each step, an i64 scalar: a compiled training step gets a
+// new mask whenever it runs.
 func DropoutAt(x, step *Tensor, key Key, rate float64) *Tensor {
 	if x.Err() != nil || rate == 0 {
 		return x
@@ -27,8 +27,8 @@ func DropoutAt(x, step *Tensor, key Key, rate float64) *Tensor {
 	return apply1(dropout{Rate: rate}, x, BernoulliAt(step, key, 1-rate, array.Bool, x.Shape()))
 }
 
-// DropoutZigzag is like DropoutAt for x whose dims are in the zigzag order of so many parts: it clears the
-// elements that it would clear of x in order.
+// DropoutZigzag is like DropoutAt for x whose dims are in the zigzag order of parts: it zeroes the elements
+// that it would zero if x were in order.
 func DropoutZigzag(x, step *Tensor, key Key, rate float64, parts int, dims ...int) *Tensor {
 	if x.Err() != nil || rate == 0 {
 		return x
@@ -40,8 +40,8 @@ func DropoutZigzag(x, step *Tensor, key Key, rate float64, parts int, dims ...in
 	return apply1(dropout{Rate: rate}, x, mask)
 }
 
-// dropout scales what is kept and clears the rest. The mask is an operand, one byte an element: the gradient
-// uses the same one, and x may be split however the mask was made.
+// dropout scales the kept elements and zeroes the others. The mask is an operand of one byte per element: the
+// gradient uses the same mask, and x may be split independently of how the mask was made.
 type dropout struct{ Rate float64 }
 
 func (dropout) Name() string             { return "dropout" }
@@ -82,8 +82,8 @@ func (o dropout) Eval(env *Env, in, out []array.Array) {
 		func() { dropOver[float64, uint64](env, in, out, o.scale()) })
 }
 
-// dropOver scales everything, then clears the bits of what is not kept: no branch on the mask, which cannot
-// be predicted.
+// dropOver scales all elements, then clears the bits of dropped ones: a branch on the mask could not be
+// predicted.
 func dropOver[T floats, B bits](env *Env, in, out []array.Array, scale float64) {
 	dst, x := array.Data[T](out[0]), array.Data[T](in[0])
 	raw, keep := array.Raw[B](out[0]), array.Raw[uint8](in[1])

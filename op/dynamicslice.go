@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// DynamicSlice returns a box of x that begins, along dims[i], at start[i] and has sizes[i] elements; other
-// dims are taken whole. start is an integer vector, or a scalar where there is one dim; it is moved so that
-// the box is within x.
+// DynamicSlice returns a slice of x that begins at start[i] along dims[i] and has sizes[i] elements there;
+// other dims are taken whole. start is an integer vector, or a scalar for one dim; it is clamped so that the
+// slice is within x.
 func DynamicSlice(x, start *Tensor, dims, sizes []int) *Tensor {
 	return apply1(dynamicSlice{Dims: ownDims(x, dims), Sizes: sizes}, x, start)
 }
 
-// ownDims returns dims without negative ones, in the order given.
+// ownDims returns dims with negative ones resolved, in the given order.
 func ownDims(x *Tensor, dims []int) []int {
 	own := make([]int, len(dims))
 	for i, d := range dims {
@@ -52,7 +52,7 @@ func (o dynamicSlice) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: shape}}, nil
 }
 
-// wantStart checks that start has one index for each of dims of x.
+// wantStart checks that start has one index for each of dims.
 func wantStart(x, start Type, dims []int) error {
 	if err := wantIndices(start); err != nil {
 		return err
@@ -75,7 +75,8 @@ func (o dynamicSlice) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(x + "," + start + "->" + box)
 }
 
-// boxWords names the factors of a tensor, of a box in it, whose cut dims are whole, and of the box's start.
+// boxWords names the factors of a tensor, of a slice of it, whose sliced dims must not be split, and of the
+// slice's start.
 func boxWords(rank int, dims []int, start Type) (x, box, at string) {
 	next := rank
 	boxDims := map[int]string{}
@@ -97,7 +98,7 @@ func boxWords(rank int, dims []int, start Type) (x, box, at string) {
 	return x, box, at
 }
 
-// placed returns the walk over a box in a that begins at start, moved so that the box is within a.
+// placed returns the iteration over a slice of a that begins at start, clamped so that it is within a.
 func placed(a, start array.Array, dims []int, box array.Shape) strided {
 	walk := whole(a)
 	for i, d := range dims {
@@ -120,7 +121,7 @@ func (o dynamicSlice) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 		operands...)}
 }
 
-// emitStarts writes one scalar for each dim: from start where it is among dims, else zero.
+// emitStarts writes one scalar for each dim: from start if it is among dims, else zero.
 func emitStarts(w *hlo.Writer, start hlo.Ref, rank int, dims []int) []hlo.Ref {
 	scalar := hlo.Type{DType: start.DType}
 	refs := make([]hlo.Ref, rank)

@@ -8,15 +8,15 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// DynamicUpdateSlice returns x with a box of it replaced by update. The box begins, along dims[i], at
-// start[i], which is moved so that the box is within x; along other dims update has x's size. start is an
-// integer vector, or a scalar where there is one dim. Where x is not used again, its memory is written over.
+// DynamicUpdateSlice returns x with a slice of it replaced by update. The slice begins at start[i] along
+// dims[i], clamped so that it is within x; along other dims update has x's size. start is an integer vector,
+// or a scalar for one dim. If x is not used afterwards, it is updated in place.
 func DynamicUpdateSlice(x, update, start *Tensor, dims ...int) *Tensor {
 	return apply1(dynamicUpdateSlice{Dims: ownDims(x, dims)}, x, update, start)
 }
 
-// dynamicUpdateSlice may have a part of x only: along each of Dims from Offset on, of Total; empty is all.
-// What of the box is elsewhere is left out.
+// dynamicUpdateSlice may have a shard of x: along each of Dims from Offset on, of Total; empty means all of
+// it. It ignores the part of the update that belongs to other shards.
 type dynamicUpdateSlice struct {
 	mover
 	Dims          []int
@@ -50,7 +50,7 @@ func (o dynamicUpdateSlice) Infer(in []Type) ([]Type, error) {
 	return in[:1], nil
 }
 
-// total returns the size of the whole of dim number i, of which n elements are here.
+// total returns the global size of the i-th of Dims, of which the shard has n elements.
 func (o dynamicUpdateSlice) total(i, n int) int {
 	if len(o.Total) > 0 {
 		return o.Total[i]
@@ -58,7 +58,7 @@ func (o dynamicUpdateSlice) total(i, n int) int {
 	return n
 }
 
-// partFits reports whether x is a part as Offset and Total say.
+// partFits reports whether the shape of x is consistent with Offset and Total.
 func (o dynamicUpdateSlice) partFits(x array.Shape) bool {
 	if len(o.Offset) == 0 && len(o.Total) == 0 {
 		return true
@@ -91,7 +91,7 @@ func (o dynamicUpdateSlice) VJP(in, _, dy []*Tensor) []*Tensor {
 	}
 }
 
-// around returns the padding that makes the whole of a part.
+// around returns the padding that extends a shard to the whole tensor.
 func (o dynamicUpdateSlice) around(part array.Shape) pad {
 	p := newPad(len(part))
 	for i, d := range o.Dims {
@@ -100,7 +100,7 @@ func (o dynamicUpdateSlice) around(part array.Shape) pad {
 	return p
 }
 
-// Rule lets x be split: each device puts in what falls to it, and needs all of the box.
+// Rule lets x be split: each device writes its own part of the update, and needs the whole update.
 func (o dynamicUpdateSlice) Rule(in []Type) mesh.Rule {
 	_, box, start := boxWords(len(in[0].Shape), o.Dims, in[2])
 	x := factors(0, len(in[0].Shape))
@@ -140,7 +140,7 @@ func (o dynamicUpdateSlice) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// indexAt returns one of a vector of indices.
+// indexAt returns element i of a vector of indices.
 func indexAt(a array.Array, i int) int {
 	if a.DType() == array.I32 {
 		return int(array.Data[int32](a)[i])
@@ -148,7 +148,7 @@ func indexAt(a array.Array, i int) int {
 	return int(array.Data[int64](a)[i])
 }
 
-// Work counts the box only: the rest stays where it is when the op runs in place, as it is meant to.
+// Work counts the update only, because the op normally runs in place.
 func (o dynamicUpdateSlice) Work(in, _ []Type) Work { return Work{Bytes: 2 * moved(in[1:2], nil)} }
 
 func (o dynamicUpdateSlice) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
@@ -159,7 +159,7 @@ func (o dynamicUpdateSlice) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.
 	return []hlo.Ref{w.Op("dynamic_update_slice", "", hloType(out[0]), operands...)}
 }
 
-// emitPart puts the box into a whole that holds the part, and takes the part again.
+// emitPart writes the update into an array that contains the shard, and slices the shard from it.
 func (o dynamicUpdateSlice) emitPart(w *hlo.Writer, in []hlo.Ref, out Type) []hlo.Ref {
 	p := o.around(out.Shape)
 	end := out.Shape.Clone()

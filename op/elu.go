@@ -25,6 +25,6 @@ func scaledELU(x *Tensor, below, above, rate float64) *Tensor {
 		return x
 	}
 	positive := Greater(x, Const(x, 0))
-	falling := Where(positive, Const(x, 0), x) // what is not chosen must not overflow
+	falling := Where(positive, Const(x, 0), x) // the branch not taken must not overflow
 	return Where(positive, MulScalar(x, above), MulScalar(Expm1(MulScalar(falling, rate)), below))
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Embedding returns the rows of table that ids name: ids' dims followed by those of a row.
+// Embedding looks up the rows of table by ids. The result has the dims of ids followed by those of a row.
 func Embedding(ids, table *Tensor) *Tensor { return apply1(embedding{}, ids, table) }
 
-// embedding may have a part of the table only: the rows from Offset on, of Total; 0 is all. An id of a row
-// that is elsewhere gives zeros, so that the results of all parts add up.
+// embedding may have a shard of the table: the rows from Offset on, of Total; 0 means all of it. Ids of rows
+// on other shards give zeros, so that the results of all shards can be summed.
 type embedding struct {
 	mover
 	Offset, Total int
@@ -22,7 +22,7 @@ type embedding struct {
 func (embedding) Name() string    { return "embedding" }
 func (embedding) Linear() [][]int { return [][]int{{1}} }
 
-// Work counts the elements taken, not all of those to choose from.
+// Work counts the rows that are looked up, not the whole table.
 func (embedding) Work(in, out []Type) Work { return Work{Bytes: moved(in[0:1], out) + moved(nil, out)} }
 
 func (o embedding) part(rows int) rowPart { return rowPart{rows, o.Offset, o.Total} }
@@ -45,14 +45,14 @@ func (o embedding) VJP(in, _, dy []*Tensor) []*Tensor {
 		dy[0])}
 }
 
-// Rule lets the rows of the table be split: each device looks up those that it has.
+// Rule lets the rows of the table be split: each device looks up its own.
 func (embedding) Rule(in []Type) mesh.Rule {
 	ids, table, out := embeddingWords(len(in[0].Shape), len(in[1].Shape)-1, sumStar(in[1].DType))
 	return mesh.Rule(ids + "," + table + "->" + out)
 }
 
-// embeddingWords names the factors of ids, of a table, whose rows have a factor of their own, and of the rows
-// that ids name.
+// embeddingWords names the factors of ids, of a table, whose rows have a factor of their own, and of the
+// looked-up rows.
 func embeddingWords(ids, row int, star string) (string, string, string) {
 	a, b := factors(0, ids), factors(ids, row)
 	return a, factors(ids+row, 1) + star + b, a + b
@@ -82,8 +82,7 @@ func (embedding) Samples() []Sample {
 	}
 }
 
-// embeddingGrad adds rows up by the ids that name them. It makes Rows rows from Offset on, of Total; 0 is
-// all.
+// embeddingGrad sums rows by their ids. It makes Rows rows from Offset on, of Total; 0 means all of them.
 type embeddingGrad struct{ Rows, Offset, Total int }
 
 func (embeddingGrad) Name() string    { return "embedding_grad" }

@@ -6,20 +6,20 @@ import (
 )
 
 // Philox is written in signed 64-bit arithmetic: the product of two 32-bit words has the same bits there, and
-// a logical shift takes its upper half.
+// a logical shift extracts its upper half.
 const (
 	philoxM0, philoxM1 = 0xD2511F53, 0xCD9E8D57
 	philoxW0, philoxW1 = 0x9E3779B9, 0xBB67AE85
 	lowWord            = 1<<32 - 1
 )
 
-// drawing writes random numbers: four words a block, as the CPU's kernels draw them.
+// drawing writes random numbers, four words per block, equal to those of the CPU kernels.
 type drawing struct {
 	w *hlo.Writer
-	// key is the generator's key, an i64 scalar; block the numbers of the blocks.
+	// key is the generator's key, an i64 scalar; block holds the numbers of the blocks.
 	key, block hlo.Ref
-	// looped is that the rounds are a loop: a small program, for numbers that are drawn but once. Else they are
-	// one after the other, which XLA makes one kernel of.
+	// looped writes the rounds as a loop: a small program, for numbers that are drawn only once. Otherwise they
+	// are unrolled, which XLA fuses into one kernel.
 	looped bool
 }
 
@@ -37,8 +37,8 @@ func (d drawing) with(name string, x hlo.Ref, y int64) hlo.Ref {
 func (d drawing) low(x hlo.Ref) hlo.Ref  { return d.with("and", x, lowWord) }
 func (d drawing) high(x hlo.Ref) hlo.Ref { return d.with("shift_right_logical", x, 32) }
 
-// emitKey writes the key of the generator at the step, if there is one. Without one it is kept from becoming
-// part of the kernels, so that tensors of one shape share them.
+// emitKey writes the generator's key at the step, if there is one. A constant key is hidden from the kernels,
+// so that tensors of one shape share them.
 func emitKey(w *hlo.Writer, k Key, in []hlo.Ref) hlo.Ref {
 	if len(in) == 0 {
 		key := w.Int64(nil, int64(k.at(0)))
@@ -54,8 +54,8 @@ func emitKey(w *hlo.Writer, k Key, in []hlo.Ref) hlo.Ref {
 	return d.op("xor", x, d.with("shift_right_logical", x, 31))
 }
 
-// words writes the four words of every block, for each of the first so many values of the counter's third
-// word, which are a new first dim.
+// words writes the four words of every block for the given number of values of the counter's third word,
+// which become a new first dim.
 func (d drawing) words(thirds int) [4]hlo.Ref {
 	t := hlo.Type{DType: array.I64, Shape: append(array.Shape{thirds}, d.block.Shape...)}
 	block := d.w.Broadcast(d.block, t.Shape, dimsExcept(len(t.Shape), 0, 1))
@@ -70,7 +70,7 @@ func (d drawing) words(thirds int) [4]hlo.Ref {
 	return c
 }
 
-// round returns one of Philox's ten.
+// round writes one of Philox's ten rounds.
 func (d drawing) round(c [4]hlo.Ref, k [2]hlo.Ref) ([4]hlo.Ref, [2]hlo.Ref) {
 	p0, p1 := d.with("multiply", c[0], philoxM0), d.with("multiply", c[2], philoxM1)
 	return [4]hlo.Ref{
@@ -79,7 +79,7 @@ func (d drawing) round(c [4]hlo.Ref, k [2]hlo.Ref) ([4]hlo.Ref, [2]hlo.Ref) {
 	}, [2]hlo.Ref{d.low(d.with("add", k[0], philoxW0)), d.low(d.with("add", k[1], philoxW1))}
 }
 
-// loop returns the ten rounds as a loop. Words go from round to round in 32 bits.
+// loop writes the ten rounds as a loop. Words are carried in 32 bits.
 func (d drawing) loop(c [4]hlo.Ref, k [2]hlo.Ref) [4]hlo.Ref {
 	w := d.w
 	wide := func(x hlo.Ref) hlo.Ref { return d.low(w.Convert(x, array.I64)) }
@@ -101,7 +101,7 @@ func (d drawing) loop(c [4]hlo.Ref, k [2]hlo.Ref) [4]hlo.Ref {
 	return c
 }
 
-// third returns the words that belong to a value of the counter's third word.
+// third slices the words of one value of the counter's third word.
 func (d drawing) third(x hlo.Ref, i int) hlo.Ref {
 	return d.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: x.Shape[1:]},
 		emitNarrow(d.w, x, 0, span{i, i + 1}))
@@ -128,8 +128,8 @@ func (d drawing) uniform64() [4]hlo.Ref {
 	return words
 }
 
-// emitDraw writes a random tensor, or a part of one, of what f makes of four neighbouring elements' draws. in
-// is the step, if the tensor has one.
+// emitDraw writes a random tensor, or a part of one: f maps the draws of a block to four neighbouring
+// elements. in holds the step, if the tensor has one.
 func emitDraw(w *hlo.Writer, k Key, in []hlo.Ref, p drawPart, out Type,
 	f func(d drawing) [4]hlo.Ref) []hlo.Ref {
 	if out.Shape.Len() == 0 {
@@ -154,7 +154,7 @@ func emitDraw(w *hlo.Writer, k Key, in []hlo.Ref, p drawPart, out Type,
 	return []hlo.Ref{w.Convert(y, out.DType)}
 }
 
-// blocks draws whole blocks and lays their four numbers side by side.
+// blocks draws whole blocks and interleaves their four numbers.
 func (d drawing) blocks(out Type, f func(d drawing) [4]hlo.Ref) hlo.Ref {
 	n, w := out.Shape.Len(), d.w
 	blocks := (n + 3) / 4

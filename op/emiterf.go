@@ -7,8 +7,9 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// The dialect has no erf. Near zero it is a power series in x²; from 1 on it is 1 - e^(-x²)·t·g(t) with t =
-// 2/(2+x), where g is smooth and fitted by Chebyshev polynomials. From erfEnd on it is 1 in every dtype.
+// StableHLO has no erf. Near zero it is a power series in x²; from 1 on it is 1 - e^(-x²)·t·g(t) with t =
+// 2/(2+x), where g is smooth and approximated by Chebyshev polynomials. From erfEnd on it is 1 in every
+// dtype.
 const erfEnd = 6
 
 // erfTerms returns how many terms of the series and of the fit a dtype needs.
@@ -55,7 +56,7 @@ func erfSeries(n int) []float64 {
 	return c
 }
 
-// erfRange returns where t is for x from erfEnd down to 1.
+// erfRange returns the range of t for x from erfEnd down to 1.
 func erfRange() (low, high float64) { return 2.0 / (2 + erfEnd), 2.0 / 3 }
 
 // erfFit returns n Chebyshev coefficients of g over its range.

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Equal reports whether x and y are the same number, broadcast together; NaN equals nothing.
+// Equal compares x and y for equality, broadcast together; NaN equals nothing.
 func Equal(x, y *Tensor) *Tensor { return apply1(equal{}, x, y) }
 
 type equal struct{ comparison }

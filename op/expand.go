@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Expand repeats x to shape: dims are matched from the last, and a dim of one is repeated.
+// Expand broadcasts x to shape: dims are matched from the last, and a dim of size one is repeated.
 func Expand(x *Tensor, shape ...int) *Tensor {
 	if x.Err() == nil && x.Shape().Equal(shape) {
 		return x
@@ -40,7 +40,7 @@ func (expand) VJP(in, _, dy []*Tensor) []*Tensor {
 }
 
 func (o expand) Rule(in []Type) mesh.Rule {
-	// A repeated dim of the result has a factor of its own, which no operand has: it may be split freely.
+	// A repeated dim of the result has a factor that no operand has, so it may be split freely.
 	return mesh.Rule(broadcastWord(in[0].Shape, o.Shape) + "->" + broadcastWord(o.Shape, o.Shape))
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ExpandAs repeats x to the shape of y: dims are matched from the last, and a dim of one is repeated. On a
-// mesh, the result has the layout of y; y's elements are not read.
+// ExpandAs broadcasts x to the shape of y: dims are matched from the last, and a dim of size one is repeated.
+// On a mesh, the result has the layout of y; y's elements are not read.
 func ExpandAs(x, y *Tensor) *Tensor { return apply1(expandAs{}, x, y) }
 
 type expandAs struct{ mover }

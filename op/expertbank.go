@@ -5,14 +5,14 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// routing is which pairs of a row and one of its choices go to each of a device's experts, in the order of
-// rows.
+// routing lists, for each of a device's experts, the pairs of a row and one of its choices that go to it, in
+// the order of rows.
 type routing struct {
 	perRow int
 	lists  [][]int
 }
 
-// newRouting reads choices among experts of which a device has n from offset on; a total of 0 is that it has
+// newRouting reads the choices, for a device that has n experts from offset on, of total; a total of 0 means
 // all.
 func newRouting(o Op, choice array.Array, n, offset, total int) routing {
 	shape := choice.Shape()
@@ -29,8 +29,8 @@ func newRouting(o Op, choice array.Array, n, offset, total int) routing {
 	return r
 }
 
-// readChoices returns the experts that rows chose; -1 is none. It panics with an *IndexError on one that is
-// nowhere.
+// readChoices returns the experts that rows chose; -1 means none. It panics with an *IndexError for an expert
+// that does not exist.
 func readChoices(o Op, choice array.Array, limit int) []int {
 	idx := make([]int, choice.Len())
 	if choice.DType() == array.I64 {
@@ -50,14 +50,14 @@ func rowOf[T floats](xs []T, i, width int) []T { return xs[i*width : (i+1)*width
 
 func addScaled[T floats](dst []T, by T, src []T) { kernel.Axpy(dst, by, src) }
 
-// expertBank is the matrices of some experts.
+// expertBank holds the weight matrices of some experts.
 type expertBank[T floats] struct {
 	inner, width, out int
 	gateUp, down      []T
 	pieces            *expertPieces[T]
 }
 
-// newExpertBank returns the matrices among the operands of experts.
+// newExpertBank returns the weight matrices among the operands of experts.
 func newExpertBank[T floats](env *Env, in []array.Array) *expertBank[T] {
 	g, d := in[3].Shape(), in[4].Shape()
 	b := &expertBank[T]{inner: g[2], width: g[3], out: d[1], gateUp: array.Data[T](in[3]),
@@ -66,17 +66,17 @@ func newExpertBank[T floats](env *Env, in []array.Array) *expertBank[T] {
 	return b
 }
 
-// expertBlock is how many rows an expert computes at once: fixed, so that memory is bounded and sums keep
-// their order.
+// expertBlock is the number of rows that an expert computes at once. It is fixed, so that memory is bounded
+// and the order of sums does not change.
 const expertBlock = 256
 
-// expertRows is where the rows of pairs come from and go to.
+// expertRows reads the inputs and writes the outputs of pairs.
 type expertRows[T floats] struct {
 	read  func(pair int, dst []T)
 	write func(pair int, src []T)
 }
 
-// forward computes every expert on the pairs that chose it, experts in order.
+// forward computes every expert on its pairs, in the order of experts.
 func (b *expertBank[T]) forward(env *Env, lists [][]int, rows expertRows[T]) {
 	m := b.newScratch(lists)
 	for e, pairs := range lists {
@@ -94,7 +94,7 @@ func (b *expertBank[T]) forward(env *Env, lists [][]int, rows expertRows[T]) {
 	}
 }
 
-// expertScratch is memory for one block.
+// expertScratch is the memory of one block.
 type expertScratch[T floats] struct {
 	x, h, a, y     []T
 	dy, da, dh, dx []T
@@ -109,7 +109,7 @@ func (b *expertBank[T]) newScratch(lists [][]int) *expertScratch[T] {
 		y: make([]T, n*b.out)}
 }
 
-// product is dst [m, n] = rows [m, k] · w.
+// product computes dst [m, n] = rows [m, k] · w.
 func (b *expertBank[T]) product(env *Env, m, n, k int, rows []T, w kernel.Operand[T], dst []T) {
 	if k == 0 {
 		clear(dst[:m*n])
@@ -118,7 +118,7 @@ func (b *expertBank[T]) product(env *Env, m, n, k int, rows []T, w kernel.Operan
 	kernel.Gemm[T]{M: m, N: n, K: k, A: kernel.Dense(rows, k, kernel.NoTrans), B: w, C: dst}.Run(env.Pool)
 }
 
-// hidden reads a block's rows and computes the gates, ups and what is made of them.
+// hidden reads a block's rows and computes the gate and up projections and their combination.
 func (b *expertBank[T]) hidden(env *Env, m *expertScratch[T], e int, block []int, read func(int, []T)) {
 	for i, pair := range block {
 		read(pair, rowOf(m.x, i, b.width))
@@ -131,19 +131,19 @@ func (b *expertBank[T]) hidden(env *Env, m *expertScratch[T], e int, block []int
 	}
 }
 
-// expertGrads is where the gradients of matrices are added up.
+// expertGrads accumulates the gradients of the weight matrices.
 type expertGrads[T floats] struct{ gateUp, down []T }
 
-// expertBackRows is where the rows of pairs come from and go to on the way back: dy is read with its weight,
-// and the gradients of row and weight are written.
+// expertBackRows reads and writes the rows of pairs in the backward pass: it reads dy and its weight, and
+// writes the gradients of row and weight.
 type expertBackRows[T floats] struct {
 	read   func(pair int, dst []T)
 	readDY func(pair int, dst []T) (weight T)
 	write  func(pair int, dx []T, dweight T)
 }
 
-// backward adds up the gradients of every expert over the pairs that chose it. The weight's is a·(downᵀ·dy),
-// which is what the result times dy would be.
+// backward accumulates the gradients of every expert over its pairs. The gradient of a weight is
+// a·(downᵀ·dy), which equals the product of the result and dy.
 func (b *expertBank[T]) backward(env *Env, lists [][]int, g expertGrads[T], rows expertBackRows[T]) {
 	m := b.newScratch(lists)
 	n := len(m.a) / max(1, b.inner)
@@ -171,7 +171,7 @@ func (b *expertBank[T]) backward(env *Env, lists [][]int, g expertGrads[T], rows
 	}
 }
 
-// blockBack is like backward for a block of n rows that are read.
+// blockBack is like backward for one block of n rows that have been read.
 func (b *expertBank[T]) blockBack(env *Env, m *expertScratch[T], e, n int, g expertGrads[T], weights,
 	dweights []T) {
 	b.product(env, n, b.inner, b.out, m.dy, kernel.Dense(b.downOf(e), b.inner, kernel.NoTrans), m.da)
@@ -188,7 +188,7 @@ func (b *expertBank[T]) blockBack(env *Env, m *expertScratch[T], e, n int, g exp
 	addProduct(env, rowOf(g.down, e, b.out*b.inner), b.out, b.inner, n, m.dy, m.a)
 }
 
-// addProduct adds xᵀ·y of k rows to dst [m, n].
+// addProduct adds xᵀ·y over k rows to dst [m, n].
 func addProduct[T floats](env *Env, dst []T, m, n, k int, x, y []T) {
 	kernel.Gemm[T]{M: m, N: n, K: k, C: dst, Update: kernel.Accumulate,
 		A: kernel.Dense(x, m, kernel.Transpose), B: kernel.Dense(y, n, kernel.NoTrans)}.Run(env.Pool)

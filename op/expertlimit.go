@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// LimitChoices returns choice [..., perToken], among so many experts, with -1 for those beyond an expert's
-// capacity: of the rows that chose it the first ones stay, in their order.
+// LimitChoices enforces an expert capacity: it returns choice [..., perToken] with -1 for those beyond the
+// capacity of their expert. The first rows that chose an expert, in order, keep it.
 func LimitChoices(choice *Tensor, experts, capacity int) *Tensor {
 	if choice.Err() != nil {
 		return choice
@@ -18,7 +18,7 @@ func LimitChoices(choice *Tensor, experts, capacity int) *Tensor {
 	return apply1(expertLimit{Capacity: capacity}, choice, start)
 }
 
-// expertLimit takes choices and how many each expert has had before.
+// expertLimit takes choices and the number of earlier choices of each expert.
 type expertLimit struct{ Capacity int }
 
 func (expertLimit) Name() string                    { return "expert_limit" }
@@ -39,7 +39,7 @@ func (o expertLimit) Infer(in []Type) ([]Type, error) {
 func (o expertLimit) Decompose(in []*Tensor) []*Tensor {
 	flat := Reshape(in[0], in[0].Shape().Len())
 	hot := Cast(OneHot(flat, in[1].Dim(0)), array.F64)
-	// how many had each expert before each choice
+	// the number of choices of each expert before each choice
 	before := Add(Sub(CumSum(hot, 0), hot), Cast(in[1], array.F64))
 	mine := Sum(Mul(before, hot), 1)
 	keep := Reshape(Less(mine, Const(mine, float64(o.Capacity))), in[0].Shape()...)
@@ -54,7 +54,7 @@ func (expertLimit) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(word + ",E*->" + word)
 }
 
-// CooperativeRule lets devices share the first dim: each counts from where those before it end.
+// CooperativeRule lets devices split the first dim: each counts on from the devices before it.
 func (o expertLimit) CooperativeRule(in []Type) CooperativeRule {
 	if len(in[0].Shape) < 2 {
 		return CooperativeRule{}

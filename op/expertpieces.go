@@ -2,9 +2,9 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// Piecemeal is an op that reads some operands a piece at a time, a place of their first dim, and only pieces
-// that the others call for: the experts that rows chose. Such operands need not be in memory: they are then
-// arrays without bytes, and Env.Pieces has what they hold.
+// Piecemeal is implemented by ops that read some operands one slice of their first dim at a time, and only
+// those slices that other operands select: the experts that rows chose. Such operands need not be in memory:
+// they are then arrays without bytes, and Env.Pieces reads them.
 type Piecemeal interface {
 	Op
 	Pieces() []int
@@ -12,13 +12,13 @@ type Piecemeal interface {
 
 // PieceSource reads operands that are not in memory.
 type PieceSource interface {
-	// Has reports whether an operand is one of those.
+	// Has reports whether an operand is not in memory.
 	Has(operand int) bool
-	// Read copies the bytes of an operand from an offset on. It may be called from other goroutines.
+	// Read copies bytes of an operand, starting at an offset. It may be called from other goroutines.
 	Read(operand, offset int, into []byte) error
 }
 
-// PieceError is that of a source.
+// PieceError is the error of a PieceSource.
 type PieceError struct{ Err error }
 
 func (e *PieceError) Error() string { return e.Err.Error() }
@@ -29,22 +29,22 @@ func (expertsGrad) Pieces() []int         { return []int{3, 4} }
 func (expertsExchange) Pieces() []int     { return []int{3, 4} }
 func (expertsExchangeGrad) Pieces() []int { return []int{3, 4} }
 
-// expertPieces brings in the matrices of one expert while another is computed with.
+// expertPieces loads the matrices of one expert while another one is computed.
 type expertPieces[T floats] struct {
 	source PieceSource
-	// now and next are two experts' matrices; coming receives when next is there, and is nil where nothing is
-	// on its way.
+	// now and next hold two experts' matrices; coming receives when next has been loaded, and is nil if nothing
+	// is being loaded.
 	now, next expertPiece[T]
 	coming    chan error
 }
 
-// expertPiece is one expert, -1 for none.
+// expertPiece holds the matrices of one expert; -1 for none.
 type expertPiece[T floats] struct {
 	expert       int
 	gateUp, down []T
 }
 
-// newExpertPieces returns nil where all matrices are in memory.
+// newExpertPieces returns nil if all matrices are in memory.
 func newExpertPieces[T floats](env *Env, b *expertBank[T]) *expertPieces[T] {
 	if env.Pieces == nil || !env.Pieces.Has(3) && !env.Pieces.Has(4) {
 		return nil
@@ -62,7 +62,7 @@ func newExpertPieces[T floats](env *Env, b *expertBank[T]) *expertPieces[T] {
 	return &expertPieces[T]{source: env.Pieces, now: piece(), next: piece()}
 }
 
-// bring has expert e there, and sets out for the next one that rows chose.
+// bring loads expert e unless it is there, and starts to load the next one that rows chose.
 func (p *expertPieces[T]) bring(lists [][]int, e int) {
 	if p == nil {
 		return
@@ -95,7 +95,7 @@ func (p *expertPieces[T]) check(err error) {
 	}
 }
 
-// read fills the piece with the matrices of an expert.
+// read loads the matrices of an expert.
 func (x *expertPiece[T]) read(s PieceSource, e int) error {
 	x.expert = -1
 	for k, m := range [][]T{x.gateUp, x.down} {
@@ -111,7 +111,7 @@ func (x *expertPiece[T]) read(s PieceSource, e int) error {
 	return nil
 }
 
-// gateUpOf and downOf are the matrices of an expert that has been brought.
+// gateUpOf and downOf return the matrices of an expert that has been loaded.
 func (b *expertBank[T]) gateUpOf(e int) []T {
 	if b.pieces != nil && b.pieces.now.gateUp != nil {
 		return b.pieces.now.gateUp

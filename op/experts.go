@@ -9,20 +9,20 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Experts returns a mixture of gated MLPs. For each row of x [..., width] choice [..., perToken] names
-// experts, -1 for none, and weight [..., perToken] says by how much each counts:
+// Experts returns a mixture of gated MLPs. For each row of x [..., width], choice [..., perToken] names
+// experts, -1 for none, and weight [..., perToken] holds their weights:
 //
 //	y = Σ weight · down[choice] · (silu(gate[choice]·x) · (up[choice]·x))
 //
-// gateUp [experts, 2, inner, width] is the matrices gate and up, down [experts, out, inner]. A row's experts
-// are added up in their order, whoever computes them, and none is dropped. Inner values are computed again
-// for gradients, not kept.
+// gateUp [experts, 2, inner, width] holds the matrices gate and up, down is [experts, out, inner]. The order
+// in which a row's experts are summed does not depend on where they are computed, and no token is dropped.
+// Activations are recomputed for gradients, not kept.
 func Experts(x, choice, weight, gateUp, down *Tensor) *Tensor {
 	return apply1(experts{}, x, choice, weight, gateUp, down)
 }
 
-// experts may have a part of the experts only: those from Offset on, of Total; 0 is all. The others give
-// zeros, so that the results of all parts add up.
+// experts may have a shard of the experts: those from Offset on, of Total; 0 means all of them. Other experts
+// give zeros, so that the results of all shards can be summed.
 type experts struct{ Offset, Total int }
 
 func (experts) Name() string    { return "experts" }
@@ -86,15 +86,15 @@ func (o experts) VJP(in, _, dout []*Tensor) []*Tensor {
 	return []*Tensor{g[0], nil, g[1], g[2], g[3]}
 }
 
-// expertWords returns the dims of rows, choices, gates, matrices down and results in a rule; expert is the
-// factor of experts.
+// expertWords returns the factors of rows, choices, gateUp, down and results in a rule; expert is the factor
+// of the experts.
 func expertWords(rank int, expert string) (x, choice, gateUp, down, y string) {
 	lead := factors(0, rank-1)
 	return lead + "M*", lead + "K", expert + "P*IM*", expert + "OI", lead + "O"
 }
 
-// Rule adds up over parts of the experts and of the inner dim. The width is whole, since an activation
-// follows.
+// Rule sums over parts of the experts and of the inner dim. The width must not be split, because an
+// activation follows.
 func (o experts) Rule(in []Type) mesh.Rule { return o.ruleOf(in, "E") }
 
 func (experts) ruleOf(in []Type, expert string) mesh.Rule {
@@ -107,12 +107,12 @@ func (o experts) Localize(at *Place) (Op, error) {
 	return experts{Offset: o.Offset + start, Total: total}, nil
 }
 
-// Work counts every choice once, and as many for each expert.
+// Work counts every choice once and assumes balanced experts.
 func (o experts) Work(in, out []Type) Work {
 	return Work{Flops: 6 * o.pairs(in) * expertSize(in), Bytes: moved(in, out)}
 }
 
-// pairs returns how many pairs of a row and an expert fall to the part.
+// pairs returns the expected number of pairs of row and expert on the shard.
 func (o experts) pairs(in []Type) float64 {
 	share := 1.0
 	if o.Total > 0 {
@@ -121,7 +121,7 @@ func (o experts) pairs(in []Type) float64 {
 	return float64(in[1].Shape.Len()) * share
 }
 
-// expertSize returns the elements of one of an expert's three matrices.
+// expertSize returns the number of elements of one of an expert's three matrices.
 func expertSize(in []Type) float64 { return float64(in[3].Shape[2] * in[3].Shape[3]) }
 
 func (o experts) Eval(env *Env, in, out []array.Array) {
@@ -151,7 +151,7 @@ func (experts) Samples() []Sample {
 	}
 }
 
-// expertsSample is like operands for so many experts and rows, with choices among all that there are.
+// expertsSample returns operands for n experts and the given rows, with choices among all experts.
 func expertsSample(n int, rows ...int) []Arg {
 	with := func(last int) []int { return append(append([]int{}, rows...), last) }
 	choice := i32Below(n, with(2)...)

@@ -9,20 +9,21 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ByHost moves rows within hosts to the device that stands where their owner does, and from there between
-// hosts: few large messages cross. No row is added or rounded on its way, so the bits are the same.
+// ByHost sends rows within hosts first, to the device at their owner's position, and from there between
+// hosts, so that few large messages cross. Rows are not summed or rounded on the way, so the bits are the
+// same.
 func (o expertsExchange) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([]*Tensor, bool) {
 	o.Outer, o.Inner = outer.String(), inner.String()
 	return ir.Apply(o, in...), true
 }
 
-// ByHost is as forward's.
+// ByHost is as for the forward op.
 func (o expertsExchangeGrad) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([]*Tensor, bool) {
 	o.Outer, o.Inner = outer.String(), inner.String()
 	return ir.Apply(o, in...), true
 }
 
-// ByHost hands parts within hosts to the device that stands where theirs goes, and then between hosts.
+// ByHost sends parts within hosts first, to the device at their destination's position, then between hosts.
 func (o allToAll) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([]*Tensor, bool) {
 	x := in[0]
 	if even(o.Sizes) != nil || even(o.Parts) != nil || x.Shape().Len() == 0 {
@@ -42,16 +43,16 @@ func (o allToAll) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([]
 	return []*Tensor{Reshape(y, shape...)}, true
 }
 
-// Relays says that rows and parts pass a device of their own host.
+// Relays declares that data passes through a device of its own host.
 func (expertsExchange) Relays()     {}
 func (expertsExchangeGrad) Relays() {}
 func (allToAll) Relays()            {}
 
-// hostTeam is the groups by which rows travel in two steps: the devices of a host, and those that stand at
-// one place of all hosts.
+// hostTeam holds the groups of a two-step exchange: the devices of a host, and those at one position in all
+// hosts.
 type hostTeam struct{ inner, outer *comm.Group }
 
-// hostTeamOf returns nil where rows travel at once.
+// hostTeamOf returns nil if the exchange has one step.
 func hostTeamOf(env *Env, o expertsExchange) *hostTeam {
 	if o.Inner == "" {
 		return nil
@@ -60,7 +61,7 @@ func hostTeamOf(env *Env, o expertsExchange) *hostTeam {
 	return &hostTeam{along(o.Inner), along(o.Outer)}
 }
 
-// exchange sends the next sizes[p] rows to place p, where flow says how many go from each place to each.
+// exchange sends the next sizes[p] rows to device p; flow is the number of rows from each device to each.
 func (h *hostTeam) exchange(
 	o Collective,
 	rows array.Array,
@@ -69,7 +70,7 @@ func (h *hostTeam) exchange(
 ) array.Array {
 	k, n := h.outer.Size(), h.inner.Size()
 	host, place := h.outer.Pos(), h.inner.Pos()
-	// Within the host: for each place the rows of all hosts' devices there.
+	// Within the host: for each position the rows for all hosts' devices there.
 	order, sends := make([][2]int, 0, k*n), make([]int, n)
 	starts := startsOf(sizes)
 	for j := range n {
@@ -80,8 +81,8 @@ func (h *hostTeam) exchange(
 	}
 	got, _, err := h.inner.AllToAllV(array.Array{}, regrouped(rows, order), sends)
 	must(o, err)
-	// Between hosts: for each host the rows of all places of this one.
-	var comes []int // by place, then host
+	// Between hosts: for each host the rows of all positions of this one.
+	var comes []int // by position, then host
 	for i := range n {
 		for b := range k {
 			comes = append(comes, flow(host*n+i, b*n+place))
@@ -99,7 +100,7 @@ func (h *hostTeam) exchange(
 	return got
 }
 
-// startsOf returns where each of several runs of these sizes begins.
+// startsOf returns where runs of these sizes begin.
 func startsOf(sizes []int) []int {
 	starts, at := make([]int, len(sizes)), 0
 	for i, n := range sizes {
@@ -109,7 +110,7 @@ func startsOf(sizes []int) []int {
 	return starts
 }
 
-// regrouped returns runs of rows, each a start and a size, in another order.
+// regrouped returns runs of rows, each given by start and size, in another order.
 func regrouped(x array.Array, runs [][2]int) array.Array {
 	y := array.New(x.DType(), x.Shape()...)
 	width := x.Shape()[1] * x.DType().Size()

@@ -7,7 +7,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CooperativeRule lets axes that split the experts split the rows as well: rows then travel to their experts.
+// CooperativeRule lets axes that split the experts split the rows as well: rows are then sent to their
+// experts.
 func (o experts) CooperativeRule(in []Type) CooperativeRule {
 	if o.Total != 0 {
 		return CooperativeRule{}
@@ -24,7 +25,7 @@ func (o experts) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return []*Tensor{s.complete(apply1(s.op(), in...))}
 }
 
-// CooperativeRule is as forward's.
+// CooperativeRule is as for the forward op.
 func (o expertsGrad) CooperativeRule(in []Type) CooperativeRule {
 	if o.Total != 0 {
 		return CooperativeRule{}
@@ -43,8 +44,9 @@ func (o expertsGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return []*Tensor{s.complete(g[0]), s.complete(g[1]), g[2], g[3]}
 }
 
-// expertSharing is how the devices of a mesh share experts: along axes that split rows or choices, too, these
-// are exchanged; along the others all have the same ones, and add up what their own experts make of them.
+// expertSharing describes how the devices of a mesh share experts. Along axes that also split rows or
+// choices, rows are exchanged; along the other axes all devices have the same rows, and sum the results of
+// their experts.
 type expertSharing struct {
 	joint
 	exchange, sum mesh.Axes
@@ -70,7 +72,7 @@ func newExpertSharing(at *Place) expertSharing {
 	return s
 }
 
-// places is, for each expert, the place of its owners along the axes of the exchange.
+// places returns, for each expert, the position of its owners along the exchange's axes.
 func (s expertSharing) places() []int {
 	owners := make([]int, s.total)
 	for p, r := range partsOf(s.mesh, s.total, s.axes) {
@@ -97,7 +99,7 @@ func (s expertSharing) op() expertsExchange {
 		Offset: s.own.Start}
 }
 
-// complete adds up what devices with the same rows have.
+// complete sums x over the devices with the same rows.
 func (s expertSharing) complete(x *Tensor) *Tensor {
 	if s.mesh.Count(s.sum) == 1 {
 		return x

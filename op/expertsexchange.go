@@ -10,17 +10,17 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// expertsExchange is experts on devices that each have rows and some of the experts: rows go to the devices
-// along axes that own the experts they chose, and what comes of them back. How many go where depends on the
-// choices; none is dropped.
+// expertsExchange computes experts on devices that each have rows and some of the experts: rows are sent to
+// the devices along axes that own their experts, and the results are sent back. The number of rows sent
+// depends on the choices; none is dropped.
 //
-// Owners is, for each expert, the place along the axes of the devices that own it. The device itself has
-// those from Offset on; of what reaches it for others that have the same place it makes zeros.
+// Owners holds, for each expert, the position along the axes of the devices that own it. The device itself
+// has those from Offset on; for rows of other experts with the same position it returns zeros.
 type expertsExchange struct {
 	Mesh, Axes string
 	Owners     []int
 	Offset     int
-	// Outer and Inner, if set, part the axes: rows go within hosts first, and then between them.
+	// Outer and Inner, if set, split the axes: rows are sent within hosts first, then between them.
 	Outer, Inner string
 }
 
@@ -28,7 +28,7 @@ func (expertsExchange) Name() string             { return "all_to_all_experts" }
 func (o expertsExchange) Over() (string, string) { return o.Mesh, o.Axes }
 func (expertsExchange) Rule([]Type) mesh.Rule    { return mesh.Unknown }
 
-// part returns the experts that the device has.
+// part returns the op for the experts that the device has.
 func (o expertsExchange) part() experts { return experts{Offset: o.Offset, Total: len(o.Owners)} }
 
 func (o expertsExchange) Infer(in []Type) ([]Type, error) {
@@ -61,8 +61,8 @@ func (o expertsExchange) Work(in, out []Type) Work {
 	return w
 }
 
-// wire returns the bytes that leave a device where each pair sends and gets so many elements, if experts are
-// chosen alike.
+// wire returns the bytes that a device sends if each pair sends and receives the given number of elements and
+// experts are chosen evenly.
 func (o expertsExchange) wire(in []Type, elements int) float64 {
 	return ring(teamSize(o.Mesh, o.Axes), float64(in[1].Shape.Len()*elements*in[0].DType.Size()))
 }
@@ -99,8 +99,8 @@ func (expertsExchange) Samples() []Sample {
 	return []Sample{{Op: o, In: expertsSample(4, 5, 3)}}
 }
 
-// expertsExchangeGrad is the gradients of expertsExchange: those of the matrices are sums over the rows of
-// all devices along the axes.
+// expertsExchangeGrad computes the gradients of expertsExchange: those of the matrices are sums over the rows
+// of all devices along the axes.
 type expertsExchangeGrad expertsExchange
 
 func (expertsExchangeGrad) Name() string             { return "all_to_all_experts_grad" }
@@ -173,20 +173,20 @@ func (expertsExchangeGrad) Samples() []Sample {
 	return []Sample{{Op: o, In: append(expertsSample(4, 5, 3), f32(5, 3, 5))}}
 }
 
-// expertTraffic is who sends what to whom.
+// expertTraffic holds what every device sends to every other.
 type expertTraffic struct {
 	op     Collective
 	group  *comm.Group
-	hosts  *hostTeam // nil where rows travel at once
+	hosts  *hostTeam // nil if the exchange has one step
 	perRow int
-	// pairs is what the device sends, by owner, expert and place, and sends how many to each; byExpert is their
-	// numbers by expert and place.
+	// pairs holds the pairs that the device sends, sorted by owner, expert and position, and sends their number
+	// for each device; byExpert holds their indices by expert and position.
 	pairs, sends, byExpert []int
-	// lists is, for each of the device's experts, the rows that come for it; comes is how many come from each
-	// device.
+	// lists holds, for each of the device's experts, the received rows for it; comes is the number of rows from
+	// each device.
 	lists [][]int
 	comes []int
-	// flow is how many rows go from each place to each.
+	// flow is the number of rows from each device to each.
 	flow [][]int
 }
 
@@ -228,7 +228,7 @@ func (t *expertTraffic) sort(choices, owners []int) []int64 {
 	return counts
 }
 
-// allCounts returns how many rows each device has for each expert, device by device.
+// allCounts gathers the number of rows that each device has for each expert, device by device.
 func (t *expertTraffic) allCounts(own []int64) []int64 {
 	if t.group == nil {
 		return own
@@ -238,7 +238,7 @@ func (t *expertTraffic) allCounts(own []int64) []int64 {
 	return array.Data[int64](all)
 }
 
-// receive finds out which rows come for which of the device's n experts.
+// receive determines which received rows belong to which of the device's n experts.
 func (t *expertTraffic) receive(counts []int64, o expertsExchange, n int) {
 	t.lists, t.comes = make([][]int, n), make([]int, len(t.sends))
 	row, me := 0, position(t.group)
@@ -260,10 +260,10 @@ func (t *expertTraffic) receive(counts []int64, o expertsExchange, n int) {
 	}
 }
 
-// gets returns how many rows come.
+// gets returns the number of received rows.
 func (t *expertTraffic) gets() int { return sum64(t.comes) }
 
-// sendRows sends each pair's row to the owner of its expert, and gives what comes.
+// sendRows sends each pair's row to the owner of its expert, and returns the received rows.
 func sendRows[T floats](t *expertTraffic, width int, fill func(pair int, dst []T)) []T {
 	rows := make([]T, len(t.pairs)*width)
 	for i, pair := range t.pairs {
@@ -279,7 +279,7 @@ func sendRows[T floats](t *expertTraffic, width int, fill func(pair int, dst []T
 	)
 }
 
-// returnRows sends what was made of rows that came back to where they came from.
+// returnRows sends the results for received rows back to the devices that sent the rows.
 func returnRows[T floats](t *expertTraffic, width int, rows []T) []T {
 	return exchangeRows(t, rows, t.gets(), width, t.comes, func(from, to int) int { return t.flow[to][from] })
 }

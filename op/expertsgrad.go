@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// expertsGrad is the gradients of rows, weights and the two lists of matrices from the operands of experts
-// and the gradient of its result.
+// expertsGrad computes the gradients of rows, weights, gateUp and down from the operands of experts and the
+// gradient of its result.
 type expertsGrad struct{ Offset, Total int }
 
 func (expertsGrad) Name() string       { return "experts_grad" }
@@ -37,7 +37,7 @@ func (o expertsGrad) Decompose(in []*Tensor) []*Tensor {
 
 func (o expertsGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
-// Rule adds up, as forward, and also over parts of the result's width.
+// Rule sums as the forward op does, and also over parts of the result's width.
 func (o expertsGrad) Rule(in []Type) mesh.Rule { return o.ruleOf(in, "E") }
 
 func (expertsGrad) ruleOf(in []Type, expert string) mesh.Rule {
@@ -51,7 +51,7 @@ func (o expertsGrad) Localize(at *Place) (Op, error) {
 	return expertsGrad{Offset: o.Offset + start, Total: total}, nil
 }
 
-// Work returns two products for each of forward's, of which two are computed again.
+// Work counts two products for each one of the forward op, two of which are recomputed.
 func (o expertsGrad) Work(in, out []Type) Work {
 	return Work{Flops: 16 * experts(o).pairs(in) * expertSize(in), Bytes: moved(in, out)}
 }

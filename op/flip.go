@@ -35,7 +35,7 @@ func (o flip) Infer(in []Type) ([]Type, error) {
 func (o flip) VJP(_, _, dy []*Tensor) []*Tensor { return []*Tensor{Flip(dy[0], o.Dims...)} }
 func (o flip) Rule(in []Type) mesh.Rule         { return mixRule(len(in[0].Shape), o.Dims) }
 
-// Follow lets a turned dim keep its layout.
+// Follow lets a flipped dim keep its layout, for inference.
 func (o flip) Follow(in, _ []Type) (mesh.Rule, string) {
 	return followDims(len(in[0].Shape), 2, o.Dims)
 }

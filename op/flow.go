@@ -8,21 +8,22 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// flow is the family of ops that run programs on what they are given: cond, scan, while.
+// flow is implemented by the ops that run programs: cond, scan, while.
 type flow interface {
 	Bodied
-	// texts returns the programs, bodyTypes what each takes where the op takes in.
+	// texts returns the programs, bodyTypes the operand types of each for operands of the op of types in.
 	texts() []string
 	bodyTypes(in []Type) [][]Type
-	// localized returns the op as a device runs it.
+	// localized returns the op as one device runs it.
 	localized(at *Place) (Op, error)
-	// ties reports which dims of operands and results are dims of the programs' parameters and results.
+	// ties reports which dims of operands and results correspond to dims of the programs' parameters and
+	// results.
 	ties(t *flowTies)
-	// states returns what results are along a class of dims that is split; false if they are nothing of use.
+	// states returns the state of each result along a class of dims that is split; false if it cannot be split.
 	states(c *flowClass) ([]flowState, bool)
 }
 
-// bodiesOf returns the programs of an op on operands of these types.
+// bodiesOf returns the programs of an op for operands of these types.
 func bodiesOf(o flow, in []Type) ([]*ir.Func, error) {
 	var fs []*ir.Func
 	for i, types := range o.bodyTypes(in) {
@@ -35,13 +36,13 @@ func bodiesOf(o flow, in []Type) ([]*ir.Func, error) {
 	return fs, nil
 }
 
-// Scratcher is an op that needs memory of its own while it computes. Scratch is how many bytes.
+// Scratcher is implemented by ops that need temporary memory. Scratch returns the number of bytes.
 type Scratcher interface {
 	Scratch(in, out []Type) int
 }
 
-// borrow returns n bytes of the memory that was lent, or new ones. What is left is for what runs until
-// restore.
+// borrow returns n bytes of the memory that was lent to env, or new ones. The rest of the lent memory is
+// available to ops that run until restore is called.
 func (env *Env) borrow(n int) (memory []byte, restore func()) {
 	lent := env.Scratch
 	restore = func() { env.Scratch = lent }
@@ -54,10 +55,10 @@ func (env *Env) borrow(n int) (memory []byte, restore func()) {
 	return lent[:n], restore
 }
 
-// alignedBytes returns a size that leaves what follows aligned.
+// alignedBytes rounds a size up, so that what follows it is aligned.
 func alignedBytes(n int) int { return (n + 63) &^ 63 }
 
-// carve makes arrays like those of a list out of memory, and gives what is left.
+// carve makes arrays like those of a list from memory, and returns the unused rest.
 func carve(memory []byte, list []array.Array) (arrays []array.Array, rest []byte) {
 	for _, a := range list {
 		n := len(a.Bytes())
@@ -67,7 +68,7 @@ func carve(memory []byte, list []array.Array) (arrays []array.Array, rest []byte
 	return arrays, memory
 }
 
-// carriedBytes returns the memory of what is carried into a trip and out of it.
+// carriedBytes returns the memory of the carried values before and after a trip.
 func carriedBytes(carry []Type) int {
 	n := 0
 	for _, t := range carry {
@@ -76,7 +77,7 @@ func carriedBytes(carry []Type) int {
 	return n
 }
 
-// scratchOf returns the memory of the largest of an op's programs and of the ops in it, each.
+// scratchOf returns the memory of the op's largest program plus that of the ops within the programs.
 func scratchOf(o flow, in []Type) int {
 	most, within := 0, 0
 	for i, types := range o.bodyTypes(in) {
@@ -95,7 +96,7 @@ func scratchOf(o flow, in []Type) int {
 	return most + within
 }
 
-// mustBody returns a program on operands that Infer has accepted.
+// mustBody returns a program for operands that Infer has accepted.
 func mustBody(text string, in []array.Array) *body { return mustBodyOf(text, typesOfArrays(in)) }
 
 func typesOfArrays(list []array.Array) []Type {
@@ -122,7 +123,7 @@ func typesOfRefs(refs []hlo.Ref) []Type {
 	return types
 }
 
-// wantBelow checks numbers that an attribute lists.
+// wantBelow checks that the indices in an attribute are below n.
 func wantBelow(what string, list []int, n int) error {
 	for _, i := range list {
 		if i < 0 || i >= n {
@@ -132,14 +133,14 @@ func wantBelow(what string, list []int, n int) error {
 	return nil
 }
 
-// zeroAll makes zeros of some of a list of arrays.
+// zeroAll clears the arrays of a list with the given indices.
 func zeroAll(list []array.Array, which []int) {
 	for _, i := range which {
 		clear(list[i].Bytes())
 	}
 }
 
-// emitZero has zeros in place of some of a list of values.
+// emitZero replaces the values of a list with the given indices by zeros.
 func emitZero(w *hlo.Writer, refs []hlo.Ref, which []int) []hlo.Ref {
 	for _, i := range which {
 		refs[i] = w.Constant(refs[i].Type, 0)
@@ -147,7 +148,7 @@ func emitZero(w *hlo.Writer, refs []hlo.Ref, which []int) []hlo.Ref {
 	return refs
 }
 
-// together applies what a device does in an op's stead where devices work together.
+// together applies the local op of a place, when devices compute an op jointly.
 func together(o flow, at *Place, in []*Tensor) []*Tensor {
 	local, err := o.localized(at)
 	if err != nil {

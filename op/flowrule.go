@@ -11,27 +11,28 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// flowTies is the dims of everything in an op with bodies, and which of them are split together or not at
-// all: those that a node of a body has as one factor, and those of a value that goes in and comes out.
+// flowTies groups the dims of all tensors in an op with bodies into classes that have to be split together:
+// dims that a node of a body has as one factor, and those of a value that is passed in and out of a body.
 type flowTies struct {
 	in, out []Type
 	bodies  []*ir.Func
-	// parent is a forest over dims; whole is, of roots, whether a node needs all of the dim.
+	// parent is a union-find forest over dims; whole says, for each root, that the class must not be split.
 	parent []int
 	whole  []bool
-	// base is where the dims of operands, results and the values of each body begin.
+	// operands, results and values (by body) locate the dims of each tensor.
 	operands, results []handle
 	values            [][]handle
-	// rules is those of nodes, by body.
+	// rules holds the rules of nodes, by body.
 	rules [][]*mesh.Parsed
-	// letters is the factor of each root that operands or results have, and split what results are along it.
+	// letters holds the factor of each class that operands or results have, and split how results behave if the
+	// class is split.
 	letters map[flowName]byte
 	split   map[int]*flowClass
-	// joint is the classes along which devices can work together, by sums inside the bodies.
+	// joint holds the classes that devices can split by adding up partial sums inside the bodies.
 	joint map[int]bool
 }
 
-// handle is the dims of one tensor.
+// handle locates the dims of one tensor.
 type handle struct{ base, rank int }
 
 func newFlowTies(o flow, in []Type) (*flowTies, error) {
@@ -91,7 +92,7 @@ func (t *flowTies) given(body, i int) handle {
 	return t.value(body, t.bodies[body].Results()[i])
 }
 
-// tie says that the dims of x, but for the first few, are those of y.
+// tie unites the dims of x, except for the first but of them, with those of y.
 func (t *flowTies) tie(x, y handle, but int) {
 	for d := range y.rank {
 		t.join(x.base+but+d, y.base+d)
@@ -113,7 +114,7 @@ func (t *flowTies) join(i, j int) {
 
 func (t *flowTies) keepWhole(dim int) { t.whole[t.root(dim)] = true }
 
-// node ties the dims of a node by its rule.
+// node unites the dims of a node that its rule makes one factor.
 func (t *flowTies) node(body int, n *ir.Node) *mesh.Parsed {
 	in, out := typesOfValues(n.In()), typesOfValues(n.Out())
 	p, err := n.Op().(Op).Rule(in).Bind(shapesOfTypes(in), shapesOfTypes(out))
@@ -148,7 +149,7 @@ func (t *flowTies) node(body int, n *ir.Node) *mesh.Parsed {
 	return p
 }
 
-// doubles keeps whole what a tensor has in two dims: no axis splits both.
+// doubles forbids splitting classes of which a tensor has two dims, because one axis cannot split both.
 func (t *flowTies) doubles() {
 	check := func(h handle) {
 		for d := range h.rank {
@@ -182,13 +183,13 @@ func shapesOfTypes(ts []Type) [][]int {
 	return shapes
 }
 
-// flowTied is what was found of ops, by their text and operands.
+// flowTied caches flowTies by the op's text and operands.
 var flowTied = struct {
 	sync.Mutex
 	byText map[string]*flowTies
 }{byText: map[string]*flowTies{}}
 
-// tiesOf finds the classes of dims of an op, their factors, and what results are along each.
+// tiesOf returns the classes of dims of an op, their factors, and the state of results along each.
 func tiesOf(o flow, in []Type) (*flowTies, error) {
 	key := ir.FormatOp(o) + fmt.Sprint(in)
 	flowTied.Lock()
@@ -211,8 +212,9 @@ func tiesOf(o flow, in []Type) (*flowTies, error) {
 	return t, nil
 }
 
-// name gives the classes that operands and results have a letter each. What is whole and has several dims of
-// a tensor has as many, so that nothing spreads from one of them to another.
+// name assigns a letter to each class that operands and results have. A class that must not be split and of
+// which a tensor has several dims gets one letter for each, so that inference does not spread from one to the
+// other.
 func (t *flowTies) name(o flow) {
 	for _, h := range slices.Concat(t.operands, t.results) {
 		for d := range h.rank {
@@ -229,10 +231,10 @@ func (t *flowTies) name(o flow) {
 	}
 }
 
-// flowName is a class, and which of the dims it is that one tensor has of it.
+// flowName is a class, and the index of the dim among those of one tensor in it.
 type flowName struct{ class, number int }
 
-// before returns how many dims before one are of its class.
+// before returns the number of earlier dims of the tensor in the same class.
 func (t *flowTies) before(h handle, dim int) int {
 	n := 0
 	for d := range dim {
@@ -243,7 +245,7 @@ func (t *flowTies) before(h handle, dim int) int {
 	return n
 }
 
-// follow finds what results are where a class is split, or keeps it whole.
+// follow determines the states of results if a class is split, or forbids splitting it.
 func (t *flowTies) follow(o flow, class int) {
 	c := &flowClass{flowTies: t, class: class}
 	states, ok := o.states(c)
@@ -265,7 +267,7 @@ func (t *flowTies) follow(o flow, class int) {
 	t.joint[class] = ok && !slices.Contains(states, stateBroken) && len(c.starts) == 0
 }
 
-// flowRule returns the rule of an op with bodies: factors are the classes of its dims.
+// flowRule returns the rule of an op with bodies: its factors are the classes of its dims.
 func flowRule(o flow, in []Type) mesh.Rule {
 	t, err := tiesOf(o, in)
 	if err != nil {
@@ -274,8 +276,8 @@ func flowRule(o flow, in []Type) mesh.Rule {
 	return t.rule(false)
 }
 
-// flowTogether returns the rule by which devices compute an op with bodies together: they add up inside what
-// a node of a body sums along a dim that they share.
+// flowTogether returns the rule by which devices compute an op with bodies jointly: inside the bodies they
+// add up what a node sums along a split dim.
 func flowTogether(o flow, in []Type) CooperativeRule {
 	t, err := tiesOf(o, in)
 	if err != nil || len(t.joint) == 0 {
@@ -289,7 +291,7 @@ func flowTogether(o flow, in []Type) CooperativeRule {
 	return CooperativeRule{}
 }
 
-// rule returns the text of the rule, with classes joint where devices work together.
+// rule returns the text of the rule; with together, joint classes may be split.
 func (t *flowTies) rule(together bool) mesh.Rule {
 	side := func(handles []handle) string {
 		words := make([]string, len(handles))

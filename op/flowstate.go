@@ -9,29 +9,30 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// flowState is what a device has of a value in a body where a class of dims is split.
+// flowState is the state of a value in a body, on each device, if a class of dims is split.
 type flowState uint8
 
 const (
-	stateSame    flowState = iota // the same on every device
-	stateSplit                    // its part: the value has a dim of the class
-	statePartial                  // a term of a sum over devices
-	stateZero                     // zeros: the same on every device, and terms of a sum of them
-	stateBroken                   // something of no use
+	stateSame    flowState = iota // replicated
+	stateSplit                    // sharded: the value has a dim of the class
+	statePartial                  // unreduced: a term of a sum over devices
+	stateZero                     // zeros: both replicated and terms of a sum
+	stateBroken                   // unusable
 )
 
 // flowClass is a class of dims that is split.
 type flowClass struct {
 	*flowTies
 	class int
-	// joint is whether devices add up inside what a node sums along the class.
+	// joint is whether devices add up, inside the bodies, what a node sums along the class.
 	joint bool
-	// results is what results are, and starts which carried values are sums that a device begins with.
+	// results holds the states of results, and starts the carried values that are sums and so begin with zeros
+	// on all devices but one.
 	results []flowState
 	starts  []int
 }
 
-// operand returns what an operand of the op is.
+// operand returns the state of an operand of the op.
 func (c *flowClass) operand(i int) flowState {
 	if c.has(c.operands[i], c.class) {
 		return stateSplit
@@ -39,7 +40,7 @@ func (c *flowClass) operand(i int) flowState {
 	return stateSame
 }
 
-// through returns what the results of a body are, given what its parameters are.
+// through returns the states of a body's results, given those of its parameters.
 func (c *flowClass) through(body int, params []flowState) []flowState {
 	f := c.bodies[body]
 	states := make([]flowState, f.NumValues())
@@ -65,7 +66,7 @@ func (c *flowClass) through(body int, params []flowState) []flowState {
 	return out
 }
 
-// made returns what a node makes of operands.
+// made returns the state of a node's result, given those of its operands.
 func (c *flowClass) made(body int, n *ir.Node, p *mesh.Parsed, in []flowState, result int) flowState {
 	v := n.Out()[result]
 	isSplit, isPartial := slices.Contains(in, stateSplit), slices.Contains(in, statePartial)
@@ -101,7 +102,7 @@ func (c *flowClass) made(body int, n *ir.Node, p *mesh.Parsed, in []flowState, r
 	return stateSame
 }
 
-// sums reports whether a node adds up along its factors of the class.
+// sums reports whether a node sums along its factors of the class.
 func (c *flowClass) sums(body int, n *ir.Node, p *mesh.Parsed) bool {
 	if p == nil {
 		return false
@@ -122,7 +123,7 @@ func (c *flowClass) sums(body int, n *ir.Node, p *mesh.Parsed) bool {
 	return true
 }
 
-// linearIn reports whether an op is linear in its partial operands, and zeros, together.
+// linearIn reports whether an op is linear in its unreduced and zero operands together.
 func linearIn(o Op, in []flowState) bool {
 	l, ok := o.(Multilinear)
 	if !ok {
@@ -141,8 +142,8 @@ func linearIn(o Op, in []flowState) bool {
 	return false
 }
 
-// carried returns what values that go round a loop are: the same before and after body, which takes them
-// first and gives them first. Sums that it adds to are such from the start.
+// carried returns the states of the values that a loop carries, which must be the same before and after body;
+// these are its first parameters and results. Sums that the body adds to are unreduced from the start.
 func (c *flowClass) carried(body int, carry, rest []flowState) (out []flowState, ok bool) {
 	for {
 		out = c.through(body, slices.Concat(carry, rest))
@@ -164,7 +165,7 @@ func (c *flowClass) carried(body int, carry, rest []flowState) (out []flowState,
 	}
 }
 
-// eitherState returns what a value is that comes from one of two programs.
+// eitherState returns the state of a value that one of two programs computes.
 func eitherState(x, y flowState) flowState {
 	switch {
 	case x == y || y == stateZero && x != stateSplit:
@@ -175,11 +176,11 @@ func eitherState(x, y flowState) flowState {
 	return stateBroken
 }
 
-// flowLocal is what a device does otherwise than the whole op: results that another brings, and carried
-// values that another begins with.
+// flowLocal lists what differs on a device from the whole op: results that another device provides, and
+// carried values that begin on another one.
 type flowLocal struct{ zero, start []int }
 
-// localBodies returns what a device runs in the stead of an op's programs.
+// localBodies returns the programs that a device runs in place of the op's.
 func localBodies(o flow, at *Place) ([]*ir.Func, flowLocal, error) {
 	var local flowLocal
 	t, err := tiesOf(o, at.In)
@@ -220,11 +221,11 @@ func localBodies(o flow, at *Place) ([]*ir.Func, flowLocal, error) {
 	return fs, local, nil
 }
 
-// flowPart is what a device has of a class, by which axes.
+// flowPart is a device's shard of a class, and the axes that split it.
 type flowPart struct {
 	mesh.Range
 	axes mesh.Axes
-	// joint is whether devices add up inside what a node sums along the class.
+	// joint is whether devices add up, inside the bodies, what a node sums along the class.
 	joint bool
 }
 
@@ -236,7 +237,7 @@ func first(at *Place, p flowPart) bool {
 	return at.along(p.axes) == 0
 }
 
-// localBody returns a program with every node as a device runs it.
+// localBody returns a program with every node localized to a device.
 func (t *flowTies) localBody(body int, at *Place, parts map[int]flowPart) (*ir.Func, error) {
 	f := t.bodies[body]
 	b := ir.NewBuilder(f.Name())
@@ -261,7 +262,7 @@ func (t *flowTies) localBody(body int, at *Place, parts map[int]flowPart) (*ir.F
 	return b.Build(results...)
 }
 
-// complete adds up over devices what a node has summed along classes that they share.
+// complete adds up over devices what a node has summed along the classes that they share.
 func (t *flowTies) complete(
 	body int,
 	n *ir.Node,
@@ -296,7 +297,7 @@ func (t *flowTies) localType(h handle, whole Type, parts map[int]flowPart) Type 
 	return local
 }
 
-// localNode returns the op that a device runs in the stead of a node's.
+// localNode returns a node's op localized to a device.
 func (t *flowTies) localNode(body int, n *ir.Node, p *mesh.Parsed, at *Place, parts map[int]flowPart) (Op,
 	error) {
 	o := n.Op().(Op)

@@ -26,7 +26,7 @@ func inferReduced(in []Type, dims []int, dtype array.DType) ([]Type, error) {
 	return []Type{{DType: dtype, Shape: shape}}, nil
 }
 
-// wantNumbers checks that there is one operand, which holds numbers.
+// wantNumbers checks that there is one operand and that it is numeric.
 func wantNumbers(in []Type) error {
 	if len(in) != 1 {
 		return fmt.Errorf("want 1 operand: got %d", len(in))
@@ -37,7 +37,8 @@ func wantNumbers(in []Type) error {
 	return nil
 }
 
-// wholeReduceRule returns the rule of a reduction whose partial results cannot be combined.
+// wholeReduceRule returns the rule of a reduction whose reduced dims must not be split, because partial
+// results cannot be combined.
 func wholeReduceRule(rank int, dims []int) mesh.Rule {
 	word := factors(0, rank)
 	in, out := "", ""
@@ -52,12 +53,12 @@ func wholeReduceRule(rank int, dims []int) mesh.Rule {
 	return mesh.Rule(in + "->" + out)
 }
 
-// onePass returns the cost of looking at every operand element once.
+// onePass returns the cost of reading every operand element once.
 func onePass(in, out []Type) Work {
 	return Work{Flops: float64(in[0].Shape.Len()), Bytes: moved(in, out)}
 }
 
-// reductionSamples tries the ways in which reduced dims can be, on operands made by arg.
+// reductionSamples covers the possible positions of reduced dims, on operands made by arg.
 func reductionSamples(arg func(shape ...int) Arg, of func(dims ...int) Op) []Sample {
 	return []Sample{
 		{Op: of(0), In: []Arg{arg(5, 7, 6)}},
@@ -68,14 +69,15 @@ func reductionSamples(arg func(shape ...int) Arg, of func(dims ...int) Op) []Sam
 	}
 }
 
-// folding is how a reduction combines elements: those of one row, two rows element by element, and none.
+// folding holds the kernels of a reduction: over one row, of two rows elementwise, and the result for no
+// elements.
 type folding[T array.Elem] struct {
 	row  func(x []T) T
 	pair func(dst, x, y []T)
 	none T
 }
 
-// foldOf makes a folding of a function of two elements.
+// foldOf makes a folding from a function of two elements.
 func foldOf[T array.Elem](none T, f func(x, y T) T) folding[T] {
 	row := func(xs []T) T {
 		acc := none
@@ -121,7 +123,7 @@ func (f folding[T]) columns(env *Env, dst, x []T, g group) {
 	})
 }
 
-// eachBlock calls f for every outer position and block of neighbouring columns.
+// eachBlock calls f for every outer position and block of adjacent columns.
 func (g group) eachBlock(env *Env, size int, f func(o, c, width int)) {
 	blocks := (g.inner + size - 1) / size
 	env.rows(g.outer*blocks, g.reduced*min(size, g.inner), func(lo, hi int) {
@@ -132,11 +134,11 @@ func (g group) eachBlock(env *Env, size int, f func(o, c, width int)) {
 	})
 }
 
-// gatherBlock is how many columns are gathered at once: a cache line of float32.
+// gatherBlock is the number of columns that are gathered at once: a cache line of float32.
 const gatherBlock = 16
 
-// foldLines calls f with every line along the reduced dim of x and the line's position among outer × inner. A
-// line is contiguous; f must not keep it.
+// foldLines calls f with every line along the reduced dim of x and the line's index among outer × inner. A
+// line is contiguous; f must not retain it.
 func foldLines[T array.Elem](env *Env, x []T, g group, f func(at int, line []T)) {
 	if g.inner == 1 {
 		env.rows(g.outer, g.reduced, func(lo, hi int) {

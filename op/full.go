@@ -9,12 +9,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Full returns one number repeated over a whole tensor.
+// Full returns a tensor filled with one value.
 func Full(s Scope, dtype array.DType, shape array.Shape, value float64) *Tensor {
 	return s.Apply(full{DType: dtype, Shape: shape, Value: value}, nil)[0]
 }
 
-// Const returns a scalar of x's dtype in x's scope: the other operand of an op on x.
+// Const returns a scalar of x's dtype in x's scope, for use as the other operand of an op on x.
 func Const(x *Tensor, value float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -28,10 +28,10 @@ func Zeros(s Scope, dtype array.DType, shape ...int) *Tensor { return Full(s, dt
 // Ones returns a tensor of ones.
 func Ones(s Scope, dtype array.DType, shape ...int) *Tensor { return Full(s, dtype, shape, 1) }
 
-// ZerosLike returns zeros of x's type.
+// ZerosLike returns zeros with x's dtype and shape.
 func ZerosLike(x *Tensor) *Tensor { return Full(x.Scope(), x.DType(), x.Shape(), 0) }
 
-// OnesLike returns ones of x's type.
+// OnesLike returns ones with x's dtype and shape.
 func OnesLike(x *Tensor) *Tensor { return Full(x.Scope(), x.DType(), x.Shape(), 1) }
 
 type full struct {
@@ -67,7 +67,7 @@ func (o full) Eval(env *Env, _, out []array.Array) {
 	})
 }
 
-// encode returns the bytes of one element of the given value.
+// encode returns the bytes of one element.
 func encode(d array.DType, v float64) []byte {
 	a := array.New(d)
 	a.Set(0, v)
@@ -89,7 +89,7 @@ func (full) Samples() []Sample {
 	}
 }
 
-// source is the family of ops without operands.
+// source is embedded by ops without operands.
 type source struct{ mover }
 
 func (source) VJP(_, _, _ []*Tensor) []*Tensor { return nil }

@@ -14,8 +14,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Fused returns a program as one op: a loop over rows and columns in which values between its nodes stay near
-// the processor. Its results have the bits of the program run node by node.
+// Fused returns a program as one op: a loop over rows and columns that keeps intermediate values in registers
+// or cache. Its results have the same bits as running the program node by node.
 func Fused(body *ir.Func) Op {
 	return fused{held: held{fusedOf(body)}, Body: body.String()}
 }
@@ -30,7 +30,7 @@ func FusedBody(o ir.Op) (*ir.Func, bool) {
 	return body, err == nil
 }
 
-// parseBody reads a body. Its mistakes name the line and the column, as the text of an op stands in one line.
+// parseBody parses a body. Its errors name line and column within the op's text, which is a single line.
 func parseBody(text string) (*ir.Func, error) {
 	f, err := ir.Parse(text, Lookup)
 	if bad := (*ir.SyntaxError)(nil); errors.As(err, &bad) {
@@ -42,7 +42,7 @@ func parseBody(text string) (*ir.Func, error) {
 	return f, nil
 }
 
-// held keeps what was made of a program for as long as the op is there. It is no attribute.
+// held keeps the prepared program alive as long as the op. It is not an attribute.
 type held struct{ program *fusedProgram }
 
 type fused struct {
@@ -59,7 +59,7 @@ func (o fused) NumResults(int) int {
 	return 1
 }
 
-// on returns the program on operands of these types: whatever dtypes and sizes they have.
+// on returns the program specialised to operands of these types.
 func (o fused) on(in []Type) (*fusedProgram, error) {
 	if p := o.program; p != nil && p.takes(in) {
 		return p, nil
@@ -105,10 +105,10 @@ func (o fused) Decompose(in []*Tensor) []*Tensor {
 
 func (o fused) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
-// Rule returns none: programs are fused when they have been split.
+// Rule returns Unknown, because fusion happens after programs have been split.
 func (fused) Rule(in []Type) mesh.Rule { return mesh.Unknown }
 
-// Work reads operands and writes results once.
+// Work counts reading operands and writing results once.
 func (o fused) Work(in, out []Type) Work {
 	w := Work{Bytes: moved(in, out)}
 	p, err := o.on(in)
@@ -121,7 +121,7 @@ func (o fused) Work(in, out []Type) Work {
 	return w
 }
 
-// InPlace is, for each result, an operand that nothing reads once the result is written there.
+// InPlace returns, for each result, an operand that is not read any more when the result is written.
 func (o fused) InPlace() []int {
 	p := o.program
 	if p == nil {
@@ -161,13 +161,13 @@ func (fused) Samples() []Sample {
 	}
 }
 
-// programs is what was made of bodies that are in use, by their text without places.
+// programs caches the prepared programs of bodies in use, by their text without source positions.
 var programs = struct {
 	sync.Mutex
 	byText map[string]weak.Pointer[fusedProgram]
 }{byText: map[string]weak.Pointer[fusedProgram]{}}
 
-// fusedOf returns a body made ready to run, once for all ops that have it.
+// fusedOf returns a prepared program, shared by all ops with the same body.
 func fusedOf(f *ir.Func) *fusedProgram {
 	key := withoutPlaces(f)
 	if !LoopsCompiled() { // a test may ask for strips of what runs as code elsewhere
@@ -188,7 +188,7 @@ func fusedOf(f *ir.Func) *fusedProgram {
 	return p
 }
 
-// withoutPlaces returns a program's text but for the lines of source that it names.
+// withoutPlaces returns a program's text without source positions.
 func withoutPlaces(f *ir.Func) string {
 	var b strings.Builder
 	for line := range strings.Lines(f.String()) {
@@ -199,7 +199,7 @@ func withoutPlaces(f *ir.Func) string {
 	return b.String()
 }
 
-// FusedHow returns how a fused op runs: by code of its own, by strips and why, or node by node and why.
+// FusedHow describes how a fused op runs: as generated code, as strips, or node by node, with the reason.
 func FusedHow(o ir.Op) string {
 	f, ok := o.(fused)
 	if !ok || f.program == nil {
@@ -215,7 +215,7 @@ func FusedHow(o ir.Op) string {
 	}
 }
 
-// FusedSize returns the bytes of the code that a fused op runs.
+// FusedSize returns the size in bytes of a fused op's machine code.
 func FusedSize(o ir.Op) int {
 	f, ok := o.(fused)
 	if !ok || f.program == nil {
@@ -230,7 +230,7 @@ func FusedSize(o ir.Op) int {
 	return size
 }
 
-// Label returns an op's name, and for a loop the first of its ops in brackets.
+// Label returns an op's name, followed in brackets, for a fused op, by the names of its first ops.
 func Label(o ir.Op) string {
 	body, ok := FusedBody(o)
 	if !ok {
@@ -251,5 +251,5 @@ func Label(o ir.Op) string {
 	return o.Name() + "(" + strings.Join(names, " ") + ")"
 }
 
-// labelOps is how many ops of a loop its label names.
+// labelOps is the number of ops that a label names.
 const labelOps = 6

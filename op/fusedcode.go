@@ -11,26 +11,27 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// callElems is about how many elements one call of generated code goes through: it cannot be preempted.
+// callElems is the approximate number of elements per call of generated code, which cannot be preempted.
 const callElems = 1 << 15
 
-// LoopsCompiled reports whether loops run as code of their own on this machine.
+// LoopsCompiled reports whether loops are compiled to machine code on this machine.
 func LoopsCompiled() bool {
 	_, err := jit.Best()
 	return err == nil
 }
 
-// loopCode is a part of a loop as machine code.
+// loopCode is the machine code of a part of a loop.
 type loopCode struct {
 	part loopPart
 	code *jit.Code
-	// past writes large results past the cache, where they lie right for it; nil is none.
+	// past is code that writes large results with non-temporal stores, if they are aligned; nil if there are
+	// none.
 	past *jit.Code
-	// runs is what tasks that are over leave for others.
+	// runs holds the state of finished tasks for reuse.
 	runs *sync.Pool
 }
 
-// compile makes code of all parts, or says why strips run.
+// compile generates code for all parts, or returns the reason why strips run instead.
 func (p *fusedProgram) compile() error {
 	set, err := jit.Best()
 	if err != nil {
@@ -52,15 +53,15 @@ func (p *fusedProgram) compile() error {
 	return nil
 }
 
-// pastBytes is how large a result is that no cache holds until it is read: it is written past them, which
-// saves reading what is written over.
+// pastBytes is the size from which results are written with non-temporal stores: they would be evicted from
+// the cache before they are read, and bypassing it saves reading the memory that is overwritten.
 var pastBytes = 32 << 20
 
-// pastWork is up to how many instructions for each number moved a loop that goes over its rows once waits for
-// memory: with more of them what is written over is read meanwhile.
+// pastWork is the number of instructions per moved element up to which a single-pass loop is memory-bound.
+// With more of them, the memory that is overwritten is read in parallel with computing.
 const pastWork = 10
 
-// bound reports whether a loop waits for memory.
+// bound reports whether a loop is memory-bound.
 func (p *LoopPlan) bound(stores int) bool {
 	work, moved := 0, stores
 	for _, ln := range p.nodes {
@@ -74,7 +75,7 @@ func (p *LoopPlan) bound(stores int) bool {
 	return p.Phases > 1 || work <= pastWork*moved
 }
 
-// past returns the streams of results that are written past the cache, nil if there are none.
+// past returns which results are written with non-temporal stores; nil if none is.
 func (p *fusedProgram) past(part loopPart) []bool {
 	if !p.plan.bound(len(p.stores)) {
 		return nil
@@ -91,8 +92,8 @@ func (p *fusedProgram) past(part loopPart) []bool {
 	return list
 }
 
-// program returns the loop as the generator has it: streams of operands, then of results, then sums of
-// columns and leaves of sums of all.
+// program returns the loop in the form of the code generator: streams of operands, then of results, then
+// column sums and the leaves of total sums.
 func (p *fusedProgram) program(part loopPart) *jit.Program {
 	out := &jit.Program{Cols: part.cols, Double: p.plan.lane == 8}
 	plan, number := p.plan, map[*ir.Value]int{}
@@ -165,7 +166,7 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 	return out
 }
 
-// rounding returns what makes a node's value a 16-bit float, if it is to be one and is not yet.
+// rounding returns a conversion of a node's value to a 16-bit float, if it should be one and is not yet.
 func (p *fusedProgram) rounding(ln *LoopNode, value int) (jit.Value, bool) {
 	v := ln.node.Out()[0]
 	if k := ln.loop.Kind; !v.DType().IsHalf() || k != LoopMap && k != LoopFold && k != LoopConstant {
@@ -189,7 +190,7 @@ func (p *fusedProgram) rounding(ln *LoopNode, value int) (jit.Value, bool) {
 	return c, true
 }
 
-// codeValue returns a node as the generator has it.
+// codeValue returns a node in the form of the code generator.
 func (p *fusedProgram) codeValue(ln *LoopNode, in []int) jit.Value {
 	v := ln.node.Out()[0]
 	c := jit.Value{In: in, Phase: p.plan.phase[v], Truth: v.DType() == array.Bool}
@@ -209,7 +210,7 @@ func (p *fusedProgram) codeValue(ln *LoopNode, in []int) jit.Value {
 	return c
 }
 
-// runCode computes the loop by generated code.
+// runCode runs the loop as generated code.
 func (p *fusedProgram) runCode(env *Env, in, out []array.Array) {
 	sums := p.newColumnSums(out)
 	for _, c := range p.code {
@@ -232,7 +233,7 @@ func (p *fusedProgram) runCode(env *Env, in, out []array.Array) {
 	sums.join()
 }
 
-// codeRun is what one task runs.
+// codeRun is the state of one task.
 type codeRun struct {
 	p     *fusedProgram
 	c     *loopCode
@@ -243,7 +244,7 @@ type codeRun struct {
 	call  jit.Call
 }
 
-// codeRun returns one that another task is done with, or a new one.
+// codeRun returns the state of a finished task, or a new one.
 func (p *fusedProgram) codeRun(c *loopCode) *codeRun {
 	if r, ok := c.runs.Get().(*codeRun); ok {
 		return r
@@ -270,7 +271,7 @@ func (p *fusedProgram) codeRun(c *loopCode) *codeRun {
 	return r
 }
 
-// begin points the run at arrays.
+// begin binds the run to arrays.
 func (r *codeRun) begin(in, out, leaves []array.Array) {
 	k := 0
 	add := func(b []byte) { r.data[k], k = unsafe.Pointer(unsafe.SliceData(b)), k+1 }
@@ -285,14 +286,14 @@ func (r *codeRun) begin(in, out, leaves []array.Array) {
 	}
 }
 
-// end forgets the arrays: nothing but their owner shall keep them.
+// end drops the references to arrays, so that they are not kept alive.
 func (r *codeRun) end() {
 	clear(r.data)
 	clear(r.call.Base)
 }
 
-// rows runs rows from lo to hi, as many at once as are evenly spaced everywhere, in blocks and from block to
-// block.
+// rows runs rows lo to hi, in calls over as many rows as are evenly spaced in all arrays, in blocks and from
+// block to block.
 func (r *codeRun) rows(lo, hi int) {
 	for lo < hi {
 		n := hi - lo
@@ -318,7 +319,7 @@ func (r *codeRun) rows(lo, hi int) {
 	}
 }
 
-// aligned reports whether all rows of results begin where vectors do that are written past the cache.
+// aligned reports whether all rows of results are aligned as non-temporal stores require.
 func (r *codeRun) aligned() bool {
 	from := len(r.c.part.streams)
 	for i := from; i < from+len(r.p.stores); i++ {

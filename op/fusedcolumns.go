@@ -6,13 +6,13 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// columnSums is the sums of columns of a loop: one of each block of rows, joined in the order of the blocks
-// as kernel.AddRows joins them; and sums of all elements: one of each row, joined as kernel.Sum joins leaves.
+// columnSums holds the column sums of a loop, one for each block of rows, which are combined in the order of
+// kernel.AddRows; and total sums, one leaf for each row, which are combined in the order of kernel.Sum.
 type columnSums struct {
 	p      *fusedProgram
 	out    []array.Array
-	blocks [][]array.Array // of each block, of each sum
-	leaves []array.Array   // of each sum of all
+	blocks [][]array.Array // by block, then by sum
+	leaves []array.Array   // by total sum
 }
 
 func (p *fusedProgram) newColumnSums(out []array.Array) *columnSums {
@@ -41,7 +41,7 @@ func (p *LoopPlan) kind(k LoopKind) []*LoopNode {
 	return list
 }
 
-// emptySums returns memory for the sums of one block.
+// emptySums allocates the sums of one block.
 func (p *fusedProgram) emptySums(cols int) []array.Array {
 	var sums []array.Array
 	for range p.plan.kind(LoopColumns) {
@@ -50,7 +50,7 @@ func (p *fusedProgram) emptySums(cols int) []array.Array {
 	return sums
 }
 
-// clearSums starts sums of columns from nothing.
+// clearSums sets column sums to zero.
 func clearSums(sums []array.Array) {
 	for _, s := range sums {
 		clear(s.Bytes())
@@ -69,7 +69,7 @@ func (c *columnSums) keep(block int, sums []array.Array) {
 	}
 }
 
-// join adds up the blocks and the leaves into the results.
+// join combines blocks and leaves into the results.
 func (c *columnSums) join() {
 	for _, kind := range []LoopKind{LoopColumns, LoopTotal} {
 		for k, ln := range c.p.plan.kind(kind) {
@@ -81,7 +81,7 @@ func (c *columnSums) join() {
 	}
 }
 
-// joinSums writes the result of sum k of its kind; that of a mean is divided.
+// joinSums writes the result of sum k of its kind; for a mean it divides.
 func joinSums[T floats](c *columnSums, k int, ln *LoopNode, out array.Array) {
 	dst := array.Data[T](out)
 	if ln.loop.Kind == LoopTotal {

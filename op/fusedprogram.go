@@ -10,18 +10,18 @@ import (
 // fusedProgram is a body that is ready to run.
 type fusedProgram struct {
 	f *ir.Func
-	// plan is the loop; nil where the body is none, and its nodes are run one by one. why is the reason, or
-	// that for which strips run and not code.
+	// plan is the loop; it is nil if the body cannot be one and its nodes are run one by one. why is the reason
+	// for that, or for running strips instead of code.
 	plan *LoopPlan
 	why  error
-	// param is the number of the operand behind each stream.
+	// param is the index of the operand behind each stream.
 	param []int
-	// results is the values that are stored: those of the body, without changes of shape.
+	// results holds the stored values: the body's results, without changes of shape.
 	results []*ir.Value
 	stores  []loopStore
 	parts   []loopPart
 	over    []int
-	// code is the parts as machine code; without it strips run, and why says so.
+	// code is the machine code of the parts; if it is nil, strips run, and why says why.
 	code []loopCode
 }
 
@@ -47,7 +47,7 @@ func newFusedProgram(f *ir.Func) *fusedProgram {
 	return p
 }
 
-// planBody returns the loop of a body, or why it is none.
+// planBody returns the loop of a body, or the reason why it cannot be one.
 func planBody(f *ir.Func) (*LoopPlan, error) {
 	var nodes []*LoopNode
 	for _, n := range f.Nodes() {
@@ -72,7 +72,7 @@ func planBody(f *ir.Func) (*LoopPlan, error) {
 	return p, nil
 }
 
-// base returns the value whose memory v has in a loop: changes of shape are none.
+// base returns the value whose memory v shares in a loop, because changes of shape move nothing.
 func (p *LoopPlan) base(v *ir.Value) *ir.Value {
 	for v.Node() != nil {
 		l, ok := loopOfNode(v.Node())
@@ -84,7 +84,7 @@ func (p *LoopPlan) base(v *ir.Value) *ir.Value {
 	return v
 }
 
-// takes reports whether the program is made for operands of these types.
+// takes reports whether the program was made for operands of these types.
 func (p *fusedProgram) takes(in []Type) bool {
 	if len(in) != len(p.f.Params()) {
 		return false
@@ -110,9 +110,9 @@ func (p *fusedProgram) run(env *Env, in, out []array.Array) {
 	}
 }
 
-// inPlace finds, for each result that has an element for each of the loop's, an operand of its type that is
-// read element by element, and by no node after the one that makes the result: not in program order, and not
-// when a row is gone through again.
+// inPlace finds an operand for each full-size result that the result may overwrite: of its type, read
+// elementwise, and not read after the result is written, neither by a later node nor in a later pass over a
+// row.
 func (p *fusedProgram) inPlace() []int {
 	over := make([]int, len(p.results))
 	taken := map[int]bool{}
@@ -132,19 +132,19 @@ func (p *fusedProgram) inPlace() []int {
 	return over
 }
 
-// mayOverwrite reports whether nothing reads an operand after v is written, which is in the last phase:
-// values of earlier ones may be computed again from operands.
+// mayOverwrite reports whether an operand is not read after v is written, which happens in the last phase:
+// values of earlier phases may be recomputed from operands.
 func (p *fusedProgram) mayOverwrite(param int, v *ir.Value) bool {
 	if p.f.Params()[param].Shape().Len() != p.plan.Rows*p.plan.Cols {
 		return false
 	}
 	for s, st := range p.plan.streams {
-		inOrder := p.plan.Rows == 1 || st.even(p.plan.Cols) // one row has no neighbour
+		inOrder := p.plan.Rows == 1 || st.even(p.plan.Cols) // a single row has no neighbours
 		if p.param[s] == param && !(st.step == 1 && st.offset == 0 && inOrder) {
 			return false
 		}
 	}
-	for _, st := range p.stores { // strips read what is stored as it is when all else is done
+	for _, st := range p.stores { // strips read stored streams at the very end
 		if st.from.value == nil && p.param[st.from.stream] == param {
 			return false
 		}

@@ -6,11 +6,11 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// stripElems is about how many elements of a value are computed at once: with a few others they stay in the
-// first cache.
+// stripElems is the approximate number of elements of a value that are computed at once; with a few others
+// they fit the first-level cache.
 const stripElems = 1 << 12
 
-// runStrips computes the loop a few rows at a time, node by node, with the ops' own kernels.
+// runStrips runs the loop a few rows at a time, node by node, with the ops' own kernels.
 func (p *fusedProgram) runStrips(env *Env, in, out []array.Array) {
 	sums := p.newColumnSums(out)
 	for _, part := range p.parts {
@@ -34,7 +34,7 @@ func (p *fusedProgram) runStrips(env *Env, in, out []array.Array) {
 	sums.join()
 }
 
-// strip is some rows of all values.
+// strip holds some rows of all values.
 type strip struct {
 	p      *fusedProgram
 	part   loopPart
@@ -42,10 +42,10 @@ type strip struct {
 	out    []array.Array
 	height int
 	env    Env
-	// memory is that of values, and gathered that of streams which do not lie evenly.
+	// memory is that of values, and gathered that of streams whose rows are not evenly spaced.
 	memory, gathered map[any][]byte
 	sums             []array.Array
-	leaves           []array.Array // of sums of all, by the number of the row
+	leaves           []array.Array // of total sums, by row
 	values           map[*ir.Value]array.Array
 }
 
@@ -65,7 +65,7 @@ func (p *fusedProgram) newStrip(part loopPart, height int, in, out []array.Array
 	return s
 }
 
-// allot gives values that are not results memory, that of others which are done where there is any.
+// allot assigns memory to values that are not results, reusing that of values that are no longer needed.
 func (s *strip) allot() {
 	plan := s.p.plan
 	last := map[*ir.Value]int{}
@@ -76,7 +76,7 @@ func (s *strip) allot() {
 			}
 		}
 	}
-	for _, st := range s.p.stores { // they are copied when all nodes are done
+	for _, st := range s.p.stores { // these are copied after all nodes have run
 		if v := st.from.value; v != nil {
 			last[plan.base(v)] = len(plan.nodes)
 		}
@@ -106,7 +106,7 @@ func (s *strip) allot() {
 	}
 }
 
-// rows computes n rows from row r on.
+// rows computes n rows, starting at row r.
 func (s *strip) rows(r, n int) {
 	plan := s.p.plan
 	column, total := 0, 0
@@ -129,7 +129,7 @@ func (s *strip) rows(r, n int) {
 			total++
 		case LoopSame, LoopWalk:
 			s.values[v] = in[0]
-			if plan.base(v) == v { // from outside
+			if plan.base(v) == v { // an operand of the loop
 				s.values[v] = s.array(v, r, n)
 				copyBytes(&s.env, s.values[v], in[0])
 			}
@@ -157,7 +157,8 @@ func (s *strip) operand(o operand, r, n int) array.Array {
 	return s.values[o.value]
 }
 
-// array returns where rows of a value are computed: in its result's memory, if it has one that is evenly.
+// array returns the memory in which rows of a value are computed: that of its result, if its rows are evenly
+// spaced there.
 func (s *strip) array(v *ir.Value, r, n int) array.Array {
 	cols := s.part.cols
 	if s.p.plan.level[v] == perRow {
@@ -170,13 +171,13 @@ func (s *strip) array(v *ir.Value, r, n int) array.Array {
 	return array.View(v.DType(), array.Shape{n, cols}, s.memory[v][:n*cols*v.DType().Size()])
 }
 
-// elements returns n rows of an array from an element on.
+// elements returns n rows of an array, starting at an element.
 func elements(a array.Array, dtype array.DType, at, n, cols int) array.Array {
 	size := dtype.Size()
 	return array.View(dtype, array.Shape{n, cols}, a.Bytes()[at*size:(at+n*cols)*size])
 }
 
-// storeOf returns the store of a value as a result of its own; -1 is none.
+// storeOf returns the index of the store that writes the value to a result of its own; -1 if there is none.
 func (s *strip) storeOf(v *ir.Value) int {
 	for i, st := range s.p.stores {
 		if st.from.value == v && !st.moved {
@@ -186,10 +187,10 @@ func (s *strip) storeOf(v *ir.Value) int {
 	return -1
 }
 
-// direct reports whether n rows of a store are one after the other.
+// direct reports whether n rows of a store are contiguous.
 func (s *strip) direct(i, n, cols int) bool { return n == 1 || s.part.stores[i].even(cols) }
 
-// store copies results that were not computed where they belong.
+// store copies results that were not computed in place.
 func (s *strip) store(r, n int) {
 	for i, st := range s.p.stores {
 		w := s.part.stores[i]
@@ -206,7 +207,7 @@ func (s *strip) store(r, n int) {
 	}
 }
 
-// stream returns rows of an operand, in a shape that is broadcast to that of the strip.
+// stream returns rows of an operand, in a shape that broadcasts to that of the strip.
 func (s *strip) stream(i, r, n int) array.Array {
 	w, a := s.part.streams[i], s.in[s.p.param[i]]
 	cols := 1
@@ -232,7 +233,7 @@ func (s *strip) stream(i, r, n int) array.Array {
 	return array.View(a.DType(), array.Shape{n, cols}, buf)
 }
 
-// addStrip adds rows to a sum of columns, one after the other.
+// addStrip adds rows to a column sum, one after the other.
 func addStrip(sum, rows array.Array, n int) {
 	float(sum, func() { addEach[float32](sum, rows, n) }, func() { addEach[float64](sum, rows, n) })
 }
@@ -248,7 +249,7 @@ func addEach[T floats](sum, rows array.Array, n int) {
 	}
 }
 
-// sumLeaves sums n rows into leaves from one on.
+// sumLeaves sums n rows into leaves, starting at index from.
 func sumLeaves(leaves, rows array.Array, from, n, cols int) {
 	float(rows, func() { sumEach[float32](leaves, rows, from, n, cols) },
 		func() { sumEach[float64](leaves, rows, from, n, cols) })

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// copyRows copies, for each outer position of src, the rows that idx names, or zeros where it is negative;
-// g.reduced is the rows of src.
+// copyRows copies, for each outer position of src, the rows with the given indices, or zeros for negative
+// indices; g.reduced is the number of rows of src.
 func copyRows(env *Env, dst, src array.Array, idx []int, g group) {
 	width := g.inner * dst.DType().Size()
 	d, s := dst.Bytes(), src.Bytes()
@@ -29,7 +29,7 @@ func copyRows(env *Env, dst, src array.Array, idx []int, g group) {
 	})
 }
 
-// rowLists is, for each row, the positions that name it, in order. Negative indices name none.
+// rowLists holds, for each row, the positions whose index selects it, in order. Negative indices select none.
 type rowLists struct{ start, positions []int }
 
 func listRows(idx []int, rows int) rowLists {
@@ -52,8 +52,8 @@ func listRows(idx []int, rows int) rowLists {
 	return rowLists{start, positions}
 }
 
-// addRows adds to each row of dst the rows of src whose index names it, in their order: the transpose of
-// copyRows. A row of dst belongs to one task, so the sum does not depend on the threads.
+// addRows adds each row of src to the row of dst that its index selects, in order: the transpose of copyRows.
+// Each row of dst belongs to one task, so the sum does not depend on the number of threads.
 func addRows[T floats](env *Env, dst, src []T, idx []int, g group) {
 	lists, n := listRows(idx, g.reduced), len(idx)
 	env.rows(g.outer*g.reduced, g.inner*(1+n/max(g.reduced, 1)), func(lo, hi int) {
@@ -78,20 +78,20 @@ func addRowsInto(env *Env, dst, src array.Array, idx []int, g group) {
 		func() { addRows(env, array.Data[float64](dst), array.Data[float64](src), idx, g) })
 }
 
-// sameMemory reports whether two arrays begin at the same place.
+// sameMemory reports whether two arrays begin at the same address.
 func sameMemory(a, b array.Array) bool {
 	x, y := a.Bytes(), b.Bytes()
 	return len(x) > 0 && len(y) > 0 && &x[0] == &y[0]
 }
 
-// startFrom makes out a copy of x, unless it is x.
+// startFrom copies x to out, unless they share memory.
 func startFrom(env *Env, out, x array.Array) {
 	if !sameMemory(out, x) {
 		copyBytes(env, out, x)
 	}
 }
 
-// dimList returns a list of dims as the dialect writes it.
+// dimList returns a list of dims as StableHLO writes it.
 func dimList(dims []int) string {
 	words := make([]string, len(dims))
 	for i, d := range dims {
@@ -100,7 +100,7 @@ func dimList(dims []int) string {
 	return "[" + strings.Join(words, ", ") + "]"
 }
 
-// dimsExcept returns the dims of rank without count of them from first on.
+// dimsExcept returns the dims of rank except count of them, starting at first.
 func dimsExcept(rank, first, count int) []int {
 	var dims []int
 	for d := range rank {
@@ -113,7 +113,7 @@ func dimsExcept(rank, first, count int) []int {
 
 func upTo(n int) []int { return dimsExcept(n, n, 0) }
 
-// emitTakeRows writes x with dim replaced by the dims of index.
+// emitTakeRows writes a gather of x with dim replaced by the dims of index.
 func emitTakeRows(w *hlo.Writer, x, index hlo.Ref, dim int, out Type) hlo.Ref {
 	r := len(index.Shape)
 	sizes := x.Shape.Clone()
@@ -124,7 +124,7 @@ func emitTakeRows(w *hlo.Writer, x, index hlo.Ref, dim int, out Type) hlo.Ref {
 	return w.Op("gather", attrs, hloType(out), x, index)
 }
 
-// emitAddRows writes the sum of x and the rows of src put where index says.
+// emitAddRows writes x with the rows of src added at the indices.
 func emitAddRows(w *hlo.Writer, x, index, src hlo.Ref, dim int) hlo.Ref {
 	r := len(index.Shape)
 	dims := fmt.Sprintf("update_window_dims = %s, inserted_window_dims = [%d], scatter_dims_to_operand_dims "+
@@ -133,8 +133,8 @@ func emitAddRows(w *hlo.Writer, x, index, src hlo.Ref, dim int) hlo.Ref {
 	return emitScatter(w, x, index, src, dims)
 }
 
-// emitScatter adds elements of src into x where dims say; 16-bit floats in float32, in which many may be
-// added.
+// emitScatter adds elements of src to x with the given scatter dimension numbers; 16-bit floats in float32,
+// because many may be added.
 func emitScatter(w *hlo.Writer, x, index, src hlo.Ref, dims string) hlo.Ref {
 	d := x.DType.Compute()
 	wide, add := w.Convert(x, d), w.Convert(src, d)
@@ -144,8 +144,7 @@ func emitScatter(w *hlo.Writer, x, index, src hlo.Ref, dims string) hlo.Ref {
 	return w.Convert(y, x.DType)
 }
 
-// emitPoints writes, for each element of index, the whole position that it stands for: its own in every dim
-// but one.
+// emitPoints writes, for each element of index, its full position: its own in every dim except dim.
 func emitPoints(w *hlo.Writer, index hlo.Ref, dim int) hlo.Ref {
 	rank := len(index.Shape)
 	if index.DType == array.U8 { // too small for other dims

@@ -1,7 +1,7 @@
 package op
 
-// GatherND returns the slices of x at the places that the last dim of index names: with k numbers each, they
-// are places in the first k dims of x, and the result has index's other dims, then x's.
+// GatherND returns slices of x. The last dim of index holds k numbers each, a position in the first k dims of
+// x; the result has the other dims of index, followed by the remaining dims of x.
 func GatherND(x, index *Tensor) *Tensor {
 	p, bad := places(x, index)
 	if bad != nil {
@@ -10,8 +10,8 @@ func GatherND(x, index *Tensor) *Tensor {
 	return Reshape(IndexSelect(p.rows, 0, p.at), append(p.lead, p.rest...)...)
 }
 
-// ScatterNDAdd returns x plus the slices of updates, each added at the place that the last dim of index
-// names, as in GatherND.
+// ScatterNDAdd returns x with each slice of updates added at the position that the last dim of index holds,
+// as in GatherND.
 func ScatterNDAdd(x, index, updates *Tensor) *Tensor {
 	return scatterND(x, index, updates, func(x *Tensor, at, source *Tensor) *Tensor {
 		return IndexAdd(x, 0, at,
@@ -19,8 +19,8 @@ func ScatterNDAdd(x, index, updates *Tensor) *Tensor {
 	})
 }
 
-// ScatterND returns x with the slices of updates in place of those that the last dim of index names. Of
-// several for one place the last counts.
+// ScatterND returns x with the slices at the positions in the last dim of index replaced by those of updates.
+// If several updates have the same position, the last one wins.
 func ScatterND(x, index, updates *Tensor) *Tensor {
 	return scatterND(x, index, updates, func(x *Tensor, at, source *Tensor) *Tensor {
 		return IndexCopy(x, 0, at,
@@ -44,7 +44,7 @@ func scatterND(x, index, updates *Tensor, write func(x, at, source *Tensor) *Ten
 	return Reshape(write(p.rows, p.at, source), x.Shape()...)
 }
 
-// ndPlaces is an operand as rows, and the numbers of rows that an index of several numbers each names.
+// ndPlaces is an operand as rows, and the row numbers that an index of several numbers each selects.
 type ndPlaces struct {
 	rows, at   *Tensor
 	lead, rest []int
@@ -57,7 +57,7 @@ func places(x, index *Tensor) (*ndPlaces, *Tensor) {
 	case index.Err() != nil:
 		return nil, index
 	}
-	if len(index.Shape()) == 1 && len(x.Shape()) == 1 && index.Dim(0) != 1 { // a vector of places in a vector
+	if len(index.Shape()) == 1 && len(x.Shape()) == 1 && index.Dim(0) != 1 { // a vector of positions in a vector
 		index = Unsqueeze(index, -1)
 	}
 	last := len(index.Shape()) - 1

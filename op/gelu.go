@@ -10,13 +10,13 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// GELU returns x·Φ(x), element by element, where Φ is the normal distribution function: exact with
-// approximate "none", by a formula with tanh with "tanh". [Hendrycks and Gimpel 2016]
+// GELU returns x·Φ(x), where Φ is the standard normal distribution function. Approximate is "none" for the
+// exact function or "tanh" for the approximation with tanh. [Hendrycks and Gimpel 2016]
 func GELU(x *Tensor, approximate string) *Tensor { return apply1(gelu{Approximate: approximate}, x) }
 
 type gelu struct {
 	unary
-	// Approximate is none or tanh; empty is none.
+	// Approximate is none or tanh; empty means none.
 	Approximate string
 }
 
@@ -62,7 +62,7 @@ func (o gelu) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.GELU[float32], kernel.GELU[float64])
 }
 
-// Lane returns the formula that Eval's kernels have.
+// Lane returns the same formula as Eval's kernels.
 func (o gelu) Lane(b *lane.Builder, in []lane.Arg) lane.Arg {
 	if o.Approximate == "tanh" {
 		return b.GELUTanh(in[0])
@@ -81,7 +81,7 @@ func (gelu) Samples() []Sample {
 	}
 }
 
-// geluGrad is the gradient of gelu: of x and dy.
+// geluGrad computes the gradient of gelu from x and dy.
 type geluGrad struct {
 	slope
 	Approximate string

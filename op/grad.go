@@ -8,13 +8,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Grad returns the gradient of Σ⟨ys, dys⟩ with respect to each of xs; nil dys means ones. What it returns is
-// made of ops like any other, so it can be differentiated again. Where no y depends on x the gradient is
-// zeros.
+// Grad returns the gradient of Σ⟨ys, dys⟩ with respect to each of xs; nil dys means ones. The results are
+// computed by ordinary ops, so they can be differentiated again. If no y depends on x, its gradient is zeros.
 func Grad(ys, dys, xs []*Tensor) []*Tensor { return gradient(ys, dys, xs, walk{view: keepHistory}) }
 
-// GradOnce is like Grad for eager tensors when no higher derivative is wanted: the results do not remember
-// how they were made, so memory goes back as the walk proceeds. On traced tensors it is Grad.
+// GradOnce is like Grad for eager tensors without higher derivatives: the results have no history, so
+// intermediate memory is freed along the way. On traced tensors it is Grad.
 func GradOnce(ys, dys, xs []*Tensor) []*Tensor {
 	return gradient(ys, dys, xs, walk{view: (*Tensor).Detach})
 }
@@ -50,7 +49,7 @@ func gradient(ys, dys, xs []*Tensor, w walk) []*Tensor {
 	return w.collect(xs)
 }
 
-// releasedError says who gave back what a gradient would have been computed from.
+// releasedError reports which call released the values that a gradient needs.
 func releasedError(n *ir.Node) error {
 	by, _ := n.Released()
 	return &ir.Error{Pos: ir.Caller(), Op: "backward", Err: fmt.Errorf(
@@ -58,8 +57,8 @@ func releasedError(n *ir.Node) error {
 			"before one Backward, or keep it there with op.Backward and RetainGraph", by)}
 }
 
-// untracked returns an invalid tensor if some eager x was never tracked: nothing computed from it remembers
-// it, and its gradient would be zeros without a word.
+// untracked returns an invalid tensor if some eager x was never tracked. Without this check its gradient
+// would silently be zeros, because nothing computed from it has a history.
 func untracked(xs []*Tensor) *Tensor {
 	for i, x := range xs {
 		if x.Store() != nil && !x.Tracked() {
@@ -70,7 +69,7 @@ func untracked(xs []*Tensor) *Tensor {
 	return nil
 }
 
-// onesAt is like OnesLike with y's own place in a program.
+// onesAt returns OnesLike with y's position in the program.
 func onesAt(y *Tensor) *Tensor {
 	if b, ok := y.Scope().(*ir.Builder); ok && y.Node() != nil {
 		defer b.At(y.Node().Pos())()
@@ -78,17 +77,17 @@ func onesAt(y *Tensor) *Tensor {
 	return OnesLike(y)
 }
 
-// walk is one reverse pass: adjoints of values between xs and ys.
+// walk is one reverse pass. It holds the adjoints of the values between xs and ys.
 type walk struct {
-	// view is what the VJPs get to see of a value.
+	// view returns a value as the VJPs see it: with or without its history.
 	view func(*Tensor) *Tensor
-	// barrier stops the search at xs: what they were made from holds none of them.
+	// barrier stops the search at xs, because none of them depends on another.
 	barrier bool
-	// release, if set, is notified of each node that the walk is done with; partly leaves out zeros in place
-	// of gradients that do not exist.
+	// release, if set, is called with each node that the walk is done with; partly omits zeros for gradients
+	// that do not exist.
 	release func(n *ir.Node)
 	partly  bool
-	// gone is a node on the way whose operands were given back.
+	// gone is a node on the way whose operands have been released.
 	gone     *ir.Node
 	target   map[*Tensor]bool
 	reaches  map[*ir.Node]bool
@@ -115,8 +114,8 @@ func (w *walk) find(ys, xs []*Tensor) {
 	slices.SortFunc(w.order, func(a, b *ir.Node) int { return b.Seq() - a.Seq() })
 }
 
-// explore decides for n and all that it depends on whether some x is among it. It keeps its own stack: a deep
-// model's history is longer than a goroutine should recurse.
+// explore determines for n and its ancestors whether they depend on some x. It keeps its own stack, because
+// the history of a deep model is too long for recursion.
 func (w *walk) explore(root *ir.Node) {
 	type frame struct {
 		n    *ir.Node
@@ -159,7 +158,7 @@ func (w *walk) explore(root *ir.Node) {
 	}
 }
 
-// passing remembers a node that gradients can no longer pass.
+// passing records a node whose operands have been released, which gradients cannot pass.
 func (w *walk) passing(n *ir.Node) {
 	if _, released := n.Released(); released && w.gone == nil {
 		w.gone = n
@@ -173,8 +172,8 @@ func (w *walk) add(v, d *Tensor) {
 	w.adjoints[v] = d
 }
 
-// beside returns y on the mesh of x: eager data that is on no mesh may have been used on several. It is laid
-// as x where they have one shape, and else whole: the dims of another result say nothing of its own.
+// beside reshards y to the mesh of x, because eager data may have been used on several meshes. If they have
+// the same shape it gets the layout of x; otherwise it is replicated.
 func beside(x, y *Tensor) *Tensor {
 	to, ok := LayoutOf(x)
 	from, moved := LayoutOf(y)
@@ -188,7 +187,7 @@ func beside(x, y *Tensor) *Tensor {
 	return Reshard(y, from, Layout{Mesh: to.Mesh, Spec: spec})
 }
 
-// visit passes the adjoints of n's results on to its operands.
+// visit propagates the adjoints of n's results to its operands.
 func (w *walk) visit(n *ir.Node) {
 	var first *Tensor
 	dout := make([]*Tensor, len(n.Out()))
@@ -221,8 +220,8 @@ func (w *walk) visit(n *ir.Node) {
 	}
 }
 
-// vjp returns the adjoints of n's operands. A mistake continues to all of them: an op that asks for the type
-// of what has none might see no gradient in it.
+// vjp returns the adjoints of n's operands. An error propagates to all of them: an op that looks at the type
+// of an invalid tensor might see no gradient in it.
 func (w *walk) vjp(n *ir.Node, dout []*Tensor) []*Tensor {
 	if i := slices.IndexFunc(dout, func(d *Tensor) bool { return d != nil && d.Err() != nil }); i >= 0 {
 		return slices.Repeat(dout[i:i+1], len(n.In()))
@@ -251,11 +250,11 @@ func (w *walk) collect(xs []*Tensor) []*Tensor {
 	return grads
 }
 
-// visited reports whether the walk has passed x on, and called its hooks.
+// visited reports whether the walk has passed x and called its hooks.
 func (w *walk) visited(x *Tensor) bool { return x.Node() != nil && w.reaches[x.Node()] }
 
-// separate gives each operand an identity of its own that gradients can be taken at, whatever the operands
-// share.
+// separate gives each operand an identity of its own with respect to which gradients can be taken, even if
+// operands are the same tensor.
 func separate(in []*Tensor) []*Tensor {
 	out := make([]*Tensor, len(in))
 	for i, x := range in {

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Greater reports whether x > y, broadcast together; false where either is NaN.
+// Greater returns x > y elementwise, broadcast together; false for NaN.
 func Greater(x, y *Tensor) *Tensor { return apply1(greater{}, x, y) }
 
 type greater struct{ comparison }

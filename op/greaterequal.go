@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// GreaterEqual reports whether x ≥ y, broadcast together; false where either is NaN.
+// GreaterEqual returns x ≥ y elementwise, broadcast together; false for NaN.
 func GreaterEqual(x, y *Tensor) *Tensor { return apply1(greaterEqual{}, x, y) }
 
 type greaterEqual struct{ comparison }

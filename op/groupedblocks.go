@@ -5,21 +5,21 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// On a device that compiles for fixed sizes, groups of rows go through a loop over blocks of equally many
-// rows. Each block begins in one group; what it computes of the next group's rows is written over by that
-// group's own block, which comes later.
+// On a device that compiles for fixed shapes, groups of rows are computed in a loop over blocks with the same
+// number of rows. Each block begins in one group; its results for rows of the next group are overwritten by
+// the block of that group, which runs later.
 
-// groupBlocks is the blocks that cover all groups: for each, the index of its matrix and the rows from where
-// to where it counts. There are at most as many as count; the rest begin after the last row.
+// groupBlocks lists the blocks that cover all groups: for each, the index of its matrix and the range of rows
+// that it provides. There are at most count of them; unused ones begin after the last row.
 type groupBlocks struct {
 	rows, count        int // rows in a block, blocks
 	expert, start, end hlo.Ref
-	// first and last are the rows, among those of the part, between which the groups are.
+	// first and last delimit the rows of the shard that belong to its groups.
 	first, last hlo.Ref
 }
 
-// rowsInBlock returns how many rows a block has: enough to keep a matrix unit busy, few enough that the
-// blocks that only part of which count, one for each group, do not matter.
+// rowsInBlock returns the number of rows of a block: enough to fill a matrix unit, but few enough that the
+// partial blocks, one for each group, do not matter.
 func rowsInBlock(rows, experts int) int {
 	const least, most = 128, 2048
 	n := least
@@ -29,7 +29,7 @@ func rowsInBlock(rows, experts int) int {
 	return min(n, rows)
 }
 
-// newGroupBlocks finds the blocks of sizes, in i32: there are not more rows.
+// newGroupBlocks computes the blocks from the sizes of groups, in i32, which the number of rows fits.
 func newGroupBlocks(w *hlo.Writer, sizes hlo.Ref, p groupPart) groupBlocks {
 	b := groupBlocks{rows: rowsInBlock(p.rows, p.experts)}
 	b.count = p.rows/b.rows + p.experts
@@ -45,7 +45,7 @@ func newGroupBlocks(w *hlo.Writer, sizes hlo.Ref, p groupPart) groupBlocks {
 	return b
 }
 
-// assign gives each block its group, of those that are from starts to ends, and its rows.
+// assign gives each block its group, among those between starts and ends, and its rows.
 func (b *groupBlocks) assign(w *hlo.Writer, starts, ends hlo.Ref, rows int) {
 	bin := func(name string, x, y hlo.Ref) hlo.Ref { return w.Op(name, "", x.Type, x, y) }
 	size := w.Constant(ends.Type, float64(b.rows))
@@ -64,12 +64,12 @@ func (b *groupBlocks) assign(w *hlo.Writer, starts, ends hlo.Ref, rows int) {
 		return w.Reduce("add", w.Op("select", "", grid, live, x, w.Constant(grid, 0)), 0, []int{1}, line)
 	}
 	at := bin("add", across(starts), bin("multiply", bin("subtract", block, across(before)), across(size)))
-	after := w.Constant(grid, float64(rows)) // where blocks without a group begin
+	after := w.Constant(grid, float64(rows)) // where unused blocks begin
 	b.expert, b.end = pick(emitIota(w, grid, 1)), pick(across(ends))
 	b.start = bin("add", w.Constant(line, float64(rows)), pick(bin("subtract", at, after)))
 }
 
-// local returns rows as they are numbered in the part.
+// local returns row numbers relative to the shard.
 func (groupBlocks) local(w *hlo.Writer, x hlo.Ref, p groupPart) hlo.Ref {
 	if p.row != 0 {
 		x = w.Op("subtract", "", x.Type, x, w.Constant(x.Type, float64(p.row)))
@@ -78,7 +78,7 @@ func (groupBlocks) local(w *hlo.Writer, x hlo.Ref, p groupPart) hlo.Ref {
 	return w.Op("clamp", "", x.Type, w.Constant(scalar, 0), x, w.Constant(scalar, float64(p.rows)))
 }
 
-// emitRunningSum returns the sums of the first elements of a short list.
+// emitRunningSum returns the cumulative sums of a short list.
 func emitRunningSum(w *hlo.Writer, x hlo.Ref) hlo.Ref {
 	n := x.Shape[0]
 	t := hlo.Type{DType: x.DType, Shape: array.Shape{n, n}}
@@ -87,7 +87,7 @@ func emitRunningSum(w *hlo.Writer, x hlo.Ref) hlo.Ref {
 		[]int{1}, x.Type)
 }
 
-// padded returns x with a block's rows of zeros after its last, so that no block reaches beyond it.
+// padded returns x with a block's worth of zero rows at its end, so that no block exceeds it.
 func (b groupBlocks) padded(w *hlo.Writer, x hlo.Ref) hlo.Ref {
 	p := newPad(2)
 	p.High[0] = b.rows
@@ -102,7 +102,7 @@ func entry(w *hlo.Writer, list, i hlo.Ref) hlo.Ref {
 	return w.Op("reshape", "", hlo.Type{DType: list.DType}, one)
 }
 
-// blockAt returns the first rows, or matrices, of x from at on.
+// blockAt slices n rows, or matrices, of x, starting at row at.
 func blockAt(w *hlo.Writer, x, at hlo.Ref, n int) hlo.Ref {
 	starts := []hlo.Ref{x, at}
 	for range x.Shape[1:] {
@@ -112,7 +112,7 @@ func blockAt(w *hlo.Writer, x, at hlo.Ref, n int) hlo.Ref {
 	return w.Op("dynamic_slice", "slice_sizes = "+hlo.Ints(t.Shape), hloType(t), starts...)
 }
 
-// putAt returns x with y in place of what is there from at on.
+// putAt returns x with y written at row at.
 func putAt(w *hlo.Writer, x, y, at hlo.Ref) hlo.Ref {
 	operands := []hlo.Ref{x, y, at}
 	for range x.Shape[1:] {
@@ -121,7 +121,7 @@ func putAt(w *hlo.Writer, x, y, at hlo.Ref) hlo.Ref {
 	return w.Op("dynamic_update_slice", "", x.Type, operands...)
 }
 
-// between is true for rows of a shape, numbered from at on, from low to before high.
+// between returns true for rows of a shape, numbered from at on, that are in [low, high).
 func between(w *hlo.Writer, shape array.Shape, at, low, high hlo.Ref) hlo.Ref {
 	t := hlo.Type{DType: array.I32, Shape: array.Shape{shape[0]}}
 	row := w.Op("add", "", t, emitIota(w, t, 0), w.Broadcast(at, t.Shape, nil))

@@ -18,10 +18,10 @@ func GroupedMatMulT(x, w, sizes *Tensor) *Tensor {
 	return apply1(groupedMatMul{TransW: true}, x, w, sizes)
 }
 
-// groupedMatMul is what a mixture of experts computes, its rows sorted by expert. TransW means that the
-// matrices are [E, N, K]. It may have a part of the rows and of the matrices only: those from Row on, of
-// Rows, and from Expert on; Part says so. The rows of other experts give zeros, so that the results of all
-// parts add up.
+// groupedMatMul is the product in a mixture of experts whose rows are sorted by expert. TransW means that the
+// matrices are [E, N, K]. With Part it has a shard of the rows, those from Row on, of Rows, and of the
+// matrices, those from Expert on. Rows of other experts give zeros, so that the results of all shards can be
+// summed.
 type groupedMatMul struct {
 	TransW            bool
 	Part              bool
@@ -85,7 +85,7 @@ func (o groupedMatMul) Decompose(in []*Tensor) []*Tensor {
 	return []*Tensor{Einsum(equation, spreadGroups(in[0], in[2], p), in[1])}
 }
 
-// spreadGroups returns x [T, K] once for each group [E, T, K], with zeros in the rows of the others.
+// spreadGroups returns x [T, K] once for each group as [E, T, K], with zeros in the rows of other groups.
 func spreadGroups(x, sizes *Tensor, p groupPart) *Tensor {
 	wide := Cast(sizes, array.I64)
 	all := CumSum(wide, 0)
@@ -110,8 +110,8 @@ func (o groupedMatMul) VJP(in, _, dout []*Tensor) []*Tensor {
 	return []*Tensor{dx, apply1(g, x, d, sizes), nil}
 }
 
-// Rule keeps the sizes whole: where a group begins depends on all that precede it. Parts of rows and of
-// matrices know where they are.
+// Rule does not let the sizes be split, because the start of a group depends on all groups before it. Shards
+// of rows and of matrices know their offsets.
 func (o groupedMatMul) Rule([]Type) mesh.Rule {
 	if o.TransW {
 		return "tk,enk,f*->tn"
@@ -124,7 +124,7 @@ func (o groupedMatMul) Localize(at *Place) (Op, error) {
 	return groupedMatMul{TransW: o.TransW, Part: true, Row: p.row, Rows: p.total, Expert: p.expert}, nil
 }
 
-// Work counts every row as part of a group.
+// Work assumes that every row belongs to a group.
 func (o groupedMatMul) Work(in, out []Type) Work {
 	return Work{Flops: 2 * float64(in[0].Shape[1]) * float64(out[0].Shape.Len()), Bytes: moved(in, out)}
 }
@@ -143,8 +143,8 @@ func (o groupedMatMul) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// asOperand is how a kernel reads part of an array: the first element, the elements in a row, and how it
-// enters.
+// asOperand makes a kernel operand of part of an array, from its first element, the elements per row, and
+// whether it is transposed.
 type asOperand[T floats] func(a array.Array, from, ld int, t kernel.Trans) kernel.Operand[T]
 
 func evalGroupedMatMul[T floats](env *Env, o groupedMatMul, in []array.Array, spans []span, y []T,
@@ -178,8 +178,8 @@ func (groupedMatMul) Samples() []Sample {
 	}
 }
 
-// groupedMatMulGradW is xᵀ·y for each group of rows of x [T, K] and y [T, N]: [E, K, N].
-// A part of it has Experts matrices from Expert on, made from the rows from Row on, of Rows.
+// groupedMatMulGradW computes xᵀ·y for each group of rows of x [T, K] and y [T, N], as [E, K, N]. A shard has
+// Experts matrices from Expert on, computed from the rows from Row on, of Rows.
 type groupedMatMulGradW struct {
 	Part                       bool
 	Row, Rows, Expert, Experts int
@@ -189,7 +189,7 @@ func (o groupedMatMulGradW) part(rows, experts int) groupPart {
 	return newGroupPart(groupPart{o.Part, o.Row, o.Rows, o.Expert, rows, experts})
 }
 
-// experts returns how many matrices it makes.
+// experts returns the number of matrices of the result.
 func (o groupedMatMulGradW) experts(sizes array.Shape) int {
 	if o.Part {
 		return o.Experts
@@ -229,7 +229,7 @@ func (o groupedMatMulGradW) VJP(in, _, dout []*Tensor) []*Tensor {
 	return []*Tensor{apply1(back, y, d, sizes), apply1(g, x, d, sizes), nil}
 }
 
-// Rule sums over parts of the rows; the sizes are whole, as for the product.
+// Rule sums over parts of the rows; the sizes must not be split, as for the product.
 func (groupedMatMulGradW) Rule([]Type) mesh.Rule { return "tk,tn,f*->ekn" }
 
 func (o groupedMatMulGradW) Localize(at *Place) (Op, error) {
@@ -239,7 +239,7 @@ func (o groupedMatMulGradW) Localize(at *Place) (Op, error) {
 		Experts: experts.Size}, nil
 }
 
-// Work counts every row as part of a group.
+// Work assumes that every row belongs to a group.
 func (groupedMatMulGradW) Work(in, out []Type) Work {
 	return Work{Flops: 2 * float64(in[0].Shape.Len()) * float64(in[1].Shape[1]), Bytes: moved(in, out)}
 }

@@ -1,8 +1,8 @@
 package op
 
-// GroupNorm shifts and scales each group of channels of x [batch, channels, …], in each batch element, to
-// mean 0 and variance 1, then scales by gamma and shifts by beta, each a number for each channel. A nil gamma
-// is ones, a nil beta zeros.
+// GroupNorm normalizes each group of channels of x [batch, channels, …], in each batch element, to mean 0 and
+// variance 1, then multiplies by gamma and adds beta, one number for each channel. A nil gamma means ones, a
+// nil beta zeros.
 func GroupNorm(x *Tensor, groups int, gamma, beta *Tensor, eps float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -19,7 +19,7 @@ func GroupNorm(x *Tensor, groups int, gamma, beta *Tensor, eps float64) *Tensor 
 	return Cast(scaleChannels(Reshape(y, x.Shape()...), gamma, beta), x.DType())
 }
 
-// InstanceNorm is like GroupNorm with each channel a group of its own.
+// InstanceNorm is like GroupNorm with one group per channel.
 func InstanceNorm(x, gamma, beta *Tensor, eps float64) *Tensor {
 	if x.Err() != nil || len(x.Shape()) < 2 {
 		return GroupNorm(x, 1, gamma, beta, eps)
@@ -27,10 +27,10 @@ func InstanceNorm(x, gamma, beta *Tensor, eps float64) *Tensor {
 	return GroupNorm(x, x.Dim(1), gamma, beta, eps)
 }
 
-// BatchNorm shifts and scales each channel of x [batch, channels, …] over all else to mean 0 and variance 1,
-// then scales by gamma and shifts by beta, each a number for each channel. It also returns the means and the
-// variances, those of 16-bit floats in float32: what running statistics are made of. A nil gamma is ones, a
-// nil beta zeros.
+// BatchNorm normalizes each channel of x [batch, channels, …] over all other dims to mean 0 and variance 1,
+// then multiplies by gamma and adds beta, one number for each channel. It also returns the means and
+// variances, for running statistics; those of 16-bit floats are float32. A nil gamma means ones, a nil beta
+// zeros.
 func BatchNorm(x, gamma, beta *Tensor, eps float64) (y, mean, variance *Tensor) {
 	if x.Err() != nil || len(x.Shape()) < 2 {
 		bad := GroupNorm(x, 1, gamma, beta, eps)
@@ -40,10 +40,9 @@ func BatchNorm(x, gamma, beta *Tensor, eps float64) (y, mean, variance *Tensor) 
 	return BatchNormInference(x, mean, variance, gamma, beta, eps), mean, variance
 }
 
-// BatchMoments returns the mean and the variance of each channel of x [batch, channels, …] over all else, and
-// the variance as a sample's, divided by one less than the elements. They are those of all rows, wherever
-// these are; where a batch is cut into micro-batches, of each of these. Those of 16-bit floats are in
-// float32.
+// BatchMoments returns the mean and the variance of each channel of x [batch, channels, …] over all other
+// dims, and the unbiased variance of a sample. They are those of all rows, also if the rows are on several
+// devices; if a batch is split into micro-batches, of each micro-batch. Those of 16-bit floats are float32.
 func BatchMoments(x *Tensor) (mean, variance, sample *Tensor) {
 	if x.Err() != nil || len(x.Shape()) < 2 {
 		bad := BatchNormInference(x, x, x, nil, nil, 0)
@@ -58,8 +57,8 @@ func BatchMoments(x *Tensor) (mean, variance, sample *Tensor) {
 	return mean, statistic(Mean(squares, dims...), 0), statistic(sample, 1)
 }
 
-// BatchNormInference is like BatchNorm by a mean and a variance for each channel that are given: running
-// statistics, which may be more precise than x.
+// BatchNormInference is like BatchNorm with a given mean and variance for each channel: running statistics,
+// which may have a wider dtype than x.
 func BatchNormInference(x, mean, variance, gamma, beta *Tensor, eps float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -73,8 +72,8 @@ func BatchNormInference(x, mean, variance, gamma, beta *Tensor, eps float64) *Te
 	return Cast(scaleChannels(y, gamma, beta), x.DType())
 }
 
-// standardize brings x to mean 0 and variance 1 over dims, in the dtype in which x is computed: squares of
-// 16-bit floats overflow, and their differences from a rounded mean are lost.
+// standardize normalizes x to mean 0 and variance 1 over dims, in the dtype in which x is computed, because
+// squares of 16-bit floats overflow, and differences from a rounded mean lose digits.
 func standardize(x *Tensor, dims []int, eps float64) *Tensor {
 	x = wide(x)
 	centred := Sub(x, keepDims(Mean(x, dims...), x, dims))
@@ -82,8 +81,7 @@ func standardize(x *Tensor, dims []int, eps float64) *Tensor {
 	return Mul(centred, keepDims(Rsqrt(AddScalar(variance, eps)), x, dims))
 }
 
-// scaleChannels multiplies y, which is in the dtype of computing, by a number for each channel and adds
-// another.
+// scaleChannels multiplies y, which has the compute dtype, by a number for each channel and adds another.
 func scaleChannels(y, gamma, beta *Tensor) *Tensor {
 	if gamma != nil && y.Err() == nil && gamma.Err() == nil {
 		y = Mul(y, Reshape(wide(gamma), append([]int{y.Dim(1)}, ones(len(y.Shape())-2)...)...))

@@ -5,14 +5,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// groupPart is what a device has of rows in groups: rows of them from row on, of total, and the groups of
-// experts of them from expert on.
+// groupPart is a device's shard of rows in groups: rows of them starting at row, of total, and experts of the
+// groups starting at expert.
 type groupPart struct {
 	part                              bool
 	row, total, expert, rows, experts int
 }
 
-// newGroupPart completes what an op says: one that is no part has all rows.
+// newGroupPart completes a shard: one that is not split has all rows.
 func newGroupPart(p groupPart) groupPart {
 	if !p.part {
 		p.row, p.total, p.expert = 0, p.rows, 0
@@ -20,7 +20,7 @@ func newGroupPart(p groupPart) groupPart {
 	return p
 }
 
-// fits reports whether the part is one of that many groups.
+// fits reports whether the shard is within the given number of groups.
 func (p groupPart) fits(groups int) bool {
 	if !p.part {
 		return p.experts == groups
@@ -28,17 +28,17 @@ func (p groupPart) fits(groups int) bool {
 	return p.row >= 0 && p.row+p.rows <= p.total && p.expert >= 0 && p.expert+p.experts <= groups
 }
 
-// at returns a part of the part.
+// at returns a shard of the shard.
 func (p groupPart) at(rows, experts mesh.Range) groupPart {
 	p.row, p.rows = p.row+rows.Start, rows.Size
 	p.expert, p.experts = p.expert+experts.Start, experts.Size
 	return p
 }
 
-// span is the rows of a group, as they are numbered in a part, from start to before end.
+// span is a range of rows from start to before end, relative to a shard.
 type span struct{ start, end int }
 
-// spans returns the rows of each group of the part. It panics with an *IndexError if the groups have more
+// spans returns the rows of each group of the shard. It panics with an *IndexError if the groups have more
 // rows than there are.
 func (p groupPart) spans(o Op, sizes array.Array) []span {
 	here := func(row int) int { return max(0, min(row-p.row, p.rows)) }
@@ -55,7 +55,7 @@ func (p groupPart) spans(o Op, sizes array.Array) []span {
 	return spans
 }
 
-// clearBetween clears the rows of y, n elements each, that are in no group.
+// clearBetween clears the rows of y, n elements each, that belong to no group.
 func clearBetween[T floats](y []T, spans []span, n int) {
 	if len(spans) == 0 {
 		clear(y)

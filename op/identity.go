@@ -8,10 +8,10 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Identity returns x under a new name: a place for gradients to stop, at no cost.
+// Identity returns x as a new value, at no cost, so that gradients can be taken with respect to it.
 func Identity(x *Tensor) *Tensor { return apply1(identity{}, x) }
 
-// IdentityOp is Identity's op, for programs of one node that only move their operand.
+// IdentityOp returns Identity's op, for programs of a single node that only move their operand.
 func IdentityOp() Op { return identity{} }
 
 type identity struct{ mover }
@@ -34,5 +34,5 @@ func (identity) Samples() []Sample                    { return oneSample(f32(5, 
 
 func (identity) Emit(_ *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return in }
 
-// Fold drops the name: gradients pass it either way.
+// Fold removes the op, because gradients pass it either way.
 func (identity) Fold(in []*Tensor) *Tensor { return in[0] }

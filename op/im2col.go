@@ -4,20 +4,21 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// Convolutions are matrix products with patches: row (channel, kernel y, kernel x) and column (output y,
-// output x) hold the input element that the two meet at. Each group of each image is computed in bands of
-// output rows, so that a band's patches stay in the cache between being laid out and being multiplied.
+// Convolutions are matrix products with patches (im2col): row (channel, kernel y, kernel x) and column
+// (output y, output x) hold the input element that this kernel element multiplies for this output. Each group
+// of each image is computed in bands of output rows, so that a band's patches stay in cache between being
+// gathered and being multiplied.
 
-// bandSize is about how many patch elements a band has: a quarter of a million, one megabyte in float32.
+// bandSize is the approximate number of patch elements of a band: 256k, one megabyte in float32.
 const bandSize = 1 << 18
 
-// band is some output rows of one image and group, whose patches are laid out together.
+// band is a range of output rows of one image and group, whose patches are gathered together.
 type band struct {
 	*convShape
 	item, first, last int // image and group, and output rows
 }
 
-// rowsPerBand returns how many output rows make a band.
+// rowsPerBand returns the number of output rows of a band.
 func (s *convShape) rowsPerBand() int {
 	if s.pointwise() { // the patches are the image itself
 		return max(1, s.outRows())
@@ -35,7 +36,7 @@ func (s *convShape) band(item, i int) band {
 	return band{s, item, i * rows, min((i+1)*rows, s.outRows())}
 }
 
-// patchSpace returns memory for the patches of one band.
+// patchSpace allocates memory for the patches of one band.
 func patchSpace[T floats](s *convShape) []T {
 	if s.pointwise() {
 		return nil
@@ -43,12 +44,12 @@ func patchSpace[T floats](s *convShape) []T {
 	return make([]T, s.patch()*s.rowsPerBand()*s.out[2])
 }
 
-// width returns the outputs of the band; from is the first of them in its channel.
+// width returns the number of outputs of the band; from is the index of the first one in its channel.
 func (b band) width() int { return (b.last - b.first) * b.out[2] }
 func (b band) from() int  { return b.first * b.out[2] }
 
-// eachTask runs f for count tasks: many of them side by side, few one after another, each on all threads. f
-// gets memory for the patches of one band.
+// eachTask runs f for count tasks: in parallel if there are many, else one after another, each on all
+// threads. f gets memory for the patches of one band.
 func eachTask[T floats](env *Env, s *convShape, count int, f func(env *Env, i int, space []T)) {
 	if threads := env.Pool.Threads(); threads > 1 && count >= 2*threads {
 		env.Pool.For(count, max(1, count/(4*threads)), func(lo, hi int) {
@@ -79,7 +80,7 @@ func convForward[T floats](env *Env, s *convShape, x, w, y []T) {
 	})
 }
 
-// convBack computes x as the sum of what kernelᵀ × y gives at each place of a patch, band by band.
+// convBack computes x by adding kernelᵀ × y to the input elements of each patch, band by band.
 func convBack[T floats](env *Env, s *convShape, y, w, x []T) {
 	m, k, n := s.cout, s.patch(), s.places()
 	clear(x)
@@ -106,7 +107,7 @@ func convBack[T floats](env *Env, s *convShape, y, w, x []T) {
 	})
 }
 
-// convKernel computes w = Σ over images and bands of y × patchesᵀ, one after another.
+// convKernel computes w as the sum of y × patchesᵀ over images and bands, one after another.
 func convKernel[T floats](env *Env, s *convShape, x, y, w []T) {
 	m, k, n, bands := s.cout, s.patch(), s.places(), s.bands()
 	clear(w)
@@ -129,7 +130,7 @@ func image[T floats](s *convShape, x []T, item int) []T {
 	return x[item*size : (item+1)*size]
 }
 
-// patchesOf returns the patches of a band, in the memory given unless the image is already that.
+// patchesOf returns the patches of a band, in the memory given, unless they are the image itself.
 func patchesOf[T floats](env *Env, b band, space, x []T) []T {
 	x = image(b.convShape, x, b.item)
 	if b.pointwise() {
@@ -144,7 +145,7 @@ func patchesOf[T floats](env *Env, b band, space, x []T) []T {
 	return space
 }
 
-// tapRow is what one kernel element sees of one channel.
+// tapRow gathers the inputs of one kernel element in one channel.
 func tapRow[T floats](b band, row, x []T, tap int) {
 	off := b.offsets(tap)
 	lo, hi := b.inside(2, off[2])
@@ -168,7 +169,7 @@ func tapRow[T floats](b band, row, x []T, tap int) {
 	}
 }
 
-// inputRow returns the row of a channel that output row r sees at an offset, and whether it is not padding.
+// inputRow returns the row of a channel that output row r reads at an offset, and whether it is not padding.
 func inputRow[T floats](b band, x []T, r int, off [3]int) ([]T, bool) {
 	iz, iy := r/b.out[1]*b.stride[0]+off[0], r%b.out[1]*b.stride[1]+off[1]
 	if iz < 0 || iz >= b.in[0] || iy < 0 || iy >= b.in[1] {
@@ -177,8 +178,8 @@ func inputRow[T floats](b band, x []T, r int, off [3]int) ([]T, bool) {
 	return x[(iz*b.in[1]+iy)*b.in[2]:][:b.in[2]], true
 }
 
-// addPatches adds each patch element to the input element that it was: a channel is one task, kernel elements
-// in order.
+// addPatches adds each patch element to the input element that it was taken from: one task per channel,
+// kernel elements in order.
 func addPatches[T floats](env *Env, b band, x, patches []T) {
 	taps, width, plane := b.taps(), b.width(), b.plane()
 	env.rows(b.cin, taps*width, func(lo, hi int) {
@@ -210,7 +211,7 @@ func addTap[T floats](b band, x, row []T, tap int) {
 	}
 }
 
-// offsets returns where kernel element tap is relative to the place of its output, along each dim.
+// offsets returns the offset of kernel element tap from the position of its output, along each dim.
 func (s *convShape) offsets(tap int) (off [3]int) {
 	for d := 2; d >= 0; d-- {
 		off[d] = tap%s.kernel[d]*s.dilate[d] - s.pad[d]
@@ -219,7 +220,7 @@ func (s *convShape) offsets(tap int) (off [3]int) {
 	return off
 }
 
-// inside returns the outputs along dim d whose input element, at that offset, is not padding.
+// inside returns the range of outputs along dim d whose input element at that offset is not padding.
 func (s *convShape) inside(d, offset int) (lo, hi int) {
 	lo = min(s.out[d], (max(0, -offset)+s.stride[d]-1)/s.stride[d])
 	if last := s.in[d] - 1 - offset; last >= 0 {

@@ -8,13 +8,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// IndexAdd returns x plus the slices of source along dim, each added where index, a vector, says.
+// IndexAdd returns x with the slices of source along dim added at the positions in index, a vector.
 func IndexAdd(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(indexAdd{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
 
-// indexAdd may have a part of x only: what is from Offset on along Dim, of Total; 0 is all. Elsewhere means
-// that x itself counts on another device, which adds another part of source.
+// indexAdd may have a shard of x: from Offset on along Dim, of Total; 0 means all of it. With Elsewhere,
+// another device, which adds another part of source, contributes x itself.
 type indexAdd struct {
 	Dim           int
 	Offset, Total int
@@ -54,7 +54,7 @@ func (o indexAdd) VJP(in, _, dy []*Tensor) []*Tensor {
 		in[1])}
 }
 
-// own returns the gradient of x: that of the result, if x counts here.
+// own returns the gradient of x: that of the result, unless x counts on another device.
 func (o indexAdd) own(dy *Tensor) *Tensor {
 	if o.Elsewhere {
 		return nil
@@ -62,7 +62,7 @@ func (o indexAdd) own(dy *Tensor) *Tensor {
 	return dy
 }
 
-// Rule lets pieces of the source each be added to a sum of their own, of which x is a part once.
+// Rule lets the source be split: each part is added to a term of a sum, and x belongs to one of the terms.
 func (o indexAdd) Rule(in []Type) mesh.Rule {
 	x, source, index := selectWords(len(in[0].Shape), o.Dim, "")
 	return mesh.Rule(x + "," + index + "," + source + "->" + x)

@@ -1,7 +1,7 @@
 package op
 
-// IndexCopy returns x with the slices of source, along dim, in place of those that index, a vector, names. Of
-// several for one place the last counts.
+// IndexCopy returns x with the slices along dim at the positions in index, a vector, replaced by those of
+// source. If several have the same position, the last one wins.
 func IndexCopy(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	for _, t := range []*Tensor{x, index, source} {
 		if t.Err() != nil {

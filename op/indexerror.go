@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// IndexError is an index among an op's data that is out of range: found only while computing, so Eval panics
-// with it, and a backend recovers it and returns it.
+// IndexError is an index among an op's data that is out of range. It is found only while computing, so Eval
+// panics with it; a backend recovers and returns it.
 type IndexError struct {
 	Op           string
 	Index, Limit int
@@ -17,7 +17,7 @@ func (e *IndexError) Error() string {
 	return fmt.Sprintf("index %d is out of range: want 0 to %d", e.Index, e.Limit-1)
 }
 
-// wantIndices checks that t can index.
+// wantIndices checks that t is an integer type that can hold indices.
 func wantIndices(t Type) error {
 	if t.DType != array.I32 && t.DType != array.I64 {
 		return fmt.Errorf("want indices of i32 or i64: got %v", t)
@@ -25,7 +25,7 @@ func wantIndices(t Type) error {
 	return nil
 }
 
-// readIndices returns the elements of a, each below limit. It panics with an *IndexError on one that is not.
+// readIndices returns the elements of a, which must be below limit. It panics with an *IndexError otherwise.
 func readIndices(o Op, a array.Array, limit int) []int {
 	if a.DType() == array.I32 {
 		return checkIndices(o, array.Data[int32](a), limit)

@@ -8,13 +8,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// IndexSelect returns the slices of x along dim that index, a vector, names.
+// IndexSelect returns the slices of x along dim at the positions in index, a vector.
 func IndexSelect(x *Tensor, dim int, index *Tensor) *Tensor {
 	return apply1(indexSelect{Dim: normDim(len(x.Shape()), dim)}, x, index)
 }
 
-// indexSelect may have a part of x only: what is from Offset on along Dim, of Total; 0 is all. An index of
-// what is elsewhere gives zeros, so that the results of all parts add up.
+// indexSelect may have a shard of x: from Offset on along Dim, of Total; 0 means all of it. Indices into
+// other shards give zeros, so that the results of all shards can be summed.
 type indexSelect struct {
 	mover
 	Dim           int
@@ -26,7 +26,7 @@ func (o indexSelect) part(x array.Shape) rowPart { return rowPart{x[o.Dim], o.Of
 func (indexSelect) Name() string    { return "index_select" }
 func (indexSelect) Linear() [][]int { return [][]int{{0}} }
 
-// Work counts the elements taken, not all of those to choose from.
+// Work counts the selected elements, not all of x.
 func (indexSelect) Work(in, out []Type) Work {
 	return Work{Bytes: moved(in[1:2], out) + moved(nil, out)}
 }
@@ -59,7 +59,7 @@ func (o indexSelect) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(from + "," + index + "->" + to)
 }
 
-// selectWords names the factors of a tensor that has one of its own along dim, of its selection, and of the
+// selectWords names the factors of a tensor, with a separate factor along dim, of its selection, and of the
 // index.
 func selectWords(rank, dim int, star string) (from, to, index string) {
 	to = factors(0, rank)
@@ -90,8 +90,8 @@ func (indexSelect) Samples() []Sample {
 	}
 }
 
-// indexSelectGrad adds slices up by the index that names them, along a dim of the given size. What it makes
-// is from Offset on, of Total; 0 is all.
+// indexSelectGrad sums slices by their index, along a dim of the given size. A shard is from Offset on, of
+// Total; 0 means all of it.
 type indexSelectGrad struct{ Dim, Size, Offset, Total int }
 
 func (o indexSelectGrad) part() rowPart { return rowPart{o.Size, o.Offset, o.Total} }

@@ -6,20 +6,20 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// InterpolateConfig says how a tensor is brought to another size.
+// InterpolateConfig configures Interpolate.
 type InterpolateConfig struct {
-	// Size is the new sizes of the dims behind the channels; one number holds for all.
+	// Size holds the new sizes of the dims after the channels; one number applies to all of them.
 	Size []int
-	// Scale, where it has numbers, is how many times as large each dim is said to become, where that is not the
-	// quotient of the sizes.
+	// Scale, if given, is the scale factor of each dim, if it is not the quotient of the sizes.
 	Scale []float64
-	// Mode is "nearest", "nearest-exact", "linear" (of any number of dims), "cubic" or "area"; empty is nearest.
+	// Mode is "nearest", "nearest-exact", "linear" (over any number of dims), "cubic" or "area"; empty means
+	// nearest.
 	Mode string
-	// AlignCorners puts the outermost elements on each other, in place of the outermost edges.
+	// AlignCorners aligns the centers of the outermost elements instead of their outer edges.
 	AlignCorners bool
 }
 
-// Interpolate brings the dims of x [batch, channels, …] behind the channels to other sizes.
+// Interpolate resizes the dims of x [batch, channels, …] after the channels.
 func Interpolate(x *Tensor, c InterpolateConfig) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -58,14 +58,14 @@ func Interpolate(x *Tensor, c InterpolateConfig) *Tensor {
 	return x
 }
 
-// resampled is one dim that is brought from one size to another.
+// resampled is one dim that is resized.
 type resampled struct {
 	from, to int
-	scale    float64 // what is said; 0 is the quotient of the sizes
+	scale    float64 // the given factor; 0 means the quotient of the sizes
 	corners  bool
 }
 
-// step returns how far apart results are, in elements.
+// step returns the distance between results, in input elements.
 func (l resampled) step() float64 {
 	switch {
 	case l.corners && l.to > 1:
@@ -78,7 +78,7 @@ func (l resampled) step() float64 {
 	return float64(l.from) / float64(l.to)
 }
 
-// nearest computes places in float32, as PyTorch does: at halves the rounding of the step decides.
+// nearest computes positions in float32, as PyTorch does: at ties, the rounding of the step decides.
 func (l resampled) nearest(x *Tensor, d int, shift float64) *Tensor {
 	l.corners = false
 	at := Iota(x.Scope(), array.F32, array.Shape{l.to}, 0)
@@ -86,12 +86,12 @@ func (l resampled) nearest(x *Tensor, d int, shift float64) *Tensor {
 	return IndexSelect(x, d, l.index(at))
 }
 
-// index returns places as indices, those beyond the edges at them.
+// index returns positions as indices, clamped to the edges.
 func (l resampled) index(at *Tensor) *Tensor {
 	return Cast(Clamp(at, 0, float64(l.from-1)), array.I32)
 }
 
-// places returns where results lie among the elements.
+// places returns the positions of results among the input elements.
 func (l resampled) places(x *Tensor) *Tensor {
 	at := Iota(x.Scope(), array.F64, array.Shape{l.to}, 0)
 	if l.corners {
@@ -108,14 +108,14 @@ func (l resampled) linear(x *Tensor, d int) *Tensor {
 	return Add(l.weighted(x, d, low, Sub(Const(part, 1), part)), l.weighted(x, d, AddScalar(low, 1), part))
 }
 
-// weighted returns the elements at places, each times its weight.
+// weighted returns the elements at positions, each multiplied by its weight.
 func (l resampled) weighted(x *Tensor, d int, at, weight *Tensor) *Tensor {
 	shape := ones(len(x.Shape()))
 	shape[d] = l.to
 	return Mul(IndexSelect(x, d, l.index(at)), Reshape(Cast(weight, x.DType()), shape...))
 }
 
-// cubic returns Keys's interpolation with a of -0.75. [Keys 1981]
+// cubic returns cubic convolution interpolation with a = -0.75. [Keys 1981]
 func (l resampled) cubic(x *Tensor, d int) *Tensor {
 	const a = -0.75
 	at := l.places(x)

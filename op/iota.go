@@ -18,7 +18,7 @@ type iotaOp struct {
 	DType array.DType
 	Shape []int
 	Dim   int
-	// Offset is what counting starts from.
+	// Offset is the first number.
 	Offset int
 }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// IsFinite reports whether each element is a number, neither infinite nor NaN.
+// IsFinite returns true for elements that are neither infinite nor NaN.
 func IsFinite(x *Tensor) *Tensor { return apply1(isFinite{}, x) }
 
 type isFinite struct{ unary }

@@ -1,14 +1,14 @@
 package op
 
-// Joiner is an op that, applied to several values of one operand with the others the same, may be applied
-// once to these values joined, its result then being split: products that share a side.
+// Joiner is implemented by ops that can be merged if they differ in one operand only: applied once to the
+// concatenation of these operands, the result is then split. Products that share one side are an example.
 type Joiner interface {
-	// Join returns which operand that is, along which of its dims values are joined, and along which the
-	// result is split.
+	// Join returns the operand that may differ, the dim along which its values are concatenated, and the dim
+	// along which the result is split.
 	Join(in []Type) (operand, dim, result int, ok bool)
 }
 
-// Join holds for a matrix that a whole batch of rows shares.
+// Join applies to a weight matrix that is shared by the whole batch.
 func (o matmul) Join(in []Type) (operand, dim, result int, ok bool) {
 	if o.TransX || len(in[1].Shape) != 2 {
 		return 0, 0, 0, false

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// JoinF32 puts together what SplitF32 took apart.
+// JoinF32 is the inverse of SplitF32.
 func JoinF32(upper, lower *Tensor) *Tensor { return apply1(joinF32{}, upper, lower) }
 
 type joinF32 struct{ mover }

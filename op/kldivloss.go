@@ -1,9 +1,9 @@
 package op
 
-// KLDivLoss returns target·(log target − x) of log probabilities x and target probabilities, broadcast
-// together, 0 where a target is 0: its "mean" over elements (also if reduction is empty), its "sum", the sum
-// over the size of the first dim with "batchmean", which is the divergence of Kullback and Leibler, or each
-// element with "none".
+// KLDivLoss returns target·(log target − x) for log probabilities x and target probabilities, broadcast
+// together; 0 where a target is 0. Reduction is "mean" over elements (the default if empty), "sum",
+// "batchmean", the sum divided by the size of the first dim, which is the Kullback-Leibler divergence, or
+// "none".
 func KLDivLoss(x, target *Tensor, reduction string) *Tensor {
 	target = wide(target)
 	zero := Equal(target, Const(target, 0))
@@ -11,7 +11,7 @@ func KLDivLoss(x, target *Tensor, reduction string) *Tensor {
 	return klDiv(Mul(target, Sub(logs, wide(x))), x, reduction)
 }
 
-// KLDivLogLoss is like KLDivLoss with the logarithms of the targets.
+// KLDivLogLoss is like KLDivLoss with targets given as log probabilities.
 func KLDivLogLoss(x, logTarget *Tensor, reduction string) *Tensor {
 	logTarget = wide(logTarget)
 	return klDiv(Mul(Exp(logTarget), Sub(logTarget, wide(x))), x, reduction)

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// LayerNorm shifts and scales the last dim of x to mean 0 and variance 1, then scales by gamma and shifts by
-// beta, each of the last dim's size. A nil gamma is ones, a nil beta zeros.
+// LayerNorm normalizes the last dim of x to mean 0 and variance 1, then multiplies by gamma and adds beta,
+// each of the last dim's size. A nil gamma means ones, a nil beta zeros.
 func LayerNorm(x, gamma, beta *Tensor, eps float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -19,7 +19,7 @@ func LayerNorm(x, gamma, beta *Tensor, eps float64) *Tensor {
 	return apply1(layerNorm{Eps: eps}, x, featureOr(gamma, x, 1), featureOr(beta, x, 0))
 }
 
-// featureOr returns t, or one number for each element of x's last dim.
+// featureOr returns t or, if it is nil, a vector of value in the size of x's last dim.
 func featureOr(t, x *Tensor, value float64) *Tensor {
 	if t != nil {
 		return t
@@ -40,7 +40,7 @@ func (layerNorm) Infer(in []Type) ([]Type, error) {
 	return []Type{in[0], statOf(in[0]), statOf(in[0])}, nil
 }
 
-// inferNorm checks x, whose last dim is normalised, and operands of that dim's size.
+// inferNorm checks x, whose last dim is normalized, and operands of that dim's size.
 func inferNorm(in []Type, n int) error {
 	if err := wantCompute(in, n); err != nil {
 		return err
@@ -56,7 +56,7 @@ func inferNorm(in []Type, n int) error {
 	return nil
 }
 
-// statOf returns the type of one number for each row of x, kept in the dtype in which x is computed.
+// statOf returns the type of one number for each row of x, in the dtype in which x is computed.
 func statOf(x Type) Type {
 	return Type{DType: x.DType.Compute(), Shape: x.Shape[:len(x.Shape)-1].Clone()}
 }
@@ -86,11 +86,11 @@ func (layerNorm) VJP(in, out, dout []*Tensor) []*Tensor {
 	return grads
 }
 
-// normStats is the numbers that were kept of the rows of x; RMS norm has no mean.
+// normStats holds the saved statistics of the rows of x; RMS norm has no mean.
 type normStats struct{ x, mean, rstd *Tensor }
 
-// grad returns what the gradients of the kept numbers add to that of x. They have some in second derivatives
-// only.
+// grad returns the contribution of the statistics' gradients to that of x. These are nonzero in second
+// derivatives only.
 func (s normStats) grad(dmean, drstd *Tensor) *Tensor {
 	x, n := wide(s.x), float64(s.x.Dim(-1))
 	var dx *Tensor
@@ -116,7 +116,7 @@ func (layerNorm) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(word + "," + last + "," + last + "->" + word + "," + lead + "," + lead)
 }
 
-// CooperativeRule and Cooperate let devices share the last dim.
+// CooperativeRule and Cooperate let devices split the last dim.
 func (o layerNorm) CooperativeRule(in []Type) CooperativeRule {
 	return CooperativeRule{Rule: jointRule(o.Rule(in))}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// layerNormGrad is the gradients of x, gamma and beta from x, gamma, the result's gradient and each row's
-// mean and 1/standard deviation. As a function of these five it is differentiated again; what mean and rstd
-// owe to x is layer_norm's own affair.
+// layerNormGrad computes the gradients of x, gamma and beta from x, gamma, the result's gradient and each
+// row's mean and 1/standard deviation. Its own gradient treats these five as independent; that mean and rstd
+// depend on x is accounted for by layer_norm's gradient.
 type layerNormGrad struct{}
 
 func (layerNormGrad) Name() string   { return "layer_norm_grad" }
@@ -24,7 +24,7 @@ func (layerNormGrad) Infer(in []Type) ([]Type, error) {
 	return []Type{in[0], in[1], in[1]}, nil
 }
 
-// inferNormGrad checks x, gamma, dy and the numbers that were kept of each row.
+// inferNormGrad checks x, gamma, dy and the saved statistics of each row.
 func inferNormGrad(in []Type, n int) error {
 	if err := wantCompute(in, n); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (layerNormGrad) Rule(in []Type) mesh.Rule {
 		last)
 }
 
-// CooperativeRule and Cooperate let devices share the last dim.
+// CooperativeRule and Cooperate let devices split the last dim.
 func (o layerNormGrad) CooperativeRule(in []Type) CooperativeRule {
 	return CooperativeRule{Rule: jointRule(o.Rule(in))}
 }
@@ -93,12 +93,12 @@ func evalLayerNormGrad[T floats](env *Env, in, out []array.Array) {
 	})
 }
 
-// normBlock is how many rows share one partial sum of a weight's gradient: fixed, so that the order of the
-// sums does not depend on threads.
+// normBlock is the number of rows that share one partial sum of a weight's gradient. It is fixed, so that the
+// order of sums does not depend on threads.
 const normBlock = 64
 
-// sumRowBlocks runs add for every row i with sums of n elements to add to, one for each of dst, and leaves
-// the totals in dst.
+// sumRowBlocks calls add for every row i with accumulators of n elements, one for each of dst, and writes the
+// totals to dst.
 func sumRowBlocks[T floats](env *Env, rows, n int, dst [][]T, add func(i int, acc [][]T)) {
 	for _, d := range dst {
 		clear(d)

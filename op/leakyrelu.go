@@ -8,8 +8,8 @@ func LeakyReLU(x *Tensor, slope float64) *Tensor {
 	return Where(Greater(x, Const(x, 0)), x, MulScalar(x, slope))
 }
 
-// PReLU returns LeakyReLU with slopes that are learned: one, or one for each of the channels in dim 1 of x.
-// [He et al. 2015]
+// PReLU is LeakyReLU with learned slopes: one, or one for each of the channels in dim 1 of x. [He et al.
+// 2015]
 func PReLU(x, slopes *Tensor) *Tensor {
 	switch {
 	case x.Err() != nil:

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Less reports whether x < y, broadcast together; false where either is NaN.
+// Less returns x < y elementwise, broadcast together; false for NaN.
 func Less(x, y *Tensor) *Tensor { return apply1(less{}, x, y) }
 
 type less struct{ comparison }

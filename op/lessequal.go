@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// LessEqual reports whether x ≤ y, broadcast together; false where either is NaN.
+// LessEqual returns x ≤ y elementwise, broadcast together; false for NaN.
 func LessEqual(x, y *Tensor) *Tensor { return apply1(lessEqual{}, x, y) }
 
 type lessEqual struct{ comparison }

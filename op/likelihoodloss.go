@@ -2,8 +2,8 @@ package op
 
 import "math"
 
-// PoissonNLLLoss returns e^x − y·x where x is the logarithm of a rate (logs), or x − y·log(x+eps) where it is
-// a rate. With full the logarithm of y! is added, by Stirling's formula, where y is more than 1.
+// PoissonNLLLoss returns e^x − y·x if x is the logarithm of a rate (logs), or x − y·log(x+eps) if it is a
+// rate. With full, log(y!) is added by Stirling's formula where y is more than 1.
 func PoissonNLLLoss(x, y *Tensor, logs, full bool, eps float64, reduction string) *Tensor {
 	x, y = wide(x), wide(y)
 	if x.Err() != nil {
@@ -25,8 +25,8 @@ func PoissonNLLLoss(x, y *Tensor, logs, full bool, eps float64, reduction string
 	return reduceLoss("poisson_nll_loss", loss, reduction)
 }
 
-// GaussianNLLLoss returns half of log(v) + (x−y)²/v for a variance v of at least eps, and with full half of
-// log(2π) more.
+// GaussianNLLLoss returns (log(v) + (x−y)²/v)/2 for a variance v of at least eps; with full, log(2π)/2 is
+// added.
 func GaussianNLLLoss(x, y, variance *Tensor, full bool, eps float64, reduction string) *Tensor {
 	v := wide(variance)
 	if v.Err() != nil {

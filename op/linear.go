@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Linear returns x·wᵀ + b over the last dim of x, with w [out, in] and b [out]. A nil b is none. It is two
-// ops, so that the summed dim may be split over devices: the bias is added once, to the whole sum.
+// Linear returns x·wᵀ + b over the last dim of x, with w [out, in] and b [out]. A nil b means no bias. It is
+// two ops, so that the contracted dim may be split over devices: the bias is added once, to the complete sum.
 func Linear(x, w, b *Tensor) *Tensor { return addBias(MatMulT(x, w, false, true), b) }
 
 // LinearT is like Linear with the weights stored as [in, out]: x·w + b.
@@ -23,14 +23,14 @@ func addBias(y, b *Tensor) *Tensor {
 	return Add(y, b)
 }
 
-// FusedLinear is Linear as one op: the bias is added to a part of the product while that is in the cache.
+// FusedLinear is Linear as one op: the bias is added to a block of the product while that is in cache.
 func FusedLinear(x, w, b *Tensor) *Tensor { return apply1(linear{}, x, w, b) }
 
 // FusedLinearT is like FusedLinear with the weights stored as [in, out].
 func FusedLinearT(x, w, b *Tensor) *Tensor { return apply1(linear{TransW: true}, x, w, b) }
 
-// linear is a product that is added to its bias. TransW means that the weights are [in, out]; Elsewhere that
-// the bias counts on another device, which has another part of the sum.
+// linear is a product with a bias added. TransW means that the weights are [in, out]. With Elsewhere, another
+// device, which has another part of the sum, adds the bias.
 type linear struct{ TransW, Elsewhere bool }
 
 func (linear) Name() string    { return "linear" }
@@ -55,7 +55,7 @@ func (o linear) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: append(x[:len(x)-1].Clone(), n)}}, nil
 }
 
-// dims returns the inputs and outputs of weights w.
+// dims returns the numbers of inputs and outputs of weights w.
 func (o linear) dims(w array.Shape) (k, n int) {
 	if o.TransW {
 		return w[0], w[1]
@@ -132,7 +132,7 @@ func evalLinear[T floats](env *Env, o linear, in []array.Array, y []T,
 	}.Run(env.Pool)
 }
 
-// Emit keeps 16-bit floats: a product and its bias become one call, which adds in float32.
+// Emit keeps 16-bit floats: product and bias become one call, which accumulates in float32.
 func (o linear) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitAsIs(o, w, in) }
 
 func (linear) Samples() []Sample {

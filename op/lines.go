@@ -6,14 +6,15 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// lines is a tensor cut along one dim: outer × inner lines of n elements, whose neighbours are inner apart.
+// lines describes a tensor along one dim: outer × inner lines of n elements, with a stride of inner.
 type lines struct{ outer, n, inner int }
 
 func linesOf(s array.Shape, dim int) lines {
 	return lines{outer: s[:dim].Len(), n: s[dim], inner: s[dim+1:].Len()}
 }
 
-// lineBlock is how many neighbouring lines are gathered together, so that every cache line is read once.
+// lineBlock is the number of adjacent lines that are gathered together, so that every cache line is read
+// once.
 const lineBlock = 16
 
 // eachLine calls f for every line of dst with the same lines of the operands. dst may be one of them.
@@ -60,11 +61,11 @@ func eachStridedLine[T floats](env *Env, l lines, dst []T, src [][]T, f func(dst
 	})
 }
 
-// pitch returns the distance between gathered lines. It is odd, so that elements side by side in the tensor
-// do not all fall into one set of the cache.
+// pitch returns the distance between gathered lines. It is odd, so that elements that are adjacent in the
+// tensor do not all map to one set of the cache.
 func (l lines) pitch() int { return l.n | 1 }
 
-// gatherLines lays width neighbouring lines of x one after another.
+// gatherLines copies width adjacent lines of x, one after another, to dst.
 func gatherLines[T floats](l lines, dst, x []T, width int) {
 	pitch := l.pitch()
 	for r := range l.n {
@@ -101,22 +102,22 @@ func inferAlong(in []Type, n, dim int) ([]Type, error) {
 	return []Type{in[0]}, nil
 }
 
-// lastWhole returns the factors of a shape whose last dim must be whole, and those of the dims before it.
+// lastWhole returns the factors of a shape whose last dim must not be split, and those of the dims before it.
 func lastWhole(s array.Shape) (word, lead string) {
 	word = factors(0, len(s))
 	return wholeDim(word, len(s)-1), word[:len(s)-1]
 }
 
-// rowsOf returns a shape as a matrix: how many rows of n elements the last dim makes.
+// rowsOf returns a shape as a matrix: the number of rows and their length n, the last dim.
 func rowsOf(s array.Shape) (rows, n int) { return s[:len(s)-1].Len(), s[len(s)-1] }
 
-// wide returns x in the dtype in which arithmetic on it happens.
+// wide returns x in its compute dtype.
 func wide(x *Tensor) *Tensor { return Cast(x, x.DType().Compute()) }
 
-// lastOf returns y, a reduction of x over its last dim, made to broadcast against x.
+// lastOf returns y, a reduction of x over its last dim, shaped to broadcast against x.
 func lastOf(y, x *Tensor) *Tensor { return keepDims(y, x, []int{len(x.Shape()) - 1}) }
 
-// plus returns x + y where either may be missing.
+// plus returns x + y; either may be nil.
 func plus(x, y *Tensor) *Tensor {
 	switch {
 	case x == nil:
@@ -127,7 +128,7 @@ func plus(x, y *Tensor) *Tensor {
 	return Add(x, y)
 }
 
-// wantCompute checks that there are n operands, all floats that compute in one dtype.
+// wantCompute checks that there are n float operands with one compute dtype.
 func wantCompute(in []Type, n int) error {
 	if len(in) != n {
 		return fmt.Errorf("want %d operands: got %d", n, len(in))

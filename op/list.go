@@ -2,8 +2,8 @@ package op
 
 import "github.com/galley-ml/galley/internal/ir"
 
-// All returns every op: the laws run over it, and the parser finds ops in it by name. An op is added with its
-// file and one line in builtin; those of other modules come last.
+// All returns every op: the laws test them, and the parser finds ops in it by name. An op is added with its
+// file and one line in builtin; registered ops of other modules come last.
 func All() []Op { return append(builtin(), fromOutside()...) }
 
 func builtin() []Op {
@@ -181,7 +181,7 @@ func builtin() []Op {
 	}
 }
 
-// Lookup finds an op without attributes by its name: what ir.Parse needs.
+// Lookup returns an op without attributes by its name, for ir.Parse.
 func Lookup(name string) (ir.Op, bool) {
 	for _, o := range All() {
 		if o.Name() == name {

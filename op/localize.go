@@ -9,33 +9,34 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Localizer is an op whose attributes speak of the whole tensors: sizes, or where counting starts. Localize
-// is the op that a device runs on its parts. An op without it runs as it is, whatever the sizes of the parts.
+// Localizer is implemented by ops whose attributes refer to the whole tensors, such as sizes and offsets.
+// Localize returns the op that a device runs on its shards. Other ops run unchanged, whatever the sizes of
+// the shards.
 //
-// A localized op is an op like any other and may be localized again.
+// A localized op is an ordinary op and may be localized again.
 type Localizer interface {
 	Localize(at *Place) (Op, error)
 }
 
-// Place is the share of one device in an op that runs on a mesh.
+// Place is one device's share of an op on a mesh.
 //
 //	p, _ := o.Rule(in).Bind(shapes(in), shapes(out))
 //	at, _ := op.NewPlace(p, m, assignment, device, in, out)
-//	local, _ := op.Localize(o, at) // takes at.LocalIn, gives at.LocalOut
+//	local, _ := op.Localize(o, at) // takes at.LocalIn, returns at.LocalOut
 type Place struct {
-	// Rule is the op's rule, bound to the whole shapes, and Assign the axes that split its factors.
+	// Rule is the op's rule, bound to the global shapes, and Assign the axes that split its factors.
 	Rule   *mesh.Parsed
 	Assign mesh.Assignment
-	// Ranges is the part of each factor that falls to the device.
+	// Ranges holds the device's range of each factor.
 	Ranges []mesh.Range
-	// In and Out are the types of the whole tensors, LocalIn and LocalOut those of the device's parts.
+	// In and Out are the types of the whole tensors, LocalIn and LocalOut those of the device's shards.
 	In, Out, LocalIn, LocalOut []Type
 
 	mesh   *mesh.Mesh
 	device int
 }
 
-// NewPlace returns a device's share in an op under a legal assignment.
+// NewPlace returns a device's share of an op under a legal assignment.
 func NewPlace(p *mesh.Parsed, m *mesh.Mesh, a mesh.Assignment, device int, in, out []Type) (*Place, error) {
 	ranges, err := p.Ranges(m, a, device)
 	if err != nil {
@@ -49,8 +50,7 @@ func NewPlace(p *mesh.Parsed, m *mesh.Mesh, a mesh.Assignment, device int, in, o
 		LocalIn: withShapes(in, localIn), LocalOut: withShapes(out, localOut)}, nil
 }
 
-// NewPart returns the place of whoever computes a part of each factor alone, without a mesh: the rows of a
-// micro-batch.
+// NewPart returns the place of one part of each factor without a mesh, such as the rows of a micro-batch.
 func NewPart(p *mesh.Parsed, ranges []mesh.Range, in, out []Type) *Place {
 	at := &Place{Rule: p, Assign: make(mesh.Assignment, len(p.Factors)), Ranges: ranges, In: in, Out: out}
 	for t := range p.NumTensors() {
@@ -75,8 +75,8 @@ func withShapes(ts []Type, shapes [][]int) []Type {
 	return out
 }
 
-// Localize returns the op that the device of a place runs in o's stead. Its results on the local operands
-// have the local types, or it is an error.
+// Localize returns the op that the device of a place runs in place of o. It fails if its results on the local
+// operands do not have the local types.
 func Localize(o Op, at *Place) (Op, error) {
 	local := o
 	if l, ok := o.(Localizer); ok {
@@ -95,7 +95,7 @@ func Localize(o Op, at *Place) (Op, error) {
 	return local, nil
 }
 
-// Range returns the part of a dim that the device has; tensors are numbered as in the rule, operands first.
+// Range returns the device's range of a dim; tensors are numbered as in the rule, operands first.
 func (at *Place) Range(t, dim int) mesh.Range {
 	r := mesh.Range{Size: 1}
 	for _, name := range at.Rule.Tensor(t)[dim] {
@@ -116,13 +116,13 @@ func (at *Place) whole(t int) Type {
 	return at.Out[t-len(at.In)]
 }
 
-// InRange returns the part of a dim of an operand that the device has.
+// InRange returns the device's range of a dim of an operand.
 func (at *Place) InRange(i, dim int) mesh.Range { return at.Range(i, dim) }
 
-// OutRange returns the part of a dim of a result that the device has.
+// OutRange returns the device's range of a dim of a result.
 func (at *Place) OutRange(i, dim int) mesh.Range { return at.Range(len(at.In)+i, dim) }
 
-// Starts returns where the device's part of a result begins along each dim.
+// Starts returns where the device's shard of a result begins along each dim.
 func (at *Place) Starts(result int) []int {
 	starts := make([]int, len(at.Out[result].Shape))
 	for d := range starts {
@@ -131,17 +131,17 @@ func (at *Place) Starts(result int) []int {
 	return starts
 }
 
-// OutShape returns the shape of the device's part of a result.
+// OutShape returns the shape of the device's shard of a result.
 func (at *Place) OutShape(result int) array.Shape { return at.LocalOut[result].Shape }
 
-// along returns the device's place along axes.
+// along returns the device's position along axes.
 func (at *Place) along(axes mesh.Axes) int {
 	i, _ := at.mesh.Index(at.device)
 	return along(at.mesh, i, axes)
 }
 
-// First reports whether the device is the first along the axes that split a dim of an operand: the one that
-// brings what must count once in a sum.
+// First reports whether the device is the first one along the axes that split a dim of an operand. It
+// contributes what must be counted once in a sum.
 func (at *Place) First(operand, dim int) (bool, error) {
 	var axes mesh.Axes
 	for _, name := range at.Rule.In[operand][dim] {

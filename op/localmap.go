@@ -10,10 +10,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// LocalMap returns f applied to every device's part by itself: f takes and returns parts, and in and out say
-// how the whole tensors are cut into them and put together from them. A result that is partial along an axis
-// is the sum of the parts. Where a tensor is otherwise it is moved; on one device the parts are computed one
-// after the other. Parts are of equal size.
+// LocalMap applies f to every device's shards: f takes and returns shards, and in and out are the shardings
+// of the whole tensors. A result that is partial along an axis is the sum of the shards. Tensors in another
+// layout are resharded; on one device the shards are computed one after the other. Shards have equal sizes.
 func LocalMap(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in, out []mesh.Spec, xs ...*Tensor) []*Tensor {
 	o := localMap{Mesh: gridOf(m).String(), In: texts(in), Out: texts(out)}
 	program, err := o.trace(f, xs)
@@ -24,7 +23,7 @@ func LocalMap(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in, out []mesh.Sp
 	return ir.Apply(o, xs...)
 }
 
-// LocalRanks returns the number of dims of each result that f gives for parts of xs.
+// LocalRanks returns the number of dims of each result of f for shards of xs.
 func LocalRanks(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in []mesh.Spec, xs ...*Tensor) ([]int,
 	error) {
 	program, err := localMap{Mesh: gridOf(m).String(), In: texts(in)}.trace(f, xs)
@@ -38,7 +37,7 @@ func LocalRanks(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in []mesh.Spec,
 	return ranks, nil
 }
 
-// trace returns f on parts of xs, as a program.
+// trace returns f on shards of xs, as a program.
 func (o localMap) trace(f func(parts []*Tensor) []*Tensor, xs []*Tensor) (*ir.Func, error) {
 	b := ir.NewBuilder("part")
 	parts := make([]*Tensor, len(xs))
@@ -60,7 +59,7 @@ func (o localMap) trace(f func(parts []*Tensor) []*Tensor, xs []*Tensor) (*ir.Fu
 	return program, err
 }
 
-// gridOf returns a mesh without its devices: only how many parts there are matters.
+// gridOf returns a mesh without its device ids: only the number of shards matters.
 func gridOf(m *mesh.Mesh) *mesh.Mesh {
 	g, _ := mesh.New(m.Axes()) // the axes are those of a mesh
 	return g
@@ -77,7 +76,7 @@ func texts(specs []mesh.Spec) []string {
 // localMap runs a program for every position of a grid.
 type localMap struct {
 	Program string
-	// Mesh is the grid, In and Out the Specs of operands and results on it.
+	// Mesh is the grid, In and Out are the Specs of operands and results on it.
 	Mesh    string
 	In, Out []string
 }
@@ -85,8 +84,7 @@ type localMap struct {
 func (localMap) Name() string         { return "local_map" }
 func (o localMap) NumResults(int) int { return len(o.Out) }
 
-// program returns what runs on parts of whole operands of these types: the function, on whatever dtypes and
-// sizes they have.
+// program returns the program for shards of whole operands of these types.
 func (o localMap) program(in []Type) (*ir.Func, error) {
 	f, err := ir.Parse(o.Program, Lookup)
 	if err != nil {
@@ -108,12 +106,12 @@ func (o localMap) program(in []Type) (*ir.Func, error) {
 	return b.Build(f.Replay(b, args, nil)...)
 }
 
-// layout returns how tensor i of a list of Specs is cut.
+// layout returns the layout of tensor i of a list of Specs.
 func (o localMap) layout(i int, specs []string, shape array.Shape) (*mesh.Layout, error) {
 	return layoutOf(o.Mesh, specs[i], shape)
 }
 
-// part returns the type of one part of tensor i.
+// part returns the type of one shard of tensor i.
 func (o localMap) part(i int, specs []string, t Type) (Type, error) {
 	if i >= len(specs) {
 		return Type{}, fmt.Errorf("%d operands: want %d, one for each placement", i+1, len(specs))
@@ -136,7 +134,7 @@ func (o localMap) Infer(in []Type) ([]Type, error) {
 	return o.wholes(f)
 }
 
-// wholes returns the types of the results put together.
+// wholes returns the types of the whole results.
 func (o localMap) wholes(f *ir.Func) ([]Type, error) {
 	m, err := mesh.Parse(o.Mesh)
 	if err != nil {
@@ -163,8 +161,8 @@ func (o localMap) wholes(f *ir.Func) ([]Type, error) {
 	return out, nil
 }
 
-// covered refuses a result that is whole along an axis that cuts operands: nothing says that its parts are
-// equal.
+// covered refuses a result that is not split along an axis that splits operands, because its shards need not
+// be equal.
 func (o localMap) covered(i int, s mesh.Spec, used []string) error {
 	own := axisNames(s)
 	for _, axis := range used {
@@ -181,7 +179,7 @@ func (o localMap) covered(i int, s mesh.Spec, used []string) error {
 	return nil
 }
 
-// used returns the axes that cut operands, in the order in which they appear.
+// used returns the axes that split operands, in order of appearance.
 func (o localMap) used() []string {
 	var axes []string
 	for _, text := range o.In {
@@ -204,8 +202,8 @@ func axisNames(s mesh.Spec) []string {
 	return names
 }
 
-// VJP runs the program's gradient on every part. An operand that lacks an axis has a term of its gradient
-// from each part along it.
+// VJP runs the program's gradient on every shard. For an operand that is replicated along an axis, each shard
+// along it contributes a term of the gradient.
 func (o localMap) VJP(in, _, dout []*Tensor) []*Tensor {
 	f, err := o.program(typesOfValues(in))
 	if err != nil {
@@ -238,7 +236,7 @@ func (o localMap) VJP(in, _, dout []*Tensor) []*Tensor {
 	return toFloats(in, ir.Apply(g, args...))
 }
 
-// toFloats gives each float operand its gradient.
+// toFloats assigns each float operand its gradient.
 func toFloats(in, grads []*Tensor) []*Tensor {
 	out := make([]*Tensor, len(in))
 	for i, x := range in {
@@ -249,7 +247,7 @@ func toFloats(in, grads []*Tensor) []*Tensor {
 	return out
 }
 
-// lacking returns a Spec with the axes that it does not name as partial sums.
+// lacking returns a Spec with the axes that it does not name added as partial.
 func lacking(text string, used []string) string {
 	s, err := mesh.ParseSpec(text)
 	if err != nil {
@@ -264,7 +262,7 @@ func lacking(text string, used []string) string {
 	return s.With(partial...).String()
 }
 
-// Rule has a factor for each axis of the grid, above a factor for the rest of each dim that stays whole.
+// Rule has a factor for each axis of the grid, above one for the rest of each dim, which is not split.
 func (o localMap) Rule(in []Type) mesh.Rule {
 	out, err := o.Infer(in)
 	if err != nil {
@@ -323,7 +321,7 @@ func (w *mapWords) name(letter, size int) string {
 	return letters[letter : letter+1]
 }
 
-// Localize leaves a device as many positions along each axis as fall to it.
+// Localize leaves each device its own positions along each axis.
 func (o localMap) Localize(at *Place) (Op, error) {
 	m, err := mesh.Parse(o.Mesh)
 	if err != nil {

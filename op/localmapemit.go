@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Emit writes the program once for every position of the grid that this device has.
+// Emit writes the program once for every position of the grid on this device.
 func (o localMap) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	types := make([]Type, len(in))
 	for i, r := range in {
@@ -37,7 +37,7 @@ func (o localMap) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return wholes
 }
 
-// box returns where the part of a device is in tensor i of a list of Specs.
+// box returns the box that a device has of tensor i of a list of Specs.
 func (o localMap) box(i int, specs []string, shape array.Shape, device int) mesh.Box {
 	l, err := o.layout(i, specs, shape)
 	if err != nil {
@@ -47,7 +47,7 @@ func (o localMap) box(i int, specs []string, shape array.Shape, device int) mesh
 	return box
 }
 
-// emitBox returns the elements of a box.
+// emitBox slices a box.
 func emitBox(w *hlo.Writer, x hlo.Ref, b mesh.Box) hlo.Ref {
 	end := make([]int, len(b.Start))
 	for d := range end {

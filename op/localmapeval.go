@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Eval runs the program for every position of the grid that this device has, one after the other.
+// Eval runs the program for every position of the grid on this device, one after the other.
 func (o localMap) Eval(env *Env, in, out []array.Array) {
 	types := make([]Type, len(in))
 	for i, a := range in {
@@ -48,7 +48,7 @@ func (o localMap) layouts(as []array.Array, specs []string) []*mesh.Layout {
 	return ls
 }
 
-// boxOf returns a walk over a part of an array.
+// boxOf returns the iteration over a box of an array.
 func boxOf(a array.Array, b mesh.Box) strided {
 	w := whole(a)
 	for d, s := range b.Start {
@@ -57,7 +57,7 @@ func boxOf(a array.Array, b mesh.Box) strided {
 	return w
 }
 
-// addBox writes a part into its place; parts of a sum are added there.
+// addBox writes a shard to its box; terms of a sum are added.
 func addBox(env *Env, dst array.Array, b mesh.Box, part array.Array, sum bool) {
 	if sum {
 		old := array.New(part.DType(), part.Shape()...)

@@ -9,7 +9,7 @@ func LogAddExp(x, y *Tensor) *Tensor {
 		return y
 	}
 	more := Maximum(x, y)
-	same := Equal(x, y) // two infinities have no difference
+	same := Equal(x, y) // the difference of two infinities is NaN
 	zero := Const(more, 0)
 	less := Abs(Sub(Where(same, zero, x), Where(same, zero, y)))
 	return Where(same, AddScalar(MulScalar(Add(x, y), 0.5), ln2), Add(more, Softplus(Neg(less))))

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// logic is the family of functions of two truth values that are broadcast together.
+// logic is embedded by functions of two booleans that are broadcast together.
 type logic struct{ comparison }
 
 func (o logic) Infer(in []Type) ([]Type, error) {
@@ -35,7 +35,7 @@ func (logic) Samples() []Sample {
 	}
 }
 
-// runLogic computes on truth values as bytes 0 and 1, where and, or and xor are those of the bits.
+// runLogic computes on booleans as bytes 0 and 1, with bitwise and, or and xor.
 func runLogic(env *Env, in, out []array.Array, f func(dst, x, y []uint8)) {
 	zip2(env, asBytes(out[0]), asBytes(in[0]), asBytes(in[1]), f)
 }

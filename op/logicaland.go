@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// LogicalAnd reports whether both x and y are true, broadcast together.
+// LogicalAnd returns x and y, broadcast together.
 func LogicalAnd(x, y *Tensor) *Tensor { return apply1(logicalAnd{}, x, y) }
 
 type logicalAnd struct{ logic }

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// LogicalNot reports whether x is false.
+// LogicalNot returns not x.
 func LogicalNot(x *Tensor) *Tensor { return apply1(logicalNot{}, x) }
 
 type logicalNot struct{ unary }

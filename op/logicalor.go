@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// LogicalOr reports whether x or y or both are true, broadcast together.
+// LogicalOr returns x or y, broadcast together.
 func LogicalOr(x, y *Tensor) *Tensor { return apply1(logicalOr{}, x, y) }
 
 type logicalOr struct{ logic }

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// LogicalXor reports whether exactly one of x and y is true, broadcast together.
+// LogicalXor returns x exclusive-or y, broadcast together.
 func LogicalXor(x, y *Tensor) *Tensor { return apply1(logicalXor{}, x, y) }
 
 type logicalXor struct{ logic }

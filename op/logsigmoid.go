@@ -1,4 +1,4 @@
 package op
 
-// LogSigmoid returns log(sigmoid(x)), computed without taking the logarithm of what a sigmoid rounds to 0.
+// LogSigmoid returns log(sigmoid(x)) without taking the logarithm of a sigmoid that was rounded to 0.
 func LogSigmoid(x *Tensor) *Tensor { return Neg(Softplus(Neg(x))) }

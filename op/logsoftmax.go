@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// LogSoftmax returns the logarithm of Softmax, exact where that is too small to show.
+// LogSoftmax returns the logarithm of Softmax, accurate also where that underflows.
 func LogSoftmax(x *Tensor, dim int) *Tensor {
 	return apply1(logSoftmax{Dim: normDim(len(x.Shape()), dim)}, x)
 }
@@ -28,7 +28,7 @@ func (o logSoftmax) define(j joint, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(y, in[0].DType())}
 }
 
-// CooperativeRule and Cooperate let devices share the dim.
+// CooperativeRule and Cooperate let devices split the dim.
 func (o logSoftmax) CooperativeRule(in []Type) CooperativeRule {
 	return CooperativeRule{Rule: jointRule(o.Rule(in))}
 }
@@ -63,7 +63,7 @@ func (logSoftmax) Samples() []Sample {
 	}
 }
 
-// logSoftmaxGrad is the gradient of log_softmax from its result and that result's gradient.
+// logSoftmaxGrad computes the gradient of log_softmax from its result and that result's gradient.
 type logSoftmaxGrad struct{ Dim int }
 
 func (logSoftmaxGrad) Name() string   { return "log_softmax_grad" }
@@ -78,7 +78,7 @@ func (o logSoftmaxGrad) define(j joint, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(Sub(dy, Mul(Exp(y), j.sumOver(dy, o.Dim))), in[0].DType())}
 }
 
-// CooperativeRule and Cooperate let devices share the dim.
+// CooperativeRule and Cooperate let devices split the dim.
 func (o logSoftmaxGrad) CooperativeRule(in []Type) CooperativeRule {
 	return CooperativeRule{Rule: jointRule(o.Rule(in))}
 }
@@ -98,7 +98,7 @@ func (o logSoftmaxGrad) Eval(env *Env, in, out []array.Array) {
 		func() { softmaxLines(env, o.Dim, in, out, logSoftmaxGradLine[float64]) })
 }
 
-// logSoftmaxGradLine goes piece by piece, so that the exponentials need little memory.
+// logSoftmaxGradLine computes piece by piece, so that the exponentials need little memory.
 func logSoftmaxGradLine[T floats](dst []T, src [][]T) {
 	y, dy := src[0], src[1]
 	total := kernel.Sum(dy)

@@ -31,12 +31,11 @@ func (o logSumExp) VJP(in, y, dy []*Tensor) []*Tensor {
 	return []*Tensor{Mul(weight, keepDims(dy[0], x, o.Dims))}
 }
 
-// aboveLowest brings -Inf, the result where no element is above it, within range: no element of such a row
-// has weight. A result of +Inf stays: infinite elements have no weight that is known, and get NaN, as they do
-// in PyTorch.
+// aboveLowest replaces a result of -Inf, which means that all elements are -Inf and have no weight, by a
+// finite number. +Inf stays: the weights of infinite elements are undefined, so they get NaN, as in PyTorch.
 func aboveLowest(y *Tensor) *Tensor { return Maximum(y, withinRange(Const(y, math.Inf(-1)))) }
 
-// withinRange brings infinities within the dtype's range, so that their differences are numbers.
+// withinRange clamps infinities to the dtype's range, so that their differences are numbers.
 func withinRange(x *Tensor) *Tensor {
 	limit := math.MaxFloat64
 	switch x.DType() {
@@ -59,7 +58,7 @@ func (o logSumExp) define(j joint, in []*Tensor) []*Tensor {
 	return []*Tensor{Add(Log(sum), m)}
 }
 
-// CooperativeRule and Cooperate let devices share the dims.
+// CooperativeRule and Cooperate let devices split the dims.
 func (o logSumExp) CooperativeRule(in []Type) CooperativeRule {
 	return CooperativeRule{Rule: jointRule(o.Rule(in))}
 }

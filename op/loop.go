@@ -6,62 +6,62 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// LoopKind is what an op is in a loop over rows and columns that several ops share.
+// LoopKind is the role of an op in a fused loop over rows and columns.
 type LoopKind uint8
 
 const (
-	// LoopMap computes each element from the elements at its place, broadcast.
+	// LoopMap computes each element from the operands' elements at the same position, broadcast.
 	LoopMap LoopKind = iota
-	// LoopFold makes one number of the trailing dims, which are a row.
+	// LoopFold reduces the trailing dims, which form a row, to one number.
 	LoopFold
-	// LoopColumns adds up the leading dims: one number for each column.
+	// LoopColumns sums over the leading dims: one number for each column.
 	LoopColumns
-	// LoopTotal adds up all elements, too many for a row.
+	// LoopTotal sums over all elements, which are too many for a row.
 	LoopTotal
-	// LoopSame has its operand's elements in the same order.
+	// LoopSame returns its operand's elements in the same order.
 	LoopSame
-	// LoopRepeat is its first operand broadcast to the result's shape.
+	// LoopRepeat broadcasts its first operand to the result's shape.
 	LoopRepeat
-	// LoopWalk has its operand's elements, or some of them, in another order.
+	// LoopWalk returns all or some of its operand's elements in another order.
 	LoopWalk
-	// LoopJoin puts its operands, all of one size, side by side.
+	// LoopJoin concatenates its operands, which all have one size.
 	LoopJoin
-	// LoopConstant is one number everywhere.
+	// LoopConstant returns a constant.
 	LoopConstant
 )
 
-// Loop says what an op does in a loop.
+// Loop describes an op in a fused loop.
 type Loop struct {
 	Kind LoopKind
-	// Lane is what it does to a lane of a vector; nil where only its own kernel knows.
+	// Lane is the formula for one lane of a vector; nil if only the op's kernel can compute it.
 	Lane func(b *lane.Builder, in []lane.Arg) lane.Arg
-	// Fold is how the elements of a row are combined.
+	// Fold is the reduction of a row.
 	Fold lane.Fold
-	// Count divides a sum, where it is not 0: the result is a mean.
+	// Count, if not 0, divides a sum, so that the result is a mean.
 	Count int
-	// Row is the same fold of an operand of two dims along the second.
+	// Row is the same reduction for an operand of two dims, along the second.
 	Row Op
-	// Rows and Cols are the sizes of the loop that a fold or a sum of columns needs.
+	// Rows and Cols are the sizes of the loop that a fold or a column sum requires.
 	Rows, Cols int
-	// Value is what a constant is.
+	// Value is that of a constant.
 	Value float64
-	// Reads is where a walk's operand has the elements of the result.
+	// Reads locates the elements of a walk's result in its operand.
 	Reads elemWalk
-	// Writes is, for each operand, where the result has its elements; nil where some have no operand.
+	// Writes locates, for each operand, its elements in the result; nil if some elements have no operand.
 	Writes []elemWalk
 }
 
-// looper is an op that says what it is in a loop; false where it can be part of none.
+// looper is implemented by ops that describe themselves in a loop; false if they cannot be part of one.
 type looper interface {
 	Loop(in, out []Type) (Loop, bool)
 }
 
-// laner is an op that computes each element by a formula for a lane.
+// laner is implemented by ops that compute each element by a formula for a lane.
 type laner interface {
 	Lane(b *lane.Builder, in []lane.Arg) lane.Arg
 }
 
-// LoopOf returns what an op on operands of these types is in a loop, if it can be part of one.
+// LoopOf describes an op on operands of these types in a loop, if it can be part of one.
 func LoopOf(o Op, in, out []Type) (Loop, bool) {
 	size, ok := laneSize(in, out)
 	if len(out) != 1 || !ok {
@@ -82,9 +82,9 @@ func LoopOf(o Op, in, out []Type) (Loop, bool) {
 	return loop, ok
 }
 
-// laneSize returns the bytes of lanes that hold values of these types: 8 for floats of 64 bits, 4 for
-// narrower ones, and 0 for truths alone, which lanes of either size hold. No lanes hold both sizes of floats,
-// or anything else.
+// laneSize returns the bytes of lanes that hold values of these types: 8 for 64-bit floats, 4 for narrower
+// ones, and 0 for booleans alone, which fit lanes of either size. It is not ok if both sizes of floats, or
+// other types, occur.
 func laneSize(lists ...[]Type) (size int, ok bool) {
 	for _, types := range lists {
 		for _, t := range types {
@@ -109,7 +109,7 @@ func laneSize(lists ...[]Type) (size int, ok bool) {
 
 func floatInLane(d array.DType) bool { return d == array.F32 || d == array.F64 || d.IsHalf() }
 
-// formula returns what a map does to a lane of 512-bit vectors.
+// formula returns the instructions of a map on a lane of 512-bit vectors.
 func (l *Loop) formula(double bool, inputs int) *lane.Builder {
 	b := lane.NewBuilder(true, inputs)
 	if double {
@@ -132,8 +132,8 @@ func loopOfNode(n *ir.Node) (Loop, bool) {
 	return LoopOf(o, typesOfValues(n.In()), typesOfValues(n.Out()))
 }
 
-// foldLoop returns the loop of a reduction along dims: a fold where they are the last ones, a sum of columns
-// or of all, if that is allowed, where they are the first or too many for a row.
+// foldLoop returns the loop of a reduction along dims: a fold if they are the last ones; a column sum or a
+// total, if allowed, if they are the first ones or too long for a row.
 func foldLoop(in []Type, dims []int, how lane.Fold, row Op) (Loop, bool) {
 	gs := groups(in[0].Shape, dims)
 	if len(gs) != 1 || !floatInLane(in[0].DType) {
@@ -151,10 +151,10 @@ func foldLoop(in []Type, dims []int, how lane.Fold, row Op) (Loop, bool) {
 	return Loop{}, false
 }
 
-// sameLoop returns the loop of an op that changes its operand's shape only.
+// sameLoop returns the loop of an op that only changes its operand's shape.
 func sameLoop() (Loop, bool) { return Loop{Kind: LoopSame}, true }
 
-// comparing returns the loop of a comparison of floats; swapped is of the second operand with the first.
+// comparing returns the loop of a comparison of floats; swapped compares the second operand with the first.
 func comparing(in []Type, predicate uint8, swapped bool) (Loop, bool) {
 	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, in []lane.Arg) lane.Arg {
 		if swapped {

@@ -2,13 +2,13 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// elemWalk is where the elements of one tensor are in another, in the order of the first.
+// elemWalk locates the elements of one tensor in another, in the order of the first.
 type elemWalk struct {
 	offset int
 	dims   []walkDim // merged
 }
 
-// newElemWalk walks over a tensor of a shape whose dims are so far apart in the other one.
+// newElemWalk returns the walk over a tensor of a shape with the given strides in the other tensor.
 func newElemWalk(shape array.Shape, offset int, strides []int) elemWalk {
 	dims := make([]walkDim, len(shape))
 	for d, n := range shape {
@@ -17,7 +17,7 @@ func newElemWalk(shape array.Shape, offset int, strides []int) elemWalk {
 	return elemWalk{offset, mergedDims(dims)}
 }
 
-// run returns how many neighbours stay neighbours; 0 where none do.
+// run returns the number of adjacent elements that stay adjacent; 0 if none do.
 func (w elemWalk) run() int {
 	if last := w.dims[len(w.dims)-1]; last.stride == 1 {
 		return last.size
@@ -25,14 +25,14 @@ func (w elemWalk) run() int {
 	return 0
 }
 
-// inRows parts the walk into rows of cols elements.
+// inRows splits the walk into rows of cols elements.
 func (w elemWalk) inRows(cols int) (rowWalk, bool) {
 	r, ok := inRows(w.dims, cols)
 	r.offset = w.offset
 	return r, ok
 }
 
-// moveLoop returns the loop of an op that moves elements, if it keeps neighbours together.
+// moveLoop returns the loop of an op that moves elements, if it keeps adjacent elements together.
 func moveLoop(l Loop) (Loop, bool) {
 	if l.Kind == LoopWalk && l.Reads.run() < 2 {
 		return Loop{}, false

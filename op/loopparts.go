@@ -5,30 +5,31 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// mapCols is how many columns of a loop without folds are gone through at once: longer rows are cut, and each
-// piece is a leaf of a sum of all.
+// mapCols is the number of columns of a loop without folds that are computed at once: longer rows are split,
+// and each piece is a leaf of a total sum.
 const mapCols = kernel.SumBlock
 
-// columnRows is how many rows one sum of columns adds up before it joins the total, as kernel.AddRows has it.
+// columnRows is the number of rows that a column sum adds up before it is added to the total, as in
+// kernel.AddRows.
 const columnRows = 256
 
-// loopPart is a loop over some of the columns. Cutting rows makes more of them.
+// loopPart is a loop over some of the columns. Splitting rows into columns makes more rows.
 type loopPart struct {
 	rows, cols int
-	first      int // how many rows there are in the parts before it
+	first      int // number of rows in the parts before it
 	streams    []rowWalk
 	stores     []rowWalk
 }
 
-// loopStore is what a loop writes: a value of its own, or a stream as it is, to a result.
+// loopStore is a write of a loop to a result: of a value of its own, or of an unchanged stream.
 type loopStore struct {
 	result int
 	from   operand
 	walk   rowWalk
-	moved  bool // the result is not the value itself, but has it somewhere
+	moved  bool // the result is not the value itself, but contains it
 }
 
-// stores returns what is written for results, but for sums of columns.
+// stores returns the writes of results, except for column sums.
 func (p *LoopPlan) stores(results []*ir.Value) []loopStore {
 	var list []loopStore
 	for i, v := range results {
@@ -46,7 +47,7 @@ func (p *LoopPlan) stores(results []*ir.Value) []loopStore {
 	return list
 }
 
-// movedStores returns the places of the operands of a walk or a join in its result.
+// movedStores returns where the operands of a walk or a join are in its result.
 func (p *LoopPlan) movedStores(result int, v *ir.Value) []loopStore {
 	var list []loopStore
 	for i, ln := range p.nodes {
@@ -54,14 +55,14 @@ func (p *LoopPlan) movedStores(result int, v *ir.Value) []loopStore {
 			continue
 		}
 		for k, w := range ln.loop.Writes {
-			rows, _ := w.inRows(p.Cols) // add has seen that the rows fit
+			rows, _ := w.inRows(p.Cols) // add has checked that the rows fit
 			list = append(list, loopStore{result: result, from: p.in[i][k], walk: rows, moved: true})
 		}
 	}
 	return list
 }
 
-// parts cuts the loop.
+// parts splits the loop into parts.
 func (p *LoopPlan) parts(stores []loopStore) []loopPart {
 	whole := loopPart{rows: p.Rows, cols: p.Cols}
 	for _, s := range p.streams {
@@ -84,7 +85,7 @@ func (p *LoopPlan) parts(stores []loopStore) []loopPart {
 	return parts
 }
 
-// cut returns the columns from lo on, so many times cols of them.
+// cut returns the columns from lo on, times·cols of them.
 func (l loopPart) cut(lo, times, cols int) loopPart {
 	piece := loopPart{rows: l.rows * times, cols: cols}
 	for _, w := range l.streams {

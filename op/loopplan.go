@@ -14,28 +14,28 @@ type level uint8
 
 const (
 	outside   level = iota // an operand of the loop
-	perElem                // one number an element
-	perRow                 // one a row
-	perColumn              // one a column: the sum of all rows
-	ofAll                  // one: the sum of all elements
-	atPlace                // one an element, that lies elsewhere in the result
-	constant               // one number that is known
+	perElem                // one number per element
+	perRow                 // one per row
+	perColumn              // one per column: a column sum
+	ofAll                  // one: a total sum
+	atPlace                // one per element, at another position of the result
+	constant               // a known number
 )
 
-// maxRow is the longest row that a fold is taken over: it stays in a core's second cache with a few others.
+// maxRow is the longest row of a fold: with a few others it stays in a core's second-level cache.
 const maxRow = 1 << 15
 
-// LoopNode is what is known of a node before it is in a loop; Loops keeps it.
+// LoopNode holds the properties of a node that do not depend on its loop; Loops caches it.
 type LoopNode struct {
 	node *ir.Node
 	loop Loop
-	size int         // elements of the result; of the operand for a fold or a sum of columns
+	size int         // elements of the result; of the operand for a fold or a column sum
 	dims [][]walkDim // how each operand is read
-	run  int         // the longest row that all operands read evenly
-	lane int         // bytes of a lane; 0 where any will do
+	run  int         // the longest row along which all operands are evenly spaced
+	lane int         // bytes of a lane; 0 if any size will do
 }
 
-// NewLoopNode returns nil where the node can be part of no loop.
+// NewLoopNode returns nil if the node cannot be part of a loop.
 func NewLoopNode(n *ir.Node) *LoopNode {
 	l, ok := loopOfNode(n)
 	if !ok {
@@ -72,7 +72,7 @@ func NewLoopNode(n *ir.Node) *LoopNode {
 	return ln
 }
 
-// moving returns what is known of a walk or a join.
+// moving returns the properties of a walk or a join.
 func (ln *LoopNode) moving() *LoopNode {
 	in := ln.node.In()
 	if ln.loop.Kind == LoopWalk {
@@ -88,16 +88,16 @@ func (ln *LoopNode) moving() *LoopNode {
 	return ln
 }
 
-// Kind returns what the node is in a loop.
+// Kind returns the node's role in a loop.
 func (ln *LoopNode) Kind() LoopKind { return ln.loop.Kind }
 
-// Size returns the number of elements that the node goes through.
+// Size returns the number of elements that the node iterates over.
 func (ln *LoopNode) Size() int { return ln.size }
 
 // LaneBytes returns the size of the lanes that hold the node's floats.
 func (ln *LoopNode) LaneBytes() int { return max(ln.lane, 4) }
 
-// Cols returns the row that the node needs, 0 where any will do.
+// Cols returns the row length that the node requires, 0 if any will do.
 func (ln *LoopNode) Cols() int {
 	if ln.loop.Kind == LoopFold || ln.loop.Kind == LoopColumns {
 		return ln.loop.Cols
@@ -105,37 +105,37 @@ func (ln *LoopNode) Cols() int {
 	return 0
 }
 
-// operand is what a node of a loop reads.
+// operand is an input of a node in a loop.
 type operand struct {
-	value *ir.Value // of the loop, nil where it is a stream
-	// stream is what it reads from outside.
+	value *ir.Value // of the loop, nil if it is a stream
+	// stream is the index of the operand that is read from outside.
 	stream int
 }
 
-// stream is an operand of the loop as it is walked over.
+// stream is an operand of the loop and how it is traversed.
 type stream struct {
 	value *ir.Value
 	rowWalk
 }
 
-// LoopPlan is nodes as one loop over rows and columns.
+// LoopPlan is several nodes fused into one loop over rows and columns.
 type LoopPlan struct {
 	Rows, Cols int
 	nodes      []*LoopNode
 	level      map[*ir.Value]level
-	in         [][]operand // of each node
+	in         [][]operand // by node
 	streams    []stream
-	// Phases is how often a row is gone through: folds end one.
+	// Phases is the number of passes over a row: each fold ends one.
 	Phases  int
 	phase   map[*ir.Value]int
 	folds   bool
 	columns bool
 	totals  bool
-	// lane is the bytes of a lane: 8 where floats are of 64 bits, else 4.
+	// lane is the bytes of a lane: 8 for 64-bit floats, else 4.
 	lane int
 }
 
-// PlanLoop makes one loop of nodes in order, or says why it cannot be.
+// PlanLoop fuses nodes, given in order, into one loop, or returns the reason why it cannot.
 func PlanLoop(nodes []*LoopNode) (*LoopPlan, error) {
 	p := &LoopPlan{nodes: nodes, level: make(map[*ir.Value]level, len(nodes)),
 		phase: make(map[*ir.Value]int, len(nodes)), in: make([][]operand, 0, len(nodes))}
@@ -156,7 +156,7 @@ func PlanLoop(nodes []*LoopNode) (*LoopPlan, error) {
 	return p, nil
 }
 
-// lanes finds the size of lanes that all nodes can share.
+// lanes determines the lane size that all nodes can share.
 func (p *LoopPlan) lanes() error {
 	for _, ln := range p.nodes {
 		if p.lane != 0 && ln.lane != 0 && p.lane != ln.lane {
@@ -168,7 +168,7 @@ func (p *LoopPlan) lanes() error {
 	return nil
 }
 
-// dtype returns the floats that lanes hold.
+// dtype returns the float dtype of the lanes.
 func (p *LoopPlan) dtype() array.DType {
 	if p.lane == 8 {
 		return array.F64
@@ -176,7 +176,7 @@ func (p *LoopPlan) dtype() array.DType {
 	return array.F32
 }
 
-// inLeaves says why the loop cannot be cut into the leaves of a sum of all its elements, if so.
+// inLeaves returns the reason why the loop cannot be split into the leaves of a total sum, or nil if it can.
 func (p *LoopPlan) inLeaves() error {
 	if p.folds || p.Rows > 1 && p.Cols%kernel.SumBlock != 0 {
 		return fmt.Errorf("a sum of all in rows of %d", p.Cols)
@@ -189,7 +189,7 @@ func (p *LoopPlan) inLeaves() error {
 	return nil
 }
 
-// shape finds the rows and columns that all nodes can share.
+// shape determines the rows and columns that all nodes can share.
 func (p *LoopPlan) shape() error {
 	size := 0
 	for _, ln := range p.nodes {
@@ -227,7 +227,7 @@ func (p *LoopPlan) shape() error {
 	return nil
 }
 
-// add places a node.
+// add adds a node to the loop.
 func (p *LoopPlan) add(ln *LoopNode) error {
 	out := ln.node.Out()[0]
 	at, cols := perElem, p.Cols
@@ -277,7 +277,7 @@ func (p *LoopPlan) add(ln *LoopNode) error {
 	return nil
 }
 
-// operand places operand i of a node at a level, and says in which phase it is there.
+// operand resolves operand i of a node at a level, and returns the phase in which it is available.
 func (p *LoopPlan) operand(ln *LoopNode, i int, at level, cols int) (operand, int, error) {
 	x, dims := ln.node.In()[i], ln.dims[i]
 	whole := len(dims) == 1 && dims[0].stride == 1 && x.Shape().Len() == ln.size || ln.size == 1
@@ -317,7 +317,7 @@ func (p *LoopPlan) operand(ln *LoopNode, i int, at level, cols int) (operand, in
 	return operand{value: x}, p.phase[x], nil
 }
 
-// stream returns the number of a walk over an operand.
+// stream returns the index of a stream over an operand, adding it if it is new.
 func (p *LoopPlan) stream(x *ir.Value, w rowWalk) int {
 	for i, s := range p.streams {
 		if s.value == x && s.equal(w) {
@@ -328,10 +328,10 @@ func (p *LoopPlan) stream(x *ir.Value, w rowWalk) int {
 	return len(p.streams) - 1
 }
 
-// Folds reports whether the loop has rows that belong together.
+// Folds reports whether the loop has folds over rows.
 func (p *LoopPlan) Folds() bool { return p.folds }
 
-// Instructions returns how many vector instructions an element takes.
+// Instructions returns the number of vector instructions per element.
 func (ln *LoopNode) Instructions() int {
 	if ln.loop.Lane == nil {
 		return 1

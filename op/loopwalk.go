@@ -2,18 +2,18 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// walkDim is one dim of the rows of a loop, and how far apart its neighbours are, in elements.
+// walkDim is one dim of the rows of a loop, and its stride in elements.
 type walkDim struct{ size, stride int }
 
-// rowWalk is where the rows of a loop are in an operand or a result: the position of a row by its number, and
-// the step from one column to the next, 1 or 0.
+// rowWalk locates the rows of a loop in an operand or a result: the offset of a row by its number, and the
+// step between columns, 1 or 0.
 type rowWalk struct {
 	offset int
 	dims   []walkDim // outermost first, merged as far as strides allow
 	step   int
 }
 
-// at returns where row r begins, how many rows from it on are evenly apart, and how far.
+// at returns the offset of row r, the number of rows from it on that are evenly spaced, and their distance.
 func (w rowWalk) at(r int) (offset, run, stride int) {
 	offset = w.offset
 	for i := len(w.dims) - 1; i >= 0; i-- {
@@ -31,7 +31,7 @@ func (w rowWalk) at(r int) (offset, run, stride int) {
 	return offset, max(run, 1), stride
 }
 
-// blocks returns how many blocks of n rows from row r on are evenly apart, and how far.
+// blocks returns the number of blocks of n rows from row r on that are evenly spaced, and their distance.
 func (w rowWalk) blocks(r, n int) (count, apart int) {
 	k := len(w.dims) - 1
 	last := w.dims[k]
@@ -50,10 +50,10 @@ func (w rowWalk) blocks(r, n int) (count, apart int) {
 	return next.size - pos, next.stride
 }
 
-// still reports whether all rows are the same one.
+// still reports whether all rows are the same row.
 func (w rowWalk) still() bool { return len(w.dims) == 1 && w.dims[0].stride == 0 }
 
-// even reports whether neighbouring rows are so far apart everywhere.
+// even reports whether all adjacent rows have the given distance.
 func (w rowWalk) even(stride int) bool { return len(w.dims) == 1 && w.dims[0].stride == stride }
 
 // equal reports whether two walks visit the same elements.
@@ -69,7 +69,7 @@ func (w rowWalk) equal(v rowWalk) bool {
 	return true
 }
 
-// mergedDims drops dims of one and joins those that are evenly apart. There is at least one.
+// mergedDims drops dims of size one and merges evenly spaced ones. At least one remains.
 func mergedDims(dims []walkDim) []walkDim {
 	var out []walkDim
 	for _, d := range dims {
@@ -97,7 +97,7 @@ func broadcastDims(s, out array.Shape) []walkDim {
 	return mergedDims(dims)
 }
 
-// inRows parts merged dims into rows of cols elements; false where a row would not be evenly spaced.
+// inRows splits merged dims into rows of cols elements; false if a row would not be evenly spaced.
 func inRows(dims []walkDim, cols int) (rowWalk, bool) {
 	last := dims[len(dims)-1]
 	if cols == 1 {
@@ -111,7 +111,7 @@ func inRows(dims []walkDim, cols int) (rowWalk, bool) {
 	return rowWalk{dims: mergedDims(rows), step: last.stride}, true
 }
 
-// isRow reports whether merged dims read one element a row, in order.
+// isRow reports whether merged dims read one element per row, in order.
 func isRow(dims []walkDim, rows, cols int) bool {
 	if rows == 1 {
 		return len(dims) == 1 && dims[0].stride == 0
@@ -120,11 +120,10 @@ func isRow(dims []walkDim, rows, cols int) bool {
 	return ok && w.step == 0 && w.even(1)
 }
 
-// cut returns the walk over the columns from lo on, in times pieces of cols columns each, as rows of their
-// own.
+// cut returns the walk over the columns from lo on, with times pieces of cols columns each as rows.
 func (w rowWalk) cut(rows, lo, times, cols int) rowWalk {
 	dims := append([]walkDim{}, w.dims...)
-	if rows == 1 { // one dim that has no stride
+	if rows == 1 { // one dim without a stride
 		dims = nil
 	}
 	dims = append(dims, walkDim{times, cols * w.step})

@@ -1,8 +1,7 @@
 package op
 
-// reduceLoss returns the losses of all elements as asked: their "mean" (also if reduction is empty), their
-// "sum", or each one with "none". The loss of 16-bit floats is float32, so that sums of many neither overflow
-// nor lose what is small.
+// reduceLoss reduces the losses of all elements: "mean" (the default if empty), "sum" or "none". The loss of
+// 16-bit floats is float32, so that large sums neither overflow nor lose small terms.
 func reduceLoss(name string, losses *Tensor, reduction string) *Tensor {
 	if losses.Err() != nil {
 		return losses

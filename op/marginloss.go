@@ -1,13 +1,13 @@
 package op
 
-// MarginRankingLoss returns how much less than margin x1 − x2 is, where y is 1, or x2 − x1, where y is -1; no
-// less than 0. The reductions of losses are "mean" (also if empty), "sum" and "none".
+// MarginRankingLoss returns max(0, margin − y·(x1 − x2)), with y of 1 or -1. Reduction is "mean" (the default
+// if empty), "sum" or "none".
 func MarginRankingLoss(x1, x2, y *Tensor, margin float64, reduction string) *Tensor {
 	gap := Mul(Neg(wide(y)), Sub(wide(x1), wide(x2)))
 	return reduceLoss("margin_ranking_loss", hinge(gap, margin), reduction)
 }
 
-// hinge returns gap plus margin, no less than 0.
+// hinge returns max(0, gap + margin).
 func hinge(gap *Tensor, margin float64) *Tensor {
 	if gap.Err() != nil {
 		return gap
@@ -15,7 +15,7 @@ func hinge(gap *Tensor, margin float64) *Tensor {
 	return ReLU(AddScalar(gap, margin))
 }
 
-// HingeEmbeddingLoss returns x where y is 1, and how much less than margin it is where y is -1.
+// HingeEmbeddingLoss returns x where y is 1, and max(0, margin − x) where y is -1.
 func HingeEmbeddingLoss(x, y *Tensor, margin float64, reduction string) *Tensor {
 	x = wide(x)
 	if x.Err() != nil {
@@ -32,8 +32,8 @@ func SoftMarginLoss(x, y *Tensor, reduction string) *Tensor {
 	return reduceLoss("soft_margin_loss", Softplus(Neg(Mul(wide(y), wide(x)))), reduction)
 }
 
-// CosineEmbeddingLoss returns 1 − cos(x1, x2), over the last dim, where y is 1, and how much more than margin
-// the cosine is where y is -1.
+// CosineEmbeddingLoss returns 1 − cos(x1, x2), over the last dim, where y is 1, and max(0, cos(x1, x2) −
+// margin) where y is -1.
 func CosineEmbeddingLoss(x1, x2, y *Tensor, margin float64, reduction string) *Tensor {
 	x1, x2 = wide(x1), wide(x2)
 	dot, tiny := Sum(Mul(x1, x2), -1), 1e-12
@@ -48,16 +48,15 @@ func CosineEmbeddingLoss(x1, x2, y *Tensor, margin float64, reduction string) *T
 	return reduceLoss("cosine_embedding_loss", Add(near, far), reduction)
 }
 
-// TripletConfig is the margin of TripletMarginLoss, the order of its norm, what is added to differences, and
-// whether the nearer of two negatives' distances counts.
+// TripletConfig holds the margin of TripletMarginLoss, the order of its norm, the number that is added to
+// differences, and whether to use the smaller of the negative's two distances.
 type TripletConfig struct {
 	Margin, P, Eps float64
 	Swap           bool
 }
 
-// TripletMarginLoss returns how much less than a margin farther from anchor the negative is than the
-// positive, by a norm over the last dim. With Swap the negative's distance from the positive counts where
-// that is less.
+// TripletMarginLoss returns max(0, d(anchor, positive) − d(anchor, negative) + margin), where d is a norm
+// over the last dim. With Swap, the negative's distance from the positive is used if it is smaller.
 func TripletMarginLoss(anchor, positive, negative *Tensor, c TripletConfig, reduction string) *Tensor {
 	near := PairwiseDistance(wide(anchor), wide(positive), c.P, c.Eps)
 	far := PairwiseDistance(wide(anchor), wide(negative), c.P, c.Eps)
@@ -67,8 +66,8 @@ func TripletMarginLoss(anchor, positive, negative *Tensor, c TripletConfig, redu
 	return reduceLoss("triplet_margin_loss", hinge(Sub(near, far), c.Margin), reduction)
 }
 
-// MultiMarginLoss returns the mean over classes of how much less than margin the label's score is above each
-// other's, to the power p, 1 or 2. weights, one for each class, may be nil.
+// MultiMarginLoss returns the sum over the other classes of max(0, margin − x[label] + x[class])^p, divided
+// by the number of classes, with p of 1 or 2. weights, one for each class, may be nil.
 func MultiMarginLoss(x, labels, weights *Tensor, p int, margin float64, reduction string) *Tensor {
 	switch {
 	case x.Err() != nil:

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Maximum returns the larger of x and y, broadcast together; NaN where either is. Equal operands share the
-// gradient by halves.
+// Maximum returns the larger of x and y, broadcast together; NaN if either is. Equal operands get half the
+// gradient each.
 func Maximum(x, y *Tensor) *Tensor { return apply1(maximum{}, x, y) }
 
 type maximum struct{ arith }
@@ -35,8 +35,8 @@ func (maximum) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "maximum", in, out[0])
 }
 
-// shareGradient gives dz to the operand that was chosen, half of it to each where they are equal. Where one
-// is NaN neither has lost, and both get it.
+// shareGradient passes dz to the chosen operand, half of it to each if they are equal. If one is NaN, neither
+// is chosen, and both get all of it.
 func shareGradient(x, y, xLost, yLost, dz *Tensor) []*Tensor {
 	zero := Const(dz, 0)
 	share := Where(Equal(x, y), MulScalar(dz, 0.5), dz)

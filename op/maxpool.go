@@ -9,14 +9,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// MaxPool1D returns the largest element in each window of x [batch, channels, length], NaN where one is. The
-// first of equal elements gets the gradient.
+// MaxPool1D returns the largest element in each window of x [batch, channels, length], or NaN if it contains
+// one. The first of equal elements gets the gradient.
 func MaxPool1D(x *Tensor, c PoolConfig) *Tensor { return maximumPool(x, c, 1) }
 
-// MaxPool2D returns MaxPool1D of x [batch, channels, height, width].
+// MaxPool2D is like MaxPool1D for x [batch, channels, height, width].
 func MaxPool2D(x *Tensor, c PoolConfig) *Tensor { return maximumPool(x, c, 2) }
 
-// MaxPool3D returns MaxPool1D of x [batch, channels, depth, height, width].
+// MaxPool3D is like MaxPool1D for x [batch, channels, depth, height, width].
 func MaxPool3D(x *Tensor, c PoolConfig) *Tensor { return maximumPool(x, c, 3) }
 
 func maximumPool(x *Tensor, c PoolConfig, spatial int) *Tensor {
@@ -56,8 +56,8 @@ func (o maxPool) Eval(env *Env, in, out []array.Array) {
 	maxPoolPick(o).Eval(env, []array.Array{in[0], in[0]}, out)
 }
 
-// firstMax returns where the first largest element of a window is; NaN is larger than all, and the last one
-// is taken.
+// firstMax returns the index of the first largest element of a window; NaN counts as largest, and the last
+// NaN wins.
 func firstMax[T floats](s *poolShape, x []T, cover [3]span) int {
 	best := -1
 	s.lines(cover, func(lo, hi int) {
@@ -84,7 +84,7 @@ func (maxPool) Samples() []Sample {
 	}
 }
 
-// maxPoolGrad puts each element of y where the window's largest element of x is.
+// maxPoolGrad adds each element of y at the position of the window's largest element of x.
 type maxPoolGrad struct{ Kernel, Stride, Padding []int }
 
 func (maxPoolGrad) Name() string    { return "max_pool_grad" }
@@ -104,7 +104,7 @@ func (o maxPoolGrad) Infer(in []Type) ([]Type, error) {
 	return in[:1], nil
 }
 
-// VJP takes x's order as given: moving it changes nothing almost everywhere.
+// VJP treats the positions of the maxima as constant, which they are almost everywhere.
 func (o maxPoolGrad) VJP(in, _, dx []*Tensor) []*Tensor {
 	return []*Tensor{nil, apply1(maxPoolPick(o), in[0], dx[0])}
 }

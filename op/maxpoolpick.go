@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// maxPoolPick is the elements of v where x has each window's largest: what max_pool is of x itself, and the
-// transpose of its gradient.
+// maxPoolPick selects the elements of v at the positions of each window's largest element of x: max_pool for
+// v = x, and the transpose of its gradient.
 type maxPoolPick struct{ Kernel, Stride, Padding []int }
 
 func (maxPoolPick) Name() string    { return "max_pool_pick" }
@@ -59,7 +59,7 @@ func pickMax[T floats](env *Env, s *poolShape, y, x, v []T) {
 	})
 }
 
-// Emit carries the elements of v along with the largest of x.
+// Emit carries the elements of v along with the maxima of x.
 func (o maxPoolPick) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	s, _ := newPoolShape(Type{DType: in[0].DType, Shape: in[0].Shape}, o.Kernel, o.Stride, o.Padding)
 	win, scalar, truth := s.window(), hlo.Type{DType: in[0].DType}, hlo.Type{DType: array.Bool}

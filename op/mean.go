@@ -16,8 +16,8 @@ func Mean(x *Tensor, dims ...int) *Tensor {
 	return apply1(o, x)
 }
 
-// mean is a sum over Dims divided by Count, the number of elements summed in the whole tensor: so the results
-// on pieces of any size add up.
+// mean is a sum over Dims divided by Count, the number of summed elements in the whole tensor, so that the
+// results of shards of any size can be summed.
 type mean struct {
 	Dims  []int
 	Count int

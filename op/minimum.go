@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Minimum returns the smaller of x and y, broadcast together; NaN where either is. Equal operands share the
-// gradient by halves.
+// Minimum returns the smaller of x and y, broadcast together; NaN if either is. Equal operands get half the
+// gradient each.
 func Minimum(x, y *Tensor) *Tensor { return apply1(minimum{}, x, y) }
 
 type minimum struct{ arith }

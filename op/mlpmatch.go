@@ -7,21 +7,21 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// mlpMatch is a value y that is a network of mlpSeries' form at points x.
+// mlpMatch describes a value y that is a network of the form of mlpSeries at points x.
 type mlpMatch struct {
 	y, x *Tensor
 	w, b []*Tensor // the last layer's first; a bias may be nil
-	// between is the values from x to y, without them.
+	// between holds the values between x and y.
 	between []*Tensor
 }
 
-// mlpWidest is the most columns of a layer, for beyond it products of whole matrices are as fast, and
-// mlpDeepest the most layers.
+// mlpWidest is the largest number of columns of a layer; beyond it, products of whole matrices are as fast.
+// mlpDeepest is the largest number of layers.
 const mlpWidest, mlpDeepest = 64, 32
 
-// matchMLP finds out whether all that is between xs and ys is a network of small layers with tanh between
-// them, and the derivatives are those that mlpSeries has. Where somebody waits for the gradient of a value
-// between them, ops stay as they are.
+// matchMLP returns a match if everything between xs and ys is a network of small layers with tanh between
+// them and mlpSeries supports the derivatives. If the gradient of a value in between is needed, ops stay as
+// they are.
 func matchMLP(order []*ir.Node, ys, xs []*Tensor, ds []Direction) *mlpMatch {
 	if len(ys) != 1 || len(xs) != 1 || len(ds) == 0 || len(xs[0].Shape()) != 2 {
 		return nil
@@ -44,7 +44,7 @@ func matchMLP(order []*ir.Node, ys, xs []*Tensor, ds []Direction) *mlpMatch {
 	return m
 }
 
-// layers goes from y back to x and counts the nodes that it passes; 0 is where there is something else.
+// layers walks from y back to x and counts the nodes of layers; it returns 0 if it finds another op.
 func (m *mlpMatch) layers() (nodes int) {
 	for v := m.y; ; {
 		from, n := m.layer(v)
@@ -63,7 +63,7 @@ func (m *mlpMatch) layers() (nodes int) {
 	}
 }
 
-// layer returns what v is a layer of, and the number of its nodes; 0 if it is none.
+// layer returns the input of the layer that computes v, and the number of its nodes; 0 if it is not a layer.
 func (m *mlpMatch) layer(v *Tensor) (from *Tensor, nodes int) {
 	n, bias := v.Node(), (*Tensor)(nil)
 	if n != nil && n.Op() == ir.Op(add{}) {
@@ -101,7 +101,7 @@ func (m *mlpMatch) layer(v *Tensor) (from *Tensor, nodes int) {
 	return n.In()[0], nodes + 1
 }
 
-// follow gives y its series along all lines by one op.
+// follow computes the series of y along all lines with one op.
 func (m *mlpMatch) follow(lines []jet, ds []Direction) {
 	if b, ok := m.y.Scope().(*ir.Builder); ok {
 		defer b.At(m.y.Node().Pos())()

@@ -13,20 +13,20 @@ import (
 )
 
 // mlpSeries is a network of layers x·w + b with tanh between them at points x [n, d], and its derivatives
-// along lines through them, the first Orders[i] along line i. The operands are x, a velocity for each line,
-// then w [in, out] and b [out] of each layer; the results the value, the derivatives line by line, and what
-// the gradient needs: of tiles of kernel.TilePoints points tanh of each hidden layer and its derivatives
-// before tanh, [tiles, rows, points of a tile].
+// along lines through the points, the first Orders[i] along line i. The operands are x, a velocity for each
+// line, then w [in, out] and b [out] of each layer. The results are the value, the derivatives line by line,
+// and what the gradient needs: for tiles of kernel.TilePoints points, tanh of each hidden layer and its
+// derivatives before tanh, [tiles, rows, points of a tile].
 type mlpSeries struct{ Orders []int }
 
 func (mlpSeries) Name() string { return "mlp_series" }
 
-// series returns how many results there are of each point: the value and its derivatives.
+// series returns the number of results for each point: the value and its derivatives.
 func (o mlpSeries) series() int { return 1 + derivativesIn(o.Orders) }
 
 func (o mlpSeries) NumResults(int) int { return o.series() + 1 }
 
-// mlpArgs is the operands by what they are.
+// mlpArgs holds the operands by role.
 type mlpArgs[E any] struct {
 	x     E
 	along []E
@@ -51,7 +51,7 @@ func (o mlpSeries) Infer(in []Type) ([]Type, error) {
 	return append(out, o.kept(a)), nil
 }
 
-// kept returns the type of what the gradient needs.
+// kept returns the type of the values that the gradient needs.
 func (o mlpSeries) kept(a mlpArgs[Type]) Type {
 	rows := 0
 	for _, b := range a.b[:len(a.b)-1] {
@@ -99,7 +99,7 @@ func (o mlpSeries) check(in []Type) (a mlpArgs[Type], err error) {
 	return a, nil
 }
 
-// start returns the series of the points: they move straight on.
+// start returns the series of the points, which move along straight lines.
 func (o mlpSeries) start(x *Tensor, along []*Tensor) []*Tensor {
 	xs := []*Tensor{x}
 	for i, k := range o.Orders {
@@ -110,7 +110,7 @@ func (o mlpSeries) start(x *Tensor, along []*Tensor) []*Tensor {
 	return xs
 }
 
-// activated returns the series of tanh, of its value and the derivatives before it.
+// activated returns the series of tanh from that of its argument.
 func (o mlpSeries) activated(z []*Tensor) []*Tensor {
 	return append(z[:1:1], ir.Apply(tanhSeries{Orders: o.Orders}, z...)...)
 }
@@ -133,7 +133,7 @@ func (o mlpSeries) Decompose(in []*Tensor) []*Tensor {
 	return nil
 }
 
-// tilesOf returns rows of points [n, k] as tiles [tiles, k, points], zero behind the last point.
+// tilesOf returns rows of points [n, k] as tiles [tiles, k, points], padded with zeros.
 func tilesOf(x *Tensor) *Tensor {
 	n, k := x.Dim(0), x.Dim(1)
 	tiles := (n + kernel.TilePoints - 1) / kernel.TilePoints
@@ -156,7 +156,7 @@ func (o mlpSeries) VJP(in, out, dout []*Tensor) []*Tensor {
 	return ir.Apply(mlpSeriesGrad(o), args...)
 }
 
-// Rule lets devices share whole tiles. Weights are whole: they are small.
+// Rule lets devices split the points into whole tiles. Weights, which are small, are not split.
 func (o mlpSeries) Rule(in []Type) mesh.Rule {
 	r := newMLPRule(in[0])
 	words := r.operands(len(o.Orders), (len(in)-1-len(o.Orders))/2)
@@ -167,13 +167,13 @@ func (o mlpSeries) Rule(in []Type) mesh.Rule {
 	return r.rule(words, append(out, r.kept))
 }
 
-// mlpRule is the words of a rule: those of points' rows and of tiles, and the letter of the last columns.
+// mlpRule builds a rule: the factors of points and of tiles, and the letter of the last columns.
 type mlpRule struct {
 	points, kept, note string
 	column             int
 }
 
-// mlpColumns is the letters that points and tiles leave to columns.
+// mlpColumns holds the letters that are available for columns.
 const mlpColumns = "abcdefghijklmopqrstuvwxyzABCDEFGHIJLMNOQRSUVWXYZ"
 
 func newMLPRule(x Type) *mlpRule {
@@ -186,7 +186,7 @@ func newMLPRule(x Type) *mlpRule {
 // columns returns the letter of the last columns.
 func (r *mlpRule) columns() string { return mlpColumns[r.column:r.column+1] + "*" }
 
-// operands returns the words of points, velocities, weights and biases; nil if there are too many layers.
+// operands returns the factors of points, velocities, weights and biases; nil if there are too many layers.
 func (r *mlpRule) operands(lines, layers int) []string {
 	if layers >= len(mlpColumns) {
 		return nil
@@ -208,7 +208,7 @@ func (o mlpSeries) Work(in, out []Type) Work {
 	return Work{Flops: o.flops(in), Bytes: moved(in, out)}
 }
 
-// flops returns those of the products and of tanh.
+// flops returns the flops of the products and of tanh.
 func (o mlpSeries) flops(in []Type) float64 {
 	a, sum := mlpArgsOf(in, len(o.Orders)), 0
 	for l, w := range a.w {
@@ -232,7 +232,7 @@ func mlpForward[T floats](env *Env, o mlpSeries, in, out []array.Array) {
 	m.Forward(env.Pool, in[0].Shape()[0], a.x, a.along, outs[:last], outs[last])
 }
 
-// mlpNetwork returns what the kernel is to know.
+// mlpNetwork returns the network and operands for the kernel.
 func mlpNetwork[T floats](o mlpSeries, in []array.Array) (*kernel.MLPSeries[T], mlpArgs[[]T]) {
 	a := mlpArgsOf(dataOf[T](in), len(o.Orders))
 	m := &kernel.MLPSeries[T]{Orders: o.Orders, Widths: []int{in[0].Shape()[1]}, W: a.w, B: a.b}

@@ -11,15 +11,15 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// mlpSeriesGrad is the gradients of mlpSeries' operands, of these, of what it kept, and of the gradients of
-// its value and derivatives.
+// mlpSeriesGrad computes the gradients of mlpSeries' operands from the operands, the saved values, and the
+// gradients of value and derivatives.
 type mlpSeriesGrad mlpSeries
 
 func (mlpSeriesGrad) Name() string { return "mlp_series_grad" }
 
 func (o mlpSeriesGrad) NumResults(operands int) int { return o.operands(operands) }
 
-// operands returns how many of all are those of mlpSeries.
+// operands returns the number of operands that are those of mlpSeries.
 func (o mlpSeriesGrad) operands(all int) int { return max(0, all-1-mlpSeries(o).series()) }
 
 func (o mlpSeriesGrad) Infer(in []Type) ([]Type, error) {
@@ -81,7 +81,7 @@ func (o mlpSeriesGrad) Decompose(in []*Tensor) []*Tensor {
 	return out
 }
 
-// deactivated returns the gradients of what tanh was applied to, from those of its value and derivatives.
+// deactivated returns the gradients of the arguments of tanh, from those of its value and derivatives.
 func (o mlpSeriesGrad) deactivated(z, dy []*Tensor) []*Tensor {
 	d := ir.Apply(tanhSeriesGrad{Orders: o.Orders}, append(slices.Clone(z), dy[1:]...)...)
 	value := Mul(Add(d[0], dy[0]), Sub(Const(z[0], 1), Square(z[0])))

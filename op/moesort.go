@@ -10,8 +10,8 @@ import (
 )
 
 // MoESort sorts the expert ids [n] that a router chose: order [n] lists the positions of the ids by expert,
-// those of one expert as they came, and counts [experts] is how many each expert has. Taking rows in that
-// order makes the groups of GroupedMatMul.
+// in their original order within each expert, and counts [experts] is the number of ids of each expert.
+// Taking rows in that order makes the groups of GroupedMatMul.
 func MoESort(ids *Tensor, experts int) (order, counts *Tensor) {
 	r := ir.Apply(moeSort{Experts: experts}, ids)
 	return r[0], r[1]
@@ -61,7 +61,7 @@ func (o moeSort) Eval(_ *Env, in, out []array.Array) {
 	}
 }
 
-// Emit counts in 32 bits: there are not more ids.
+// Emit counts in 32 bits, which the number of ids fits.
 func (o moeSort) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	order := emitSort(w, in[0], sort{})[1]
 	t := hlo.Type{DType: array.I32, Shape: array.Shape{in[0].Shape[0], o.Experts}}

@@ -4,8 +4,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// mover is the family of ops that only move elements: they work on bytes, so that one body serves every
-// dtype.
+// mover is embedded by ops that only move elements: they work on bytes, so that one implementation serves
+// every dtype.
 type mover struct{}
 
 func (mover) halfNative() {}
@@ -18,17 +18,17 @@ func copyBytes(env *Env, dst, src array.Array) {
 	env.Pool.For(len(d), 1<<17, func(lo, hi int) { copy(d[lo:hi], s[lo:hi]) })
 }
 
-// strided is a walk over part of an array: where it starts and how far apart neighbours are, in elements.
+// strided is an iteration over part of an array: its start and its strides, in elements.
 type strided struct {
 	array.Array
 	offset  int
 	strides []int
 }
 
-// whole returns all of a in its own order.
+// whole returns the iteration over all of a, in its own order.
 func whole(a array.Array) strided { return strided{Array: a, strides: a.Shape().Strides()} }
 
-// moveStrided copies a box of the given shape from one walk to another.
+// moveStrided copies a box of the given shape from one strided array to another.
 func moveStrided(env *Env, shape array.Shape, dst, src strided) {
 	if shape.Len() == 0 {
 		return
@@ -65,7 +65,7 @@ func moveElems[T bits](env *Env, shape array.Shape, dst, src strided) {
 	})
 }
 
-// Planes are cut into blocks, so that one large plane is shared between threads.
+// Planes are split into blocks, so that threads can share one large plane.
 const (
 	blockRows = 64
 	blockCols = 1 << 13
@@ -76,8 +76,8 @@ func blocks(n, size int) int { return (n + size - 1) / size }
 // block is a part of a plane.
 type block struct{ row, col, rows, cols int }
 
-// moveBlock copies one block, which begins at d[di] and s[si]. Where the source runs along rows it goes in
-// tiles, so that both sides stay within a few cache lines.
+// moveBlock copies one block, which begins at d[di] and s[si]. If the source is contiguous along rows, it
+// copies tiles, so that both sides stay within a few cache lines.
 func moveBlock[T bits](b *box, part block, d, s []T, di, si int) {
 	if b.dstCol == 1 && b.srcCol == 1 {
 		for r := range part.rows {
@@ -98,7 +98,7 @@ func moveBlock[T bits](b *box, part block, d, s []T, di, si int) {
 	}
 }
 
-// box is a loop nest over two walks: outer dims, and a plane of rows and columns.
+// box is a loop nest over two strided arrays: outer dims, and a plane of rows and columns.
 type box struct {
 	outer                          array.Shape
 	outerDst, outerSrc             []int
@@ -107,8 +107,8 @@ type box struct {
 	dstAt, srcAt                   int
 }
 
-// newBox drops dims of one, merges dims that both walks cross evenly, and makes a plane of the last dim and
-// of the one along which the source is contiguous.
+// newBox drops dims of size one, merges dims that are contiguous in both arrays, and makes a plane of the
+// last dim and of the one along which the source is contiguous.
 func newBox(shape array.Shape, dst, src strided) *box {
 	var dims array.Shape
 	var ds, ss []int

@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// MSELoss returns the squared difference of x and y, broadcast together: its "mean" (also if reduction is
-// empty), its "sum", or each element with "none".
+// MSELoss returns the squared difference of x and y, broadcast together. Reduction is "mean" (the default if
+// empty), "sum" or "none".
 func MSELoss(x, y *Tensor, reduction string) *Tensor {
 	shape, err := broadcastShapes(x.Shape(), y.Shape())
-	if x.Err() != nil || y.Err() != nil || err != nil { // let Infer say it, with the place
+	if x.Err() != nil || y.Err() != nil || err != nil { // let Infer report it, with its place
 		return apply1(mseLoss{}, x, y)
 	}
 	total := func() *Tensor { return apply1(mseLoss{}, Expand(x, shape...), Expand(y, shape...)) }
@@ -28,8 +28,8 @@ func MSELoss(x, y *Tensor, reduction string) *Tensor {
 	return apply1(mseLoss{Reduction: reduction}, x, y)
 }
 
-// mseLoss is the sum of squared differences, that of 16-bit floats in float32. The other reductions are made
-// around it, so that sums over parts of the elements add up.
+// mseLoss is the sum of squared differences, in float32 for 16-bit floats. Other reductions are computed
+// around it, so that sums over shards can be added.
 type mseLoss struct{ Reduction string }
 
 func (mseLoss) Name() string { return "mse_loss" }
@@ -82,8 +82,8 @@ func evalMSELoss[T floats](env *Env, in []array.Array, out array.Array) {
 	})
 }
 
-// sumBlocks returns the sum over n elements in the order of kernel.Sum. A leaf sums one block at a time; each
-// task has one of its own, which may keep scratch memory.
+// sumBlocks returns the sum over n elements in the order of kernel.Sum. A leaf sums one block at a time;
+// newLeaf is called once per task, so that a leaf may own scratch memory.
 func sumBlocks[T floats](env *Env, n int, newLeaf func() func(lo, hi int) T) T {
 	parts := make([]T, (n+kernel.SumBlock-1)/kernel.SumBlock)
 	env.Pool.For(len(parts), 8, func(lo, hi int) {

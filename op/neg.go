@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Neg returns minus each element.
+// Neg returns −x.
 func Neg(x *Tensor) *Tensor { return apply1(neg{}, x) }
 
 type neg struct{ numeric }

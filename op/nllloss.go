@@ -4,9 +4,9 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// NLLLoss returns minus the element of x, log probabilities over its last dim, that each label names:
-// CrossEntropy of what has been through LogSoftmax. c is as there, without smoothing. If no row counts, the
-// mean is NaN.
+// NLLLoss returns the negative of the element of x, log probabilities over its last dim, that each label
+// selects. It is CrossEntropy for the result of LogSoftmax. c is as there, without smoothing. If all rows are
+// ignored, the mean is NaN.
 func NLLLoss(x, labels *Tensor, c CrossEntropyConfig) *Tensor {
 	switch {
 	case x.Err() != nil:

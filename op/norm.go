@@ -3,8 +3,8 @@ package op
 import "math"
 
 // Norm returns (Σ |x|^p)^(1/p) over dims, which are dropped; no dims means all. With p infinite it is the
-// largest |x|, with p = 0 the number of elements that are not zero. Where all elements are zero the gradient
-// is zero, though the root's is infinite. Powers of 16-bit floats are kept in float32.
+// largest |x|, with p = 0 the number of nonzero elements. If all elements are zero, the gradient is zero,
+// although that of the root is infinite. Powers of 16-bit floats are computed in float32.
 func Norm(x *Tensor, p float64, dims ...int) *Tensor {
 	if x.Err() != nil {
 		return x

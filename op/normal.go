@@ -9,12 +9,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Normal returns random numbers of a normal distribution of mean 0 and deviation 1.
+// Normal returns random numbers with a standard normal distribution.
 func Normal(s Scope, key Key, dtype array.DType, shape array.Shape) *Tensor {
 	return s.Apply(newNormal(key, dtype, shape), nil)[0]
 }
 
-// NormalAt is like Normal with other numbers at each step, an i64 scalar; at step 0 they are those of Normal.
+// NormalAt is like Normal with new numbers at each step, an i64 scalar; step 0 gives those of Normal.
 func NormalAt(step *Tensor, key Key, dtype array.DType, shape array.Shape) *Tensor {
 	return apply1(newNormal(key, dtype, shape), step)
 }
@@ -28,7 +28,8 @@ type normal struct {
 	Seed, Stream uint64
 	DType        array.DType
 	Shape        []int
-	// Whole and Start say of which tensor it makes a part, and from where on; none is all of it.
+	// Whole is the shape of the tensor of which this op makes a part, and Start where the part begins; empty
+	// means all of it.
 	Whole, Start []int
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// NotEqual reports whether x and y differ, broadcast together; NaN differs from everything.
+// NotEqual returns x ≠ y elementwise, broadcast together; NaN differs from everything.
 func NotEqual(x, y *Tensor) *Tensor { return apply1(notEqual{}, x, y) }
 
 type notEqual struct{ comparison }

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// numeric is the family of functions of one operand that integers have as well.
+// numeric is embedded by functions of one operand that support integers as well.
 type numeric struct{ unary }
 
 func (numeric) Infer(in []Type) ([]Type, error) {
@@ -19,7 +19,7 @@ func (numeric) Infer(in []Type) ([]Type, error) {
 	return []Type{in[0]}, nil
 }
 
-// kernels1 is one unary kernel for each dtype that has arithmetic.
+// kernels1 holds a unary kernel for each numeric dtype.
 type kernels1 struct {
 	f32 func(dst, x []float32)
 	f64 func(dst, x []float64)
@@ -43,7 +43,7 @@ func (k kernels1) run(env *Env, in, out []array.Array) {
 	}
 }
 
-// each1 makes a kernel of a function of one element.
+// each1 makes a kernel from a function of one element.
 func each1[T, U any](f func(x T) U) func(dst []U, x []T) {
 	return func(dst []U, x []T) {
 		for i := range dst {
@@ -52,7 +52,7 @@ func each1[T, U any](f func(x T) U) func(dst []U, x []T) {
 	}
 }
 
-// constantAlmostEverywhere is what ops without a useful slope embed.
+// constantAlmostEverywhere is embedded by ops whose gradient is zero almost everywhere.
 type constantAlmostEverywhere struct{}
 
 func (constantAlmostEverywhere) VJP(_, _, _ []*Tensor) []*Tensor { return []*Tensor{nil} }

@@ -8,13 +8,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// OneHot is, for each index, a new last dim of numClasses integers: one at the index and zero elsewhere. An
-// index that is out of range gets zeros only.
+// OneHot adds a new last dim of numClasses integers: one at the index and zero elsewhere. An index out of
+// range gives zeros only.
 func OneHot(indices *Tensor, numClasses int) *Tensor {
 	return apply1(oneHot{NumClasses: numClasses}, indices)
 }
 
-// oneHot has NumClasses classes from Offset on. Truth means that they are truths in place of integers.
+// oneHot has NumClasses classes from Offset on. With Truth, the result is boolean instead of integer.
 type oneHot struct {
 	NumClasses, Offset int
 	Truth              bool
@@ -44,7 +44,7 @@ func (o oneHot) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: array.I64, Shape: shape}}, nil
 }
 
-// Into returns the op that makes what a cast would make of the result.
+// Into returns the op that produces the given dtype directly, in place of a cast of the result.
 func (o oneHot) Into(dtype array.DType) (Op, bool) {
 	o.Truth = true
 	return o, dtype == array.Bool

@@ -6,9 +6,9 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// OnGrad returns x. When a gradient is taken through it, f is called with the gradient of x, as PyTorch's
-// register_hook does: it may look at it, and what it returns, where that is not nil, takes its place. It is
-// for eager tensors: a traced program has no data to look at.
+// OnGrad returns x and registers a hook: when a gradient passes through it, f is called with the gradient of
+// x, as PyTorch's register_hook does. A non-nil result replaces the gradient. It is for eager tensors only,
+// because a traced program has no data to look at.
 func OnGrad(x *Tensor, f func(dy *Tensor) *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -20,7 +20,7 @@ func OnGrad(x *Tensor, f func(dy *Tensor) *Tensor) *Tensor {
 	return apply1(onGrad{hook: &f}, x)
 }
 
-// onGrad is no part of programs, so it is not among All.
+// onGrad cannot be part of a program, so it is not in All.
 type onGrad struct {
 	identity
 	hook *func(dy *Tensor) *Tensor
@@ -28,7 +28,7 @@ type onGrad struct {
 
 func (onGrad) Name() string { return "on_grad" }
 
-// VJP asks the hook.
+// VJP calls the hook.
 func (o onGrad) VJP(_, _, dy []*Tensor) []*Tensor {
 	if d := (*o.hook)(dy[0]); d != nil {
 		return []*Tensor{d}

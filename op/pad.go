@@ -14,7 +14,7 @@ func Pad(x *Tensor, low, high []int, value float64) *Tensor {
 	return pad{Low: low, High: high, Interior: make([]int, len(low)), Value: value}.of(x)
 }
 
-// PadInterior is like Pad with interior elements between neighbours as well.
+// PadInterior is like Pad with interior elements between adjacent elements as well.
 func PadInterior(x *Tensor, low, high, interior []int, value float64) *Tensor {
 	return pad{Low: low, High: high, Interior: interior, Value: value}.of(x)
 }
@@ -25,7 +25,7 @@ type pad struct {
 	Value               float64
 }
 
-// newPad adds nothing to any of rank dims yet.
+// newPad returns a padding of rank dims that adds nothing yet.
 func newPad(rank int) pad {
 	return pad{Low: make([]int, rank), High: make([]int, rank), Interior: make([]int, rank)}
 }
@@ -34,7 +34,7 @@ func (o pad) of(x *Tensor) *Tensor { return apply1(o, x) }
 
 func (pad) Name() string { return "pad" }
 
-// Linear needs the padding to be zeros.
+// Linear applies only if the padding is zeros.
 func (o pad) Linear() [][]int {
 	if o.Value == 0 {
 		return [][]int{{0}}
@@ -70,7 +70,7 @@ func (o pad) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: shape}}, nil
 }
 
-// changed returns the dims that get longer.
+// changed returns the dims that are padded.
 func (o pad) changed() []int {
 	var dims []int
 	for d := range o.Low {
@@ -94,7 +94,7 @@ func (o pad) VJP(in, _, dy []*Tensor) []*Tensor {
 
 func (o pad) Rule(in []Type) mesh.Rule { return cutRule(len(in[0].Shape), o.changed()) }
 
-// Follow ties a dim to what it is padded to.
+// Follow lets a padded dim have the layout of the dim, for inference.
 func (o pad) Follow(in, _ []Type) (mesh.Rule, string) {
 	return followDims(len(in[0].Shape), 2, o.changed())
 }
@@ -125,8 +125,8 @@ func (pad) Samples() []Sample {
 	}
 }
 
-// PaddedParts returns what v is the sum of, in order along a dim, where it is a sum of tensors that were
-// padded with zeros so that each element has one of them; nil where it is none.
+// PaddedParts returns the terms of v, in order along a dim, if v is a sum of zero-padded tensors each of
+// which covers its own part of the dim; else nil.
 func PaddedParts(v *Tensor) (parts []*Tensor, dim int) {
 	type placed struct {
 		x      *Tensor

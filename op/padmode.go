@@ -1,21 +1,21 @@
 package op
 
-// PadReflect continues x beyond its edges by what lies before them, mirrored at the outermost element, which
-// is not repeated; low and high say by how much along each dim.
+// PadReflect pads x by reflection at the outermost elements, which are not repeated; low and high are the
+// numbers of elements along each dim.
 func PadReflect(x *Tensor, low, high []int) *Tensor {
 	return padBy(x, "pad_reflect", low, high, 1, func(x *Tensor, d, n, lo, hi int) (before, after *Tensor) {
 		return Flip(Narrow(x, d, 1, lo+1), d), Flip(Narrow(x, d, n-1-hi, n-1), d)
 	})
 }
 
-// PadCircular continues x beyond its edges from the other side.
+// PadCircular pads x by wrapping around.
 func PadCircular(x *Tensor, low, high []int) *Tensor {
 	return padBy(x, "pad_circular", low, high, 0, func(x *Tensor, d, n, lo, hi int) (before, after *Tensor) {
 		return Narrow(x, d, n-lo, n), Narrow(x, d, 0, hi)
 	})
 }
 
-// PadReplicate continues x beyond its edges by the outermost element.
+// PadReplicate pads x by repeating the outermost elements.
 func PadReplicate(x *Tensor, low, high []int) *Tensor {
 	repeated := func(edge *Tensor, d, n int) *Tensor {
 		shape := edge.Shape().Clone()
@@ -27,8 +27,8 @@ func PadReplicate(x *Tensor, low, high []int) *Tensor {
 	})
 }
 
-// padBy puts what edges makes before and after x along each dim. Padding is at most the dim's size less
-// spared; a negative spared is no limit.
+// padBy pads x with what edges returns, before and after it along each dim. Padding is at most the dim's size
+// minus spared; a negative spared means no limit.
 func padBy(x *Tensor, name string, low, high []int, spared int,
 	edges func(x *Tensor, d, n, lo, hi int) (before, after *Tensor)) *Tensor {
 	if x.Err() != nil {

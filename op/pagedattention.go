@@ -10,22 +10,22 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// PagedAttentionConfig says how new tokens attend to a cache in pages.
+// PagedAttentionConfig configures attention of new tokens to a paged key-value cache.
 type PagedAttentionConfig struct {
-	// Tokens is how many tokens a page holds.
+	// Tokens is the number of tokens of a page.
 	Tokens int
-	// Scale multiplies scores; 0 means 1/√dim. Cap limits them to ±Cap by tanh; 0 is no limit.
+	// Scale multiplies scores; 0 means 1/√dim. Cap limits them to ±Cap by tanh; 0 means no limit.
 	Scale, Cap float64
-	// Window is how many tokens a query sees, itself included; 0 is all before it.
+	// Window is the number of tokens that a query attends to, itself included; 0 means all before it.
 	Window int
 }
 
 // PagedAttention returns causal attention of new tokens to keys and values in pages. Queries q are [batch,
-// seq, heads, dim], keys k [slots, key heads, dim] and values v [slots, key heads, value dim], pages of
-// Tokens slots that all sequences share, in q's type or another; a head of keys is for heads/key heads
-// neighbouring queries. Row i of table [batch, pages] is the pages of sequence i in order; positions [batch,
-// seq] is where its new tokens stand, each of which sees keys up to its own, which are in the pages already.
-// The result is [batch, seq, heads, value dim].
+// seq, heads, dim], keys k [slots, key heads, dim] and values v [slots, key heads, value dim]: pages of
+// Tokens slots that all sequences share, in q's dtype or another. Each key head serves heads/key heads
+// neighbouring heads. Row i of table [batch, pages] lists the pages of sequence i in order; positions [batch,
+// seq] holds the positions of its new tokens, each of which attends to keys up to its own, which must be in
+// the pages already. The result is [batch, seq, heads, value dim].
 func PagedAttention(q, k, v, table, positions *Tensor, c PagedAttentionConfig) *Tensor {
 	return apply1(pagedAttention(c), q, k, v, table, positions)
 }
@@ -70,7 +70,7 @@ func (o pagedAttention) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: array.Shape{q[0], q[1], q[2], v[2]}}}, nil
 }
 
-// scale returns what scores are multiplied by.
+// scale returns the factor of scores.
 func (o pagedAttention) scale(dim int) float64 {
 	if o.Scale != 0 {
 		return o.Scale
@@ -78,8 +78,7 @@ func (o pagedAttention) scale(dim int) float64 {
 	return 1 / math.Sqrt(float64(dim))
 }
 
-// Decompose gathers the pages of each sequence; the queries that share a head of keys are rows of one
-// product.
+// Decompose gathers the pages of each sequence; the queries that share a key head are rows of one product.
 func (o pagedAttention) Decompose(in []*Tensor) []*Tensor {
 	q, table, positions := in[0], in[3], in[4]
 	batch, seq, heads, dim := q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3)
@@ -107,7 +106,7 @@ func (o pagedAttention) Decompose(in []*Tensor) []*Tensor {
 	return []*Tensor{Reshape(Transpose(y, 0, 3, 1, 2, 4), batch, seq, heads, in[2].Dim(2))}
 }
 
-// seen returns which keys the queries at positions see, for scores [batch, heads, group, seq, keys].
+// seen returns which keys the queries at positions attend to, for scores [batch, heads, group, seq, keys].
 func (o pagedAttention) seen(scores, positions *Tensor) *Tensor {
 	batch, seq := scores.Dim(0), scores.Dim(3)
 	at := Expand(Reshape(positions, batch, 1, 1, seq, 1), scores.Shape()...)
@@ -119,7 +118,8 @@ func (o pagedAttention) seen(scores, positions *Tensor) *Tensor {
 	return mask
 }
 
-// Rule splits sequences, and heads of keys with the queries that share them. Any sequence may need any page.
+// Rule lets sequences be split, and key heads with the queries that share them, but not pages, because any
+// sequence may need any page.
 func (o pagedAttention) Rule(in []Type) mesh.Rule {
 	heads, notes := "h", ""
 	if q, k := in[0].Shape[2], in[1].Shape[1]; q != k {
@@ -128,7 +128,7 @@ func (o pagedAttention) Rule(in []Type) mesh.Rule {
 	return mesh.Rule("bs" + heads + "d*,p*hd*,p*he,bt*,bs->bs" + heads + "e" + notes)
 }
 
-// Work reads the pages that the table names.
+// Work counts the pages in the table.
 func (o pagedAttention) Work(in, out []Type) Work {
 	q, keys := in[0].Shape, float64(in[3].Shape.Len()*o.Tokens)
 	dims := in[1].Shape[2] + in[2].Shape[2]
@@ -160,7 +160,7 @@ func runPagedAttention[T floats](env *Env, o pagedAttention, in []array.Array, o
 	})
 }
 
-// attendPages computes one query's row; at returns which of all heads of all slots a token's is.
+// attendPages computes one query's row; at returns the index of a token among the heads of all slots.
 func attendPages[T floats](o pagedAttention, q, keys, values, y []T, scores []float64, position int,
 	at func(token int) int) {
 	first, last := 0, min(position, len(scores)-1)

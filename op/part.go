@@ -5,12 +5,12 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// rowPart is the rows of a tensor that a device has of those that indices name: rows of them from offset on,
-// of total. A total of zero is that it has all.
+// rowPart is a device's shard of the rows that indices refer to: rows of them from offset on, of total. A
+// total of zero means all of them.
 type rowPart struct{ rows, offset, total int }
 
-// localRows returns the attributes of an op whose rows are along a dim of a tensor: what is added to an
-// offset, and the total where there is none yet.
+// localRows returns the attributes of an op whose rows are along a dim of a tensor: the increment of its
+// offset, and the total if there is none yet.
 func (at *Place) localRows(t, dim, total int) (offset, all int) {
 	r := at.Range(t, dim)
 	if n := at.whole(t).Shape[dim]; total == 0 && r.Size != n {
@@ -19,14 +19,14 @@ func (at *Place) localRows(t, dim, total int) (offset, all int) {
 	return r.Start, total
 }
 
-// fits reports whether the rows of a part are among all.
+// fits reports whether the rows of a shard are within the total.
 func (p rowPart) fits() bool {
 	return p.offset >= 0 && p.total >= 0 &&
 		(p.total == 0 && p.offset == 0 || p.rows <= p.total && p.offset <= p.total-p.rows)
 }
 
-// read returns the rows that the elements of a name, as they are numbered in the part; -1 is one that is
-// elsewhere. It panics with an *IndexError on one that is nowhere.
+// read returns the row numbers in a, relative to the shard; -1 for rows of other shards. It panics with an
+// *IndexError for a row that does not exist.
 func (p rowPart) read(o Op, a array.Array) []int {
 	if p.total == 0 {
 		return readIndices(o, a, p.rows)
@@ -40,7 +40,7 @@ func (p rowPart) read(o Op, a array.Array) []int {
 	return idx
 }
 
-// emitLocal writes an index as it is numbered in the part. What is elsewhere is then out of bounds.
+// emitLocal writes an index relative to the shard. Rows of other shards are then out of bounds.
 func (p rowPart) emitLocal(w *hlo.Writer, index hlo.Ref) hlo.Ref {
 	if p.offset == 0 {
 		return index
@@ -48,8 +48,8 @@ func (p rowPart) emitLocal(w *hlo.Writer, index hlo.Ref) hlo.Ref {
 	return w.Op("subtract", "", index.Type, index, w.Constant(index.Type, float64(p.offset)))
 }
 
-// emitTaken writes what take makes of the local index, with zeros for rows that are elsewhere. dims are those
-// of the result that belong to the index.
+// emitTaken writes the result of take for the local index, with zeros for rows of other shards. dims are the
+// dims of the result that belong to the index.
 func (p rowPart) emitTaken(w *hlo.Writer, index hlo.Ref, dims []int, out Type,
 	take func(index hlo.Ref) hlo.Ref) hlo.Ref {
 	t := hloType(out)
@@ -66,7 +66,8 @@ func (p rowPart) emitTaken(w *hlo.Writer, index hlo.Ref, dims []int, out Type,
 	return w.Op("select", "", t, w.Broadcast(here, t.Shape, dims), take(index), w.Constant(t, 0))
 }
 
-// sumStar keeps a factor whole unless parts of a tensor in which all but one are zeros can be added up.
+// sumStar returns a star, which forbids splitting a factor, unless the dtype supports sums of shards in which
+// all but one are zeros.
 func sumStar(d array.DType) string {
 	if d.IsFloat() || d == array.I32 || d == array.I64 {
 		return ""

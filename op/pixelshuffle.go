@@ -1,7 +1,7 @@
 package op
 
-// PixelShuffle makes of every factor² channels of x [batch, channels, height, width] one that is factor times
-// as high and as wide. [Shi et al. 2016]
+// PixelShuffle rearranges every factor² channels of x [batch, channels, height, width] into one channel that
+// is factor times as high and as wide. [Shi et al. 2016]
 func PixelShuffle(x *Tensor, factor int) *Tensor {
 	if x.Err() != nil {
 		return x

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// unary is the family of functions of one float operand, element by element.
+// unary is embedded by elementwise functions of one float operand.
 type unary struct{}
 
 func (unary) Infer(in []Type) ([]Type, error) {
@@ -36,8 +36,7 @@ func wantFloats(in []Type, n int) error {
 	return nil
 }
 
-// wantSums checks that there are n operands of one dtype, floats or integers that have sums and products of
-// their own.
+// wantSums checks that there are n operands of one dtype with sums and products: floats or integers.
 func wantSums(in []Type, n int) error {
 	if err := wantSame(in, n); err != nil {
 		return err
@@ -71,7 +70,7 @@ func mapOver[T array.Elem](env *Env, out, in array.Array, f func(dst, x []T)) {
 	env.split(len(dst), func(lo, hi int) { f(dst[lo:hi], x[lo:hi]) })
 }
 
-// arith is the family of arithmetic on two operands that are broadcast together.
+// arith is embedded by arithmetic on two operands that are broadcast together.
 type arith struct{}
 
 func (arith) Infer(in []Type) ([]Type, error) {
@@ -104,7 +103,7 @@ func (arith) Samples() []Sample {
 	}
 }
 
-// kernels2 is one binary kernel for each dtype that has arithmetic.
+// kernels2 holds a binary kernel for each numeric dtype.
 type kernels2 struct {
 	f32 func(dst, x, y []float32)
 	f64 func(dst, x, y []float64)
@@ -130,7 +129,7 @@ func (k kernels2) run(env *Env, in, out []array.Array) {
 
 type integer interface{ int64 | int32 | uint8 }
 
-// each2 makes a kernel of a function of two elements.
+// each2 makes a kernel from a function of two elements.
 func each2[T, U any](f func(x, y T) U) func(dst []U, x, y []T) {
 	return func(dst []U, x, y []T) {
 		for i := range dst {

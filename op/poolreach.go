@@ -6,11 +6,11 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// poolReach is a pooling whose windows may reach beyond the padding: how much is put before and after x so
-// that all of them lie within.
+// poolReach is a pooling whose windows may exceed the padding: the padding before and after x that contains
+// all of them.
 type poolReach struct {
-	kernel, stride, dilate []int // of the dims behind the channels
-	low, high, beyond      []int // of all dims; beyond is the part of high that is no padding
+	kernel, stride, dilate []int // of the dims after the channels
+	low, high, beyond      []int // of all dims; beyond is the part of high that is not padding
 }
 
 func newPoolReach(x *Tensor, c PoolConfig, spatial int) (*poolReach, *Tensor) {
@@ -32,7 +32,7 @@ func newPoolReach(x *Tensor, c PoolConfig, spatial int) (*poolReach, *Tensor) {
 		}
 		more := 0
 		if last := (room + stride[d] - 1) / stride[d]; c.Ceil && last*stride[d] < n+pad[d] {
-			more = last*stride[d] - room // a window that begins behind the input and its padding does not count
+			more = last*stride[d] - room // a window that begins after the input and its padding does not count
 		}
 		r.low, r.high, r.beyond = append(r.low, pad[d]), append(r.high, pad[d]+max(0, more)), append(r.beyond,
 			max(0, more))
@@ -49,7 +49,7 @@ func (r *poolReach) dilated() bool {
 	return false
 }
 
-// reachingMax returns the largest elements of windows that may reach beyond the padding or have gaps.
+// reachingMax returns the largest elements of windows that may exceed the padding or be dilated.
 func reachingMax(x *Tensor, c PoolConfig, spatial int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -78,8 +78,8 @@ func reachingMax(x *Tensor, c PoolConfig, spatial int) *Tensor {
 	return Squeeze(best, 2)
 }
 
-// reachingMean returns the means of windows over what counts in them: the input, and its padding unless that
-// is excluded, but never what lies beyond.
+// reachingMean returns the means of windows over the elements that count: the input, and its padding unless
+// that is excluded, but never what is beyond.
 func reachingMean(x *Tensor, c PoolConfig, spatial int) *Tensor {
 	if x.Err() != nil {
 		return x

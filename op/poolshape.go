@@ -8,30 +8,31 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// PoolConfig says how a pooling window moves. A list of one number holds for all dims.
+// PoolConfig holds the parameters of a pooling. A list of one number applies to all dims.
 type PoolConfig struct {
 	// Kernel is the window's size.
 	Kernel []int
-	// Stride is how far the window moves at a time; nil is the window's size.
+	// Stride is the step of the window; nil means the window's size.
 	Stride []int
-	// Padding is how far the window may reach beyond each edge, at most half its size; nil is 0.
+	// Padding is how far windows may extend beyond each edge, at most half their size; nil means 0.
 	Padding []int
-	// Dilation, of the largest elements only, is how far apart a window's elements are; nil is 1.
+	// Dilation, for max pooling only, is the distance between a window's elements; nil means 1.
 	Dilation []int
-	// Ceil lets a last window begin within the padded input and reach beyond it.
+	// Ceil lets a last window begin within the padded input and extend beyond it.
 	Ceil bool
-	// ExcludePadding, of means only, leaves padding out of what is counted.
+	// ExcludePadding, for average pooling only, excludes padding from the count.
 	ExcludePadding bool
-	// Divisor, of means only, divides the sum of each window, whatever of it counts; 0 is what counts.
+	// Divisor, for average pooling only, divides the sum of each window; 0 means the number of elements that
+	// count.
 	Divisor float64
 }
 
-// reaches is that more is asked than the ops themselves do.
+// reaches reports whether the configuration needs more than the ops themselves support.
 func (c PoolConfig) reaches() bool {
 	return c.Ceil || len(c.Dilation) > 0 || c.ExcludePadding || c.Divisor != 0
 }
 
-// lists returns the configuration with a number for each of so many dims.
+// lists returns the configuration with a number for each of the spatial dims.
 func (c PoolConfig) lists(spatial int) (kernel, stride, pad []int) {
 	kernel = perDim(c.Kernel, spatial, 0)
 	if stride = kernel; len(c.Stride) > 0 {
@@ -40,7 +41,7 @@ func (c PoolConfig) lists(spatial int) (kernel, stride, pad []int) {
 	return kernel, stride, perDim(c.Padding, spatial, 0)
 }
 
-// poolShape is the sizes of one pooling over three dims; over fewer, the first have size one.
+// poolShape holds the sizes of a pooling over three dims; with fewer, the first dims have size one.
 type poolShape struct {
 	spatial                      int
 	lead                         array.Shape // batch and channels
@@ -67,7 +68,7 @@ func newPoolShape(x Type, kernel, stride, pad []int) (*poolShape, error) {
 		}
 		room := s.in[d] + 2*s.pad[d] - s.kernel[d]
 		switch {
-		case s.in[d] == 0 && s.pad[d] == 0 && s.stride[d] == s.kernel[d]: // a part that has nothing of the image
+		case s.in[d] == 0 && s.pad[d] == 0 && s.stride[d] == s.kernel[d]: // a shard without elements of the image
 			s.out[d] = 0
 		case room < 0 || s.in[d] == 0:
 			return nil, fmt.Errorf("kernel %v does not fit %v padded by %v", kernel, x, pad)
@@ -78,7 +79,7 @@ func newPoolShape(x Type, kernel, stride, pad []int) (*poolShape, error) {
 	return s, nil
 }
 
-// three returns a list of at most three numbers, preceded by missing where there are fewer.
+// three returns a list of at most three numbers, preceded by missing up to three.
 func three(list []int, missing int) [3]int {
 	out := [3]int{missing, missing, missing}
 	copy(out[3-len(list):], list)
@@ -88,13 +89,14 @@ func three(list []int, missing int) [3]int {
 func (s *poolShape) inputShape() array.Shape  { return append(s.lead.Clone(), s.in[3-s.spatial:]...) }
 func (s *poolShape) outputShape() array.Shape { return append(s.lead.Clone(), s.out[3-s.spatial:]...) }
 
-// size, places and count are the elements of one channel of the input, of the output, and of a window.
+// size, places and count return the number of elements of one channel of the input, of the output, and of a
+// window.
 func (s *poolShape) size() int   { return s.in[0] * s.in[1] * s.in[2] }
 func (s *poolShape) places() int { return s.out[0] * s.out[1] * s.out[2] }
 func (s *poolShape) count() int  { return s.kernel[0] * s.kernel[1] * s.kernel[2] }
 
-// rule leaves batch and channels free, and dims along which windows are side by side. In its two sides, x
-// stands for what has the shape of the input and y for that of the output.
+// rule lets batch and channels be split, and dims along which windows do not overlap. In its two sides, x
+// stands for tensors with the shape of the input and y for those with that of the output.
 func (s *poolShape) rule(in, out string) mesh.Rule {
 	x, y := "nC", "nC"
 	for d := 3 - s.spatial; d < 3; d++ {
@@ -137,7 +139,7 @@ func (s *poolShape) reach(d, o int) span {
 	return span{max(first, 0), min(first+s.kernel[d], s.in[d])}
 }
 
-// windows calls f for each output of a plane with what its window covers along each dim.
+// windows calls f for each output of a plane with the range that its window covers along each dim.
 func (s *poolShape) windows(f func(at int, cover [3]span)) {
 	at := 0
 	for oz := range s.out[0] {
@@ -150,7 +152,7 @@ func (s *poolShape) windows(f func(at int, cover [3]span)) {
 	}
 }
 
-// lines calls f for each line of a window with where its elements are in the plane.
+// lines calls f for each line of a window with the range of its elements in the plane.
 func (s *poolShape) lines(cover [3]span, f func(lo, hi int)) {
 	for z := cover[0].start; z < cover[0].end; z++ {
 		for y := cover[1].start; y < cover[1].end; y++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Pow returns each element to the power of exponent. A negative element has whole powers only; to the power
-// of zero everything is one.
+// Pow returns each element to the power of exponent. Negative elements have integer powers only; x⁰ is one
+// for all x.
 func Pow(x *Tensor, exponent float64) *Tensor { return apply1(pow{Exponent: exponent}, x) }
 
 type pow struct {
@@ -37,7 +37,7 @@ func (o pow) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, powKernel[float32](o.Exponent), powKernel[float64](o.Exponent))
 }
 
-// powKernel has short loops for the exponents that models use.
+// powKernel has fast loops for the exponents that models use.
 func powKernel[T floats](e float64) func(dst, x []T) {
 	switch e {
 	case 1:
@@ -56,7 +56,7 @@ func powKernel[T floats](e float64) func(dst, x []T) {
 	return each1(func(x T) T { return T(math.Pow(float64(x), e)) })
 }
 
-// Loop returns a map where the exponent has a short loop.
+// Loop returns a map if the exponent has a fast loop.
 func (o pow) Loop(_, _ []Type) (Loop, bool) {
 	f, ok := powLanes[o.Exponent]
 	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, in []lane.Arg) lane.Arg { return f(b, in[0]) }}, ok

@@ -2,8 +2,8 @@ package op
 
 import "math"
 
-// PowTensor returns x to the power of y, broadcast together. A negative x has a power where y is whole. Where
-// x is 0 the power is 0, 1 or infinite, by the sign of y, and y's gradient is 0.
+// PowTensor returns x to the power of y, broadcast together. Negative x have integer powers only. If x is 0,
+// the power is 0, 1 or infinite, depending on the sign of y, and y's gradient is 0.
 func PowTensor(x, y *Tensor) *Tensor {
 	switch {
 	case x.Err() != nil:

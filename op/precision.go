@@ -2,25 +2,25 @@ package op
 
 import "github.com/galley-ml/galley/internal/ir"
 
-// Precision is what an op wants of its float operands where a program computes in 16-bit floats with f32
-// parameters.
+// Precision describes which precision an op wants for its float operands in mixed precision, when a program
+// computes in 16-bit floats with f32 parameters.
 type Precision uint8
 
 const (
-	// Follows is an op that computes in whatever it is given; where some operands are 16-bit, all become so.
+	// Follows: the op computes in the dtype of its operands; if some of them are 16-bit, all become so.
 	Follows Precision = iota
-	// Narrows is an op that gains from 16-bit operands: a product.
+	// Narrows: the op gains from 16-bit operands, as products do.
 	Narrows
-	// Widens is an op that loses too much with them: a sum, an exponential.
+	// Widens: the op loses too much precision with them, as sums and exponentials do.
 	Widens
-	// Mixes is an op that takes them beside f32 and keeps what needs f32 in f32 by itself: a norm, a loss.
+	// Mixes: the op takes them beside f32 and keeps in f32 what needs it, as norms and losses do.
 	Mixes
-	// NarrowsResult is an op that reads f32 but whose result continues in 16 bits: a table of which few rows
-	// are read.
+	// NarrowsResult: the op reads f32 but its result continues in 16 bits, as a lookup of few rows of a table
+	// does.
 	NarrowsResult
 )
 
-// PrecisionOf returns what o wants; most ops are Follows.
+// PrecisionOf returns the precision that o wants; for most ops it is Follows.
 func PrecisionOf(o ir.Op) Precision {
 	if p, ok := o.(interface{ precision() Precision }); ok {
 		return p.precision()

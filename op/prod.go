@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Prod returns the product over dims, which are dropped; no dims means all. That of integers is i64.
+// Prod returns the product over dims, which are dropped; no dims means all. Products of integers are i64.
 func Prod(x *Tensor, dims ...int) *Tensor {
 	return apply1(prod{Dims: normDims(len(x.Shape()), dims)}, counted(x))
 }
@@ -23,7 +23,7 @@ func (o prod) Infer(in []Type) ([]Type, error) {
 	return inferReduced(in, o.Dims, in[0].DType)
 }
 
-// VJP goes through the decomposition: dividing the product by each element would fail at zeros.
+// VJP differentiates the decomposition, because dividing the product by each element would fail at zeros.
 func (o prod) VJP(in, _, dy []*Tensor) []*Tensor { return vjpByParts(o, in, dy) }
 
 // Decompose multiplies the halves of each reduced dim until one element is left.

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// PutAlongDim returns x with the elements of source in place of others, each at its own position with the
-// place along dim taken from index, which has source's shape. Of several for one place the last counts. Along
-// the other dims source may be shorter than x.
+// PutAlongDim returns x with elements of source written at their own positions, except along dim, where the
+// position is taken from index, which has source's shape. If several have the same position, the last one
+// wins. Along the other dims source may be shorter than x.
 func PutAlongDim(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(putAlongDim{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
@@ -44,7 +44,7 @@ func (o putAlongDim) Infer(in []Type) ([]Type, error) {
 	return in[:1], nil
 }
 
-// VJP gives the gradient of a place to the element that is there in the end: the last of those that were put.
+// VJP passes the gradient of a position to the element that was written there last.
 func (o putAlongDim) VJP(in, _, dy []*Tensor) []*Tensor {
 	x, index, source := in[0], in[1], in[2]
 	grads := make([]*Tensor, 3)
@@ -60,7 +60,7 @@ func (o putAlongDim) VJP(in, _, dy []*Tensor) []*Tensor {
 	return grads
 }
 
-// taken returns the elements of y at the places that were put.
+// taken returns the elements of y at the written positions.
 func (o putAlongDim) taken(y, index *Tensor) *Tensor {
 	for d := range index.Shape() {
 		if d != o.Dim && index.Dim(d) < y.Dim(d) {
@@ -70,7 +70,7 @@ func (o putAlongDim) taken(y, index *Tensor) *Tensor {
 	return TakeAlongDim(y, index, o.Dim)
 }
 
-// Rule keeps whole what is put into, and dims that source does not fill.
+// Rule does not let the dim be split, nor dims that source does not fill.
 func (o putAlongDim) Rule(in []Type) mesh.Rule {
 	rank := len(in[0].Shape)
 	x, source := "", ""
@@ -100,7 +100,7 @@ func (o putAlongDim) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// positions replaces each place along the dim by where its element is in all of x.
+// positions replaces each index along the dim by the flat position in x.
 func (o putAlongDim) positions(x, source array.Shape, idx []int) []int {
 	strides := x.Strides()
 	for i := range idx {
@@ -116,7 +116,7 @@ func (o putAlongDim) positions(x, source array.Shape, idx []int) []int {
 	return idx
 }
 
-// putElems is one thread's: the last of several for one place must win.
+// putElems runs on one thread, because the last of several elements for one position must win.
 func putElems[T bits](dst, src []T, at []int) {
 	for i, v := range src {
 		dst[at[i]] = v

@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// QuantizedLinear returns x·wᵀ over the last dim of x for weights w [out, in] of small integers: q [out,
-// in·bits/8] holds bytes, or with 4 bits two elements a byte, the lower half first. An element means
-// (q-zero)·scale, with scale [out, in/group], a float for each group of neighbours, and zero likewise, bytes;
-// a nil zero is the middle of the range, 8 or 128. Weights become floats a few rows at a time, forward and
-// backward.
+// QuantizedLinear returns x·wᵀ over the last dim of x for quantized weights w [out, in]: q [out, in·bits/8]
+// holds bytes, or with 4 bits two elements per byte, the lower half first. An element means (q-zero)·scale,
+// with scale [out, in/group], a float for each group of adjacent elements, and zero of the same shape, in
+// bytes; a nil zero means the middle of the range, 8 or 128. Weights are dequantized a few rows at a time,
+// forward and backward.
 func QuantizedLinear(x, q, scale, zero *Tensor, bits, group int) *Tensor {
 	in := []*Tensor{x, q, scale}
 	if zero != nil {
@@ -22,7 +22,7 @@ func QuantizedLinear(x, q, scale, zero *Tensor, bits, group int) *Tensor {
 	return apply1(quantizedLinear{Bits: bits, Group: group}, in...)
 }
 
-// quantizedLinear is x·wᵀ, or x·w with Back, which is the gradient of x.
+// quantizedLinear computes x·wᵀ or, with Back, x·w, which is the gradient of x.
 type quantizedLinear struct {
 	Bits, Group int
 	Back        bool
@@ -31,7 +31,7 @@ type quantizedLinear struct {
 func (quantizedLinear) Name() string    { return "quantized_linear" }
 func (quantizedLinear) Linear() [][]int { return [][]int{{0}, {2}} }
 
-// Role is nil for what no kernel of a device knows: gradients, and zero points, which are a fourth operand.
+// Role returns nil for cases without a device kernel: gradients, and zero points, which are a fourth operand.
 func (o quantizedLinear) Role() any {
 	if o.Back {
 		return nil
@@ -77,7 +77,7 @@ func (o quantizedLinear) Decompose(in []*Tensor) []*Tensor {
 	return []*Tensor{MatMulT(in[0], o.weights(in), false, !o.Back)}
 }
 
-// weights returns the floats that the integers mean.
+// weights returns the dequantized weights.
 func (o quantizedLinear) weights(in []*Tensor) *Tensor {
 	q, scale := Cast(in[1], in[0].DType()), in[2]
 	n, groups := scale.Dim(0), scale.Dim(1)
@@ -94,7 +94,7 @@ func (o quantizedLinear) weights(in []*Tensor) *Tensor {
 	return Reshape(Mul(q, Unsqueeze(scale, -1)), n, groups*o.Group)
 }
 
-// VJP takes the gradient of the scales from the definition; where nobody asks for it, nothing computes it.
+// VJP derives the gradient of the scales from the definition; it is computed only if it is needed.
 func (o quantizedLinear) VJP(in, _, dout []*Tensor) []*Tensor {
 	back := o
 	back.Back = !o.Back
@@ -104,7 +104,7 @@ func (o quantizedLinear) VJP(in, _, dout []*Tensor) []*Tensor {
 	return grads
 }
 
-// Rule splits rows of weights, and columns by groups.
+// Rule lets rows of weights be split, and columns by groups.
 func (o quantizedLinear) Rule(in []Type) mesh.Rule {
 	lead := factors(0, len(in[0].Shape)-1)
 	weights := ",N(GH*),NG"

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Reciprocal returns one over each element.
+// Reciprocal returns 1/x.
 func Reciprocal(x *Tensor) *Tensor { return apply1(reciprocal{}, x) }
 
 type reciprocal struct{ unary }

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// normDims makes dims non-negative and sorted; none means all of them. What cannot be is left for Infer to
-// name.
+// normDims makes dims non-negative and sorted; none means all of them. Invalid dims are left for Infer to
+// report.
 func normDims(rank int, dims []int) []int {
 	if len(dims) == 0 {
 		all := make([]int, rank)
@@ -37,7 +37,7 @@ func normDim(rank, d int) int {
 	return d
 }
 
-// reducedShape returns what is left without dims.
+// reducedShape returns the shape without dims.
 func reducedShape(t Type, dims []int) (array.Shape, error) {
 	var out array.Shape
 	for i, d := range dims {
@@ -53,7 +53,7 @@ func reducedShape(t Type, dims []int) (array.Shape, error) {
 	return out, nil
 }
 
-// reduceRule names the factors of the reduced dims as combined by kind.
+// reduceRule returns the rule of a reduction whose reduced dims are combined by kind.
 func reduceRule(rank int, dims []int, kind string) mesh.Rule {
 	word := factors(0, rank)
 	var out []byte
@@ -71,7 +71,7 @@ func reduceRule(rank int, dims []int, kind string) mesh.Rule {
 	return mesh.Rule(word + "->" + string(out) + notes)
 }
 
-// keepDims returns y, a reduction of x along dims, with those dims put back as ones, so that it broadcasts
+// keepDims returns y, a reduction of x along dims, with those dims restored as ones, so that it broadcasts
 // against x.
 func keepDims(y, x *Tensor, dims []int) *Tensor {
 	shape := x.Shape().Clone()
@@ -83,15 +83,15 @@ func keepDims(y, x *Tensor, dims []int) *Tensor {
 	return Reshape(y, shape...)
 }
 
-// group is a reduction of one run of dims: outer × reduced × inner elements. It is last where no dims follow
-// the run, which is more than that they have one element: an order of sums that went by sizes would differ
-// between a tensor and its parts.
+// group is a reduction of one run of adjacent dims: outer × reduced × inner elements. last means that no dims
+// follow the run; that the dims after it have one element is not enough, because an order of sums that
+// depended on sizes would differ between a tensor and its shards.
 type group struct {
 	outer, reduced, inner int
 	last                  bool
 }
 
-// groups splits a reduction into runs of neighbouring dims, last run first: each is a simple loop nest.
+// groups splits a reduction into runs of adjacent dims, last run first: each is a simple loop nest.
 func groups(shape array.Shape, dims []int) []group {
 	var gs []group
 	inner, last := 1, true // elements of kept dims after the run, and whether there are none

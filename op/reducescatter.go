@@ -8,8 +8,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ReduceScatter combines the arrays of the devices along axes, element by element, and cuts the result along
-// dim: each device gets its part. Nil sizes mean equal parts; otherwise own is the size of the device's own.
+// ReduceScatter reduces the arrays of the devices along axes element by element and splits the result along
+// dim: each device gets its part. Nil sizes mean equal parts; otherwise own is the size of the device's own
+// part.
 func ReduceScatter(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by mesh.Reduce, dim int, sizes []int,
 	own int) *Tensor {
 	return apply1(reduceScatter{Mesh: m.String(), Axes: axes.String(), Kind: by.String(),
@@ -20,10 +21,10 @@ type reduceScatter struct {
 	collective
 	Mesh, Axes, Kind string
 	Dim              int
-	// Sizes is the sizes of the parts where they are not equal, Own that of the device.
+	// Sizes holds the sizes of the parts if they differ, Own that of the device.
 	Sizes []int
 	Own   int
-	// Async only starts the exchange; Wait ends it.
+	// Async only starts the collective; Wait completes it.
 	Async bool
 }
 

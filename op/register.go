@@ -10,16 +10,16 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// What passes of other modules are written with.
+// Types for passes of other modules.
 type (
-	// Program is a traced function; Rewrite makes another of it, node by node.
+	// Program is a traced function; Rewrite builds another one from it, node by node.
 	Program = ir.Func
-	// Node is an op in a program, and Builder what a new program is built with.
+	// Node is an op in a program; Builder builds a new program.
 	Node    = ir.Node
 	Builder = ir.Builder
 )
 
-// What the methods of an Op from another module are written with.
+// Types for the methods of an Op from another module.
 type (
 	// Writer writes a program as StableHLO, Ref is a value of it and HLOType the type of one.
 	Writer  = hlo.Writer
@@ -32,9 +32,9 @@ var registered struct {
 	ops []Op
 }
 
-// Register makes an op of another module known, so that programs with it can be parsed: plans, checkpoints of
-// programs and what runs in other processes. It is called once, from an init function; optest.Run checks the
-// laws that an op must keep.
+// Register registers an op of another module, so that programs with it can be parsed: plans, checkpoints of
+// programs and programs of other processes. Call it once, from an init function; optest.Run checks the laws
+// that an op must satisfy.
 func Register(o Op) error {
 	if o == nil || o.Name() == "" {
 		return fmt.Errorf("op: register: the op has no name")
@@ -51,7 +51,7 @@ func Register(o Op) error {
 	return nil
 }
 
-// fromOutside returns the ops of other modules.
+// fromOutside returns the registered ops of other modules.
 func fromOutside() []Op {
 	registered.RLock()
 	defer registered.RUnlock()
@@ -59,19 +59,18 @@ func fromOutside() []Op {
 }
 
 // Apply applies an op of any module to tensors of one scope: it computes in an eager session and adds a node
-// to a trace. A mistake makes the results invalid; they carry the error with the user's line.
+// to a trace. An error makes the results invalid; they carry it with the user's source line.
 func Apply(o Op, in ...*Tensor) []*Tensor { return ir.Apply(o, in...) }
 
-// VJPByParts returns the gradient of a composite through its definition: a VJP for one that has no better.
+// VJPByParts returns the gradient of a composite through its definition, for composites without a better VJP.
 func VJPByParts(o Composite, in, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
-// EmitByParts writes a composite as its definition: an Emit for one that has no better.
+// EmitByParts writes a composite as its definition, for composites without a better Emit.
 func EmitByParts(o Composite, w *Writer, in []Ref, out []Type) []Ref {
 	return emitByParts(o, w, in, out)
 }
 
-// SameRule returns the sharding rule of an op whose operands and results all have the same dims, rank of
-// them.
+// SameRule returns the sharding rule of an op whose operands and results all have the same rank dims.
 func SameRule(rank, operands, results int) mesh.Rule { return sameRule(rank, operands, results) }
 
 // Split runs f over [0,n) in pieces of fixed size, on the threads that kernels share.

@@ -7,14 +7,14 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// ReLU returns each element where it is positive, else zero; NaN stays.
+// ReLU returns max(x, 0) for each element; NaN stays NaN.
 func ReLU(x *Tensor) *Tensor { return apply1(relu{}, x) }
 
 type relu struct{ unary }
 
 func (relu) Name() string { return "relu" }
 
-// VJP takes the sign from the result, so that the operand need not be kept. The slope at zero is zero.
+// VJP takes the sign from the result, so that the operand need not be kept. The gradient at zero is zero.
 func (relu) VJP(_, y, dy []*Tensor) []*Tensor {
 	zero := Const(y[0], 0)
 	return []*Tensor{Where(LessEqual(y[0], zero), zero, dy[0])}

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Mod returns what is left of x after whole multiples of y, broadcast together, on integers. It has the sign
-// of y; where y is zero it is x.
+// Mod returns the remainder of integers x divided by y, broadcast together. It has the sign of y; if y is
+// zero it is x.
 func Mod(x, y *Tensor) *Tensor { return apply1(remainder{}, x, y) }
 
 type remainder struct{ arith }
@@ -51,7 +51,7 @@ func (remainder) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if out[0].DType == array.U8 {
 		return []hlo.Ref{r}
 	}
-	// The dialect's remainder has the sign of x.
+	// StableHLO's remainder has the sign of x.
 	zero, truth := w.Constant(t, 0), hlo.Type{DType: array.Bool, Shape: t.Shape}
 	apart := emitCompare(w, "NE", emitCompare(w, "LT", r, zero), emitCompare(w, "LT", y, zero))
 	apart = w.Op("and", "", truth, apart, w.Op("and", "", truth, emitCompare(w, "NE", r, zero), emitCompare(w,

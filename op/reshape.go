@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Reshape returns x's elements in the same order under another shape. One dim may be -1: it is inferred.
+// Reshape returns x's elements in the same order in another shape. One dim may be -1: it is inferred.
 func Reshape(x *Tensor, shape ...int) *Tensor {
 	if x.Err() == nil && x.Shape().Equal(shape) {
 		return x
@@ -55,7 +55,7 @@ func (reshape) VJP(in, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{Reshape(dy[0], in[0].Shape()...)}
 }
 
-// Fold makes one reshape of two, and none of one that changes nothing.
+// Fold merges two reshapes into one, and removes one that changes nothing.
 func (r reshape) Fold(in []*Tensor) *Tensor {
 	x := in[0]
 	for x.Node() != nil {

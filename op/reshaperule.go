@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// reshapeRule matches runs of dims that hold the same elements. Within a run, factors are peeled off from the
-// major end as long as one side's dim divides the other's; what cannot be matched is one factor a side, which
-// no axis may split.
+// reshapeRule matches runs of dims that hold the same elements. Within a run, it splits off factors from the
+// major end as long as one side's dim divides the other's; what cannot be matched becomes one factor on each
+// side, which no axis may split.
 func reshapeRule(in, out array.Shape) mesh.Rule {
 	if in.Len() == 0 {
 		return emptyRule(in, out)
@@ -25,8 +25,8 @@ func reshapeRule(in, out array.Shape) mesh.Rule {
 	return mesh.Rule(m.in.text() + "->" + m.out.text() + m.notes())
 }
 
-// emptyRule returns the rule where there are no elements to match: dims are the same if only ones were added
-// or dropped.
+// emptyRule returns the rule for tensors without elements: dims match if only dims of size one were added or
+// dropped.
 func emptyRule(in, out array.Shape) mesh.Rule {
 	word := func(s array.Shape) (text string, sizes array.Shape) {
 		for _, n := range s {
@@ -56,7 +56,7 @@ func wholeWord(s array.Shape, first int) string {
 	return b.String()
 }
 
-// side is one shape being eaten from its major end.
+// side is one of the two shapes, consumed from its major end.
 type side struct {
 	shape array.Shape
 	dim   int
@@ -82,7 +82,7 @@ func (s *side) load() {
 
 func (s *side) more() bool { return s.dim < len(s.shape) }
 
-// take gives the current dim a factor of size n.
+// take consumes a factor of size n of the current dim.
 func (s *side) take(name string, n int) {
 	s.words[s.dim] += name
 	s.left /= n
@@ -126,8 +126,8 @@ func (m *reshapeMatch) name(size int) string {
 	return string(letters[m.used-1])
 }
 
-// ones matches the dims of size one that stand at the same place of both shapes: whoever splits one leaves
-// devices without elements, but need not move anything.
+// ones matches the dims of size one at the same position of both shapes: splitting one leaves devices without
+// elements, but moves nothing.
 func (m *reshapeMatch) ones() {
 	n, k := 1, 1 // elements before dim i and dim j
 	for i, j := 0, 0; i < len(m.in.shape) && j < len(m.out.shape); {
@@ -145,7 +145,8 @@ func (m *reshapeMatch) ones() {
 	}
 }
 
-// step matches the next factor, or gives up on the dims up to where both sides have eaten as much.
+// step matches the next factor, or gives up on the dims up to where both sides have consumed the same number
+// of elements.
 func (m *reshapeMatch) step() {
 	a, b := m.in.left, m.out.left
 	small, large := min(a, b), max(a, b)
@@ -161,7 +162,8 @@ func (m *reshapeMatch) step() {
 	m.giveUp()
 }
 
-// wholeRest shares the common major part of two dims that do not divide each other; the rest stays whole.
+// wholeRest shares the common major part of two dims that do not divide each other; the rest must not be
+// split.
 func (m *reshapeMatch) wholeRest(g int) bool {
 	f := m.name(g)
 	m.in.words[m.in.dim] += f
@@ -172,7 +174,8 @@ func (m *reshapeMatch) wholeRest(g int) bool {
 	return true
 }
 
-// giveUp eats dims from both sides until the same number of elements is gone, each as a factor of its own.
+// giveUp consumes dims from both sides until both have consumed the same number of elements, each dim as a
+// factor of its own.
 func (m *reshapeMatch) giveUp() {
 	na, nb := 1, 1
 	for first := true; first || na != nb; first = false {

@@ -5,15 +5,15 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Reshard returns x, which has the layout that from says, moved to where to says, on the same mesh or on
-// another. Its gradient moves back.
+// Reshard changes the layout of x from one layout to another, on the same mesh or on another one. Its
+// gradient is resharded back.
 func Reshard(x *Tensor, from, to Layout) *Tensor {
 	return apply1(reshard{
 		FromMesh: from.Mesh.String(), From: from.Spec.String(), ToMesh: to.Mesh.String(), To: to.Spec.String(),
 	}, x)
 }
 
-// reshard is an identity on the whole tensor; what it moves is its parts.
+// reshard is an identity on the whole tensor; it moves its shards.
 type reshard struct {
 	identity
 	FromMesh, From, ToMesh, To string
@@ -21,7 +21,7 @@ type reshard struct {
 
 func (reshard) Name() string { return "reshard" }
 
-// Constraint returns where the result is to be.
+// Constraint returns the layout of the result.
 func (o reshard) Constraint() (*mesh.Mesh, mesh.Sharding, error) { return constraintOf(o.ToMesh, o.To) }
 
 func (o reshard) Infer(in []Type) ([]Type, error) {
@@ -41,8 +41,8 @@ func (o reshard) Infer(in []Type) ([]Type, error) {
 	return out, nil
 }
 
-// VJP moves the gradient back. Terms of a sum that was combined all have the gradient of the sum, so it comes
-// back whole along partial axes.
+// VJP reshards the gradient back. All terms of a reduced sum have the gradient of the sum, so it is
+// replicated along partial axes.
 func (o reshard) VJP(_, _, dy []*Tensor) []*Tensor {
 	back := o.From
 	if _, s, err := constraintOf(o.FromMesh, o.From); err == nil {
@@ -51,10 +51,10 @@ func (o reshard) VJP(_, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{apply1(reshard{FromMesh: o.ToMesh, From: o.To, ToMesh: o.FromMesh, To: back}, dy[0])}
 }
 
-// Emit writes nothing: by then everything is split.
+// Emit writes nothing, because local programs are already split.
 func (reshard) Emit(_ *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return in }
 
-// Fold keeps the op: its purpose is where its result is.
+// Fold keeps the op, because it defines the layout of its result.
 func (reshard) Fold([]*Tensor) *Tensor { return nil }
 
 func (reshard) Samples() []Sample {

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// RingShift hands each device's array to the one that stands by places further along axes, round the end. A
-// shape is that of what comes where it is not the same as what goes.
+// RingShift sends each device's array to the device by positions further along axes, wrapping around. Shape
+// is that of the received array if it differs from the sent one.
 func RingShift(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by int, shape []int) *Tensor {
 	return apply1(ringShift{Mesh: m.String(), Axes: axes.String(), By: by, Shape: shape}, x)
 }
@@ -55,7 +55,7 @@ func (o ringShift) Work(in, out []Type) Work {
 	return w
 }
 
-// target returns where what position i of n has goes.
+// target returns the position that receives the array of position i of n.
 func (o ringShift) target(i, n int) int { return ((i+o.By)%n + n) % n }
 
 func (o ringShift) Eval(env *Env, in, out []array.Array) {

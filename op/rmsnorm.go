@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// RMSNorm divides the last dim of x by its root mean square and scales by gamma, which has that dim's size. A
-// nil gamma is ones.
+// RMSNorm divides the last dim of x by its root mean square and multiplies by gamma, which has that dim's
+// size. A nil gamma means ones.
 func RMSNorm(x, gamma *Tensor, eps float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -17,7 +17,7 @@ func RMSNorm(x, gamma *Tensor, eps float64) *Tensor {
 	return apply1(rmsNorm{Eps: eps}, x, featureOr(gamma, x, 1))
 }
 
-// rmsNorm also returns 1/root mean square of each row, which its gradient needs.
+// rmsNorm also returns 1/(root mean square) of each row, which its gradient needs.
 type rmsNorm struct{ Eps float64 }
 
 func (rmsNorm) Name() string   { return "rms_norm" }
@@ -53,7 +53,7 @@ func (rmsNorm) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(word + "," + word[len(lead):] + "->" + word + "," + lead)
 }
 
-// CooperativeRule and Cooperate let devices share the last dim.
+// CooperativeRule and Cooperate let devices split the last dim.
 func (o rmsNorm) CooperativeRule(in []Type) CooperativeRule {
 	return CooperativeRule{Rule: jointRule(o.Rule(in))}
 }
@@ -91,8 +91,8 @@ func (rmsNorm) Samples() []Sample {
 	}
 }
 
-// rmsNormGrad is the gradients of x and gamma from x, gamma, the result's gradient and each row's 1/root mean
-// square, as a function of these four.
+// rmsNormGrad computes the gradients of x and gamma from x, gamma, the result's gradient and each row's
+// 1/(root mean square). Its own gradient treats these four as independent.
 type rmsNormGrad struct{}
 
 func (rmsNormGrad) Name() string   { return "rms_norm_grad" }
@@ -124,7 +124,7 @@ func (rmsNormGrad) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(word + "," + last + "," + word + "," + lead + "->" + word + "," + last)
 }
 
-// CooperativeRule and Cooperate let devices share the last dim.
+// CooperativeRule and Cooperate let devices split the last dim.
 func (o rmsNormGrad) CooperativeRule(in []Type) CooperativeRule {
 	return CooperativeRule{Rule: jointRule(o.Rule(in))}
 }

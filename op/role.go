@@ -8,15 +8,14 @@ import (
 	"github.com/galley-ml/galley/internal/triton"
 )
 
-// Roled is an op that kernels over several nodes know how to compute along with its neighbours. Whoever
-// writes programs for a device that has such kernels asks for the role and matches it; nobody asks for the
-// op's name.
+// Roled is implemented by ops that kernels over several nodes can include. Code generation for devices with
+// such kernels matches patterns by these roles, never by an op's name.
 type Roled interface {
 	// Role returns one of the types below.
 	Role() any
 }
 
-// RoleOf returns what an op is to kernels over several nodes; nil is for one that they do not know.
+// RoleOf returns the role of an op in kernels over several nodes; nil if it has none.
 func RoleOf(o Op) any {
 	if r, ok := o.(Roled); ok {
 		return r.Role()
@@ -27,17 +26,17 @@ func RoleOf(o Op) any {
 // AddRole adds two arrays.
 type AddRole struct{}
 
-// ReshapeRole gives the elements another shape.
+// ReshapeRole changes the shape.
 type ReshapeRole struct{}
 
-// MarkRole gives its operand back, and says something of it.
+// MarkRole returns its operand unchanged, and annotates it.
 type MarkRole struct{}
 
 // MatMulRole multiplies rows by a matrix, each side transposed or not.
 type MatMulRole struct{ TransX, TransY bool }
 
-// QuantizedLinearRole multiplies rows by a matrix of integers in groups, of which each group's scale and the
-// middle of the range say what they mean.
+// QuantizedLinearRole multiplies rows by a quantized matrix: integers in groups, each with a scale, around
+// the middle of their range.
 type QuantizedLinearRole struct{ Bits, Group int }
 
 // PagedAttentionRole is PagedAttention.
@@ -49,12 +48,12 @@ type SplitRole struct {
 	Sizes []int
 }
 
-// Halves reports whether the cut is one of the last dim into two equal parts, of an array of so many dims.
+// Halves reports whether this splits the last of rank dims into two equal parts.
 func (c SplitRole) Halves(rank int) bool {
 	return c.Dim == rank-1 && len(c.Sizes) == 2 && c.Sizes[0] == c.Sizes[1]
 }
 
-// ConcatRole puts arrays one after the other along a dim.
+// ConcatRole concatenates arrays along a dim.
 type ConcatRole struct{ Dim int }
 
 // RMSNormRole is RMSNorm, RMSNormGradRole its gradient.
@@ -78,22 +77,22 @@ type CrossEntropyGradRole struct{ of crossEntropyGrad }
 // Whole reports whether the gradient is of all classes.
 func (g CrossEntropyGradRole) Whole() bool { return g.of.Total == 0 && g.of.Offset == 0 }
 
-// Of reports whether the gradient is of such a loss.
+// Of reports whether this is the gradient of the loss l.
 func (g CrossEntropyGradRole) Of(l CrossEntropyRole) bool {
 	return l.of.IgnoreIndex == g.of.IgnoreIndex && l.of.LabelSmoothing == g.of.LabelSmoothing
 }
 
-// EmitCount writes how many labels count.
+// EmitCount writes the number of labels that are not ignored.
 func (l CrossEntropyRole) EmitCount(w *hlo.Writer, labels hlo.Ref, d array.DType) hlo.Ref {
 	return l.of.emitCount(w, labels, d)
 }
 
-// EmitLoss writes the loss by the logarithm of each row's sum of exponentials.
+// EmitLoss writes the loss from the logarithm of each row's sum of exponentials.
 func (l CrossEntropyRole) EmitLoss(w *hlo.Writer, logits, labels, logSum hlo.Ref) hlo.Ref {
 	return l.of.emitLoss(w, logits, labels, logSum, w.Constant(logSum.Type, 0))
 }
 
-// Target returns what the softmax of so many classes should be.
+// Target describes the one-hot or smoothed target of the softmax over classes.
 func (g CrossEntropyGradRole) Target(classes int) triton.Target { return g.of.target(classes) }
 
 // EmitLabels writes the labels as i32.
@@ -101,7 +100,7 @@ func (g CrossEntropyGradRole) EmitLabels(w *hlo.Writer, labels hlo.Ref) hlo.Ref 
 	return g.of.emitLabels(w, labels)
 }
 
-// EmitRows writes the gradient of each row's loss, of the operands of the gradient.
+// EmitRows writes the gradient of each row's loss, from the operands of the gradient.
 func (g CrossEntropyGradRole) EmitRows(w *hlo.Writer, in []hlo.Ref) hlo.Ref {
 	return g.of.emitRows(w, in)
 }
@@ -109,13 +108,13 @@ func (g CrossEntropyGradRole) EmitRows(w *hlo.Writer, in []hlo.Ref) hlo.Ref {
 // RoPERole is RoPE.
 type RoPERole struct{ of rope }
 
-// ByHalves reports whether elements are turned with those half a head away, at the positions 0, 1 and so on
-// or from a constant offset, over whole heads of such an array.
+// ByHalves reports whether the rotation pairs elements half a head apart, at consecutive positions from 0 or
+// another constant offset, over whole heads of such an array.
 func (r RoPERole) ByHalves(heads array.Shape) bool {
 	return !r.of.Positions && !r.of.DynamicOffset && r.of.Style != interleaved && r.of.dim(heads) == heads[3]
 }
 
-// Equal reports whether both turn by the same angles.
+// Equal reports whether both rotate by the same angles.
 func (r RoPERole) Equal(other RoPERole) bool {
 	return reflect.DeepEqual(r.of, other.of)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Roll moves elements by shifts[i] positions along dims[i]; those that leave at one end come in at the other.
-// Without dims, x is rolled as one long row by the only shift.
+// Roll shifts elements by shifts[i] positions along dims[i], wrapping around. Without dims, x is rolled as a
+// flat vector by the only shift.
 func Roll(x *Tensor, shifts, dims []int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -49,12 +49,12 @@ func (o roll) VJP(_, _, dy []*Tensor) []*Tensor {
 
 func (o roll) Rule(in []Type) mesh.Rule { return mixRule(len(in[0].Shape), o.Dims) }
 
-// Follow lets a rolled dim keep its layout.
+// Follow lets a rolled dim keep its layout, for inference.
 func (o roll) Follow(in, _ []Type) (mesh.Rule, string) {
 	return followDims(len(in[0].Shape), 2, o.Dims)
 }
 
-// cuts is, for each rolled dim, where the operand is cut: what comes before goes to the end.
+// cuts returns, for each rolled dim, where the operand is cut: the part before it moves to the end.
 func (o roll) cuts(shape array.Shape) []int {
 	cuts := make([]int, len(o.Dims))
 	for i, d := range o.Dims {

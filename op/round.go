@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Round returns the whole number nearest to each element, the even one of two.
+// Round rounds each element to the nearest integer, ties to even.
 func Round(x *Tensor) *Tensor { return apply1(round{}, x) }
 
 type round struct {

@@ -1,17 +1,18 @@
 package op
 
-// Rows is what the rows of a batch are in a tensor.
+// Rows describes how a tensor depends on the rows of a batch.
 type Rows struct {
 	Kind RowKind
-	// Dim has the rows of RowsEach and RowsAt: as many elements for each row, one row after the other.
+	// Dim is the dim of RowsEach and RowsAt with the rows: the same number of elements for each row, row after
+	// row.
 	Dim int
 }
 
-// RowKind is how a tensor depends on the rows of a batch.
+// RowKind is the kind of dependence on the rows of a batch.
 type RowKind uint8
 
-// A tensor is the same for all rows, has a part for each, is a sum over them, or has for each the positions
-// of others among them.
+// A tensor is the same for all rows, has a part for each row, is a sum over rows, or has, for each row, the
+// positions of other rows.
 const (
 	RowsSame RowKind = iota
 	RowsEach
@@ -19,9 +20,9 @@ const (
 	RowsAt
 )
 
-// RowIndexer is an op that gives the order of a batch's rows, or takes rows in such an order: with fewer rows
-// in the batch it does the same to those, although its rule needs all of them together. RowIndex is what rows
-// are in its results.
+// RowIndexer is implemented by ops that compute an order of a batch's rows, or take rows in such an order. On
+// a micro-batch they do the same with its rows, although their rule does not let rows be split. RowIndex
+// describes the rows of the results.
 type RowIndexer interface {
 	RowIndex(in []Rows) ([]Rows, bool)
 }
@@ -41,7 +42,7 @@ func (o indexAdd) RowIndex(in []Rows) ([]Rows, bool) {
 		in[2] == each
 }
 
-// RowIndex takes the sizes of groups for those of the rows that are there.
+// RowIndex takes the sizes of groups as those of the rows of the micro-batch.
 func (o groupedMatMul) RowIndex(in []Rows) ([]Rows, bool) {
 	each := Rows{Kind: RowsEach}
 	return []Rows{each}, !o.Part && in[0] == each && in[1].Kind == RowsSame && in[2].Kind == RowsSum

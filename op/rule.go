@@ -18,7 +18,7 @@ func factors(first, n int) string {
 	return letters[first : first+n]
 }
 
-// sameRule returns the rule of an op whose operands and results all have the same dims, n of each.
+// sameRule returns the rule of an op whose operands and results all have the same rank dims.
 func sameRule(rank, operands, results int) mesh.Rule {
 	word := factors(0, rank)
 	side := func(n int) string { return strings.TrimSuffix(strings.Repeat(word+",", n), ",") }
@@ -42,7 +42,7 @@ func broadcastRule(in []Type) mesh.Rule {
 	return mesh.Rule(strings.Join(words, ",") + "->" + broadcastWord(out, out))
 }
 
-// broadcastWord names the factors of one operand: a dim that is repeated carries none.
+// broadcastWord names the factors of one operand: a dim that is repeated has none.
 func broadcastWord(s, out array.Shape) string {
 	word := []byte(factors(0, len(out))[len(out)-len(s):])
 	for i, d := range s {
@@ -53,5 +53,5 @@ func broadcastWord(s, out array.Shape) string {
 	return string(word)
 }
 
-// wholeDim stars the factor of one dim in a word of single factors.
+// wholeDim stars the factor of one dim in a word of single factors, so that it must not be split.
 func wholeDim(word string, dim int) string { return word[:dim+1] + "*" + word[dim+1:] }

@@ -7,12 +7,12 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// halfNative is an op whose Eval takes 16-bit numbers itself. The others see floats as float32 and integers
-// as int32.
+// halfNative is implemented by ops whose Eval reads 16-bit numbers itself. Other ops see floats as float32
+// and integers as int32.
 type halfNative interface{ halfNative() }
 
-// Run evaluates o on the CPU. It is how a backend calls Eval: 16-bit numbers are widened to 32 bits for ops
-// that do not read them themselves, and results narrowed, so that sums are always kept in 32 bits.
+// Run evaluates o on the CPU. Backends call it instead of Eval: it widens 16-bit numbers to 32 bits for ops
+// that do not read them themselves, and narrows the results, so that sums are always computed in 32 bits.
 func Run(env *Env, o Op, in, out []array.Array) {
 	if _, ok := o.(halfNative); ok || !slices.ContainsFunc(in, isNarrow) && !slices.ContainsFunc(out, isNarrow) {
 		o.Eval(env, in, out)
@@ -49,18 +49,18 @@ func widen(env *Env, a array.Array) array.Array {
 	return w
 }
 
-// grain is how many elements are worth handing to another thread.
+// grain is the number of elements that make a task for another thread worthwhile.
 const grain = 1 << 13
 
 // split runs f over [0,n) in pieces of grain.
 func (env *Env) split(n int, f func(lo, hi int)) { env.Pool.For(n, grain, f) }
 
-// rows runs f over n rows of width elements each, several rows a piece.
+// rows runs f over n rows of width elements each, several rows per task.
 func (env *Env) rows(n, width int, f func(lo, hi int)) {
 	env.Pool.For(n, max(1, grain/max(width, 1)), f)
 }
 
-// float runs one of two kernels by the dtype of a.
+// float runs one of two kernels depending on the dtype of a.
 func float(a array.Array, f32, f64 func()) {
 	switch a.DType() {
 	case array.F32:

@@ -8,22 +8,21 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ScanConfig says how a scan goes. The zero value goes from the first row of xs to the last.
+// ScanConfig configures a scan. The zero value iterates from the first row of xs to the last.
 type ScanConfig struct {
-	// Length is the number of trips where xs is empty; else it is the rows that xs have.
+	// Length is the number of trips if xs is empty; otherwise it is the number of rows of xs.
 	Length int
-	// Reverse goes from the last row to the first; row i of ys belongs to row i of xs all the same.
+	// Reverse iterates from the last row to the first; row i of ys still belongs to row i of xs.
 	Reverse bool
-	// Recompute keeps nothing for gradients: the carried values of all trips, which they need, are computed
-	// again.
+	// Recompute saves nothing for gradients: the carried values of all trips, which they need, are recomputed.
 	Recompute bool
 }
 
-// Scan goes along the first dim of xs: body takes what is carried and a row of each of xs, and gives what is
-// carried on, of the same types, and rows of ys. Results are what is carried at the end, and ys. What body
-// uses from outside is an operand, too, so that gradients reach it.
+// Scan iterates over the first dim of xs: body takes the carried values and a row of each of xs, and returns
+// the next carried values, of the same types, and rows of ys. Scan returns the last carried values, and ys.
+// Tensors from outside that body uses become operands, so that gradients reach them.
 //
-// Gradients go back through the trips with the carried values that are kept, and compute each trip again.
+// Gradients iterate backwards with the saved carried values, and recompute each trip.
 func Scan(body func(carry, x []*Tensor) (next, y []*Tensor), carry, xs []*Tensor) (last, ys []*Tensor) {
 	return ScanWith(ScanConfig{}, body, carry, xs)
 }
@@ -71,19 +70,19 @@ func ScanWith(c ScanConfig, body func(carry, x []*Tensor) (next, y []*Tensor), c
 	return slices.Clone(out[:len(carry)]), slices.Clone(out[len(carry):n])
 }
 
-// scan runs a program for each row of some operands. Its operands are what is carried, what has the rows, and
-// what every trip sees.
+// scan runs a program for each row of some operands. Its operands are the carried values, those with rows,
+// and those that every trip reads.
 type scan struct {
 	Body string
-	// Carry is how many operands are carried, Xs how many have rows.
+	// Carry is the number of carried operands, Xs the number of those with rows.
 	Carry, Xs int
-	// Length is the number of trips where no operand has rows.
+	// Length is the number of trips if no operand has rows.
 	Length  int
 	Reverse bool
-	// Save gives, behind the other results, what was carried into each trip.
+	// Save returns, after the other results, the values that were carried into each trip.
 	Save bool
-	// Zero is the results that another device brings, Start the carried values that another begins with: here
-	// they are zeros.
+	// Zero lists the results that another device provides, Start the carried values that begin on another
+	// device: on this one they are zeros.
 	Zero, Start []int
 }
 
@@ -101,7 +100,7 @@ func (o scan) NumResults(int) int {
 	return n
 }
 
-// Trips returns how often the body runs on operands of these types.
+// Trips returns the number of trips for operands of these types.
 func (o scan) Trips(in []Type) int {
 	if o.Xs > 0 {
 		return in[o.Carry].Shape[0]
@@ -109,7 +108,7 @@ func (o scan) Trips(in []Type) int {
 	return o.Length
 }
 
-// rows returns what the body takes.
+// rows returns the operand types of the body.
 func (o scan) rows(in []Type) ([]Type, error) {
 	if o.Carry < 0 || o.Xs < 0 || o.Carry+o.Xs > len(in) {
 		return nil, fmt.Errorf("%d carried values and %d with rows: got %d operands", o.Carry, o.Xs, len(in))
@@ -180,13 +179,13 @@ func (o scan) Infer(in []Type) ([]Type, error) {
 	return out, wantBelow("zero result", o.Zero, len(out))
 }
 
-// stacked returns the type of n values of a type.
+// stacked returns the type of n stacked values.
 func stacked(n int, t Type) Type {
 	return Type{DType: t.DType, Shape: append([]int{n}, t.Shape...)}
 }
 
-// VJP goes through the trips the other way round. It carries the gradients of what was carried and of what
-// every trip sees, and computes each trip again from what was carried into it.
+// VJP iterates in the opposite direction. It carries the gradients of the carried values and of the operands
+// that every trip reads, and recomputes each trip from the values that were carried into it.
 func (o scan) VJP(in, out, dout []*Tensor) []*Tensor {
 	fs, err := o.Bodies(typesOfValues(in))
 	if err != nil {
@@ -216,14 +215,14 @@ func (o scan) localized(at *Place) (Op, error) {
 	return o, nil
 }
 
-// bothSets returns two sets of numbers, in order.
+// bothSets returns the union of two sets of numbers, in order.
 func bothSets(x, y []int) []int {
 	all := slices.Concat(x, y)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// ties says that what is carried has one layout before and after a trip; rows stay whole.
+// ties gives carried values one layout before and after a trip; the dim of the trips must not be split.
 func (o scan) ties(t *flowTies) {
 	n := len(t.bodies[0].Results())
 	for i, h := range t.operands {
@@ -250,7 +249,7 @@ func (o scan) ties(t *flowTies) {
 	}
 }
 
-// row keeps the dim along which a result has a row for each trip.
+// row forbids splitting the dim along which a result has a row for each trip.
 func (t *flowTies) row(o scan, h handle) {
 	t.keepWhole(h.base)
 	if o.Xs > 0 {
@@ -288,13 +287,13 @@ func (w Work) times(n int) Work {
 	return Work{Flops: k * w.Flops, Bytes: k * w.Bytes, Wire: k * w.Wire}
 }
 
-// Scratch returns the memory of a trip, and what is carried into it and out of it.
+// Scratch returns the memory of a trip, and of the values carried into it and out of it.
 func (o scan) Scratch(in, _ []Type) int {
 	return scratchOf(o, in) + carriedBytes(in[:o.Carry])
 }
 
 func (scan) Samples() []Sample {
-	// A carried state and a sum over rows and columns of what passes; weights that all trips share.
+	// A carried state, and a sum over rows and columns of each trip; weights that all trips share.
 	cell := "func body(%0: f32[5,4], %1: f32[4], %2: f32[5,3], %3: f32[3,4]) {\n  %4 = matmul %2 %3\n" +
 		"  %5 = add %0 %4\n  %6 = tanh %5\n  %7 = mul %6 %0\n  %8 = sum{dims=[0]} %7\n  %9 = add %1 %8\n" +
 		"  return %6 %9 %7\n}\n"

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Eval runs the trips one after the other. Rows are read and written where they are; what is carried goes
-// from one of two places to the other.
+// Eval runs the trips one after the other. Rows are read and written in place; carried values alternate
+// between two buffers.
 func (o scan) Eval(env *Env, in, out []array.Array) {
 	types := typesOfArrays(in)
 	b, n := mustBodyOf(o.Body, o.bodyTypes(types)[0]), o.Trips(types)
@@ -44,15 +44,15 @@ func (o scan) Eval(env *Env, in, out []array.Array) {
 	zeroAll(out, o.Zero)
 }
 
-// tripRow returns row i of an array, where it is.
+// tripRow returns row i of an array, without copying.
 func tripRow(a array.Array, i int) array.Array {
 	shape := a.Shape()[1:]
 	size := shape.Len() * a.DType().Size()
 	return array.View(a.DType(), shape, a.Bytes()[i*size:(i+1)*size])
 }
 
-// carriedIn returns two places for what is carried, the first of which has what a loop begins with: zeros
-// where another device brings it.
+// carriedIn returns two buffers for the carried values; the first one holds the initial values: zeros if
+// these begin on another device.
 func carriedIn(env *Env, memory []byte, init []array.Array, zero []int) (now, next []array.Array,
 	rest []byte) {
 	now, memory = carve(memory, init)
@@ -64,7 +64,7 @@ func carriedIn(env *Env, memory []byte, init []array.Array, zero []int) (now, ne
 	return now, next, memory
 }
 
-// Emit writes a loop of known length: rows are cut out of operands and put into results.
+// Emit writes a loop of known length that slices rows from operands and writes rows into results.
 func (o scan) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	types := typesOfRefs(in)
 	n := o.Trips(types)

@@ -6,19 +6,20 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// scanGrad makes the scan that computes a scan's gradient.
+// scanGrad builds the scan that computes a scan's gradient.
 type scanGrad struct {
 	o scan
 	f *ir.Func
-	// in is the operands, dout the gradients of results, and saved what was carried into each trip.
+	// in holds the operands, dout the gradients of results, and saved the values carried into each trip.
 	in, dout, saved []*Tensor
 
 	b *ir.Builder
-	// carry, rows and seen are what the gradient carries, what it has rows of, and what every trip sees.
+	// carry, rows and seen are the operands of the gradient's scan: carried values, those with rows, and those
+	// that every trip reads.
 	carry, rows, seen []*Tensor
 }
 
-// build applies it and gives each float operand its gradient.
+// build applies the scan and returns the gradient of each float operand.
 func (g *scanGrad) build() []*Tensor {
 	for _, s := range g.saved {
 		if s.Err() != nil {
@@ -44,7 +45,8 @@ func (g *scanGrad) build() []*Tensor {
 	return g.toOperands(ir.Apply(o, all...))
 }
 
-// toOperands puts gradients where their operands are: those carried, of rows and of what all trips see.
+// toOperands assigns the gradients to their operands: carried values, those with rows, and those that every
+// trip reads.
 func (g *scanGrad) toOperands(out []*Tensor) []*Tensor {
 	carries, xs := g.o.Carry, g.o.Carry+g.o.Xs
 	grads := make([]*Tensor, len(g.in))
@@ -63,9 +65,9 @@ func (g *scanGrad) toOperands(out []*Tensor) []*Tensor {
 	return grads
 }
 
-// program returns one trip back. Its parameters are in the order of the operands that it collects: gradients
-// of the carried, sums of gradients of what is seen; what was carried, rows of xs, gradients of rows; what is
-// seen.
+// program returns one trip of the gradient. Its parameters are in the order of the operands that it collects:
+// gradients of carried values, sums of the gradients of what every trip reads; carried values, rows of xs,
+// gradients of rows; what every trip reads.
 func (g *scanGrad) program() (*ir.Func, error) {
 	g.b = ir.NewBuilder("body_grad")
 	c, x := g.o.Carry, g.o.Carry+g.o.Xs
@@ -109,7 +111,7 @@ func (g *scanGrad) program() (*ir.Func, error) {
 	return g.b.Build(g.give(args, from, cotangents, sums, douts[len(results):])...)
 }
 
-// give returns the results of a trip back.
+// give returns the results of one trip of the gradient.
 func (g *scanGrad) give(args, from, cotangents, sums, dsaved []*Tensor) []*Tensor {
 	c, x := g.o.Carry, g.o.Carry+g.o.Xs
 	var at []*Tensor
@@ -145,7 +147,7 @@ func (g *scanGrad) give(args, from, cotangents, sums, dsaved []*Tensor) []*Tenso
 	return out
 }
 
-// carries adds a carried value that begins with d, or with zeros; nil if it is no float's.
+// carries adds a carried value that begins with d, or with zeros; it returns nil for a non-float.
 func (g *scanGrad) carries(t Type, d *Tensor, float bool) *Tensor {
 	if !float {
 		return nil
@@ -157,7 +159,7 @@ func (g *scanGrad) carries(t Type, d *Tensor, float bool) *Tensor {
 	return g.b.Param("", t)
 }
 
-// row adds an operand that a trip sees a row of.
+// row adds an operand of which a trip reads a row.
 func (g *scanGrad) row(x *Tensor) *Tensor {
 	g.rows = append(g.rows, x)
 	return g.b.Param("", Type{DType: x.DType(), Shape: x.Shape()[1:]})

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Trim leaves out rows that nobody reads, what was kept for gradients that nobody takes, and what is carried
-// for nothing else than its own end.
+// Trim drops rows that are not used, values saved for gradients that are not computed, and carried values
+// that only determine themselves.
 func (o scan) Trim(in []Type, used []bool) (Op, []int, []int) {
 	if len(o.Zero)+len(o.Start) > 0 {
 		return nil, nil, nil
@@ -63,8 +63,8 @@ func (o scan) Trim(in []Type, used []bool) (Op, []int, []int) {
 	return less, results, operands
 }
 
-// neededParams returns the parameters that wanted results are computed from. The first few of both are
-// carried: where such a parameter is needed, so is its result.
+// neededParams returns the parameters that the wanted results depend on. The first carry ones of both are
+// carried: if such a parameter is needed, so is its result.
 func neededParams(f *ir.Func, carry int, want []bool) []bool {
 	for {
 		var values []*Tensor

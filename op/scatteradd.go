@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ScatterAdd returns x plus the elements of source, each added at its own position with the place along dim
-// taken from index, which has source's shape.
+// ScatterAdd returns x with elements of source added at their own positions, except along dim, where the
+// position is taken from index, which has source's shape.
 func ScatterAdd(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(scatterAdd{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
 
-// scatterAdd may have a part of x only: what is from Offset on along Dim, of Total; 0 is all. Elsewhere means
-// that x itself counts on another device, which adds another part of source.
+// scatterAdd may have a shard of x: from Offset on along Dim, of Total; 0 means all of it. With Elsewhere,
+// another device, which adds another part of source, contributes x itself.
 type scatterAdd struct {
 	Dim           int
 	Offset, Total int
@@ -55,7 +55,7 @@ func (o scatterAdd) VJP(in, _, dy []*Tensor) []*Tensor {
 		in[1])}
 }
 
-// own returns the gradient of x: that of the result, if x counts here.
+// own returns the gradient of x: that of the result, unless x counts on another device.
 func (o scatterAdd) own(dy *Tensor) *Tensor {
 	if o.Elsewhere {
 		return nil
@@ -63,7 +63,7 @@ func (o scatterAdd) own(dy *Tensor) *Tensor {
 	return dy
 }
 
-// Rule lets pieces of the source each be added to a sum of their own, of which x is a part once.
+// Rule lets the source be split: each part is added to a term of a sum, and x belongs to one of the terms.
 func (o scatterAdd) Rule(in []Type) mesh.Rule {
 	x, source, _ := selectWords(len(in[0].Shape), o.Dim, "")
 	return mesh.Rule(x + "," + source + "," + source + "->" + x)
@@ -90,7 +90,7 @@ func (o scatterAdd) Eval(env *Env, in, out []array.Array) {
 	addAlong(env, out[0], in[2], idx, o.Dim)
 }
 
-// addAlong adds each element of src to dst at its own position with the place along dim taken from idx.
+// addAlong adds each element of src to dst at its own position, except along dim, where it is taken from idx.
 func addAlong(env *Env, dst, src array.Array, idx []int, dim int) {
 	to, from := nestAlong(dst.Shape(), dim), nestAlong(src.Shape(), dim)
 	float(dst,
@@ -98,7 +98,7 @@ func addAlong(env *Env, dst, src array.Array, idx []int, dim int) {
 		func() { addElems(env, array.Data[float64](dst), array.Data[float64](src), idx, to, from) })
 }
 
-// addElems gives each task columns of its own, so that their sums are taken in the order of src.
+// addElems gives each task columns of its own, so that they are summed in the order of src.
 func addElems[T floats](env *Env, dst, src []T, idx []int, to, from group) {
 	from.eachBlock(env, columnBlock, func(o, c, width int) {
 		for p := range from.reduced {

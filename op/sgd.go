@@ -10,18 +10,19 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// SGDConfig is the constants of gradient descent.
+// SGDConfig holds the hyperparameters of stochastic gradient descent.
 type SGDConfig struct {
 	Momentum, WeightDecay float64
-	// Nesterov looks one step of momentum ahead.
+	// Nesterov uses Nesterov momentum.
 	Nesterov bool
 }
 
-// SGDState is the operands of one step of gradient descent on one parameter.
+// SGDState holds the operands of one SGD step on one parameter.
 type SGDState struct {
-	// Param is updated by Grad; Velocity starts as zeros and is nil without momentum.
+	// Param is the parameter to update and Grad its gradient; Velocity starts as zeros and is nil without
+	// momentum.
 	Param, Grad, Velocity *Tensor
-	// LR and GradScale are scalars: the learning rate, and what the gradient is multiplied by first.
+	// LR and GradScale are scalars: the learning rate, and a factor that the gradient is multiplied by first.
 	LR, GradScale *Tensor
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ShardPad makes a term of a reduction of the device's part: the part in its place, and what changes nothing
-// around it. The devices' terms combine to the whole; nothing is sent. Nil sizes mean equal parts.
+// ShardPad turns a sharded tensor into an unreduced one: the device's shard in its place, surrounded by the
+// neutral element of the reduction. It needs no communication. Nil sizes mean equal parts.
 func ShardPad(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by mesh.Reduce, dim int, sizes []int) *Tensor {
 	return apply1(shardPad{Mesh: m.String(), Axes: axes.String(), Kind: by.String(),
 		Dim: normDim(len(x.Shape()), dim), Sizes: sizes}, x)

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ShardSlice returns the device's own part of what all devices along axes hold: nothing is sent. Nil sizes
-// mean equal parts; otherwise own is the size of the device's own.
+// ShardSlice returns the device's own part of a tensor that is replicated along axes. It needs no
+// communication. Nil sizes mean equal parts; otherwise own is the size of the device's own part.
 func ShardSlice(x *Tensor, m *mesh.Mesh, axes mesh.Axes, dim int, sizes []int, own int) *Tensor {
 	return apply1(shardSlice{Mesh: m.String(), Axes: axes.String(), Dim: normDim(len(x.Shape()), dim),
 		Sizes: sizes, Own: own}, x)
@@ -19,7 +19,7 @@ type shardSlice struct {
 	collective
 	Mesh, Axes string
 	Dim        int
-	// Sizes is the sizes of the parts where they are not equal, Own that of the device.
+	// Sizes holds the sizes of the parts if they differ, Own that of the device.
 	Sizes []int
 	Own   int
 }
@@ -50,7 +50,7 @@ func (o shardSlice) Eval(env *Env, in, out []array.Array) {
 	moveStrided(env, out[0].Shape(), whole(out[0]), from)
 }
 
-// partStart returns where the device's part of a dim of a size begins.
+// partStart returns where the device's part of a dim begins.
 func partStart(env *Env, o Collective, size int, sizes []int) int {
 	n := teamSize(o.Over())
 	return sum64(equalParts(n, size, sizes)[:position(env.group(o))])
@@ -65,7 +65,7 @@ func (o shardSlice) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("dynamic_slice", attrs, hloType(out[0]), refs...)}
 }
 
-// emitPartStarts writes where the device's part begins along each dim: at multiples of size along dim, else
+// emitPartStarts writes where the device's part begins along each dim: at a multiple of size along dim, else
 // at 0.
 func emitPartStarts(w *hlo.Writer, o Collective, rank, dim, size int) []hlo.Ref {
 	t, err := newTeam(o.Over())

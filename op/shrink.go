@@ -1,6 +1,6 @@
 package op
 
-// SoftShrink returns x brought nearer to 0 by lambda, and 0 where it is within lambda of it.
+// SoftShrink returns x moved towards 0 by lambda, and 0 for |x| ≤ lambda.
 func SoftShrink(x *Tensor, lambda float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -10,7 +10,7 @@ func SoftShrink(x *Tensor, lambda float64) *Tensor {
 	return Where(Less(x, Const(x, -lambda)), AddScalar(x, lambda), above)
 }
 
-// HardShrink returns x, and 0 where it is within lambda of 0.
+// HardShrink returns x, and 0 for |x| ≤ lambda.
 func HardShrink(x *Tensor, lambda float64) *Tensor {
 	if x.Err() != nil {
 		return x

@@ -28,13 +28,13 @@ func signOf[T ordered](x T) T {
 
 func (sign) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	t := in[0].Type
-	if t.DType == array.U8 { // the dialect has it for signed numbers only
+	if t.DType == array.U8 { // StableHLO's sign takes signed numbers only
 		return []hlo.Ref{w.Op("minimum", "", t, in[0], w.Constant(t, 1))}
 	}
 	y := w.Op("sign", "", t, in[0])
 	if !t.DType.IsFloat() {
 		return []hlo.Ref{y}
 	}
-	// The dialect keeps NaN.
+	// StableHLO keeps NaN.
 	return []hlo.Ref{w.Op("select", "", t, emitCompare(w, "EQ", in[0], in[0]), y, w.Constant(t, 0))}
 }

@@ -32,7 +32,7 @@ func (o silu) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitByParts(o, w, in, out)
 }
 
-// siluGrad is the gradient of silu: of x and dy.
+// siluGrad computes the gradient of silu from x and dy.
 type siluGrad struct{ slope }
 
 func (siluGrad) Name() string    { return "silu_grad" }

@@ -1,6 +1,6 @@
 package op
 
-// Sinh returns the hyperbolic sine (e^x − e^-x)/2, exact to rounding near 0.
+// Sinh returns the hyperbolic sine (e^x − e^-x)/2, accurate near 0.
 func Sinh(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x

@@ -10,7 +10,7 @@ import (
 )
 
 // Slice returns every step-th element of each dim from start up to, not including, end. A negative start or
-// end counts from the last element; a nil step is ones.
+// end counts from the last element; a nil step means ones.
 func Slice(x *Tensor, start, end, step []int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -54,8 +54,7 @@ func (o slice) of(x *Tensor) *Tensor {
 	return apply1(o, x)
 }
 
-// slice names only the dims that it cuts: the others have whatever size an operand has, a piece of the whole
-// too.
+// slice lists only the dims that it cuts, so that it applies to shards along the other dims as well.
 type slice struct {
 	mover
 	Dims, Start, End, Step []int
@@ -93,7 +92,7 @@ func distinct(t Type, dims []int) bool {
 	return true
 }
 
-// VJP puts the gradient back where the elements were, among zeros.
+// VJP pads the gradient with zeros to the operand's shape.
 func (o slice) VJP(in, y, dy []*Tensor) []*Tensor {
 	p := newPad(len(in[0].Shape()))
 	for i, d := range o.Dims {
@@ -110,13 +109,13 @@ func (o slice) VJP(in, y, dy []*Tensor) []*Tensor {
 
 func (o slice) Rule(in []Type) mesh.Rule { return cutRule(len(in[0].Shape), o.Dims) }
 
-// Follow ties what is left of a dim to the dim.
+// Follow lets a sliced dim have the layout of the dim, for inference.
 func (o slice) Follow(in, _ []Type) (mesh.Rule, string) {
 	return followDims(len(in[0].Shape), 2, o.Dims)
 }
 
-// followDims returns the rule for inference of an operand and results, n tensors in all, that have the same
-// dims in the same order, some of them cut or moved.
+// followDims returns the rule for inference of n tensors, an operand and its results, that have the same dims
+// in the same order, some of them cut or moved.
 func followDims(rank, n int, dims []int) (mesh.Rule, string) {
 	if rank > len(letters) {
 		return mesh.Unknown, ""
@@ -128,8 +127,7 @@ func followDims(rank, n int, dims []int) (mesh.Rule, string) {
 	return sameRule(rank, 1, n-1), moves
 }
 
-// cutRule returns the rule of an op that changes the size of dims by its attributes: those are whole on both
-// sides.
+// cutRule returns the rule of an op whose attributes change the size of dims: these must not be split.
 func cutRule(rank int, dims []int) mesh.Rule {
 	if rank+len(dims) > len(letters) {
 		return mesh.Unknown

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// slope is the family of fused gradients of unary ops: of an operand and its result's gradient they make the
-// operand's gradient.
+// slope is embedded by fused gradients of unary ops: they compute the operand's gradient from an operand and
+// the result's gradient.
 type slope struct{}
 
 func (slope) Infer(in []Type) ([]Type, error) {
@@ -22,7 +22,7 @@ func (slope) Samples() []Sample        { return oneSample(f32(5, 7), f32(5, 7)) 
 
 func (slope) Work(in, out []Type) Work { return fusedWork(in, out) }
 
-// fusedFlops is what an element of an activation function costs, give or take.
+// fusedFlops is the approximate cost per element of an activation function.
 const fusedFlops = 8
 
 func fusedWork(in, out []Type) Work {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Softmax returns exp(x) over its sum along dim.
+// Softmax returns exp(x) divided by its sum along dim.
 func Softmax(x *Tensor, dim int) *Tensor {
 	return apply1(softmax{Dim: normDim(len(x.Shape()), dim)}, x)
 }
@@ -27,7 +27,7 @@ func (o softmax) define(j joint, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(Div(e, j.sumOver(e, o.Dim)), in[0].DType())}
 }
 
-// CooperativeRule and Cooperate let devices share the dim.
+// CooperativeRule and Cooperate let devices split the dim.
 func (o softmax) CooperativeRule(in []Type) CooperativeRule {
 	return CooperativeRule{Rule: jointRule(o.Rule(in))}
 }
@@ -74,7 +74,7 @@ func (softmax) Samples() []Sample {
 	}
 }
 
-// softmaxGrad is the gradient of softmax from its result and that result's gradient.
+// softmaxGrad computes the gradient of softmax from its result and that result's gradient.
 type softmaxGrad struct{ Dim int }
 
 func (softmaxGrad) Name() string    { return "softmax_grad" }
@@ -90,7 +90,7 @@ func (o softmaxGrad) define(j joint, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(Mul(y, Sub(dy, j.sumOver(Mul(y, dy), o.Dim))), in[0].DType())}
 }
 
-// CooperativeRule and Cooperate let devices share the dim.
+// CooperativeRule and Cooperate let devices split the dim.
 func (o softmaxGrad) CooperativeRule(in []Type) CooperativeRule {
 	return CooperativeRule{Rule: jointRule(o.Rule(in))}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Sort returns x in ascending order along dim, and where each element was (i64). Equal elements keep their
-// order; NaN counts as the largest.
+// Sort returns x in ascending order along dim, and the original index of each element (i64). It is stable;
+// NaN counts as the largest.
 func Sort(x *Tensor, dim int) (values, indices *Tensor) {
 	out := ir.Apply(sort{Dim: normDim(len(x.Shape()), dim)}, x)
 	return out[0], out[1]
@@ -40,7 +40,7 @@ func (o sort) Infer(in []Type) ([]Type, error) {
 
 func (o sort) VJP(in, y, dy []*Tensor) []*Tensor { return placeBack(in[0], y[1], dy[0], o.Dim) }
 
-// placeBack returns the gradient of elements of x that were moved along dim from the places in index.
+// placeBack returns the gradient of x, of which elements were moved along dim from the positions in index.
 func placeBack(x, index, dy *Tensor, dim int) []*Tensor {
 	if dy == nil {
 		return []*Tensor{nil}
@@ -58,7 +58,7 @@ func (o sort) Work(in, out []Type) Work {
 	return Work{Flops: float64(in[0].Shape.Len()) * float64(bitLength(n)), Bytes: moved(in, out)}
 }
 
-// bitLength returns about the number of comparisons that sorting n elements makes for each.
+// bitLength returns the approximate number of comparisons per element when sorting n elements.
 func bitLength(n int) int {
 	k := 0
 	for ; n > 0; n >>= 1 {
@@ -75,7 +75,7 @@ func (o sort) Eval(env *Env, in, out []array.Array) {
 	rank.run(env, in[0], out)
 }
 
-// selection writes the first keep elements along dim in an order, and where they were.
+// selection writes the first keep elements along dim in an order, and their original indices.
 type selection struct {
 	dim, keep int
 	order     order
@@ -96,7 +96,7 @@ func (s selection) run(env *Env, in array.Array, out []array.Array) {
 	}
 }
 
-// ranked is an element and where it was.
+// ranked is an element and its original index.
 type ranked[T number] struct {
 	value T
 	at    int
@@ -142,7 +142,7 @@ func firstRanked[T number](s selection, line []T) []ranked[T] {
 	return all[:s.keep]
 }
 
-// sortKeys is like firstRanked for float32: value and place make one integer that sorts as the pair does,
+// sortKeys is like firstRanked for float32: value and index form one integer that sorts as the pair does,
 // which is several times faster than comparing pairs.
 func sortKeys(s selection, line []float32) []ranked[float32] {
 	keys := make([]uint64, len(line))
@@ -158,8 +158,8 @@ func sortKeys(s selection, line []float32) []ranked[float32] {
 	return out
 }
 
-// sortKey returns an integer that is ordered as the floats are: both zeros alike, all NaNs alike and above
-// the rest.
+// sortKey returns an integer that is ordered as the floats are: both zeros are equal, and all NaNs are equal
+// and above the rest.
 func sortKey(o order, v float32) uint32 {
 	k := math.Float32bits(v)
 	switch {
@@ -181,7 +181,8 @@ func sortKey(o order, v float32) uint32 {
 // insertionShare is how many times longer than the selection a line must be for insertion to beat sorting.
 const insertionShare = 8
 
-// insertRanked keeps a sorted list of the best so far: most elements fail the one comparison with its last.
+// insertRanked keeps a sorted list of the best so far: most elements need only one comparison, with its last
+// element.
 func insertRanked[T number](keep int, line []T, before func(x, y ranked[T]) int) []ranked[T] {
 	best := make([]ranked[T], 0, keep+1)
 	for i, v := range line {
@@ -196,7 +197,7 @@ func insertRanked[T number](keep int, line []T, before func(x, y ranked[T]) int)
 	return best
 }
 
-// compareIn returns which of x and y comes first in the order; NaN counts as the largest.
+// compareIn compares x and y in the order; NaN counts as the largest.
 func compareIn[T number](o order, x, y T) int {
 	switch {
 	case x == y:
@@ -213,7 +214,7 @@ func (o sort) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitSort(w, in[0], o)
 }
 
-// emitSort sorts pairs of element and place by the element.
+// emitSort sorts pairs of element and index by the element.
 func emitSort(w *hlo.Writer, x hlo.Ref, o sort) []hlo.Ref {
 	direction := "LT"
 	if o.Descending {
@@ -233,7 +234,7 @@ func emitSort(w *hlo.Writer, x hlo.Ref, o sort) []hlo.Ref {
 	return w.OpN("sort", attrs, []string{region}, []hlo.Type{x.Type, places}, x, emitIota(w, places, o.Dim))
 }
 
-// emitSortKey makes both zeros alike, and all NaNs alike and above the rest, in the total order of floats.
+// emitSortKey makes both zeros equal, and all NaNs equal and above the rest, in the total order of floats.
 func emitSortKey(w *hlo.Writer, x hlo.Ref) hlo.Ref {
 	zero := w.Constant(x.Type, 0)
 	x = w.Op("select", "", x.Type, w.Compare("EQ", x, zero), zero, x)

@@ -10,12 +10,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Split cuts x along dim into pieces of the given sizes, which must add up.
+// Split splits x along dim into pieces of the given sizes, which must add up to the dim's size.
 func Split(x *Tensor, dim int, sizes ...int) []*Tensor {
 	return ir.Apply(split{Dim: normDim(len(x.Shape()), dim), Sizes: sizes}, x)
 }
 
-// Chunk cuts x along dim into n pieces of equal size, at least one.
+// Chunk splits x along dim into n pieces of equal size, at least one.
 func Chunk(x *Tensor, dim, n int) []*Tensor {
 	if n < 1 && x.Err() == nil {
 		return []*Tensor{refuse(x, "chunk", "%d pieces: want at least 1", n)}
@@ -33,7 +33,7 @@ type split struct {
 	Sizes []int
 }
 
-// Cuts reports whether an op cuts its operand into parts along a dim.
+// Cuts reports whether an op splits its operand into parts along a dim.
 func Cuts(o ir.Op) bool {
 	_, ok := o.(split)
 	return ok
@@ -83,7 +83,7 @@ func (o split) VJP(_, ys, dys []*Tensor) []*Tensor {
 	return []*Tensor{Concat(parts, o.Dim)}
 }
 
-// Follow ties the parts of a dim to the dim.
+// Follow lets the parts of a split dim have the layout of the dim, for inference.
 func (o split) Follow(in, out []Type) (mesh.Rule, string) {
 	return followDims(len(in[0].Shape), len(out)+1, []int{o.Dim})
 }
@@ -106,7 +106,7 @@ func (o split) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// Pieces returns a slice for each part.
+// Pieces returns a slice op for each part.
 func (o split) Pieces() []Op {
 	list, at := make([]Op, len(o.Sizes)), 0
 	for i, n := range o.Sizes {

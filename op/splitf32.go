@@ -11,9 +11,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// SplitF32 takes f32 numbers apart: upper is x rounded to bf16, and lower the 16 bits between that and x.
-// What is half way between two numbers of bf16 and rounded towards zero is taken for its neighbour there, as
-// one value of lower is missing; all else JoinF32 gives back as it was.
+// SplitF32 splits f32 numbers into upper, x rounded to bf16, and lower, the 16 bits of their difference.
+// JoinF32 restores x exactly, with one exception: a number half way between two bf16 numbers that is rounded
+// towards zero becomes its f32 neighbour towards zero, because lower has one value too few.
 func SplitF32(x *Tensor) (upper, lower *Tensor) {
 	r := ir.Apply(splitF32{}, x)
 	return r[0], r[1]
@@ -39,9 +39,9 @@ func (splitF32) Eval(env *Env, in, out []array.Array) {
 	env.split(len(x), func(lo, hi int) { kernel.F32sToHalves(upper[lo:hi], lower[lo:hi], x[lo:hi]) })
 }
 
-// Emit reads the rounded numbers' bits as such: rounded and widened again, XLA may take numbers for what they
-// were. Should it compute in twice, for upper and for lower, and not alike, the clamp keeps what they make
-// near both.
+// Emit takes the bits of the rounded numbers, because XLA may simplify rounding and widening to the original
+// number. If XLA computes the rounding twice, for upper and for lower, with different results, the clamp
+// keeps the restored number close to both.
 func (splitF32) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	upper := w.Convert(in[0], array.BF16)
 	bits := hlo.Type{DType: array.I32, Shape: in[0].Shape}
@@ -50,7 +50,7 @@ func (splitF32) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{upper, w.Convert(between, array.I16)}
 }
 
-// emitUpperBits writes the bits of bf16 numbers as those of f32, in i32.
+// emitUpperBits writes the bits of bf16 numbers as the upper bits of f32, in i32.
 func emitUpperBits(w *hlo.Writer, upper hlo.Ref) hlo.Ref {
 	wide := w.Convert(w.Bits(upper, array.I16), array.I32)
 	return w.Op("shift_left", "", wide.Type, wide, w.Constant(wide.Type, 16))

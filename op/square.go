@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// Square returns each element times itself.
+// Square returns x².
 func Square(x *Tensor) *Tensor { return apply1(square{}, x) }
 
 type square struct{ numeric }
@@ -16,7 +16,7 @@ func (square) Name() string { return "square" }
 
 func (square) VJP(x, _, dy []*Tensor) []*Tensor { return []*Tensor{Mul(dy[0], MulScalar(x[0], 2))} }
 
-// expand has each product of two derivatives once.
+// expand computes each product of two derivatives once.
 func (square) expand(k int, in []*series, _ *series) *Tensor {
 	x := in[0]
 	var sum *Tensor

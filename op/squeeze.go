@@ -22,7 +22,7 @@ func Squeeze(x *Tensor, dims ...int) *Tensor {
 	return Reshape(x, shape...)
 }
 
-// Unsqueeze puts a dim of size one before dim; a negative dim counts from behind the last.
+// Unsqueeze inserts a dim of size one at dim; a negative dim counts from the end of the result.
 func Unsqueeze(x *Tensor, dim int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -34,7 +34,7 @@ func Unsqueeze(x *Tensor, dim int) *Tensor {
 	return Reshape(x, slices.Insert(x.Shape().Clone(), d, 1)...)
 }
 
-// Flatten makes one dim of the dims from first to last, both included.
+// Flatten merges the dims from first to last, both included.
 func Flatten(x *Tensor, first, last int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -51,18 +51,18 @@ func Flatten(x *Tensor, first, last int) *Tensor {
 	return Reshape(x, append(shape, x.Shape()[b+1:]...)...)
 }
 
-// misplaced returns the result of naming dims that x does not have.
+// misplaced returns an invalid tensor for dims that x does not have.
 func misplaced(x *Tensor, name string, dims ...int) *Tensor {
 	return refuse(x, name, "dims %v do not fit %v", dims, x.Type())
 }
 
-// refuse returns the result of a function of several ops that was called with arguments that cannot be.
+// refuse returns an invalid tensor for invalid arguments of a function that consists of several ops.
 func refuse(x *Tensor, name, format string, args ...any) *Tensor {
 	return ir.Apply(mistake{name: name, err: fmt.Errorf(format, args...)}, x)[0]
 }
 
-// mistake stands for a function of several ops that was called with arguments that cannot be: applied, it
-// fails with the name of the function and the caller's place, as an op would.
+// mistake is an op for invalid arguments of a function that consists of several ops: when applied, it fails
+// with the name of the function and the caller's position, as an op would.
 type mistake struct {
 	name string
 	err  error

@@ -1,6 +1,6 @@
 package op
 
-// Stack joins tensors of one shape along a new dim.
+// Stack concatenates tensors of one shape along a new dim.
 func Stack(xs []*Tensor, dim int) *Tensor {
 	rows := make([]*Tensor, len(xs))
 	for i, x := range xs {

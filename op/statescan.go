@@ -11,13 +11,13 @@ import (
 )
 
 // StateScan returns a state-space model along a sequence [Dao and Gu 2024]. For x [batch, seq, heads, dim],
-// the logarithm of the decay a [batch, seq, heads], and b and c [batch, seq, groups, states], of which each
+// the logarithm of the decay a [batch, seq, heads], and b and c [batch, seq, groups, states], each of which
 // serves heads/groups neighbouring heads, from a first state h [batch, heads, dim, states]:
 //
 //	h = exp(a)·h + x⊗b,  y = h·c
 //
-// It is y of every position, shaped as x, and the last h. Memory grows with the sequence: of the states only
-// every chunk-th is kept, for gradients, and those between are computed again.
+// It returns y of every position, in the shape of x, and the last h. Memory grows with the sequence:
+// gradients keep the state of every chunk-th position and recompute those between.
 func StateScan(x, a, b, c, first *Tensor, chunk int) (y, last *Tensor) {
 	r := ir.Apply(stateScan{Chunk: chunk}, x, a, b, c, first)
 	return r[0], r[1]
@@ -76,8 +76,8 @@ func (o stateScan) VJP(in, out, dout []*Tensor) []*Tensor {
 	return ir.Apply(stateScanGrad(o), append(in[:5:5], dy, dlast)...)
 }
 
-// scanWords returns the dims of x, a, b or c, and h in a rule. The sequence is whole, since each state needs
-// the one before it.
+// scanWords returns the factors of x, a, b or c, and h in a rule. The sequence must not be split, because
+// each state needs the one before it.
 func scanWords(in []Type) (x, a, b, h, notes string) {
 	heads := "g"
 	if n, groups := in[0].Shape[2], in[2].Shape[2]; n != groups {
@@ -86,18 +86,19 @@ func scanWords(in []Type) (x, a, b, h, notes string) {
 	return "bs*" + heads + "p", "bs*" + heads, "bs*gn", "b" + heads + "pn", notes
 }
 
-// Rule adds up over parts of the states.
+// Rule sums over parts of the states.
 func (stateScan) Rule(in []Type) mesh.Rule {
 	x, a, b, h, notes := scanWords(in)
 	return mesh.Rule(x + "," + a + "," + b + "," + b + "," + h + "->" + x + "," + h + notes)
 }
 
-// Work counts the elements of all states: a product for the decay, one each for x⊗b and h·c, and the sums.
+// Work counts, for the elements of all states, a product for the decay, one each for x⊗b and h·c, and the
+// sums.
 func (stateScan) Work(in, out []Type) Work {
 	return Work{Flops: 5 * scanStates(in), Bytes: moved(in, out)}
 }
 
-// scanStates returns how many elements the states of all positions have.
+// scanStates returns the number of elements in the states of all positions.
 func scanStates(in []Type) float64 {
 	return float64(in[0].Shape.Len()) * float64(in[2].Shape[3])
 }
@@ -136,7 +137,7 @@ func (stateScan) Samples() []Sample {
 	}
 }
 
-// scanSample is like operands with decays between 0 and 1.
+// scanSample returns operands with decays between 0 and 1.
 func scanSample(batch, seq, heads, groups int) []Arg {
 	const dim, states = 3, 5
 	return []Arg{

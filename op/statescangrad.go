@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// stateScanGrad is the gradients of all operands of state_scan from these and the gradients of its two
-// results.
+// stateScanGrad computes the gradients of all operands of state_scan from the operands and the gradients of
+// its two results.
 type stateScanGrad struct{ Chunk int }
 
 func (stateScanGrad) Name() string       { return "state_scan_grad" }
@@ -39,14 +39,14 @@ func (o stateScanGrad) Decompose(in []*Tensor) []*Tensor {
 
 func (o stateScanGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
-// Rule adds up what heads, their parts and parts of the states give to an operand that lacks them.
+// Rule sums over split heads, head dims and states for the operands that lack them.
 func (stateScanGrad) Rule(in []Type) mesh.Rule {
 	x, a, b, h, notes := scanWords(in)
 	operands := x + "," + a + "," + b + "," + b + "," + h
 	return mesh.Rule(operands + "," + x + "," + h + "->" + operands + notes)
 }
 
-// Work returns forward's once more, for the states, and twice as much for the gradients.
+// Work is that of the forward op, to recompute the states, and twice as much for the gradients.
 func (stateScanGrad) Work(in, out []Type) Work {
 	return Work{Flops: 16 * scanStates(in), Bytes: moved(in, out)}
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// scanParts is the operands of a state scan in chunks. Heads are two dims, g and r, as in attention's
-// definition; c numbers the chunks, and q and k the positions in one.
+// scanParts holds the operands of a state scan in chunks. Heads are two dims, g and r, as in attention's
+// definition; c is the chunk, q and k are positions in it.
 type scanParts struct {
 	size, chunks int
-	// x is [b c k g r p], b and c [b c q g n], sums [b g r c q]: the logarithm of the decay from a chunk's
-	// begin on.
+	// x is [b c k g r p], b and c are [b c q g n]; sums [b g r c q] is the logarithm of the decay since the
+	// start of the chunk.
 	x, b, c, sums *Tensor
-	// total is [b g r c], that of whole chunks.
+	// total is [b g r c], the decay of whole chunks.
 	total *Tensor
 	// first is [b g r p n].
 	first *Tensor
@@ -25,7 +25,7 @@ func newScanParts(chunk int, in []*Tensor) *scanParts {
 	rest := x.Dim(2) / max(1, groups)
 	s := &scanParts{size: max(1, min(chunk, seq))}
 	s.chunks = (seq + s.size - 1) / s.size
-	cut := func(t *Tensor, dims ...int) *Tensor { // zeros behind the last position change nothing
+	cut := func(t *Tensor, dims ...int) *Tensor { // zeros after the last position change nothing
 		low, high := make([]int, len(t.Shape())), make([]int, len(t.Shape()))
 		high[1] = s.chunks*s.size - seq
 		return Reshape(Pad(t, low, high, 0), append([]int{batch, s.chunks, s.size}, dims...)...)
@@ -38,7 +38,7 @@ func newScanParts(chunk int, in []*Tensor) *scanParts {
 	return s
 }
 
-// decays returns exp(to - from) [.., i, j] where seen holds of j and i, and 0 elsewhere.
+// decays returns exp(to - from) [.., i, j] where seen(j, i) is true, and 0 elsewhere.
 func decays(to, from *Tensor, seen func(j, i *Tensor) *Tensor) *Tensor {
 	diff := Sub(Unsqueeze(to, -1), Unsqueeze(from, -2))
 	i := Iota(to.Scope(), array.I64, array.Shape{to.Dim(-1), 1}, 0)
@@ -46,7 +46,7 @@ func decays(to, from *Tensor, seen func(j, i *Tensor) *Tensor) *Tensor {
 	return Exp(Where(seen(j, i), diff, Const(diff, math.Inf(-1))))
 }
 
-// within returns what positions give to later ones of their chunk: [b c q g r p].
+// within returns the contributions of positions to later ones of their chunk: [b c q g r p].
 func (s *scanParts) within() *Tensor {
 	weights := Einsum("bcqgn,bckgn->bgcqk", s.c, s.b)
 	return Einsum("bgrcqk,bckgrp->bcqgrp", Mul(Unsqueeze(weights, 2), decays(s.sums, s.sums, LessEqual)), s.x)
@@ -58,8 +58,8 @@ func (s *scanParts) gives() *Tensor {
 	return Einsum("bgrck,bckgrp,bckgn->bcgrpn", decay, s.x, s.b)
 }
 
-// states returns the states before each chunk and after the last, [b c g r p n]: the first one, decayed, and
-// what earlier chunks have given.
+// states returns the states before each chunk and after the last one, [b c g r p n]: the first state,
+// decayed, plus the contributions of earlier chunks.
 func (s *scanParts) states() *Tensor {
 	begin := Concat([]*Tensor{ZerosLike(Narrow(s.total, -1, 0, 1)), CumSum(s.total, -1)}, -1)
 	end := Narrow(begin, -1, 1, s.chunks+1)
@@ -67,7 +67,7 @@ func (s *scanParts) states() *Tensor {
 	return Add(given, Einsum("bgri,bgrpn->bigrpn", Exp(begin), s.first))
 }
 
-// across returns what the states before the chunks give to their positions.
+// across returns the contributions of the states before the chunks to the chunks' positions.
 func (s *scanParts) across(before *Tensor) *Tensor {
 	return Einsum("bcqgn,bcgrpn,bgrcq->bcqgrp", s.c, before, Exp(s.sums))
 }

@@ -1,6 +1,6 @@
 package op
 
-// StopGradient returns x as a constant: gradients do not pass.
+// StopGradient returns x as a constant with respect to gradients.
 func StopGradient(x *Tensor) *Tensor { return apply1(stopGradient{}, x) }
 
 type stopGradient struct{ identity }
@@ -9,7 +9,7 @@ func (stopGradient) Name() string                    { return "stop_gradient" }
 func (stopGradient) VJP(_, _, _ []*Tensor) []*Tensor { return []*Tensor{nil} }
 func (stopGradient) NoGradient() string              { return "stopping the gradient is what it is for" }
 
-// Fold keeps it: passes run before gradients are taken, too.
+// Fold keeps the op, because passes also run before gradients are taken.
 func (stopGradient) Fold([]*Tensor) *Tensor { return nil }
 
 func (stopGradient) Loop(_, _ []Type) (Loop, bool) { return sameLoop() }

@@ -19,7 +19,7 @@ func (sub) VJP(in, _, dz []*Tensor) []*Tensor {
 	return []*Tensor{SumTo(dz[0], in[0].Shape()), Neg(SumTo(dz[0], in[1].Shape()))}
 }
 
-// expand leaves out differences from zeros.
+// expand returns the k-th Taylor coefficient of a difference, without subtracting zeros.
 func (sub) expand(k int, in []*series, out *series) *Tensor {
 	y := in[1].at(k)
 	if x := in[0].at(k); x != nil && y != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Sum returns the sum over dims, which are dropped; no dims means all. That of integers and of truth values,
-// which counts those that hold, is i64.
+// Sum returns the sum over dims, which are dropped; no dims means all. Sums of integers and of booleans,
+// which count the true ones, are i64.
 func Sum(x *Tensor, dims ...int) *Tensor {
 	return apply1(sum{Dims: normDims(len(x.Shape()), dims)}, counted(x))
 }
 
-// counted returns x, its integers and truth values as i64, so that many of them add up.
+// counted returns x, with integers and booleans cast to i64, so that large sums do not overflow.
 func counted(x *Tensor) *Tensor {
 	if x.Err() != nil || x.DType().IsFloat() {
 		return x
@@ -55,7 +55,7 @@ func (o sum) Eval(env *Env, in, out []array.Array) {
 		func() { foldGroups(array.Data[float64](out[0]), array.Data[float64](in[0]), gs, sumFold[float64](env)) })
 }
 
-// foldInts reduces integers, and reports whether the operand holds such.
+// foldInts reduces integers, and reports whether the operand is an integer.
 func foldInts(env *Env, in, out array.Array, dims []int, i64 folding[int64], i32 folding[int32]) bool {
 	switch in.DType() {
 	case array.I64:
@@ -68,7 +68,7 @@ func foldInts(env *Env, in, out array.Array, dims []int, i64 folding[int64], i32
 	return true
 }
 
-// columnBlock is how many columns one task sums: wide enough for full cache lines.
+// columnBlock is the number of columns that one task sums: wide enough for full cache lines.
 const columnBlock = 256
 
 func sumFold[T floats](env *Env) func(dst, x []T, g group) {

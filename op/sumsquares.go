@@ -7,8 +7,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// SumSquares returns the sum of x² over all elements: the square of its norm. That of 16-bit floats is
-// float32.
+// SumSquares returns the sum of x² over all elements, its squared norm. For 16-bit floats it is float32.
 func SumSquares(x *Tensor) *Tensor { return apply1(sumSquares{}, x) }
 
 type sumSquares struct{}

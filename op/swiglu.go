@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// SwiGLU returns silu(gate)·up, element by element: the middle of a gated feed-forward layer. [Shazeer 2020]
+// SwiGLU returns silu(gate)·up elementwise, the activation of a gated feed-forward layer. [Shazeer 2020]
 func SwiGLU(gate, up *Tensor) *Tensor { return apply1(swiglu{}, gate, up) }
 
 type swiglu struct{ slope }
@@ -17,7 +17,7 @@ func (swiglu) Name() string    { return "swiglu" }
 func (swiglu) Role() any       { return SwiGLURole{} }
 func (swiglu) Linear() [][]int { return [][]int{{1}} }
 
-// InPlace names the gate: the kernel reads an element before it writes it.
+// InPlace returns the gate: the kernel reads an element before it writes it.
 func (swiglu) InPlace() []int { return []int{0} }
 
 func (swiglu) Decompose(in []*Tensor) []*Tensor { return []*Tensor{Mul(SiLU(in[0]), in[1])} }
@@ -34,7 +34,7 @@ func (o swiglu) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitByParts(o, w, in, out)
 }
 
-// swigluGrad is the gradients of swiglu: of gate, up and dy.
+// swigluGrad computes the gradients of gate and up from gate, up and dy.
 type swigluGrad struct{}
 
 func (swigluGrad) Name() string             { return "swiglu_grad" }

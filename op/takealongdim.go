@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// TakeAlongDim is, at each position of index, the element of x at that position with its place along dim
-// taken from index. The other dims are broadcast together.
+// TakeAlongDim returns, for each position of index, the element of x at that position, except along dim,
+// where it is taken from index. The other dims are broadcast together.
 func TakeAlongDim(x, index *Tensor, dim int) *Tensor {
 	if x.Err() != nil || index.Err() != nil {
 		return apply1(takeAlongDim{}, x, index)
@@ -29,8 +29,8 @@ func TakeAlongDim(x, index *Tensor, dim int) *Tensor {
 	return apply1(takeAlongDim{Dim: d}, x, index)
 }
 
-// takeAlongDim may have a part of x only: what is from Offset on along Dim, of Total; 0 is all. An index of
-// what is elsewhere gives zero, so that the results of all parts add up.
+// takeAlongDim may have a shard of x: from Offset on along Dim, of Total; 0 means all of it. Indices into
+// other shards give zeros, so that the results of all shards can be summed.
 type takeAlongDim struct {
 	mover
 	Dim           int
@@ -42,7 +42,7 @@ func (o takeAlongDim) part(x array.Shape) rowPart { return rowPart{x[o.Dim], o.O
 func (takeAlongDim) Name() string    { return "take_along_dim" }
 func (takeAlongDim) Linear() [][]int { return [][]int{{0}} }
 
-// Work counts the elements taken, not all of those to choose from.
+// Work counts the selected elements, not all of x.
 func (takeAlongDim) Work(in, out []Type) Work {
 	return Work{Bytes: moved(in[1:2], out) + moved(nil, out)}
 }
@@ -126,12 +126,12 @@ func (takeAlongDim) Samples() []Sample {
 	}
 }
 
-// scatterAlong adds the elements of x up along dim, which gets the given size, by the places in index.
+// scatterAlong sums the elements of x along dim, which gets the given size, at the positions in index.
 func scatterAlong(index, x *Tensor, dim, size int) *Tensor {
 	return apply1(takeAlongDimGrad{Dim: dim, Size: size}, index, x)
 }
 
-// takeAlongDimGrad makes what is from Offset on along Dim, of Total; 0 is all.
+// takeAlongDimGrad makes a shard from Offset on along Dim, of Total; 0 means all of it.
 type takeAlongDimGrad struct{ Dim, Size, Offset, Total int }
 
 func (o takeAlongDimGrad) part() rowPart { return rowPart{o.Size, o.Offset, o.Total} }

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// alongLines computes the derivatives along all lines with one op in f64, to the second derivative: ops of
-// 32-bit floats become one loop by themselves, those of f64 go through memory one by one.
+// alongLines computes the derivatives along all lines with one op in f64, up to the second derivative. Ops on
+// 32-bit floats are fused into one loop anyway; those on f64 go through memory one by one.
 func (tanh) alongLines(n *ir.Node, lines []jet, ds []Direction) {
 	x, y := n.In()[0], n.Out()[0]
 	if x.DType() != array.F64 {

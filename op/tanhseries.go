@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// tanhSeries is the derivatives of y = tanh x along several lines: of y and, line by line, the first
-// Orders[i] derivatives of x it makes those of y. It is for dtypes whose loops no code is made for.
+// tanhSeries computes the derivatives of y = tanh x along several lines from y and, line by line, the first
+// Orders[i] derivatives of x. It is for dtypes whose loops are not compiled.
 type tanhSeries struct {
 	manySeries
 	Orders []int
@@ -29,7 +29,7 @@ func (o tanhSeries) Infer(in []Type) ([]Type, error) {
 	return in[1:], nil
 }
 
-// wantSeries checks n operands of one type, of series to the second derivative at most.
+// wantSeries checks n operands of one type, for series up to the second derivative.
 func wantSeries(in []Type, orders []int, n int) error {
 	if err := wantOrders(orders); err != nil {
 		return err
@@ -52,7 +52,7 @@ func wantOrders(orders []int) error {
 	return nil
 }
 
-// derivativesIn returns how many derivatives there are in all.
+// derivativesIn returns the total number of derivatives.
 func derivativesIn(orders []int) int {
 	n := 0
 	for _, k := range orders {
@@ -93,7 +93,8 @@ func (o tanhSeries) Eval(env *Env, in, out []array.Array) {
 		func() { tanhSeriesOver[float64](env, o.Orders, in, out) })
 }
 
-// seriesBlock is how many elements all series go through before the next ones: they stay in the first cache.
+// seriesBlock is the number of elements for which all series are computed at once; they fit the first-level
+// cache.
 const seriesBlock = 512
 
 func tanhSeriesOver[T floats](env *Env, orders []int, in, out []array.Array) {
@@ -117,7 +118,7 @@ func dataOf[T array.Elem](as []array.Array) [][]T {
 	return out
 }
 
-// spans returns the elements from lo to hi of each.
+// spans returns the elements from lo to hi of each slice.
 func spans[T any](xs [][]T, lo, hi int) [][]T {
 	out := make([][]T, len(xs))
 	for i, x := range xs {
@@ -138,7 +139,7 @@ func (tanhSeries) Samples() []Sample {
 	}
 }
 
-// manySeries is what the derivatives of tanh and their gradient have in common: each element by itself.
+// manySeries is embedded by the derivatives of tanh and their gradient: elementwise ops with many operands.
 type manySeries struct{}
 
 func (manySeries) Work(in, out []Type) Work {
@@ -149,14 +150,14 @@ func (manySeries) rule(in []Type, out int) mesh.Rule { return sameRule(len(in[0]
 
 func (o tanhSeries) Rule(in []Type) mesh.Rule { return o.rule(in, len(in)-1) }
 
-// tanhSeriesGrad is the gradient of tanhSeries: of its operands and its results' gradients.
+// tanhSeriesGrad computes the gradient of tanhSeries from its operands and its results' gradients.
 type tanhSeriesGrad tanhSeries
 
 func (tanhSeriesGrad) Name() string { return "tanh_series_grad" }
 
 func (o tanhSeriesGrad) NumResults(int) int { return 1 + derivativesIn(o.Orders) }
 
-// Linear is in the gradients of the results.
+// Linear declares linearity in the gradients of the results.
 func (o tanhSeriesGrad) Linear() [][]int {
 	n := derivativesIn(o.Orders)
 	g := make([]int, n)

@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Direction is a straight line through some tensors, and how many derivatives along it are wanted.
+// Direction is a straight line through some tensors, and the number of derivatives along it.
 type Direction struct {
-	// Along is the velocity of each tensor; nil is one that stays where it is.
+	// Along is the velocity of each tensor; nil for a tensor that is constant.
 	Along []*Tensor
 	// Order is the highest derivative.
 	Order int
@@ -17,8 +17,9 @@ type Direction struct {
 
 // Taylor returns the derivatives of ys along lines through the xs that they were computed from, in forward
 // mode: for each direction, by order from 0 on, those of each y. The series of all values between xs and ys
-// are computed together, so the cost of an order grows with the order, not twofold as in Grad of Grad. What
-// it returns is made of ops: it can be differentiated again, forward or backward. Eager xs must be tracked.
+// are computed together, so the cost of an order grows with the order and does not double as in Grad of Grad.
+// The results are computed by ordinary ops, so they can be differentiated again, forward or backward. Eager
+// xs must be tracked.
 func Taylor(ys, xs []*Tensor, ds ...Direction) [][][]*Tensor {
 	bad := badSeries(ys, xs, ds)
 	lines := make([]jet, len(ds))
@@ -41,7 +42,7 @@ func Taylor(ys, xs []*Tensor, ds ...Direction) [][][]*Tensor {
 	return all
 }
 
-// start has xs move along a straight line.
+// start sets the series of xs, which move along a straight line.
 func (j jet) start(xs, along []*Tensor) {
 	for i, x := range xs {
 		j[x] = &series{value: x, next: func(k int) *Tensor {
@@ -53,7 +54,7 @@ func (j jet) start(xs, along []*Tensor) {
 	}
 }
 
-// derivatives returns those of ys of order k, or what is in their place.
+// derivatives returns the derivatives of ys of order k, or bad if that is not nil.
 func (j jet) derivatives(ys []*Tensor, k int, bad *Tensor) []*Tensor {
 	out := make([]*Tensor, len(ys))
 	for i, y := range ys {
@@ -64,7 +65,7 @@ func (j jet) derivatives(ys []*Tensor, k int, bad *Tensor) []*Tensor {
 	return out
 }
 
-// followAll goes from xs to ys along all lines at once.
+// followAll computes series from xs to ys along all lines at once.
 func followAll(lines []jet, ds []Direction, ys, xs []*Tensor) (gone *ir.Node) {
 	w := walk{view: keepHistory, barrier: true}
 	w.find(ys, xs)
@@ -86,7 +87,7 @@ func followAll(lines []jet, ds []Direction, ys, xs []*Tensor) (gone *ir.Node) {
 	return nil
 }
 
-// badSeries returns an invalid tensor if there is nothing to take a series of.
+// badSeries returns an invalid tensor if the arguments of Taylor are invalid.
 func badSeries(ys, xs []*Tensor, ds []Direction) *Tensor {
 	for _, t := range append(slices.Clone(ys), xs...) {
 		if t.Err() != nil {
@@ -105,7 +106,7 @@ func badSeries(ys, xs []*Tensor, ds []Direction) *Tensor {
 	return nil
 }
 
-// fits checks a direction against the tensors that it is one of.
+// fits checks a direction against the tensors.
 func (d Direction) fits(xs []*Tensor) error {
 	if d.Order < 0 {
 		return fmt.Errorf("order is %d: want 0 or more", d.Order)
@@ -125,13 +126,13 @@ func (d Direction) fits(xs []*Tensor) error {
 	return nil
 }
 
-// series is the derivatives of a value along a line. They are computed when they are first asked for, each
-// from those of lower order: a rule that says a series by itself, as y' = 1 - y² does, is its recurrence.
+// series holds the derivatives of a value along a line. Each is computed from those of lower order when it is
+// first requested. A rule that refers to its own series, such as y' = 1 - y², thus becomes a recurrence.
 type series struct {
 	value *Tensor
-	// known is the derivatives from the first on, as far as they have been asked for; nil is zero.
+	// known holds the derivatives from the first on that have been requested so far; nil is zero.
 	known []*Tensor
-	// next computes derivative k; nil is a constant.
+	// next computes derivative k; nil for a constant.
 	next func(k int) *Tensor
 }
 
@@ -149,7 +150,7 @@ func (s *series) at(k int) *Tensor {
 	return s.known[k-1]
 }
 
-// full returns derivative k as a tensor, also where it is zero.
+// full returns derivative k as a tensor, even if it is zero.
 func (s *series) full(k int) *Tensor {
 	if d := s.at(k); d != nil {
 		return d
@@ -157,12 +158,12 @@ func (s *series) full(k int) *Tensor {
 	return ZerosLike(s.value)
 }
 
-// velocity returns the series of the first derivative, as a leaf of its own.
+// velocity returns the series of the first derivative as a new leaf.
 func (s *series) velocity() *series {
 	return &series{value: separate([]*Tensor{s.full(1)})[0], next: func(k int) *Tensor { return s.at(k + 1) }}
 }
 
-// jet is the series of values along one line; a value that has none is constant.
+// jet holds the series of values along one line; a value without a series is constant.
 type jet map[*Tensor]*series
 
 func (j jet) of(v *Tensor) *series {
@@ -180,7 +181,7 @@ func (j jet) all(vs []*Tensor) []*series {
 	return out
 }
 
-// follow gives every value between xs, which have their series, and ys one.
+// follow computes the series of every value between xs, which have theirs, and ys.
 func (j jet) follow(ys, xs []*Tensor) {
 	w := walk{view: keepHistory, barrier: true}
 	w.find(ys, xs)
@@ -189,7 +190,7 @@ func (j jet) follow(ys, xs []*Tensor) {
 	}
 }
 
-// visit gives the results of n their series.
+// visit computes the series of n's results.
 func (j jet) visit(n *ir.Node, order int) {
 	in := j.all(n.In())
 	if !slices.ContainsFunc(in, moves) {
@@ -229,7 +230,7 @@ func (j jet) known(n *ir.Node) bool {
 
 func moves(s *series) bool { return s.next != nil }
 
-// once remembers what a rule has computed.
+// once caches the results of a rule.
 func once(rule func(k int) []*Tensor) func(k int) []*Tensor {
 	known := map[int][]*Tensor{}
 	return func(k int) []*Tensor {

@@ -6,32 +6,32 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// expander is an op that has a shorter way to its derivatives than what its other methods lead to:
-// derivative k, of at least 1, of its only result. Nil is zero.
+// expander is implemented by ops with a shorter formula for their derivatives than the generic one: expand
+// returns derivative k ≥ 1 of the only result. Nil is zero.
 type expander interface {
 	expand(k int, in []*series, out *series) *Tensor
 }
 
-// lineDeriver is an op with a single op for its derivatives along all lines, where it gives them.
+// lineDeriver is implemented by ops with a single op that computes their derivatives along all lines at once.
 type lineDeriver interface {
 	alongLines(n *ir.Node, lines []jet, ds []Direction)
 }
 
-// elementwise is an op of one operand each of whose elements makes its own of the result. Its VJP is then its
-// derivative along a direction as well.
+// elementwise is implemented by elementwise ops of one operand, whose VJP is also their directional
+// derivative.
 type elementwise interface{ elementwise() }
 
-// flat is an op without a gradient because that is zero.
+// flat is implemented by ops without a gradient because it is zero.
 type flat interface{ flat() }
 
 func (unary) elementwise()             {}
 func (constantAlmostEverywhere) flat() {}
 func (stopGradient) flat()             {}
 
-// rule computes the derivatives of n's results, by their order, from those of its operands. An op that is
-// linear in what moves is applied to derivatives; one that is defined by others is as they are; one that goes
-// element by element, or has nothing but a gradient, follows the differential equation that this is. Nil is a
-// constant.
+// rule returns a function that computes the derivatives of n's results, by order, from those of its operands.
+// An op that is linear in the changing operands is applied to derivatives; a composite follows its
+// definition; an elementwise op, or one with only a VJP, follows the differential equation y' = J·x'. Nil
+// means that the results are constant.
 func (j jet) rule(n *ir.Node, in, out []*series) func(k int) []*Tensor {
 	o := n.Op().(Op)
 	if no, ok := o.(Undifferentiable); ok {
@@ -52,8 +52,7 @@ func (j jet) rule(n *ir.Node, in, out []*series) func(k int) []*Tensor {
 	return j.transposed(o, in, out)
 }
 
-// refused returns the rule of an op without a gradient: none where it is zero, an error where it is not
-// known.
+// refused returns the rule of an op without a gradient: nil if that is zero, an error if it is unknown.
 func refused(n *ir.Node, no Undifferentiable) func(k int) []*Tensor {
 	if _, ok := no.(flat); ok {
 		return nil
@@ -71,8 +70,8 @@ func refused(n *ir.Node, no Undifferentiable) func(k int) []*Tensor {
 	return func(int) []*Tensor { return out }
 }
 
-// movingGroups returns the groups of operands that an op is linear in and of which some move, if no other
-// operand does.
+// movingGroups returns the groups of operands in which an op is linear and of which some change, if no other
+// operand changes.
 func movingGroups(o Op, in []*series) (groups [][]int, ok bool) {
 	l, ok := o.(Multilinear)
 	if !ok {
@@ -102,7 +101,7 @@ func movingGroups(o Op, in []*series) (groups [][]int, ok bool) {
 	return groups, true
 }
 
-// products is an op that is linear in each of some groups of operands.
+// products is an op that is linear in each of several groups of operands.
 type products struct {
 	o      Op
 	in     []*series
@@ -110,7 +109,7 @@ type products struct {
 	out    int
 }
 
-// derivative is Leibniz's rule: the sum over all ways to share k derivatives among the groups.
+// derivative applies Leibniz's rule: the sum over all ways to distribute k derivatives among the groups.
 func (p products) derivative(k int) []*Tensor {
 	sum := make([]*Tensor, p.out)
 	p.share(k, make([]int, 0, len(p.groups)), 1, func(orders []int, ways float64) {
@@ -135,7 +134,7 @@ func (p products) derivative(k int) []*Tensor {
 	return sum
 }
 
-// share calls f for each way to divide k into one number for each group, with how often it occurs.
+// share calls f for each way to divide k into one number for each group, with its multiplicity.
 func (p products) share(k int, orders []int, ways float64, f func(orders []int, ways float64)) {
 	if len(orders) == len(p.groups)-1 {
 		f(append(orders, k), ways)
@@ -173,7 +172,7 @@ func times(x *Tensor, c float64) *Tensor {
 	return MulScalar(x, c)
 }
 
-// byParts follows a composite's definition.
+// byParts returns the rule of a composite from its definition.
 func (j jet) byParts(c Composite, in []*series) func(k int) []*Tensor {
 	leaves := separate(values(in))
 	var moving []*Tensor
@@ -186,8 +185,8 @@ func (j jet) byParts(c Composite, in []*series) func(k int) []*Tensor {
 	return j.through(c.Decompose(leaves), moving, 0)
 }
 
-// through returns the derivatives of ys, computed from xs; those of order k are the ys' own of order k -
-// less.
+// through returns the derivatives of ys, computed from xs: that of order k is the ys' own derivative of order
+// k-less.
 func (j jet) through(ys, xs []*Tensor, less int) func(k int) []*Tensor {
 	j.follow(ys, xs)
 	of := j.all(ys)
@@ -200,7 +199,7 @@ func (j jet) through(ys, xs []*Tensor, less int) func(k int) []*Tensor {
 	}
 }
 
-// byElements returns y' = VJP(x, y, x').
+// byElements returns the rule y' = VJP(x, y, x').
 func (j jet) byElements(o Op, in, out []*series) func(k int) []*Tensor {
 	return later(func() func(k int) []*Tensor {
 		v := in[0].velocity()
@@ -214,7 +213,7 @@ func (j jet) byElements(o Op, in, out []*series) func(k int) []*Tensor {
 	})
 }
 
-// later returns a rule that is made when it is first used: the results' own series are there then.
+// later builds a rule when it is first used, when the results' own series exist.
 func later(make func() func(k int) []*Tensor) func(k int) []*Tensor {
 	var rule func(k int) []*Tensor
 	return func(k int) []*Tensor {
@@ -225,7 +224,8 @@ func later(make func() func(k int) []*Tensor) func(k int) []*Tensor {
 	}
 }
 
-// transposed returns y' = J·x', where J is the transpose of the VJP, which is linear in what it is given.
+// transposed returns the rule y' = J·x', where J is the transpose of the VJP, which is linear in its
+// cotangents.
 func (j jet) transposed(o Op, in, out []*series) func(k int) []*Tensor {
 	return later(func() func(k int) []*Tensor {
 		xs, ys := values(in), values(out)
@@ -251,7 +251,7 @@ func (j jet) transposed(o Op, in, out []*series) func(k int) []*Tensor {
 	})
 }
 
-// among returns derivatives of float results among all results.
+// among places the derivatives of float results among those of all results.
 func among(ds, us []*Tensor) []*Tensor {
 	out := make([]*Tensor, len(us))
 	for i, u := range us {
@@ -270,7 +270,7 @@ func values(ss []*series) []*Tensor {
 	return out
 }
 
-// broadcastLike returns x in y's shape; nil stays zero.
+// broadcastLike broadcasts x to y's shape; nil stays zero.
 func broadcastLike(x, y *Tensor) *Tensor {
 	if x == nil || x.Err() != nil || x.Shape().Equal(y.Shape()) {
 		return x

@@ -9,8 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Tile returns copies of x laid side by side, reps of them along each dim. Dims are matched from the last;
-// where either has fewer, the other's are taken as ones.
+// Tile repeats x reps times along each dim. Dims are matched from the last; missing ones are taken as ones.
 func Tile(x *Tensor, reps ...int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -43,7 +42,7 @@ func (o tile) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: shape}}, nil
 }
 
-// spread returns the shape of the result with copies and elements as dims of their own, and the dims that are
+// spread returns the shape of the result with copies and elements as separate dims, and the dims that are
 // copies.
 func (o tile) spread(x array.Shape) (shape array.Shape, copies []int) {
 	for d, r := range o.Reps {

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// TopK returns the k largest elements along dim, largest first, and where they were (i64). Of equal elements
-// the first come first; NaN counts as the largest.
+// TopK returns the k largest elements along dim, largest first, and their indices (i64). Of equal elements
+// the first comes first; NaN counts as the largest.
 func TopK(x *Tensor, k, dim int) (values, indices *Tensor) {
 	out := ir.Apply(topK{K: k, Dim: normDim(len(x.Shape()), dim)}, x)
 	return out[0], out[1]

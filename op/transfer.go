@@ -17,8 +17,7 @@ type Layout struct {
 	Spec mesh.Spec
 }
 
-// LayoutOf returns the layout of an eager tensor, and whether it is on a mesh at all: its data says so where
-// it does.
+// LayoutOf returns the layout of an eager tensor, and whether it is on a mesh at all.
 func LayoutOf(x *Tensor) (Layout, bool) {
 	if s, ok := x.Store().(interface{ TensorLayout() Layout }); ok {
 		return s.TensorLayout(), true
@@ -26,7 +25,7 @@ func LayoutOf(x *Tensor) (Layout, bool) {
 	return Layout{}, false
 }
 
-// LaidAt returns the line that laid an eager tensor on its mesh; empty where none is known.
+// LaidAt returns the source line that put an eager tensor on its mesh; empty if it is not known.
 func LaidAt(x *Tensor) ir.Pos {
 	if s, ok := x.Store().(interface{ LaidAt() ir.Pos }); ok {
 		return s.LaidAt()
@@ -34,10 +33,9 @@ func LaidAt(x *Tensor) ir.Pos {
 	return ""
 }
 
-// Transfer brings a tensor of a shape from one layout into another, on the same mesh or on different ones, by
-// messages between single devices: each gets what it lacks, once. A device outside of the first mesh holds an
-// array without elements, and outside of the second it gets one. own is the shape of the device's part
-// afterwards.
+// Transfer changes the layout of a tensor, on the same mesh or between meshes, with point-to-point messages:
+// each device receives the elements that it lacks, once. A device outside the first mesh holds an array
+// without elements, and outside the second it gets one. own is the shape of the device's new shard.
 func Transfer(x *Tensor, shape []int, from, to Layout, own []int) *Tensor {
 	return apply1(transfer{Shape: shape, FromMesh: from.Mesh.String(), From: from.Spec.String(),
 		ToMesh: to.Mesh.String(), To: to.Spec.String(), Own: own}, x)
@@ -48,7 +46,7 @@ type transfer struct {
 	// Shape is that of the whole tensor.
 	Shape                      []int
 	FromMesh, From, ToMesh, To string
-	// Own is the shape of the device's part of the result.
+	// Own is the shape of the device's shard of the result.
 	Own []int
 }
 
@@ -60,7 +58,7 @@ func (transfer) NoGradient() string {
 
 func (transfer) VJP(in, _, _ []*Tensor) []*Tensor { return make([]*Tensor, len(in)) }
 
-// Over returns all of the first mesh.
+// Over returns the first mesh and all its axes.
 func (o transfer) Over() (string, string) {
 	m, err := mesh.Parse(o.FromMesh)
 	if err != nil {
@@ -100,13 +98,13 @@ func layoutOf(meshText, specText string, shape []int) (*mesh.Layout, error) {
 	return s.Layout(m, shape)
 }
 
-// Messenger is a collective that is made of messages between single devices.
+// Messenger is implemented by collectives that consist of point-to-point messages.
 type Messenger interface {
 	// Messages returns the devices that a device sends to and those that it receives from, in order.
 	Messages(device int) (to, from []int, err error)
 }
 
-// Messages returns who gets something of a device and from whom it gets something.
+// Messages returns the devices that a device sends to and those that it receives from.
 func (o transfer) Messages(device int) (to, from []int, err error) {
 	source, target, err := o.layouts()
 	if err != nil {
@@ -125,7 +123,7 @@ func (o transfer) Messages(device int) (to, from []int, err error) {
 	return to, from, err
 }
 
-// Work takes the result for what comes from others, which is the most that it can be.
+// Work assumes that the whole result is received from others, which is an upper bound.
 func (o transfer) Work(in, out []Type) Work {
 	w := Work{Bytes: moved(in, out)}
 	if o.FromMesh != o.ToMesh || o.From != o.To {
@@ -153,7 +151,7 @@ func (o transfer) Eval(env *Env, in, out []array.Array) {
 	t.end()
 }
 
-// transferring is one device's part in a transfer.
+// transferring is the state of one device in a transfer.
 type transferring struct {
 	o        transfer
 	env      *Env
@@ -215,7 +213,7 @@ func (t *transferring) end() {
 	}
 }
 
-// within returns a box of an array.
+// within returns the iteration over a box of an array.
 func within(a array.Array, b mesh.Box) strided {
 	s := whole(a)
 	for d, start := range b.Start {
@@ -224,8 +222,8 @@ func within(a array.Array, b mesh.Box) strided {
 	return s
 }
 
-// Emit is for a transfer that leaves everything where it is: messages between meshes go from program to
-// program, not within one.
+// Emit supports only transfers that move nothing, because messages between meshes are exchanged between
+// programs, not within one.
 func (o transfer) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	from, to, err := o.layouts()
 	must(o, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// triangle is the family of ops that keep a part of each matrix, in the last two dims, and clear the rest.
+// triangle is embedded by ops that keep a part of each matrix, in the last two dims, and clear the rest.
 type triangle struct{ mover }
 
 func (triangle) InPlace() []int { return []int{0} }
@@ -26,19 +26,19 @@ func (triangle) Infer(in []Type) ([]Type, error) {
 
 func (triangle) Rule(in []Type) mesh.Rule { return sameRule(len(in[0].Shape), 1, 1) }
 
-// farDiagonal is farther than any matrix reaches.
+// farDiagonal is beyond any matrix.
 const farDiagonal = math.MaxInt / 4
 
-// near returns a diagonal that can be counted with: one beyond all matrices is as far as farDiagonal.
+// near clamps a diagonal to ±farDiagonal, so that arithmetic on it does not overflow.
 func near(diagonal int) int { return min(max(diagonal, -farDiagonal), farDiagonal) }
 
-// localDiagonal returns where a diagonal runs in a part: it depends on the part's first row and column.
+// localDiagonal returns the diagonal of a shard, which depends on the shard's first row and column.
 func localDiagonal(at *Place, diagonal int) int {
 	rank := len(at.In[0].Shape)
 	return near(diagonal) + at.InRange(0, rank-2).Start - at.InRange(0, rank-1).Start
 }
 
-// keepColumns copies, of each row of each matrix, the columns from lo(row) to before hi(row), and clears the
+// keepColumns copies the columns from lo(row) to before hi(row) of each row of each matrix, and clears the
 // rest.
 func keepColumns(env *Env, in, out []array.Array, lo, hi func(row int) int) {
 	shape := out[0].Shape()

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Tril returns x without what is above the given diagonal of its last two dims: 0 is the main one, 1 the one
-// above it.
+// Tril returns x with zeros above the given diagonal of its last two dims: 0 is the main one, 1 the one above
+// it.
 func Tril(x *Tensor, diagonal int) *Tensor { return apply1(tril{Diagonal: diagonal}, x) }
 
 type tril struct {

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Triu returns x without what is below the given diagonal of its last two dims: 0 is the main one, 1 the one
-// above it.
+// Triu returns x with zeros below the given diagonal of its last two dims: 0 is the main one, 1 the one above
+// it.
 func Triu(x *Tensor, diagonal int) *Tensor { return apply1(triu{Diagonal: diagonal}, x) }
 
 type triu struct {

@@ -1,6 +1,6 @@
 package op
 
-// Trunc returns each element without its fraction: the nearest whole number towards 0. Its gradient is 0.
+// Trunc rounds each element towards 0. Its gradient is 0.
 func Trunc(x *Tensor) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -8,11 +8,10 @@ func Trunc(x *Tensor) *Tensor {
 	return Where(Less(x, Const(x, 0)), Ceil(x), Floor(x))
 }
 
-// Frac returns each element's fraction, with its sign.
+// Frac returns the fractional part of each element, with its sign.
 func Frac(x *Tensor) *Tensor { return Sub(x, Trunc(x)) }
 
-// FMod returns x less as many times y as fit towards 0: what is left has the sign of x, as in C. Mod has that
-// of y.
+// FMod returns the remainder of x divided by y, with the sign of x, as in C. That of Mod has the sign of y.
 func FMod(x, y *Tensor) *Tensor {
 	switch {
 	case x.Err() != nil:

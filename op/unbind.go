@@ -1,6 +1,6 @@
 package op
 
-// Unbind returns the slices of x along dim, each without that dim: none where the dim has size 0.
+// Unbind returns the slices of x along dim, each without that dim; none if the dim has size 0.
 func Unbind(x *Tensor, dim int) []*Tensor {
 	if x.Err() != nil {
 		return []*Tensor{x}

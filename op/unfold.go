@@ -21,8 +21,8 @@ func Unfold(x *Tensor, kernel []int, c ConvConfig) *Tensor {
 	return Reshape(all, x.Dim(0), x.Dim(1)*len(places), u.windows())
 }
 
-// Fold returns the sum of windows, as Unfold makes them of a tensor [batch, channels, size…], each back where
-// it was taken from.
+// Fold is the transpose of Unfold: it adds the windows back to where Unfold takes them from, in a tensor
+// [batch, channels, size…].
 func Fold(x *Tensor, size, kernel []int, c ConvConfig) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -60,14 +60,14 @@ func Fold(x *Tensor, size, kernel []int, c ConvConfig) *Tensor {
 	return Slice(sum, u.low, whole, ones(len(shape)))
 }
 
-// unfolding is how windows lie over a tensor of some shape.
+// unfolding describes the windows over a tensor of some shape.
 type unfolding struct {
 	shape, low             []int // low is the padding on each side, of all dims
-	kernel, stride, dilate []int // of the dims behind the channels
+	kernel, stride, dilate []int // of the dims after the channels
 	out                    []int
 }
 
-// windowOffset is one element of every window: where it is in the padded tensor.
+// windowOffset is one element of every window: its positions in the padded tensor.
 type windowOffset struct{ start, end, step, gaps []int }
 
 func newUnfolding(x *Tensor, shape, kernel []int, c ConvConfig) (*unfolding, *Tensor) {
@@ -97,7 +97,7 @@ func (u *unfolding) windows() int {
 	return n
 }
 
-// offsets goes through the elements of a window, the last dim first.
+// offsets iterates over the elements of a window, the last dim fastest.
 func (u *unfolding) offsets() func(yield func(windowOffset) bool) {
 	return func(yield func(windowOffset) bool) {
 		at := make([]int, len(u.kernel))
@@ -130,7 +130,7 @@ func (u *unfolding) offset(at []int) windowOffset {
 	return o
 }
 
-// behind returns how much of the padded tensor lies behind the last place of an offset.
+// behind returns how much of the padded tensor comes after the last position of an offset.
 func (u *unfolding) behind(o windowOffset) []int {
 	rest := make([]int, len(u.shape))
 	for d, n := range u.shape {

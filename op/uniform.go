@@ -7,13 +7,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Uniform returns random numbers, evenly spread from 0 to below 1.
+// Uniform returns random numbers, uniformly distributed in [0, 1).
 func Uniform(s Scope, key Key, dtype array.DType, shape array.Shape) *Tensor {
 	return s.Apply(newUniform(key, dtype, shape), nil)[0]
 }
 
-// UniformAt is like Uniform with other numbers at each step, an i64 scalar; at step 0 they are those of
-// Uniform.
+// UniformAt is like Uniform with new numbers at each step, an i64 scalar; step 0 gives those of Uniform.
 func UniformAt(step *Tensor, key Key, dtype array.DType, shape array.Shape) *Tensor {
 	return apply1(newUniform(key, dtype, shape), step)
 }
@@ -27,7 +26,8 @@ type uniform struct {
 	Seed, Stream uint64
 	DType        array.DType
 	Shape        []int
-	// Whole and Start say of which tensor it makes a part, and from where on; none is all of it.
+	// Whole is the shape of the tensor of which this op makes a part, and Start where the part begins; empty
+	// means all of it.
 	Whole, Start []int
 }
 
@@ -52,7 +52,8 @@ func (o uniform) Eval(env *Env, in, out []array.Array) {
 		func() { drawFloats(env, out[0], o.part(), key, kernel.UniformAt[float64]) })
 }
 
-// top returns the largest draw that is not rounded up to 1 when it is stored in 16 bits; 0 where nothing is.
+// top returns the largest draw that is not rounded up to 1 when it is stored in 16 bits; 0 if it is not
+// rounded.
 func (o uniform) top() float64 {
 	switch o.DType {
 	case array.BF16:

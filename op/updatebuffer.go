@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// UpdateBuffer returns x. The gradient of buffer through it is change, whatever that of x is: so what a
-// training step adds to a buffer takes the way of gradients, from every micro-batch, device and stage to
-// where the buffer is. name is the buffer's.
+// UpdateBuffer returns x. The gradient of buffer through it is change, whatever that of x is: so the change
+// of a buffer in a training step travels like a gradient, from every micro-batch, device and stage to where
+// the buffer is stored. name is that of the buffer.
 func UpdateBuffer(x, buffer, change *Tensor, name string) *Tensor {
 	return apply1(updateBuffer{Label: name}, x, buffer, change)
 }
@@ -20,7 +20,8 @@ type updateBuffer struct {
 	Label string
 }
 
-// BufferUpdater is an op whose last operand is added to a buffer: micro-batches share in it.
+// BufferUpdater is implemented by ops whose last operand is added to a buffer; each micro-batch contributes
+// its share.
 type BufferUpdater interface {
 	Op
 	UpdatesBuffer()
@@ -40,12 +41,12 @@ func (updateBuffer) Infer(in []Type) ([]Type, error) {
 	return in[:1], nil
 }
 
-// VJP gives each buffer's change a name of its own: equal ones must not become one.
+// VJP marks each buffer's change with a name of its own, so that equal ones are not merged.
 func (o updateBuffer) VJP(in, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{dy[0], Mark(in[2], o.Label+".change"), nil}
 }
 
-// Rule splits all three alike where they are of one shape; else a buffer is whole.
+// Rule splits all three the same way if x and buffer have one shape; otherwise the buffer is not split.
 func (updateBuffer) Rule(in []Type) mesh.Rule {
 	if in[0].Shape.Equal(in[1].Shape) {
 		return sameRule(len(in[0].Shape), 3, 1)

@@ -9,12 +9,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Var returns the mean squared distance from the mean over dims, which are dropped; no dims means all.
+// Var returns the variance over dims, which are dropped; no dims means all.
 func Var(x *Tensor, dims ...int) *Tensor {
 	return apply1(variance{Dims: normDims(len(x.Shape()), dims)}, x)
 }
 
-// SampleVar is like Var with the sum divided by one less than the number of elements: unbiased for a sample.
+// SampleVar is like Var, divided by one less than the number of elements, which is unbiased for a sample.
 func SampleVar(x *Tensor, dims ...int) *Tensor {
 	return apply1(variance{Dims: normDims(len(x.Shape()), dims), Unbiased: true}, x)
 }
@@ -33,7 +33,7 @@ func (o variance) Infer(in []Type) ([]Type, error) {
 	return inferReduced(in, o.Dims, in[0].DType)
 }
 
-// degrees returns what the sum of squares is divided by.
+// degrees returns the divisor of the sum of squares.
 func (o variance) degrees(shape array.Shape) float64 {
 	n := 1
 	for _, d := range o.Dims {
@@ -45,7 +45,7 @@ func (o variance) degrees(shape array.Shape) float64 {
 	return float64(max(n, 0)) // a sample of one or none has no variance: NaN
 }
 
-// deviation returns the distance of each element from the mean.
+// deviation returns the difference of each element from the mean.
 func (o variance) deviation(x *Tensor) *Tensor {
 	return Sub(x, keepDims(Mean(x, o.Dims...), x, o.Dims))
 }
@@ -79,7 +79,7 @@ func (o variance) Eval(env *Env, in, out []array.Array) {
 		func() { varianceOver[float64](env, x, out[0], g, o.degrees(in[0].Shape())) })
 }
 
-// gathered returns x with the reduced dims moved to the end, where they are apart.
+// gathered returns x with the reduced dims moved to the end, if they are not adjacent.
 func (o variance) gathered(env *Env, x array.Array) (array.Array, group) {
 	var perm []int
 	g := group{outer: 1, reduced: 1, inner: 1}
@@ -107,7 +107,7 @@ func varianceOver[T floats](env *Env, x, out array.Array, g group, degrees float
 	})
 }
 
-// squaredDistance returns the sum of squared distances from mean, in pieces that stay in the nearest cache.
+// squaredDistance returns the sum of squared distances from mean, in pieces that fit the first-level cache.
 func squaredDistance[T floats](line []T, mean T) float64 {
 	var buf [1024]T
 	total := 0.0

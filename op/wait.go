@@ -8,32 +8,33 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Starter is a collective that can be started and waited for later, so that devices compute meanwhile.
+// Starter is implemented by collectives that can be started and waited for later, so that devices compute
+// meanwhile.
 type Starter interface {
 	Collective
-	// Started returns the op that only starts; its result must not be read before Wait.
+	// Started returns the op that only starts the collective; its result must not be read before Wait.
 	Started() Op
 }
 
-// Wait returns the result of a collective that was started, when it is there. source is what the collective
-// reads: it must not be overwritten before.
+// Wait waits for a collective that was started, and returns its result. source is the collective's operand,
+// which must not be overwritten before.
 func Wait(started, source *Tensor) *Tensor { return apply1(waitFor{}, started, source) }
 
-// waitFor is an op of local programs.
+// waitFor occurs in local programs only.
 type waitFor struct{ collective }
 
 func (waitFor) Name() string { return "wait" }
 
-// Over returns nothing: whom it waits for, the start has said.
+// Over returns nothing: the group is that of the op that started the collective.
 func (waitFor) Over() (string, string) { return "", "_" }
 
-// Waits tells the op from those that meet others.
+// Waits distinguishes the op from collectives that communicate themselves.
 func (waitFor) Waits() {}
 
-// Waiter is an op that ends an exchange which another started.
+// Waiter is implemented by ops that complete a collective which another op started.
 type Waiter interface{ Waits() }
 
-// InPlace returns the place where the result arrives.
+// InPlace returns the operand into which the result is received.
 func (waitFor) InPlace() []int { return []int{0} }
 
 func (waitFor) NoGradient() string {
@@ -66,7 +67,7 @@ func (o waitFor) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// finish waits for an exchange, or leaves it to Wait.
+// finish waits for a collective, or leaves it to Wait.
 func (env *Env) finish(o Op, async bool, out array.Array, p *comm.Pending) {
 	if !async || len(out.Bytes()) == 0 {
 		_, err := p.Wait()

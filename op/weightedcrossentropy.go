@@ -2,8 +2,8 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// WeightedCrossEntropy returns CrossEntropy with a weight for each class, by which the losses of its rows
-// count: the mean is over the weights of the rows that count. weights is a vector.
+// WeightedCrossEntropy returns CrossEntropy with the losses of rows weighted by their class; weights is a
+// vector with one weight for each class. The mean is weighted, over the rows that are not ignored.
 func WeightedCrossEntropy(logits, labels, weights *Tensor, c CrossEntropyConfig) *Tensor {
 	if logits.Err() != nil {
 		return logits
@@ -11,7 +11,7 @@ func WeightedCrossEntropy(logits, labels, weights *Tensor, c CrossEntropyConfig)
 	return weightedLoss("cross_entropy", LogSoftmax(wide(logits), -1), labels, weights, c)
 }
 
-// WeightedNLLLoss returns NLLLoss with a weight for each class.
+// WeightedNLLLoss is NLLLoss with a weight for each class.
 func WeightedNLLLoss(x, labels, weights *Tensor, c CrossEntropyConfig) *Tensor {
 	if x.Err() == nil && c.LabelSmoothing != 0 {
 		return refuse(x, "nll_loss", "label smoothing is %v: want 0: only cross-entropy has it", c.LabelSmoothing)
@@ -52,7 +52,7 @@ func weightedLoss(name string, logp, labels, weights *Tensor, c CrossEntropyConf
 	return reduceLoss(name, losses, c.Reduction)
 }
 
-// SoftCrossEntropy returns the cross-entropy of logits and targets that are a probability for each class, of
+// SoftCrossEntropy returns the cross-entropy of logits and targets that hold a probability for each class, of
 // the same shape; weights, one for each class, may be nil. The mean is over the rows.
 func SoftCrossEntropy(logits, targets, weights *Tensor, c CrossEntropyConfig) *Tensor {
 	for _, t := range []*Tensor{logits, targets} {

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Where returns x where cond is true and y where it is not, all three broadcast together.
+// Where returns x where cond is true and y elsewhere, all three broadcast together.
 func Where(cond, x, y *Tensor) *Tensor { return apply1(where{}, cond, x, y) }
 
 type where struct{ mover }
@@ -75,14 +75,14 @@ func choose[T bits](env *Env, in []array.Array, out array.Array) {
 	z.each(env, func() func(at, n int, from []int) { return piece })
 }
 
-// stretch is elements that follow each other, or with step 0 one that is repeated.
+// stretch is a run of adjacent elements or, with step 0, one element repeated.
 type stretch[T any] struct {
 	elems []T
 	step  int
 }
 
-// chooseRun has a loop without index arithmetic for the cases that are common: all operands whole, or one of
-// the choices a constant. Both choices are read before the condition, so that no branch depends on it.
+// chooseRun has loops without index arithmetic for the common cases: all operands contiguous, or one of the
+// choices a constant. Both choices are read before the condition, so that no branch depends on it.
 func chooseRun[T bits](dst []T, cond stretch[bool], x, y stretch[T]) {
 	c, xs, ys := cond.elems, x.elems, y.elems
 	switch [3]int{cond.step, x.step, y.step} {
@@ -115,7 +115,7 @@ func either[T bits](cond bool, x, y T) T {
 	return y
 }
 
-// Loop returns a choice between floats; truths are chosen by their own kernel.
+// Loop supports choices between floats; booleans use the op's own kernel.
 func (where) Loop(in, _ []Type) (Loop, bool) {
 	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, in []lane.Arg) lane.Arg {
 		return b.Select(in[0], in[1], in[2])

@@ -10,15 +10,15 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// WhileConfig says how a loop goes.
+// WhileConfig configures a loop.
 type WhileConfig struct {
-	// MaxTrips ends the loop after so many trips at the latest; 0 is no bound. Gradients need one.
+	// MaxTrips is the maximal number of trips; 0 means no bound. Gradients need one.
 	MaxTrips int
 }
 
-// While runs body on what it gave before, first on init, as long as going, one truth value, says so of it.
-// What they use from outside is an operand, too. It has no gradient: for one, take Scan, or WhileWith a
-// bound.
+// While applies body to init, then to its own results, as long as going, a boolean scalar, is true for them.
+// Tensors from outside that they use become operands. It has no gradient; use Scan, or WhileWith a bound, for
+// one.
 func While(going func(x []*Tensor) *Tensor, body func(x []*Tensor) []*Tensor, init ...*Tensor) []*Tensor {
 	return WhileWith(WhileConfig{}, going, body, init...)
 }
@@ -55,14 +55,14 @@ func WhileWith(c WhileConfig, going func(x []*Tensor) *Tensor, body func(x []*Te
 	return out
 }
 
-// whileLoop runs a program as long as another says so. Its operands are what is carried and what every trip
-// sees.
+// whileLoop runs a program as long as another one returns true. Its operands are the carried values and those
+// that every trip reads.
 type whileLoop struct {
 	Going, Body string
-	// Carry is how many operands are carried, MaxTrips the most trips, or 0.
+	// Carry is the number of carried operands, MaxTrips the maximal number of trips, or 0.
 	Carry, MaxTrips int
-	// Zero is the results that another device brings, Start the carried values that another begins with: here
-	// they are zeros.
+	// Zero lists the results that another device provides, Start the carried values that begin on another
+	// device: on this one they are zeros.
 	Zero, Start []int
 }
 
@@ -77,7 +77,7 @@ func (o whileLoop) bodyTypes(in []Type) [][]Type { return [][]Type{in, in} }
 
 func (o whileLoop) Bodies(in []Type) ([]*ir.Func, error) { return bodiesOf(o, in) }
 
-// Trips returns the bound.
+// Trips returns the maximal number of trips.
 func (o whileLoop) Trips([]Type) int { return max(1, o.MaxTrips) }
 
 func (o whileLoop) WithBodies(fs []*ir.Func) Op {
@@ -110,7 +110,8 @@ func (o whileLoop) Infer(in []Type) ([]Type, error) {
 	return given, wantBelow("zero result", o.Zero, len(given))
 }
 
-// VJP returns the p of as many trips as there may be, of which those after the end carry on what they got.
+// VJP is that of a scan with MaxTrips trips, of which those after the end pass the carried values on
+// unchanged.
 func (o whileLoop) VJP(in, _, dout []*Tensor) []*Tensor {
 	if o.MaxTrips == 0 {
 		return invalidated(in, len(in), &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: fmt.Errorf(
@@ -119,7 +120,7 @@ func (o whileLoop) VJP(in, _, dout []*Tensor) []*Tensor {
 	return vjpByParts(boundedWhile{o}, in, dout)
 }
 
-// boundedWhile is a loop with a bound as a scan.
+// boundedWhile is a loop with a bound, expressed as a scan.
 type boundedWhile struct{ whileLoop }
 
 func (o boundedWhile) Decompose(in []*Tensor) []*Tensor {
@@ -153,7 +154,7 @@ func (o whileLoop) localized(at *Place) (Op, error) {
 	return o, nil
 }
 
-// ties says that what is carried has one layout before and after a trip.
+// ties gives carried values one layout before and after a trip.
 func (o whileLoop) ties(t *flowTies) {
 	for i, h := range t.operands {
 		t.tie(h, t.param(0, i), 0)
@@ -165,7 +166,7 @@ func (o whileLoop) ties(t *flowTies) {
 	}
 }
 
-// states wants all devices to end together.
+// states requires that all devices end the loop at the same trip.
 func (o whileLoop) states(c *flowClass) ([]flowState, bool) {
 	var in []flowState
 	for i := range c.in {
@@ -179,7 +180,7 @@ func (o whileLoop) states(c *flowClass) ([]flowState, bool) {
 	return out, true
 }
 
-// Work returns the work of as many trips as there may be: of one where nobody knows.
+// Work returns the work of the maximal number of trips, or of one trip if that is not known.
 func (o whileLoop) Work(in, _ []Type) Work {
 	x, err := bodyOf(o.Going, in)
 	if err != nil {
@@ -193,7 +194,7 @@ func (o whileLoop) Work(in, _ []Type) Work {
 	return Work{Flops: v.Flops + w.Flops, Bytes: v.Bytes + w.Bytes, Wire: v.Wire + w.Wire}.times(o.Trips(in))
 }
 
-// Scratch returns the memory of a trip, and what is carried into it and out of it.
+// Scratch returns the memory of a trip, and of the values carried into it and out of it.
 func (o whileLoop) Scratch(in, _ []Type) int {
 	return scratchOf(o, in) + carriedBytes(in[:o.Carry])
 }
@@ -218,7 +219,7 @@ func (o whileLoop) Eval(env *Env, in, out []array.Array) {
 	zeroAll(out, o.Zero)
 }
 
-// Emit writes a loop that counts its trips where they have a bound.
+// Emit writes a loop that counts its trips if they are bounded.
 func (o whileLoop) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	going, body := mustBodyOf(o.Going, typesOfRefs(in)).f, mustBodyOf(o.Body, typesOfRefs(in)).f
 	state := append(emitZero(w, slices.Clone(in[:o.Carry]), o.Start), in[o.Carry:]...)

@@ -8,10 +8,10 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// window is a box that slides over a padded tensor: one number for each dim.
+// window is a box that slides over a padded tensor: one number per dim.
 type window struct{ size, stride, low, high []int }
 
-// emitWindow reduces each position of the window with a binary op of the dialect.
+// emitWindow reduces each position of the window with a binary op.
 func emitWindow(w *hlo.Writer, binary string, init float64, x hlo.Ref, win window, out Type) hlo.Ref {
 	attrs := fmt.Sprintf("window_dimensions = %s, window_strides = %s, padding = %s",
 		hlo.Ints(win.size), hlo.Ints(win.stride), hloPadding(win.low, win.high))
@@ -19,7 +19,7 @@ func emitWindow(w *hlo.Writer, binary string, init float64, x hlo.Ref, win windo
 		w.Constant(hlo.Type{DType: x.DType}, init))[0]
 }
 
-// hloPadding returns the attribute that gives each dim's padding on both sides.
+// hloPadding returns the attribute with each dim's padding on both sides.
 func hloPadding(low, high []int) string {
 	words := make([]string, len(low))
 	for i := range low {

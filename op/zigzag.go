@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ZigzagOrder is, for each row of a sequence in zigzag order, its position: the sequence is cut into 2·parts
-// chunks, and part r has chunks r and 2·parts-1-r. Under a causal mask the queries of every part then see
-// equally many keys. It is nil where seq does not divide.
+// ZigzagOrder returns, for each row of a sequence in zigzag order, its position: the sequence is split into
+// 2·parts chunks, and part r has chunks r and 2·parts-1-r. Under a causal mask the queries of every part then
+// attend to the same number of keys. It is nil if seq does not divide.
 func ZigzagOrder(parts, seq int) []int {
 	if !ZigzagFits(parts, seq) {
 		return nil
@@ -21,7 +21,7 @@ func ZigzagOrder(parts, seq int) []int {
 	return order
 }
 
-// ZigzagFits reports whether a sequence can be put in the zigzag order of so many parts.
+// ZigzagFits reports whether a sequence can be put into the zigzag order of parts.
 func ZigzagFits(parts, seq int) bool { return parts > 0 && seq > 0 && seq%2 == 0 && seq/2%parts == 0 }
 
 // zigzagAt returns the position of row i.
@@ -34,7 +34,7 @@ func zigzagAt(parts, seq, i int) int {
 	return (2*parts-2-part)*chunk + at
 }
 
-// ZigzagPositions is ZigzagOrder as a tensor of i32, computed by each device for the rows that it has.
+// ZigzagPositions returns ZigzagOrder as a tensor of i32; each device computes the rows that it has.
 func ZigzagPositions(s Scope, parts, seq int) *Tensor {
 	row := Iota(s, array.I32, array.Shape{seq}, 0)
 	if !ZigzagFits(parts, seq) {
@@ -48,7 +48,7 @@ func ZigzagPositions(s Scope, parts, seq int) *Tensor {
 	return Where(Less(at, Const(row, chunk)), first, second)
 }
 
-// Positions are written as stretches of neighbours, each as its start and its size.
+// Positions are written as ranges of consecutive ones, each as its start and its size.
 
 // stretches returns the positions of some rows of a sequence, which is in zigzag order unless parts is 0.
 func stretches(parts, seq int, rows mesh.Range) []int {
@@ -73,7 +73,7 @@ func stretches(parts, seq int, rows mesh.Range) []int {
 	return list
 }
 
-// stretchesLen returns how many positions there are.
+// stretchesLen returns the number of positions in the ranges.
 func stretchesLen(list []int) int {
 	n := 0
 	for i := 1; i < len(list); i += 2 {
@@ -82,7 +82,7 @@ func stretchesLen(list []int) int {
 	return n
 }
 
-// shifted is like stretches that start elsewhere.
+// shifted returns the ranges with by added to their starts.
 func shifted(list []int, by int) []int {
 	list = slices.Clone(list)
 	for i := 0; i < len(list); i += 2 {
@@ -103,7 +103,7 @@ func stretchPositions(s Scope, list []int) *Tensor {
 	return Concat(parts, 0)
 }
 
-// sees reports whether any of the queries in a stretch sees any of the keys in another, segments aside.
+// sees reports whether any query of a range attends to any key of another one, not counting segments.
 func (o attention) sees(query, queries, key, keys int) bool {
 	switch {
 	case queries == 0 || keys == 0:
@@ -116,7 +116,7 @@ func (o attention) sees(query, queries, key, keys int) bool {
 	return true
 }
 
-// seesAny is like sees for stretches.
+// seesAny is like sees for lists of ranges.
 func (o attention) seesAny(queries, keys []int) bool {
 	for i := 0; i < len(queries); i += 2 {
 		for j := 0; j < len(keys); j += 2 {

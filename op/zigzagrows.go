@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ZigzagRows puts the elements along a dim in the zigzag order of so many parts; see ZigzagOrder. A dim that
-// it does not fit stays as it is.
+// ZigzagRows puts the elements along a dim into the zigzag order of parts; see ZigzagOrder. A dim that does
+// not fit it stays as it is.
 func ZigzagRows(x *Tensor, dim, parts int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -24,7 +24,7 @@ func ZigzagRows(x *Tensor, dim, parts int) *Tensor {
 	return apply1(zigzag{Dim: d, Parts: parts}, x)
 }
 
-// zigzag is ZigzagRows, with Inverse back.
+// zigzag is the op of ZigzagRows, or with Inverse of the way back.
 type zigzag struct {
 	mover
 	Dim, Parts int
@@ -48,7 +48,7 @@ func (o zigzag) VJP(_, _, dy []*Tensor) []*Tensor {
 
 func (o zigzag) Rule(in []Type) mesh.Rule { return alongRule(len(in[0].Shape), o.Dim) }
 
-// Follow lets the dim keep its layout.
+// Follow lets the dim keep its layout, for inference.
 func (o zigzag) Follow(in, _ []Type) (mesh.Rule, string) {
 	return followDims(len(in[0].Shape), 2, []int{o.Dim})
 }

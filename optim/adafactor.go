@@ -16,7 +16,7 @@ type Adafactor struct {
 	Limit float64
 	// Least is a lower bound on the magnitude of a parameter; zero means 1e-3.
 	Least float64
-	// WeightDecay shrinks every parameter by LR·WeightDecay a step.
+	// WeightDecay shrinks every parameter by LR·WeightDecay per step.
 	WeightDecay float64
 }
 
@@ -52,7 +52,7 @@ func (a Adafactor) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.T
 	return op.Cast(next, p.DType()), kept
 }
 
-// squares returns an estimate of the mean square of every gradient, and what is remembered.
+// squares returns an estimate of the mean square of every gradient, and the next slots.
 func (a Adafactor) squares(g *op.Tensor, slots []*op.Tensor, fresh *op.Tensor) (*op.Tensor, []*op.Tensor) {
 	mixed := func(slot, now *op.Tensor) *op.Tensor {
 		return op.Add(slot, op.Mul(op.Sub(now, slot), op.ExpandAs(fresh, slot)))
@@ -74,7 +74,7 @@ func atLeast(x *op.Tensor, least float64) *op.Tensor { return op.Maximum(x, op.C
 
 func norm(x *op.Tensor) *op.Tensor { return op.Sqrt(op.Sum(op.Square(x))) }
 
-// decayed returns p less its share of weight decay.
+// decayed returns p after weight decay.
 func decayed(p, lr *op.Tensor, decay float64) *op.Tensor {
 	if decay == 0 {
 		return p
@@ -82,7 +82,7 @@ func decayed(p, lr *op.Tensor, decay float64) *op.Tensor {
 	return op.Sub(p, op.Mul(p, op.ExpandAs(op.MulScalar(lr, decay), p)))
 }
 
-// machineEpsilon returns the distance from 1 to the next number.
+// machineEpsilon returns the distance from 1 to the next larger number of a dtype.
 func machineEpsilon(d array.DType) float64 {
 	if d == array.F64 {
 		return 0x1p-52

@@ -27,7 +27,7 @@ func (a AdamW) config() op.AdamConfig {
 	return op.AdamConfig{Beta1: b1, Beta2: b2, Eps: orElse(a.Eps, 1e-8), WeightDecay: a.WeightDecay}
 }
 
-// betas returns the two decays as an optimizer's fields say: a first of 0 is 0 where the second is set.
+// betas returns the two decay rates with their defaults: if second is set, a first of 0 means 0.
 func betas(first, second, usual float64) (b1, b2 float64) {
 	if second == 0 {
 		return orElse(first, 0.9), usual

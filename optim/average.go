@@ -28,7 +28,7 @@ func (a Averaged) Named(name string) Optimizer {
 	return Averaged{Optimizer: For(a.Optimizer, name), Decay: a.Decay}
 }
 
-// Check returns what is wrong with the wrapped optimizer.
+// Check returns an error if the wrapped optimizer does not fit the parameters.
 func (a Averaged) Check(names []string) error { return Check(a.Optimizer, names) }
 
 // Correction returns the divisor that removes the bias of the average after a number of steps, since it
@@ -36,7 +36,7 @@ func (a Averaged) Check(names []string) error { return Check(a.Optimizer, names)
 func (a Averaged) Correction(steps int) float64 {
 	held := 1.0
 	decay := orElse(a.Decay, 0.999)
-	for range steps { // decay to the power of steps
+	for range steps { // computes decay to the power of steps
 		if held *= decay; held < 1e-18 {
 			return 1
 		}

@@ -18,7 +18,7 @@ func GlobalNorm(grads []*op.Tensor) *op.Tensor {
 
 // ClipScale returns the factor that clips gradients to a norm of at most limit.
 func ClipScale(norm *op.Tensor, limit float64) *op.Tensor {
-	// The small term keeps a norm of zero from dividing; PyTorch's clip_grad_norm_ has the same.
+	// The small term avoids a division by zero; PyTorch's clip_grad_norm_ has the same.
 	scale := op.Div(op.Const(norm, limit), op.AddScalar(norm, 1e-6))
 	return op.Minimum(scale, op.Const(norm, 1))
 }

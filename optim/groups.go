@@ -107,7 +107,7 @@ func (g Group) namesAny(names []string) bool {
 	return false
 }
 
-// firstNames returns the first names of a list.
+// firstNames returns the first few names of a list, as text.
 func firstNames(names []string) string {
 	if len(names) > 4 {
 		return fmt.Sprintf("%q and %d more", names[:4], len(names)-4)
@@ -115,7 +115,7 @@ func firstNames(names []string) string {
 	return fmt.Sprintf("%q", names)
 }
 
-// member is an optimizer within groups: with a rate of its own, and as many slots as the others have.
+// member is the optimizer of a group: with a learning rate factor, and as many slots as the other groups.
 type member struct {
 	Optimizer
 	rate  float64
@@ -141,7 +141,7 @@ func For(o Optimizer, name string) Optimizer {
 	return o
 }
 
-// Check returns what is wrong with an optimizer for a model with these parameters.
+// Check returns an error if an optimizer does not fit a model with these parameters.
 func Check(o Optimizer, names []string) error {
 	if g, ok := o.(interface{ Check(names []string) error }); ok {
 		return g.Check(names)

@@ -5,8 +5,8 @@ import "github.com/galley-ml/galley/op"
 // Lion steps by the sign of an average of gradients and needs half of AdamW's memory. Use a third to a tenth
 // of AdamW's learning rate and a correspondingly larger decay. [Chen et al. 2023]
 type Lion struct {
-	// Beta1 weighs the average that determines the step, Beta2 the one that is kept. If both are zero they
-	// are 0.9 and 0.99; if Beta2 is set, a Beta1 of 0 is taken as such.
+	// Beta1 weighs the average that determines the step, Beta2 the one that is kept. If both are zero they are
+	// 0.9 and 0.99; if Beta2 is set, a Beta1 of 0 means 0.
 	Beta1, Beta2 float64
 	// WeightDecay shrinks every parameter by LR·WeightDecay per step.
 	WeightDecay float64

@@ -11,7 +11,7 @@ type LossScale struct {
 const (
 	firstLossScale = 1 << 16
 	lossScaleAfter = 2000
-	// leastLossScale is far below what any gradient needs that is a number at all.
+	// leastLossScale is far below what finite gradients need.
 	leastLossScale = 0x1p-40
 )
 

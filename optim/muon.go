@@ -31,10 +31,10 @@ type Muon struct {
 	RestParams []string
 }
 
-// outerNames is embeddings and heads.
+// outerNames are the patterns of embeddings and heads.
 var outerNames = []string{"*embed*", "lm_head.*", "*.wte.*", "*.wpe.*", "head.*"}
 
-// Newton and Schulz's iteration by a polynomial of the fifth degree.
+// The coefficients of the Newton-Schulz iteration with a polynomial of the fifth degree.
 var muonCoefficients = [3]float64{3.4445, -4.7750, 2.0315}
 
 const muonEps = 1e-7
@@ -65,7 +65,7 @@ func (m Muon) Named(name string) Optimizer {
 	return muonInner{inner}
 }
 
-// other returns Rest with its rate, padded to as many slots as Muon has.
+// other returns Rest with its learning rate factor, padded to as many slots as Muon has.
 func (m Muon) other() Optimizer {
 	return member{Optimizer: m.rest(), rate: orElse(m.RestLR, 1), slots: m.Slots()}
 }
@@ -78,7 +78,7 @@ func (m Muon) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor
 	return muonInner{m}.Update(p, grad, slots, s)
 }
 
-// muonInner is Muon for one parameter, whose name does not make it Rest's.
+// muonInner is Muon for a parameter that RestParams does not match; vectors are still updated by Rest.
 type muonInner struct{ Muon }
 
 func (m muonInner) Named(string) Optimizer { return m }
@@ -109,12 +109,12 @@ func (m muonInner) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.T
 	return op.Cast(next, p.DType()), kept
 }
 
-// mixed returns x with a share of y in its place.
+// mixed returns the weighted mean of x and y: keep times x plus 1-keep times y.
 func mixed(x, y *op.Tensor, keep float64) *op.Tensor {
 	return op.Add(op.MulScalar(x, keep), op.MulScalar(y, 1-keep))
 }
 
-// scale returns what the rate is multiplied with for matrices of a shape.
+// scale returns the factor of the learning rate for matrices of a shape.
 func (m Muon) scale(shape []int) float64 {
 	rows, columns := float64(shape[len(shape)-2]), float64(shape[len(shape)-1])
 	if m.MatchAdamW {
@@ -135,7 +135,7 @@ func (m Muon) orthogonal(x *op.Tensor) *op.Tensor {
 	x = op.Div(x, atLeast(size, muonEps))
 	a, b, c := muonCoefficients[0], muonCoefficients[1], muonCoefficients[2]
 	for range m.iterations() {
-		gram := op.MatMulT(x, x, tall, !tall) // of the shorter side
+		gram := op.MatMulT(x, x, tall, !tall) // the Gram matrix of the shorter side
 		poly := op.Add(op.MulScalar(gram, b), op.MulScalar(op.MatMul(gram, gram), c))
 		left, right := poly, x
 		if tall {

@@ -20,7 +20,7 @@ func repeated(p op.Type, n int) []op.Type {
 	return list
 }
 
-// filled returns slots up to a number of them; those that are not used hold one element.
+// filled pads a list of slot types to n; the unused slots have one element.
 func filled(list []op.Type, p op.Type, n int) []op.Type {
 	for len(list) < n {
 		list = append(list, op.Type{DType: p.DType, Shape: []int{1}})
@@ -28,10 +28,10 @@ func filled(list []op.Type, p op.Type, n int) []op.Type {
 	return list
 }
 
-// SlotTypes returns those of the optimizer, and the average.
+// SlotTypes returns the slot types of the optimizer, and the type of the average.
 func (a Averaged) SlotTypes(p op.Type) []op.Type { return append(SlotTypes(a.Optimizer, "", p), p) }
 
-// SlotTypes returns those of the member's optimizer, and of the others' as small as can be.
+// SlotTypes returns the slot types of the member's optimizer, padded with unused slots of one element.
 func (m member) SlotTypes(p op.Type) []op.Type {
 	return filled(SlotTypes(m.Optimizer, "", p), p, m.slots)
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// has reports whether requests may call a model by a name: its own, or that of an adapter.
+// has reports whether a name in a request selects this model: its own name, or that of an adapter.
 func (m *Model) has(name string) bool {
 	if name == "" || m.Name == name {
 		return true
@@ -16,7 +16,7 @@ func (m *Model) has(name string) bool {
 	return ok
 }
 
-// adapterOf returns the adapter that a request's name of the model selects; empty is none.
+// adapterOf returns the adapter that the model's name in a request selects; empty is none.
 func (m *Model) adapterOf(name string) string {
 	if name == m.Name {
 		return ""
@@ -24,7 +24,7 @@ func (m *Model) adapterOf(name string) string {
 	return name
 }
 
-// shown returns what an answer calls the model.
+// shown returns the name of the model in an answer.
 func (m *Model) shown(name string) string {
 	if name == "" {
 		return m.Name
@@ -32,7 +32,7 @@ func (m *Model) shown(name string) string {
 	return name
 }
 
-// adapterObjects returns what /v1/models says of a model's adapters.
+// adapterObjects returns the entries of a model's adapters in /v1/models.
 func (s *Server) adapterObjects(m *Model) (list []any) {
 	for _, name := range slices.Sorted(maps.Keys(m.Engine.Adapters())) {
 		o := s.modelObject(m)
@@ -42,16 +42,16 @@ func (s *Server) adapterObjects(m *Model) (list []any) {
 	return list
 }
 
-// adapterRequest is POST /v1/load_lora_adapter and /v1/unload_lora_adapter, as vLLM has them.
+// adapterRequest is the body of POST /v1/load_lora_adapter and /v1/unload_lora_adapter, as in vLLM.
 type adapterRequest struct {
 	Name string `json:"lora_name"`
 	// Path is a directory below that of Config.Adapters.
 	Path string `json:"lora_path"`
-	// Base is the model that is adapted; empty is the first.
+	// Base is the name of the model to adapt; empty is the first.
 	Base string `json:"base_model_name"`
 }
 
-// loadAdapter answers POST /v1/load_lora_adapter.
+// loadAdapter handles POST /v1/load_lora_adapter.
 func (s *Server) loadAdapter(w http.ResponseWriter, r *http.Request) {
 	m, c, err := s.adapterRequest(r)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Server) taken(name string, m *Model) bool {
 	return false
 }
 
-// unloadAdapter answers POST /v1/unload_lora_adapter.
+// unloadAdapter handles POST /v1/unload_lora_adapter.
 func (s *Server) unloadAdapter(w http.ResponseWriter, r *http.Request) {
 	m, c, err := s.adapterRequest(r)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Server) unloadAdapter(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "unloaded", "model": c.Name, "parent": m.Name})
 }
 
-// adapterRequest reads a request and finds the model that it is about.
+// adapterRequest decodes a request and finds its model.
 func (s *Server) adapterRequest(r *http.Request) (*Model, adapterRequest, error) {
 	var c adapterRequest
 	if err := read(r, &c); err != nil {

@@ -23,7 +23,7 @@ func digests(keys []string) (out [][32]byte) {
 	return out
 }
 
-// admitted lets requests with a key through, as often as it may ask.
+// admitted returns a handler that passes only requests with a valid key, within the key's rate limit.
 func (s *Server) admitted(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		key, ok := s.key(r)
@@ -48,10 +48,10 @@ func (s *Server) admitted(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// receive takes all of a request, up to its limit, from a client that may not take for ever to send it.
+// receive reads the whole body of a request, up to the size limit, and within a time limit.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request) error {
 	c := http.NewResponseController(w)
-	c.SetReadDeadline(time.Now().Add(s.config.WriteTimeout)) // an error means that there are no deadlines
+	c.SetReadDeadline(time.Now().Add(s.config.WriteTimeout)) // an error means that deadlines are not supported
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.config.Body))
 	c.SetReadDeadline(time.Time{})
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// key returns which key a request has. All keys are compared, each in constant time.
+// key returns the index of a request's key. All keys are compared, each in constant time.
 func (s *Server) key(r *http.Request) (int, bool) {
 	if len(s.keys) == 0 {
 		return 0, true
@@ -76,13 +76,13 @@ func (s *Server) key(r *http.Request) (int, bool) {
 	return found, ok && found >= 0
 }
 
-// tenant returns whom a request is counted for: its key and the user that it names.
+// tenant returns the tenant of a request: its key and the user that it names.
 func (s *Server) tenant(r *http.Request, user string) string {
 	key, _ := s.key(r)
 	return fmt.Sprintf("%d/%s", key, user)
 }
 
-// rates is how often each key has asked: a bucket of a second's requests that fills as time passes.
+// rates limits the requests of each key by a token bucket that holds one second's requests.
 type rates struct {
 	limit float64
 	mu    sync.Mutex
@@ -90,7 +90,7 @@ type rates struct {
 	last  map[int]time.Time
 }
 
-// take counts a request; what it returns is how long the next must wait where there were too many.
+// take counts a request; if there were too many, it returns how long the client must wait.
 func (r *rates) take(key int, now time.Time) time.Duration {
 	if r.limit <= 0 {
 		return 0
@@ -114,7 +114,7 @@ func (r *rates) take(key int, now time.Time) time.Duration {
 	return 0
 }
 
-// read decodes a request's JSON; a field that nobody knows is an error.
+// read decodes a request's JSON; an unknown field is an error.
 func read(r *http.Request, to any) error {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
@@ -145,8 +145,8 @@ func readError(err error) error {
 	return badRequest("the request is not JSON: %s", text)
 }
 
-// cors answers what browsers ask before they let a page of another origin ask; it reports whether that is
-// all.
+// cors sets the CORS headers for allowed origins and answers preflight requests; it reports whether the
+// request was one.
 func (s *Server) cors(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" || !slices.Contains(s.config.Origins, origin) && !slices.Contains(s.config.Origins, "*") {

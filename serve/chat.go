@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// chatRequest is POST /v1/chat/completions.
+// chatRequest is the body of POST /v1/chat/completions.
 type chatRequest struct {
 	params
 	Messages       []json.RawMessage `json:"messages"`
@@ -34,7 +34,7 @@ type chatRequest struct {
 	choice    toolChoice
 }
 
-// refuse names what is asked for and cannot be done.
+// refuse returns an error if the request uses an unsupported field.
 func (c *chatRequest) refuse() error {
 	for param, raw := range map[string]json.RawMessage{"audio": c.Audio, "prediction": c.Prediction,
 		"web_search_options": c.WebSearch, "functions": c.Functions, "function_call": c.FunctionCall} {
@@ -151,12 +151,12 @@ func (m *Model) chatPrompt(c *chatRequest) ([]int32, error) {
 	return ids, nil
 }
 
-// chatWriter writes chats.
+// chatWriter writes the answers of chat completions.
 type chatWriter struct {
 	id       string
 	created  int64
 	model    *Model
-	name     string // of the model, or its adapter
+	name     string // of the model or adapter
 	logProbs bool
 	n        int
 
@@ -202,7 +202,7 @@ func (c *chatWriter) object(kind string, choices []chatChoice, u *usage) map[str
 	return o
 }
 
-// called puts calls into a message, and says that they are why it ends.
+// called sets the tool calls of a message, and the finish reason tool_calls.
 func (c *chatChoice) called(m *chatMessage, calls []toolCall) {
 	if len(calls) > 0 {
 		finish := "tool_calls"
@@ -279,7 +279,7 @@ func (c *chatWriter) probabilities(tokens []engine.Token) *chatLogProbs {
 	return p
 }
 
-// probability returns a token with its bytes, which may be part of a character only.
+// probability returns a token with its bytes, which may be only part of a character.
 func (c *chatWriter) probability(id int32, logProb float64) chatToken {
 	text := c.model.Text.Decode([]int32{id})
 	t := chatToken{Token: text, LogProb: logProb, Bytes: []int{}}

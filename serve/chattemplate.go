@@ -61,7 +61,7 @@ func tokenizerConfig(path string) (tokens map[string]any, template string, err e
 	return tokens, template, nil
 }
 
-// specialToken returns a token that is written as a text, or as an object with one.
+// specialToken returns a token that is given as a string, or as an object with one.
 func specialToken(raw json.RawMessage) (string, bool) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -76,7 +76,7 @@ func specialToken(raw json.RawMessage) (string, bool) {
 	return "", false
 }
 
-// namedTemplate returns a template, or of several with names the one that is called default.
+// namedTemplate returns a template; of several named ones, that with the name default.
 func namedTemplate(raw json.RawMessage) (string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return "", nil

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// completionRequest is POST /v1/completions.
+// completionRequest is the body of POST /v1/completions.
 type completionRequest struct {
 	params
 	Prompt    prompts `json:"prompt"`
@@ -19,7 +19,7 @@ type completionRequest struct {
 	Suffix    *string `json:"suffix"`
 }
 
-// prompts is a text, several, tokens, or several lists of tokens.
+// prompts is one text, several texts, tokens, or several lists of tokens.
 type prompts struct {
 	texts []string
 	ids   [][]int32
@@ -58,7 +58,7 @@ func (p *prompts) encoded(t Text) [][]int32 {
 	return all
 }
 
-// mostPrompts is how many one request may have.
+// mostPrompts is the largest number of prompts of one request.
 const mostPrompts = 64
 
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +120,7 @@ func (s *Server) completionRequests(
 		if len(ids) == 0 {
 			return nil, badRequest("prompt: it has no tokens: want at least one").at("prompt", "")
 		}
-		if err := s.limit(m, &q, "prompt", c.MaxTokens, 16); err != nil { // OpenAI's own default
+		if err := s.limit(m, &q, "prompt", c.MaxTokens, 16); err != nil { // OpenAI's default
 			return nil, err
 		}
 		requests = append(requests, q)
@@ -128,12 +128,12 @@ func (s *Server) completionRequests(
 	return requests, nil
 }
 
-// completionWriter writes completions.
+// completionWriter writes the answers of completions.
 type completionWriter struct {
 	id       string
 	created  int64
 	model    *Model
-	name     string // of the model, or its adapter
+	name     string // of the model or adapter
 	logProbs bool
 	echo     []string
 	each     int
@@ -156,7 +156,7 @@ type completionLogProbs struct {
 	Offsets  []int                `json:"text_offset"`
 }
 
-// finishOf returns null while a choice continues.
+// finishOf returns the finish reason, nil while a choice is not finished.
 func finishOf(f engine.Finish) *string {
 	if f == "" {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// apiError is an error in OpenAI's form.
+// apiError is an error in OpenAI's format.
 type apiError struct {
 	status  int
-	retry   int // seconds; 0 is not to be said
+	retry   int // Retry-After in seconds; 0 is none
 	Message string
 	Type    string
 	Param   string
@@ -22,7 +22,7 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Message }
 
-// MarshalJSON writes null for what is not known.
+// MarshalJSON writes null for fields that are not set.
 func (e *apiError) MarshalJSON() ([]byte, error) {
 	orNull := func(s string) any {
 		if s == "" {
@@ -34,7 +34,7 @@ func (e *apiError) MarshalJSON() ([]byte, error) {
 		"message": e.Message, "type": e.Type, "param": orNull(e.Param), "code": orNull(e.Code)}})
 }
 
-// at names the field at fault, and a code that clients know.
+// at sets the field at fault, and an error code that clients know.
 func (e *apiError) at(param, code string) *apiError {
 	e.Param, e.Code = param, code
 	return e
@@ -58,7 +58,7 @@ func unavailable(format string, args ...any) *apiError {
 	return e
 }
 
-// asError returns any error in OpenAI's form.
+// asError converts any error to OpenAI's format.
 func asError(err error) *apiError {
 	var e *apiError
 	var large *http.MaxBytesError
@@ -83,10 +83,10 @@ func asError(err error) *apiError {
 	return newError(http.StatusInternalServerError, "server_error", "%v", err)
 }
 
-// statusClientClosed is what nginx notes for clients that leave; nobody reads it.
+// statusClientClosed is nginx's status for clients that disconnect; no client receives it.
 const statusClientClosed = 499
 
-// fail answers with an error.
+// fail writes an error response.
 func fail(w http.ResponseWriter, err error) {
 	e := asError(err)
 	if e.retry > 0 {
@@ -95,7 +95,7 @@ func fail(w http.ResponseWriter, err error) {
 	write(w, e.status, e)
 }
 
-// write answers with JSON.
+// write writes a JSON response.
 func write(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -10,21 +10,21 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// newID returns a name for an answer.
+// newID returns a random id for an answer.
 func newID(prefix string) string {
 	var b [12]byte
 	rand.Read(b[:])
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// event is a token of one of several requests.
+// event is a token of one of several requests, or an error.
 type event struct {
 	request int
 	engine.Token
 	err error
 }
 
-// generate asks the engine for all requests at once. The channel ends when all are done, or ctx is.
+// generate submits all requests to the engine. The channel is closed when all have ended, or ctx is done.
 func generate(ctx context.Context, m *Model, requests []engine.Request) <-chan event {
 	out, done := make(chan event, 16), make(chan struct{}, len(requests))
 	for i, r := range requests {
@@ -48,7 +48,7 @@ func generate(ctx context.Context, m *Model, requests []engine.Request) <-chan e
 	return out
 }
 
-// usage counts tokens as OpenAI does.
+// usage counts tokens as OpenAI's usage object does.
 type usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
@@ -58,24 +58,24 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// answer is one choice of an answer, as it grows.
+// answer is one choice of an answer, while it is generated.
 type answer struct {
 	text   string
 	tokens []engine.Token
 	finish engine.Finish
 }
 
-// writer writes an answer, at once or token by token.
+// writer writes an answer, at once or as a stream of tokens.
 type writer interface {
-	// begin and end frame a stream; token is a piece of one choice.
+	// begin and end write the start and end of a stream; token writes a token of one choice.
 	begin(s *stream) error
 	token(s *stream, choice int, t engine.Token) error
 	end(s *stream, u *usage) error
-	// whole returns all choices at once.
+	// whole returns the complete answer with all choices.
 	whole(choices []answer, u usage) any
 }
 
-// answerRequests runs requests and writes what comes of them.
+// answerRequests runs requests in the engine and writes their answer.
 func (s *Server) answerRequests(w http.ResponseWriter, r *http.Request, m *Model, p *params,
 	requests []engine.Request, to writer) {
 	ctx, cancel := context.WithCancel(r.Context())
@@ -98,20 +98,20 @@ func (s *Server) answerRequests(w http.ResponseWriter, r *http.Request, m *Model
 	c.collect(w, events, to)
 }
 
-// collector gathers the tokens of one answer.
+// collector collects the tokens of one answer.
 type collector struct {
 	server  *Server
 	metrics *modelMetrics
 	began   time.Time
 	choices []answer
-	each    int // choices of each request
+	each    int // the number of choices of each request
 	usage   usage
 	last    []time.Time
 	cached  []bool
 	left    int
 }
 
-// add notes a token and returns the choice that it belongs to.
+// add records a token and returns the index of its choice.
 func (c *collector) add(e event) int {
 	now, i := time.Now(), e.request*c.each+e.Index
 	a := &c.choices[i]
@@ -147,7 +147,7 @@ func (c *collector) collect(w http.ResponseWriter, events <-chan event, to write
 		c.add(e)
 	}
 	for _, a := range c.choices {
-		if a.finish == "" { // the client has gone
+		if a.finish == "" { // the client has disconnected
 			c.metrics.finished("abort")
 			return
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/internal/jinja"
 )
 
-// readMessage returns one message of a conversation as a template sees it: all of its fields, in their order.
-// Content in parts is joined, as templates of language models expect a text.
+// readMessage decodes one message of a conversation for a template: all of its fields, in their order.
+// Content in parts is joined to one text, as templates of language models expect.
 func readMessage(raw json.RawMessage) (any, error) {
 	v, err := jinja.FromJSON(raw)
 	if err != nil {
@@ -63,8 +63,8 @@ func joinParts(parts []any) (string, error) {
 	return text.String(), nil
 }
 
-// readArguments turns the arguments of earlier tool calls, which clients send as texts, into what they say:
-// templates write them as JSON themselves.
+// readArguments parses the arguments of earlier tool calls, which clients send as JSON strings: templates
+// serialize them themselves.
 func readArguments(message *jinja.Dict) error {
 	calls, _ := message.Get("tool_calls")
 	list, ok := calls.([]any)

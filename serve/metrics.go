@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// metrics counts what the server does, for /metrics in Prometheus' text form. The names are vLLM's after our
+// metrics holds the server's metrics for /metrics in Prometheus' text format. The names are vLLM's with our
 // own prefix.
 type metrics struct {
 	mu     sync.Mutex
@@ -24,17 +24,17 @@ type metrics struct {
 
 func newMetrics() *metrics { return &metrics{models: map[string]*modelMetrics{}} }
 
-// modelMetrics is those of one model, by its name: they continue when it is replaced.
+// modelMetrics has the metrics of one model name: they continue when the model is replaced.
 type modelMetrics struct {
 	firstToken, gap, whole, queued *histogram
 	tokens                         *histogram
 	mu                             sync.Mutex
 	success                        map[string]int64
-	before                         engine.Stats // of the models that were replaced
+	before                         engine.Stats // of the replaced models
 	model                          *Model
 }
 
-// of returns the metrics of a model, which keep what its predecessor counted.
+// of returns the metrics of a model, which continue those of its predecessor.
 func (s *metrics) of(m *Model) *modelMetrics {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func added(a, b engine.Stats) engine.Stats {
 	return a
 }
 
-// finished counts an answer by why it ended.
+// finished counts an answer by its finish reason.
 func (m *modelMetrics) finished(reason string) {
 	m.mu.Lock()
 	m.success[reason]++
@@ -83,14 +83,14 @@ func (m *modelMetrics) failed(err error) {
 	m.finished("error")
 }
 
-// Observe counts the tokens of steps; pass it as engine.Config.Observe.
+// Observe records the tokens of a step; pass it as engine.Config.Observe.
 func (m *Model) Observe(s engine.StepStats) {
 	if m.metrics != nil {
 		m.metrics.tokens.observe(float64(s.Tokens))
 	}
 }
 
-// histogram counts observations up to bounds.
+// histogram counts observations in buckets with upper bounds.
 type histogram struct {
 	mu     sync.Mutex
 	bounds []float64
@@ -113,13 +113,13 @@ func (h *histogram) observe(x float64) {
 	h.sum += x
 }
 
-// exposition answers GET /metrics.
+// exposition handles GET /metrics.
 func (s *Server) exposition(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.Write(s.metrics.text())
 }
 
-// family is one metric of all models.
+// family is one metric with its values for all models.
 type family struct {
 	name, kind, help string
 	write            func(b *bytes.Buffer, name, label string, m *modelMetrics, now engine.Stats)
@@ -216,7 +216,7 @@ func (h *histogram) write(b *bytes.Buffer, name, label string) {
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// escaped returns a label's value as the text form has it.
+// escaped returns a label's value escaped for the text format.
 func escaped(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
 }

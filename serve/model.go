@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// Text encodes text as tokens and decodes it.
+// Text is a tokenizer: it encodes text to tokens and decodes them.
 type Text interface {
 	Encode(text string) []int32
 	Decode(ids []int32) string
@@ -62,7 +62,7 @@ type GenerationConfig struct {
 	EOS         tokenIDs `json:"eos_token_id"`
 }
 
-// tokenIDs is one number or several.
+// tokenIDs is one token id or several.
 type tokenIDs []int32
 
 func (t *tokenIDs) UnmarshalJSON(text []byte) error {
@@ -131,7 +131,7 @@ func (c GenerationConfig) StopTokens(model []int32) []int32 {
 // ChatTemplate renders a conversation as a prompt.
 type ChatTemplate struct {
 	template *jinja.Template
-	// tokens are the special ones that templates name: bos_token and the like.
+	// tokens are the special tokens that templates refer to, such as bos_token.
 	tokens map[string]any
 	tools  toolFormat
 }

@@ -38,7 +38,7 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, o)
 }
 
-// embeddings answers POST /v1/embeddings: the stream after the last token, of length 1.
+// embeddings handles POST /v1/embeddings: the last token's final hidden state, normalized to length 1.
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 	var c struct {
 		Model      string  `json:"model"`
@@ -89,7 +89,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 		"usage": map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}})
 }
 
-// unit returns a vector of length 1.
+// unit returns a vector scaled to length 1.
 func unit(x []float32) []float32 {
 	sum := 0.0
 	for _, v := range x {
@@ -102,7 +102,7 @@ func unit(x []float32) []float32 {
 	return out
 }
 
-// encoded returns numbers, or the base64 of their bytes.
+// encoded returns the numbers, or the base64 of their bytes if format is base64.
 func encoded(x []float32, format string) any {
 	if format != "base64" {
 		return x
@@ -114,7 +114,7 @@ func encoded(x []float32, format string) any {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// tokenize answers POST /tokenize, as vLLM has it.
+// tokenize handles POST /tokenize, as in vLLM.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 	var c struct {
 		chatRequest

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// chatPage needs nothing but this server.
+// chatPage is the HTML of the chat page, which loads nothing from other servers.
 //
 //go:embed page.html
 var chatPage []byte

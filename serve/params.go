@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// params is what completions and chats have in common. Fields that OpenAI has and that cannot be obeyed are
-// refused where they ask for something.
+// params has the fields that completions and chats share. Unsupported fields of OpenAI's API are an error if
+// they request something.
 type params struct {
 	Model         string             `json:"model"`
 	Stream        bool               `json:"stream"`
@@ -24,7 +24,7 @@ type params struct {
 	LogitBias     map[string]float64 `json:"logit_bias"`
 	User          string             `json:"user"`
 
-	// Those of vLLM.
+	// Extensions of vLLM.
 	TopK        *int     `json:"top_k"`
 	MinP        *float64 `json:"min_p"`
 	Repetition  *float64 `json:"repetition_penalty"`
@@ -35,7 +35,7 @@ type params struct {
 	CacheSalt   string   `json:"cache_salt"`
 	structure
 
-	// What changes nothing here.
+	// Accepted, without effect.
 	Store           *bool           `json:"store"`
 	Metadata        json.RawMessage `json:"metadata"`
 	ServiceTier     string          `json:"service_tier"`
@@ -48,7 +48,7 @@ type streamOptions struct {
 	IncludeObfuscation bool `json:"include_obfuscation"`
 }
 
-// stops is one text or several.
+// stops is one stop text or several.
 type stops []string
 
 func (s *stops) UnmarshalJSON(text []byte) error {
@@ -65,8 +65,8 @@ func (s *stops) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// request returns what the engine is asked; the prompt, the number of tokens and log-probabilities are to be
-// added.
+// request returns the engine's request; the caller adds the prompt, the number of tokens and the
+// log-probabilities.
 func (p *params) request(m *Model, tenant string) (engine.Request, error) {
 	r := engine.Request{Tenant: tenant, Adapter: m.adapterOf(p.Model), Priority: p.Priority, Salt: p.CacheSalt,
 		N: 1, Stop: m.Stop, StopText: p.Stop, KeepStop: p.IncludeStop, Sampling: m.Defaults}
@@ -99,7 +99,7 @@ func (p *params) request(m *Model, tenant string) (engine.Request, error) {
 	set(&c.Presence, p.Presence)
 	set(&c.Frequency, p.Frequency)
 	if p.TopK != nil {
-		c.TopK = max(0, *p.TopK) // vLLM's -1 is all
+		c.TopK = max(0, *p.TopK) // -1 means all in vLLM
 	}
 	c.Seed = rand.Uint64()
 	if p.Seed != nil {
@@ -118,8 +118,8 @@ func (p *params) request(m *Model, tenant string) (engine.Request, error) {
 	return r, nil
 }
 
-// limit sets how many tokens a request generates: as many as it asks for, else byDefault, else what the
-// context leaves. field is where its prompt comes from.
+// limit sets how many tokens a request generates: as many as it requests, else byDefault, else what the
+// context allows. field is the name of the prompt's field, for errors.
 func (s *Server) limit(m *Model, r *engine.Request, field string, asked *int, byDefault int) error {
 	room := m.Engine.Limit() - len(r.Prompt)
 	if room < 1 {

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// responseRequest is POST /v1/responses, as far as it is a conversation in and a text out. What it keeps on
-// the server, and tools, are refused.
+// responseRequest is the body of POST /v1/responses, as far as it is a conversation in and a text out. State
+// on the server, and tools, are not supported.
 type responseRequest struct {
 	Model        string          `json:"model"`
 	Input        json.RawMessage `json:"input"`
@@ -26,7 +26,7 @@ type responseRequest struct {
 	} `json:"text"`
 	User string `json:"user"`
 
-	// What cannot be done.
+	// Not supported.
 	Previous     *string           `json:"previous_response_id"`
 	Conversation json.RawMessage   `json:"conversation"`
 	Background   *bool             `json:"background"`
@@ -36,7 +36,7 @@ type responseRequest struct {
 	Prompt       json.RawMessage   `json:"prompt"`
 	Truncation   string            `json:"truncation"`
 
-	// What changes nothing here.
+	// Accepted, without effect.
 	Store            *bool           `json:"store"`
 	Metadata         json.RawMessage `json:"metadata"`
 	Parallel         *bool           `json:"parallel_tool_calls"`
@@ -46,7 +46,7 @@ type responseRequest struct {
 	SafetyIdentifier string          `json:"safety_identifier"`
 }
 
-// responseTextFormat is response_format without a level.
+// responseTextFormat is like response_format, without its nested json_schema.
 type responseTextFormat struct {
 	Type        string          `json:"type"`
 	Name        string          `json:"name"`
@@ -71,10 +71,10 @@ func (c *responseRequest) refuse() error {
 
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// chat returns the request as a conversation.
+// chat converts the request to a chat request.
 func (c *responseRequest) chat() (*chatRequest, error) {
 	q := &chatRequest{MaxCompletion: c.MaxTokens}
-	if c.Stream { // which always tells the usage
+	if c.Stream { // a stream always includes usage
 		q.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
 	q.Model, q.Temperature, q.TopP, q.User, q.Stream = c.Model, c.Temperature, c.TopP, c.User, c.Stream
@@ -115,7 +115,7 @@ func (c *responseRequest) chat() (*chatRequest, error) {
 }
 
 func (c *chatRequest) add(role, text string) {
-	raw, _ := json.Marshal(map[string]string{"role": role, "content": text}) // two texts
+	raw, _ := json.Marshal(map[string]string{"role": role, "content": text}) // two strings always marshal
 	c.Messages = append(c.Messages, raw)
 }
 
@@ -151,7 +151,7 @@ func (it responseItem) text() (string, error) {
 	return b.String(), nil
 }
 
-// responses answers POST /v1/responses.
+// responses handles POST /v1/responses.
 func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 	var c responseRequest
 	err := read(r, &c)

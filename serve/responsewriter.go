@@ -18,7 +18,7 @@ type responseWriter struct {
 	finish engine.Finish
 }
 
-// object returns the response as it is so far.
+// object returns the response object in its current state.
 func (c *responseWriter) object(status string, output []any, u *usage) map[string]any {
 	q := c.request
 	o := map[string]any{
@@ -60,7 +60,7 @@ func (c *responseWriter) object(status string, output []any, u *usage) map[strin
 	return o
 }
 
-// statusOf returns how a response ended.
+// statusOf returns the status of a response by its finish reason.
 func statusOf(f engine.Finish) string {
 	if f == engine.FinishLength {
 		return "incomplete"
@@ -85,7 +85,7 @@ func (c *responseWriter) message(status string, content ...any) map[string]any {
 	}
 }
 
-// event sends an event of the stream.
+// event sends one event of the stream.
 func (c *responseWriter) event(s *stream, kind string, fields map[string]any) error {
 	fields["type"], fields["sequence_number"] = kind, c.number
 	c.number++
@@ -96,7 +96,7 @@ func (c *responseWriter) event(s *stream, kind string, fields map[string]any) er
 	return s.line("event: " + kind + "\ndata: " + string(text))
 }
 
-// events sends several, each with the place of the text where it is about that.
+// events sends several events, with the indices of the text in those that concern it.
 func (c *responseWriter) events(s *stream, all ...responseEvent) error {
 	for _, e := range all {
 		if e.place {
@@ -137,7 +137,7 @@ func (c *responseWriter) token(s *stream, _ int, t engine.Token) error {
 		map[string]any{"delta": t.Text, "logprobs": []any{}}})
 }
 
-// usage is always told.
+// end writes the last events of the stream, always with usage.
 func (c *responseWriter) end(s *stream, u *usage) error {
 	status := statusOf(c.finish)
 	whole := c.message(status, c.part(c.text))

@@ -17,7 +17,7 @@ type Config struct {
 	Keys []string
 	// Body is the maximum size of a request in bytes; 0 means 4 MiB.
 	Body int64
-	// Tokens is the maximum number of tokens a request may ask for; 0 means what the context allows.
+	// Tokens is the maximum number of tokens that a request may generate; 0 means what the context allows.
 	Tokens int
 	// Rate is the maximum number of requests per second and key; 0 means no limit.
 	Rate float64
@@ -112,7 +112,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readiness reports whether requests are taken.
+// readiness reports whether the server accepts requests.
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	ready := s.ready
@@ -124,7 +124,7 @@ func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
-// model finds a model by its name, or that of one of its adapters; the empty name is the first.
+// model returns a model by its name, or that of one of its adapters; the empty name is the first.
 func (s *Server) model(name string) (*Model, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// stream writes server-sent events. A reader that takes too long for one ends it.
+// stream writes server-sent events. It ends if the client takes too long to read one.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
 	begun   bool
-	quiet   bool // it has an end of its own
+	quiet   bool // the API ends its streams itself, without [DONE]
 }
 
-// deadline gives a reader so long for what is written next.
+// deadline limits the time for the client to read the next write.
 func deadline(w http.ResponseWriter, d time.Duration) {
 	http.NewResponseController(w).
 		SetWriteDeadline(time.Now().Add(d))
-	// an error means that there are no deadlines
+	// an error means that deadlines are not supported
 }
 
 // send writes one event.
@@ -48,8 +48,8 @@ func (s *stream) line(text string) error {
 	return s.control.Flush()
 }
 
-// stream writes tokens as they come, and a comment where none comes for long. The first token is waited for
-// before anything is written, so that an error still has its status.
+// stream writes tokens as they are generated, and a comment if there is none for long. It writes nothing
+// before the first token, so that an error can still have its status code.
 func (c *collector) stream(
 	ctx context.Context,
 	w http.ResponseWriter,
@@ -77,10 +77,10 @@ func (c *collector) stream(
 			err = ctx.Err()
 		}
 	}
-	c.metrics.finished("abort") // the reader is gone, or too slow
+	c.metrics.finished("abort") // the client has disconnected, or is too slow
 }
 
-// pass writes one event.
+// pass writes one event to the stream.
 func (c *collector) pass(s *stream, e event, to writer) error {
 	if e.err != nil {
 		c.metrics.failed(e.err)
@@ -100,7 +100,7 @@ func (c *collector) pass(s *stream, e event, to writer) error {
 	return to.token(s, c.add(e), e.Token)
 }
 
-// finish ends a stream whose choices are all complete; another's reader has gone.
+// finish ends a stream whose choices are all complete; otherwise the client has disconnected.
 func (c *collector) finish(s *stream, to writer, withUsage bool) {
 	for _, a := range c.choices {
 		if a.finish == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// structure is the fields that hold an answer to a form.
+// structure has the fields that constrain an answer to a grammar.
 type structure struct {
 	ResponseFormat *responseFormat `json:"response_format"`
 	GuidedJSON     json.RawMessage `json:"guided_json"`
@@ -31,10 +31,10 @@ type responseFormat struct {
 	} `json:"json_schema"`
 }
 
-// form is a grammar by what it is made of.
+// form identifies a grammar: its kind, and its source text.
 type form struct{ kind, text string }
 
-// form returns what is asked for, and by which field; none has no kind.
+// form returns the grammar that the request sets, and the field that sets it; kind is empty for none.
 func (s *structure) form() (f form, param string, err error) {
 	var all []form
 	if r := s.ResponseFormat; r != nil {
@@ -56,7 +56,7 @@ func (s *structure) form() (f form, param string, err error) {
 		param = "guided_json"
 		text := string(s.GuidedJSON)
 		var inner string
-		if json.Unmarshal(s.GuidedJSON, &inner) == nil { // vLLM takes a text as well
+		if json.Unmarshal(s.GuidedJSON, &inner) == nil { // vLLM also accepts the schema as a string
 			text = inner
 		}
 		all = append(all, form{"schema", compactJSON([]byte(text))})
@@ -83,7 +83,7 @@ func (s *structure) form() (f form, param string, err error) {
 	return f, param, nil
 }
 
-// compactJSON returns JSON without blanks; what is none stays as it is.
+// compactJSON returns JSON without white space; text that is not JSON stays as it is.
 func compactJSON(text []byte) string {
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {
@@ -92,7 +92,7 @@ func compactJSON(text []byte) string {
 	return b.String()
 }
 
-// masks returns what holds each continuation to the form that is asked for; nil where there is none.
+// masks returns a function that makes the grammar's mask of each continuation; nil if there is no grammar.
 func (s *structure) masks(m *Model) (func() engine.Mask, error) {
 	f, param, err := s.form()
 	if err == nil && f.kind == "" {
@@ -108,7 +108,7 @@ func (s *structure) masks(m *Model) (func() engine.Mask, error) {
 	return func() engine.Mask { return c.Matcher() }, nil
 }
 
-// grammars keeps a model's compiled grammars, the latest used last.
+// grammars caches a model's compiled grammars, the latest used last.
 type grammars struct {
 	mu    sync.Mutex
 	vocab *grammar.Vocabulary
@@ -116,7 +116,7 @@ type grammars struct {
 	order []form
 }
 
-// mostGrammars is how many are kept.
+// mostGrammars is the size of the cache.
 const mostGrammars = 32
 
 func (g *grammars) get(m *Model, f form) (*grammar.Compiled, error) {
@@ -167,7 +167,7 @@ func (f form) parse() (*grammar.Grammar, error) {
 }
 
 // vocabulary returns the bytes that each token adds to a text. A token's text may depend on whether another
-// comes before it, so each is decoded after one.
+// precedes it, so each is decoded after one.
 func (m *Model) vocabulary() *grammar.Vocabulary {
 	before := m.plain().Encode("a")
 	before = before[max(0, len(before)-1):]

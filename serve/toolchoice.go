@@ -8,10 +8,10 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// toolChoice is what a request says of its tools; by default the model decides.
+// toolChoice is a request's tool_choice; by default the model decides.
 type toolChoice struct {
 	never, must bool
-	name        string // of the one that must be called; empty is any
+	name        string // the function that must be called; empty is any
 }
 
 // readToolChoice reads the field tool_choice.
@@ -39,7 +39,7 @@ func readToolChoice(raw json.RawMessage) (c toolChoice, err error) {
 	return c, err
 }
 
-// config returns how calls of a format are written.
+// config returns the syntax of calls in a format.
 func (f toolFormat) config() grammar.CallConfig {
 	switch f {
 	case taggedTools:
@@ -50,13 +50,13 @@ func (f toolFormat) config() grammar.CallConfig {
 	return grammar.CallConfig{Key: "parameters"}
 }
 
-// callsForm is what a form of kind calls is made of.
+// callsForm is the source of a grammar of kind calls, as JSON.
 type callsForm struct {
 	Format toolFormat
 	Calls  []grammar.Call
 }
 
-// masks holds an answer to a call of a tool, where the request says that there must be one.
+// masks constrains an answer to a tool call, if the request requires one.
 func (c toolChoice) masks(m *Model, tools []json.RawMessage) (func() engine.Mask, error) {
 	f := callsForm{Format: m.Chat.tools}
 	for _, raw := range tools {

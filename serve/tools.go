@@ -9,20 +9,20 @@ import (
 	"github.com/galley-ml/galley/internal/jinja"
 )
 
-// toolFormat is how a model writes calls of tools.
+// toolFormat is the syntax in which a model writes tool calls.
 type toolFormat uint8
 
 const (
 	noTools toolFormat = iota
-	// tagged: <tool_call>{"name": ..., "arguments": ...}</tool_call>, of Hermes and Qwen.
+	// taggedTools is <tool_call>{"name": ..., "arguments": ...}</tool_call>, of Hermes and Qwen.
 	taggedTools
-	// listed: [TOOL_CALLS] [{"name": ..., "arguments": ...}], of Mistral.
+	// listedTools is [TOOL_CALLS] [{"name": ..., "arguments": ...}], of Mistral.
 	listedTools
-	// bare: {"name": ..., "parameters": ...} and nothing else, of Llama 3.
+	// bareTools is {"name": ..., "parameters": ...} and nothing else, of Llama 3.
 	bareTools
 )
 
-// formatOf returns the format that a chat template teaches.
+// formatOf returns the format that a chat template describes.
 func formatOf(template string) toolFormat {
 	switch {
 	case strings.Contains(template, "<tool_call>"):
@@ -33,8 +33,8 @@ func formatOf(template string) toolFormat {
 	return bareTools
 }
 
-// openings returns what a call begins with; the first may stand anywhere, others at the begin of an answer
-// only.
+// openings returns the texts that begin a call: anywhere may be at any place in the answer, the others only
+// at its beginning.
 func (f toolFormat) openings() (anywhere string, begin []string) {
 	switch f {
 	case taggedTools:
@@ -45,8 +45,8 @@ func (f toolFormat) openings() (anywhere string, begin []string) {
 	return "<|python_tag|>", []string{"{"}
 }
 
-// split returns what of a text can be shown, and what may be a call or its begin. Shown is whether something
-// of the answer was shown before.
+// split divides a text into the part that can be sent and the part that may be a call or its beginning. shown
+// says whether some of the answer was sent before.
 func (f toolFormat) split(text string, shown bool) (content, held string) {
 	anywhere, begin := f.openings()
 	if i := strings.Index(text, anywhere); i >= 0 {
@@ -67,7 +67,7 @@ func (f toolFormat) split(text string, shown bool) (content, held string) {
 	return text, ""
 }
 
-// toolCall is a call in OpenAI's form.
+// toolCall is a call in OpenAI's format.
 type toolCall struct {
 	Index    *int         `json:"index,omitempty"`
 	ID       string       `json:"id"`
@@ -80,8 +80,8 @@ type toolFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-// calls reads the calls of a text that split has held; nil where it is none after all. Known are the names of
-// the tools: a model may write JSON that is no call.
+// calls parses the calls of a text that split has held back; nil if it has none. known are the names of the
+// tools: a model may write JSON that is no call.
 func (f toolFormat) calls(text string, known map[string]bool) []toolCall {
 	var raw [][]byte
 	switch f {
@@ -113,7 +113,7 @@ func (f toolFormat) calls(text string, known map[string]bool) []toolCall {
 	return out
 }
 
-// objects returns JSON objects with semicolons between; nil where the text is something else.
+// objects returns JSON objects that are separated by semicolons; nil if the text is something else.
 func objects(text string) (out [][]byte) {
 	for text = strings.TrimSpace(text); text != ""; {
 		d := json.NewDecoder(strings.NewReader(text))
@@ -144,7 +144,7 @@ func readCall(text []byte, known map[string]bool) (toolCall, bool) {
 	var b bytes.Buffer
 	switch {
 	case c.Arguments == nil || string(c.Arguments) == "null":
-	case json.Unmarshal(c.Arguments, &inner) == nil: // arguments as a text already
+	case json.Unmarshal(c.Arguments, &inner) == nil: // the arguments are a JSON string already
 		arguments = inner
 	case json.Compact(&b, c.Arguments) == nil:
 		arguments = b.String()
@@ -152,7 +152,7 @@ func readCall(text []byte, known map[string]bool) (toolCall, bool) {
 	return toolCall{ID: newID("call_"), Type: "function", Function: toolFunction{c.Name, arguments}}, true
 }
 
-// readTools returns the tools that a request offers, as a template sees them, and the names of their
+// readTools returns the tools of a request as values for a template, and the names of their
 // functions.
 func readTools(raw []json.RawMessage) (tools []any, names map[string]bool, err error) {
 	names = map[string]bool{}
@@ -181,13 +181,13 @@ func readTools(raw []json.RawMessage) (tools []any, names map[string]bool, err e
 	return tools, names, nil
 }
 
-// toolStream is what of an answer is held back, since it may be a call.
+// toolStream is the part of an answer that is held back because it may be a call.
 type toolStream struct {
 	held  string
 	shown bool
 }
 
-// add returns what can be shown after a further piece of the answer; at its end the calls that it has.
+// add returns the text that can be sent after a further piece of the answer, and at its end the calls.
 func (s *toolStream) add(f toolFormat, known map[string]bool, piece string,
 	end bool) (content string, calls []toolCall) {
 	content, s.held = f.split(s.held+piece, s.shown)

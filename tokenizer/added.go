@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// addedToken is a token that is looked for in the text itself.
+// addedToken is a token that is searched in the text itself, before the model runs.
 type addedToken struct {
 	ID         int32  `json:"id"`
 	Content    string `json:"content"`
-	SingleWord bool   `json:"single_word"` // only where no letter or digit touches it
-	LStrip     bool   `json:"lstrip"`      // takes the white space before it along
-	RStrip     bool   `json:"rstrip"`      // takes the white space after it along
-	Normalized bool   `json:"normalized"`  // is looked for in normalized text
+	SingleWord bool   `json:"single_word"` // only if no letter or digit is next to it
+	LStrip     bool   `json:"lstrip"`      // includes the white space before it
+	RStrip     bool   `json:"rstrip"`      // includes the white space after it
+	Normalized bool   `json:"normalized"`  // is searched in normalized text
 	Special    bool   `json:"special"`
 }
 
-// addedTokens are tokens by their first byte, longest first.
+// addedTokens maps a first byte to the tokens that begin with it, longest first.
 type addedTokens map[byte][]addedToken
 
 func newAddedTokens(tokens []addedToken) addedTokens {
@@ -34,8 +34,8 @@ func newAddedTokens(tokens []addedToken) addedTokens {
 	return byFirst
 }
 
-// cut calls token and plain for the tokens of text and the stretches between them. Of tokens that overlap,
-// the first and then the longest counts.
+// cut calls token for each added token in text and plain for the text between them. Of tokens that overlap,
+// the first wins, and of those at one place the longest.
 func (a addedTokens) cut(text aligned, token func(id int32, at aligned), plain func(aligned)) {
 	done := 0
 	if len(a) > 0 {
@@ -46,7 +46,7 @@ func (a addedTokens) cut(text aligned, token func(id int32, at aligned), plain f
 	}
 }
 
-// cutTokens returns where the last token ends.
+// cutTokens is cut without the text after the last token; it returns where that token ends.
 func (a addedTokens) cutTokens(all aligned, token func(id int32, at aligned),
 	plain func(aligned)) (done int) {
 	text := all.text

@@ -5,16 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// span is a stretch of bytes of the original text.
+// span is a range of bytes of the original text.
 type span struct{ begin, end int }
 
-// aligned is text on its way to tokens.
+// aligned is a text on its way to tokens, with the origin of each byte.
 type aligned struct {
 	text string
-	// from is, for each byte of text, the bytes of the original that it came from; nil if nobody asks for
-	// offsets.
+	// from has, for each byte of text, the bytes of the original that it came from; nil if offsets are not
+	// needed.
 	from []span
-	// first: the text begins where the original does.
+	// first says that the text begins where the original does.
 	first bool
 }
 
@@ -27,7 +27,7 @@ func (a aligned) slice(begin, end int) aligned {
 	return part
 }
 
-// origin returns what the bytes from begin to end came from.
+// origin returns the bytes of the original that the bytes from begin to end came from.
 func (a aligned) origin(begin, end int) span {
 	if a.from == nil || begin == end {
 		return span{}
@@ -40,7 +40,7 @@ type editor struct {
 	old  aligned
 	text []byte
 	from []span
-	// start is the byte of the old text that the new one begins with.
+	// start is the byte of the old text at which the new one begins.
 	start int
 }
 
@@ -59,7 +59,7 @@ func (e *editor) keep(begin, end int) {
 	}
 }
 
-// put writes new text that stands for byte at of the old one.
+// put writes new text that replaces the byte at of the old one.
 func (e *editor) put(text string, at int) {
 	if len(e.text) == 0 {
 		e.start = at
@@ -72,7 +72,7 @@ func (e *editor) put(text string, at int) {
 	}
 }
 
-// begin writes new text that stands for nothing of the old one, before all of it.
+// begin writes new text before all of the old one; it replaces nothing.
 func (e *editor) begin(text string) {
 	e.text = append(e.text, text...)
 	if len(e.old.from) > 0 {
@@ -89,12 +89,12 @@ func (e *editor) done() aligned {
 	return aligned{text: string(e.text), from: from, first: e.old.first && e.start == 0}
 }
 
-// mapRunes replaces every character of a text by f of it; "" removes it.
+// mapRunes replaces every character r of a text by f(r); "" removes it.
 func mapRunes(a aligned, f func(rune) string) aligned {
 	e := edit(a)
 	for i, r := range a.text {
 		_, size := utf8.DecodeRuneInString(a.text[i:])
-		if r == utf8.RuneError && size == 1 { // not UTF-8: stays as it is
+		if r == utf8.RuneError && size == 1 { // invalid UTF-8 stays as it is
 			e.keep(i, i+1)
 			continue
 		}
@@ -103,7 +103,7 @@ func mapRunes(a aligned, f func(rune) string) aligned {
 	return e.done()
 }
 
-// prepend puts text before a; it belongs to a's first character. Nothing stays nothing.
+// prepend puts text before a; its origin is a's first character. An empty a stays empty.
 func prepend(a aligned, text string) aligned {
 	if a.text == "" {
 		return a

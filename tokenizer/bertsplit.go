@@ -14,7 +14,7 @@ func (bertSplit) split(a aligned, piece func(aligned)) {
 	spaces.split(a, func(word aligned) { marks.split(word, piece) })
 }
 
-// lengthSplit cuts into pieces of so many characters.
+// lengthSplit cuts a text into pieces of a fixed number of characters.
 type lengthSplit int
 
 func (n lengthSplit) split(a aligned, piece func(aligned)) {
@@ -29,12 +29,12 @@ func (n lengthSplit) split(a aligned, piece func(aligned)) {
 	}
 }
 
-// scriptSplit cuts where the script changes. Spaces, marks and digits take the script of what is before them;
-// Hiragana and Katakana count as Han, as SentencePiece has it.
+// scriptSplit cuts where the script changes. Spaces, marks and digits have the script of the text before
+// them; Hiragana and Katakana count as Han, as in SentencePiece.
 type scriptSplit struct{}
 
 func (scriptSplit) split(a aligned, piece func(aligned)) {
-	begin, last := len(a.text), "" // what precedes the first letter of a script is left out, as in the library
+	begin, last := len(a.text), "" // text before the first letter of a script is dropped, as in the library
 	for i, r := range a.text {
 		s := scriptOf(r)
 		if s == "" {
@@ -53,7 +53,7 @@ func (scriptSplit) split(a aligned, piece func(aligned)) {
 	}
 }
 
-// scriptOf returns a character's script, "" where it goes with any.
+// scriptOf returns a character's script, "" if it belongs to any script.
 func scriptOf(r rune) string {
 	switch {
 	case r == ' ':

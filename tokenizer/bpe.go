@@ -11,10 +11,10 @@ type bpe struct {
 	vocab  map[string]int32
 	merges map[pair]merge
 
-	unknown   int32 // -1 for none: what the vocabulary lacks is left out
-	fuse      bool  // unknown neighbours are one token
-	fallback  bool  // a character that the vocabulary lacks becomes its bytes' tokens
-	wholeWord bool  // a piece that is a token takes no merges: the file's ignore_merges
+	unknown   int32 // -1 for none: then unknown characters are dropped
+	fuse      bool  // consecutive unknown characters are one token
+	fallback  bool  // a character that is not in the vocabulary becomes byte tokens
+	wholeWord bool  // a piece that is a token is not merged from symbols: the file's ignore_merges
 	prefix    string
 	suffix    string
 	ascii     [128]int32 // ids of single characters, for speed; -1 for none
@@ -70,7 +70,7 @@ func (m *bpe) tokenize(out []token, piece string, w *work) []token {
 		}
 	}
 	w.merger.reset()
-	unknown := int32(0) // bytes of unknown characters that wait to be one token
+	unknown := int32(0) // bytes of unknown characters that will be one token
 	for i, r := range piece {
 		size := int32(utf8.RuneLen(r))
 		if r == utf8.RuneError {
@@ -95,7 +95,7 @@ func (m *bpe) tokenize(out []token, piece string, w *work) []token {
 	return w.merger.merge(m.merges, out)
 }
 
-// symbol returns the id of the character at a place of a piece.
+// symbol returns the id of the character at byte at of a piece.
 func (m *bpe) symbol(piece string, at, size int) (int32, bool) {
 	if c := piece[at]; m.prefix == "" && m.suffix == "" && c < utf8.RuneSelf {
 		return m.ascii[c], m.ascii[c] >= 0
@@ -104,7 +104,7 @@ func (m *bpe) symbol(piece string, at, size int) (int32, bool) {
 	return id, ok
 }
 
-// text returns the character at a place of a piece with what the vocabulary marks its place by.
+// text returns the character at byte at of a piece, with the vocabulary's prefix or suffix for its position.
 func (m *bpe) text(piece string, at, size int) string {
 	text := piece[at : at+size]
 	if at > 0 {
@@ -116,7 +116,7 @@ func (m *bpe) text(piece string, at, size int) string {
 	return text
 }
 
-// flush adds the unknown characters before a known one.
+// flush adds the pending unknown characters as one token.
 func (m *bpe) flush(w *work, size *int32) {
 	if *size > 0 {
 		w.merger.add(m.unknown, *size)
@@ -124,7 +124,7 @@ func (m *bpe) flush(w *work, size *int32) {
 	}
 }
 
-// addBytes adds the bytes of a character of a size; those of a mark beside it stand for nothing of the piece.
+// addBytes adds a character's byte tokens; size is its length in the piece, without a prefix or suffix.
 func (m *bpe) addBytes(w *work, text string, size int32) bool {
 	ids := byteTokens(m.vocab, text)
 	for i, id := range ids {
@@ -146,7 +146,7 @@ func byteTokens(vocab map[string]int32, text string) []int32 {
 	return ids
 }
 
-// fallbackToken returns the token of a byte, as <0x0A>; fallbackByte is its inverse.
+// fallbackToken returns the token of a byte, such as <0x0A>; fallbackByte is its inverse.
 func fallbackToken(c byte) string {
 	const hex = "0123456789ABCDEF"
 	return "<0x" + string([]byte{hex[c>>4], hex[c&15]}) + ">"

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// component is a normalizer, a pre-tokenizer, a post-processor or a decoder of a tokenizer.json: the fields
-// of all that are supported. A nil component does nothing.
+// component is a normalizer, pre-tokenizer, post-processor or decoder of a tokenizer.json. It has the fields
+// of all supported kinds. A nil component does nothing.
 type component struct {
 	Type string `json:"type"`
 
@@ -68,7 +68,7 @@ func or(value *string, otherwise string) string {
 	return *value
 }
 
-// normalizers reads a normalizer.
+// normalizers returns the steps of a normalizer.
 func (c *component) normalizers() (sequence, error) {
 	if c == nil {
 		return nil, nil
@@ -118,7 +118,7 @@ func (c *component) normalizer() (normalizer, error) {
 		return replace(m, c.Content), err
 	case "BertNormalizer":
 		lower := orTrue(c.Lowercase)
-		accents := lower // unless the file says otherwise
+		accents := lower // the file's default
 		if c.StripAccents != nil {
 			accents = *c.StripAccents
 		}
@@ -135,8 +135,8 @@ func (c *component) normalizer() (normalizer, error) {
 		"Prepend, Replace, BertNormalizer, Precompiled, Nmt, ByteLevel or Sequence", c.Type)
 }
 
-// splitters reads a pre-tokenizer. Where ByteLevel is the last step, bytes become letters when the model sees
-// them.
+// splitters returns the steps of a pre-tokenizer. If ByteLevel is the last step, bytes become letters only
+// when the model reads them.
 func (c *component) splitters() (steps []splitter, byteLetters bool, err error) {
 	if c == nil {
 		return nil, false, nil
@@ -158,7 +158,7 @@ func (c *component) splitters() (steps []splitter, byteLetters bool, err error) 
 	return steps, byteLetters, nil
 }
 
-// flatten returns the steps of sequences within sequences.
+// flatten appends the steps of nested sequences to steps.
 func (c *component) flatten(steps []*component) []*component {
 	if c.Type != "Sequence" {
 		return append(steps, c)
@@ -216,7 +216,7 @@ func (c *component) splitter() (splitter, error) {
 
 func (c *component) metaspace() (metaspace, error) {
 	m := metaspace{mark: or(c.Replacement, "▁"), when: prependAlways, cuts: orTrue(c.Split)}
-	if c.AddPrefixSpace != nil && !*c.AddPrefixSpace { // the field of older files
+	if c.AddPrefixSpace != nil && !*c.AddPrefixSpace { // the field in older files
 		m.when = prependNever
 	}
 	if c.PrependScheme != nil {
@@ -259,7 +259,7 @@ func (c *component) behavior(otherwise string) (behavior, error) {
 	return b, nil
 }
 
-// matcher reads a pattern, which is a text or a regular expression.
+// matcher returns a pattern, which is a string or a regular expression.
 func (c *component) matcher() (matcher, error) {
 	var raw struct{ Regex, String *string }
 	if err := json.Unmarshal(c.Pattern, &raw); err != nil {

@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// decoder is a step from tokens back to text; the texts that the last step gives are joined.
+// decoder is a step from tokens back to text; the results of the last step are joined.
 type decoder func(tokens []string) []string
 
-// Decode returns the text of ids, special tokens included. An id that stands for nothing is left out. The
-// bytes of an incomplete character stay as they are, so that texts of consecutive ids join to the text of all
-// where tokens are bytes.
+// Decode returns the text of ids, special tokens included. An unknown id is left out. The bytes of an
+// incomplete character stay as they are, so that, for byte-level tokens, texts of consecutive ids concatenate
+// to the text of all.
 func (t *Tokenizer) Decode(ids []int32) string {
 	return t.decode(ids, func(string) bool { return true })
 }
@@ -41,7 +41,7 @@ func (t *Tokenizer) decode(ids []int32, keep func(string) bool) string {
 	return strings.Join(tokens, "")
 }
 
-// eachToken returns the decoder that changes every token by itself.
+// eachToken returns a decoder that changes every token by itself.
 func eachToken(f func(i int, token string) string) decoder {
 	return func(tokens []string) []string {
 		for i, token := range tokens {
@@ -59,7 +59,7 @@ func decodeLetters(tokens []string) []string {
 	return []string{string(text)}
 }
 
-// decodeFallback joins the bytes of tokens such as <0x0A>.
+// decodeFallback joins the bytes of byte tokens such as <0x0A>.
 func decodeFallback(tokens []string) []string {
 	var out []string
 	var run []byte
@@ -82,7 +82,7 @@ func decodeFallback(tokens []string) []string {
 
 func fuse(tokens []string) []string { return []string{strings.Join(tokens, "")} }
 
-// decodeStrip takes up to start and stop copies of a text off the ends of each token.
+// decodeStrip removes up to start and stop copies of content from the ends of each token.
 func decodeStrip(content string, start, stop int) decoder {
 	return eachToken(func(_ int, token string) string {
 		for range start {
@@ -104,7 +104,7 @@ func decodeMetaspace(mark string, when prependScheme) decoder {
 	})
 }
 
-// cleanup undoes the spaces that English texts get before punctuation and contractions.
+// cleanup removes the spaces that tokenization puts before punctuation and contractions in English texts.
 var cleanup = func(token string) string {
 	for _, r := range [][2]string{{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"},
 		{" n't", "n't"},
@@ -141,7 +141,7 @@ func decodeBPE(suffix string) decoder {
 	}
 }
 
-// decodeCTC drops repeated tokens and paddings, as speech models want it.
+// decodeCTC drops repeated tokens and padding, as speech models need it.
 func decodeCTC(pad, delimiter string, clean bool) decoder {
 	return func(tokens []string) []string {
 		var out []string
@@ -161,7 +161,7 @@ func decodeCTC(pad, delimiter string, clean bool) decoder {
 	}
 }
 
-// decoders reads a decoder.
+// decoders returns the steps of a decoder.
 func (c *component) decoders() ([]decoder, error) {
 	if c == nil {
 		return nil, nil

@@ -8,23 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// dfa is a regular expression as one table, made when it is read: a step takes a character's class and a
-// state to the next state. It prefers earlier alternatives, as regexp does, and matches at the beginning of a
-// text only.
+// dfa is a regular expression compiled to a table when it is read: a state and a character's class give
+// the next state. It prefers earlier alternatives, as regexp does, and matches only at the beginning of a
+// text.
 type dfa struct {
-	// classes are ranges of characters between which the expression does not tell: bounds[i] begins range i,
-	// whose class is classes[i]. Characters below 1<<16 are looked up in low.
+	// classes are the classes of ranges of characters that the expression treats alike: bounds[i] begins range
+	// i, whose class is classes[i]. Characters below 1<<16 are looked up in low.
 	bounds  []rune
 	classes []uint8
 	low     []uint8
 
-	count  int     // classes
+	count  int     // the number of classes
 	next   []int32 // by state and class
-	accept []bool  // by state; state 0 has no way on
+	accept []bool  // by state; state 0 is dead
 	start  int32
 }
 
-// mostStates bounds a dfa: an expression that needs more is run by regexp.
+// mostStates bounds a dfa: an expression that needs more states runs in the backtracking library.
 const mostStates = 4096
 
 func newDFA(expr string) (*dfa, error) {
@@ -43,7 +43,7 @@ func newDFA(expr string) (*dfa, error) {
 	return d, d.build(prog)
 }
 
-// classify parts the characters by which instructions take them.
+// classify divides the characters into classes by the instructions that match them.
 func (d *dfa) classify(prog *syntax.Prog) error {
 	d.bounds = boundsOf(prog)
 	known := map[string]uint8{}
@@ -84,7 +84,7 @@ func isRune(op syntax.InstOp) bool {
 func boundsOf(prog *syntax.Prog) []rune {
 	bounds := []rune{0, '\n', '\n' + 1}
 	for _, in := range prog.Inst {
-		if len(in.Rune) == 1 { // one character, and its other cases if so asked
+		if len(in.Rune) == 1 { // one character, and its other case if case is ignored
 			for r := unicode.SimpleFold(in.Rune[0]); ; r = unicode.SimpleFold(r) {
 				bounds = append(bounds, r, r+1)
 				if r == in.Rune[0] {
@@ -109,7 +109,7 @@ func (d *dfa) search(r rune) uint8 {
 	return d.classes[i]
 }
 
-// build makes the states: lists of instructions in order of preference, up to the first that matches.
+// build makes the states: lists of instructions in order of preference, up to the first match.
 func (d *dfa) build(prog *syntax.Prog) error {
 	representative := make([]rune, d.count)
 	for i, c := range slices.Backward(d.classes) {
@@ -138,7 +138,7 @@ func (d *dfa) build(prog *syntax.Prog) error {
 	return nil
 }
 
-// builder numbers the states of a dfa.
+// builder finds and numbers the states of a dfa.
 type builder struct {
 	prog   *syntax.Prog
 	states [][]uint32
@@ -163,7 +163,7 @@ func (b *builder) accepts(list []uint32) bool {
 	return len(list) > 0 && b.prog.Inst[list[len(list)-1]].Op == syntax.InstMatch
 }
 
-// step returns where the instructions of a state lead by character r.
+// step returns the instructions that a state's instructions lead to by character r.
 func (b *builder) step(list []uint32, r rune) ([]uint32, error) {
 	var to []uint32
 	for _, pc := range list {
@@ -174,8 +174,8 @@ func (b *builder) step(list []uint32, r rune) ([]uint32, error) {
 	return b.follow(to)
 }
 
-// follow goes on through instructions that take no character. What comes behind a match is never preferred to
-// it.
+// follow follows instructions that consume no character. Instructions after a match are never preferred to
+// it, so they are dropped.
 func (b *builder) follow(from []uint32) ([]uint32, error) {
 	var out []uint32
 	seen := map[uint32]bool{}

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// byteLetters writes each byte as a letter that can be seen, which is how tokens of a byte-level file are
-// written: printable Latin-1 is itself, and the rest are the characters from U+0100 on (GPT-2's
-// bytes_to_unicode).
+// byteLetters maps each byte to a visible letter, as the tokens of byte-level files are written: printable
+// Latin-1 maps to itself, the rest to the characters from U+0100 on (GPT-2's bytes_to_unicode). letterBytes
+// is its inverse.
 var byteLetters, letterBytes = func() (letters [256]string, bytes map[rune]byte) {
 	bytes = map[rune]byte{}
 	next := rune(256)
@@ -23,7 +23,7 @@ var byteLetters, letterBytes = func() (letters [256]string, bytes map[rune]byte)
 	return letters, bytes
 }()
 
-// toLetters returns text with its bytes written as letters.
+// toLetters returns text with each byte written as its letter.
 func toLetters(text string) string {
 	var b strings.Builder
 	b.Grow(len(text) + len(text)/4)
@@ -33,7 +33,7 @@ func toLetters(text string) string {
 	return b.String()
 }
 
-// letters is like toLetters for text that knows its origin; a letter belongs to the whole character of its
+// letters is like toLetters for aligned text; the origin of a letter is the whole character of its
 // byte.
 func letters(a aligned) aligned {
 	if a.from == nil {
@@ -50,8 +50,8 @@ func letters(a aligned) aligned {
 	return e.done()
 }
 
-// appendBytes appends the bytes that token's letters stand for, or token itself where one of them is no such
-// letter.
+// appendBytes appends the bytes that token's letters represent, or token itself if one of its characters is
+// no such letter.
 func appendBytes(text []byte, token string) []byte {
 	start := len(text)
 	for _, r := range token {

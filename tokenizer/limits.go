@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// truncationJSON is how long the file wants encodings at most, and what goes where they are longer.
+// truncationJSON is the section truncation: the longest encoding, and what is cut from longer ones.
 type truncationJSON struct {
-	Direction string `json:"direction"` // Right or Left: the end that goes
+	Direction string `json:"direction"` // Right or Left: the end that is cut
 	MaxLength int    `json:"max_length"`
 	Strategy  string `json:"strategy"` // LongestFirst, OnlyFirst or OnlySecond
 }
 
-// paddingJSON is how long the file wants encodings at least.
+// paddingJSON is the section padding: the shortest encoding, and what is added to shorter ones.
 type paddingJSON struct {
 	Strategy  json.RawMessage `json:"strategy"`  // "BatchLongest" or {"Fixed": 12}
 	Direction string          `json:"direction"` // Right or Left: where padding goes
@@ -25,7 +25,7 @@ type paddingJSON struct {
 	fixed int
 }
 
-// check refuses words that are not known.
+// check returns an error for unknown values.
 func (c *truncationJSON) check() error {
 	switch {
 	case c.Direction != "" && c.Direction != "Right" && c.Direction != "Left":
@@ -53,7 +53,7 @@ func (p *paddingJSON) check() error {
 	return nil
 }
 
-// setLimits takes the file's truncation and padding in.
+// setLimits sets the truncation and padding of the file.
 func (t *Tokenizer) setLimits(truncation *truncationJSON, padding *paddingJSON) error {
 	if truncation != nil {
 		if err := truncation.check(); err != nil {
@@ -69,10 +69,10 @@ func (t *Tokenizer) setLimits(truncation *truncationJSON, padding *paddingJSON) 
 	return nil
 }
 
-// Limited reports whether the file has encodings cut or padded, which only EncodeLimited does.
+// Limited reports whether the file has truncation or padding, which only EncodeLimited applies.
 func (t *Tokenizer) Limited() bool { return t.truncation != nil || t.padding != nil }
 
-// EncodeLimited is like EncodeOffsets, and EncodePair where there is a second text, cut and padded as the
+// EncodeLimited is like EncodeOffsets, or EncodePair if there is a second text, truncated and padded as the
 // file's sections truncation and padding say.
 func (t *Tokenizer) EncodeLimited(first string, second *string) (Encoding, error) {
 	a := t.encoding(first)
@@ -94,7 +94,7 @@ func (t *Tokenizer) EncodeLimited(first string, second *string) (Encoding, error
 	return out, nil
 }
 
-// around returns how many tokens post-processors put around a text, or a pair.
+// around returns how many special tokens post-processors add to a text, or a pair.
 func (t *Tokenizer) around(pair bool) int {
 	if pair {
 		return len(t.process(Encoding{}, &Encoding{}).IDs)
@@ -102,7 +102,7 @@ func (t *Tokenizer) around(pair bool) int {
 	return len(t.process(Encoding{}, nil).IDs)
 }
 
-// cut leaves room tokens of both together.
+// cut truncates a and b so that both together have room tokens.
 func (c *truncationJSON) cut(a, b *Encoding, room int) error {
 	n, m := len(a.IDs), 0
 	if b != nil {
@@ -112,7 +112,7 @@ func (c *truncationJSON) cut(a, b *Encoding, room int) error {
 	if excess <= 0 {
 		return nil
 	}
-	left := room // of the text that is cut
+	left := room // tokens left of the text that is truncated
 	switch {
 	case room == 0:
 		n, m, left = 0, 0, 1
@@ -139,8 +139,8 @@ func (c *truncationJSON) cut(a, b *Encoding, room int) error {
 	return nil
 }
 
-// longestFirst returns how much of two lengths stays: the shorter one whole where it is at most half of the
-// room, else a half each, the longer one with what is odd, or the second where either would fill the room.
+// longestFirst returns how many tokens of two texts stay: all of the shorter one if it is at most half of
+// room, else half of room each, an odd one to the longer text, or to the second if either would fill room.
 func longestFirst(n, m, room int) (int, int) {
 	short := min(n, m, room/2)
 	if n > m && m < room {
@@ -149,7 +149,7 @@ func longestFirst(n, m, room int) (int, int) {
 	return short, room - short
 }
 
-// part returns the first n tokens, or the last where the left ones go.
+// part returns the first n tokens, or the last n if the left ones are cut.
 func (e Encoding) part(n int, direction string) Encoding {
 	begin, end := 0, min(n, len(e.IDs))
 	if direction == "Left" {
@@ -159,7 +159,7 @@ func (e Encoding) part(n int, direction string) Encoding {
 		Special: e.Special[begin:end], matched: e.matched[begin:end]}
 }
 
-// pad returns an encoding of the wanted length.
+// pad returns the encoding padded to the length that the file sets.
 func (p *paddingJSON) pad(e Encoding) Encoding {
 	length := len(e.IDs)
 	if p.fixed > 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// Load reads a tokenizer.json. What it cannot do as the file says is an error that names the field; its
-// truncation and padding are done by EncodeLimited alone, since text to learn from is whole. The file is a
-// regular one of at most 256 MiB.
+// Load reads a tokenizer.json. An unsupported setting is an error that names the field. Only EncodeLimited
+// truncates and pads, since training text must stay whole. The file must be a regular one of at most 256
+// MiB.
 func Load(path string) (*Tokenizer, error) {
 	text, err := strict.ReadFile(path, strict.Tokenizer)
 	if err != nil {
@@ -25,7 +25,7 @@ func Load(path string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// Parse reads the text of a tokenizer.json; see Load.
+// Parse is like Load for the content of a tokenizer.json.
 func Parse(text []byte) (*Tokenizer, error) {
 	t, err := parse(text)
 	if err != nil {
@@ -73,7 +73,7 @@ func parse(text []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// setTokens names the ids of the vocabulary.
+// setTokens sets the ids of the vocabulary's tokens.
 func (t *Tokenizer) setTokens() error {
 	vocab := t.model.vocabulary()
 	t.ids, t.tokens, t.special = make(map[string]int32, len(vocab)), make(map[int32]string,
@@ -87,13 +87,13 @@ func (t *Tokenizer) setTokens() error {
 	return nil
 }
 
-// name gives an id its token.
+// name sets the token of an id.
 func (t *Tokenizer) name(id int32, token string) error {
 	if id < 0 {
 		return fmt.Errorf("token %q: id: got %d, want at least 0", token, id)
 	}
 	if other, ok := t.tokens[id]; ok && other != token {
-		first, second := min(token, other), max(token, other) // not in a map's order
+		first, second := min(token, other), max(token, other) // in an order that does not depend on the map's
 		return fmt.Errorf("tokens %q and %q: both have id %d", first, second, id)
 	}
 	t.tokens[id], t.ids[token] = token, id
@@ -101,7 +101,7 @@ func (t *Tokenizer) name(id int32, token string) error {
 	return nil
 }
 
-// setAdded takes in the added tokens. A token that the vocabulary has as well keeps the vocabulary's id.
+// setAdded sets the added tokens. A token that is also in the vocabulary keeps the vocabulary's id.
 func (t *Tokenizer) setAdded(tokens []addedToken) error {
 	var literal, normal []addedToken
 	for _, a := range tokens {
@@ -126,7 +126,7 @@ func (t *Tokenizer) setAdded(tokens []addedToken) error {
 	return nil
 }
 
-// modelJSON is the model of a tokenizer.json: the fields of all kinds.
+// modelJSON is the model of a tokenizer.json, with the fields of all kinds.
 type modelJSON struct {
 	Type         string          `json:"type"`
 	Dropout      float64         `json:"dropout"`
@@ -164,7 +164,7 @@ func (m *mergeJSON) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// kind returns the model's type; the oldest files do not say it.
+// kind returns the model's type, which the oldest files do not name.
 func (m *modelJSON) kind() string {
 	switch {
 	case m.Type != "":
@@ -220,7 +220,7 @@ func (m *modelJSON) unknown(otherwise string) (int32, error) {
 	return id, nil
 }
 
-// readVocab reads tokens with their ids, or a Unigram's with their scores.
+// readVocab reads tokens with their ids, or a Unigram's tokens with their scores.
 func (m *modelJSON) readVocab(kind string) error {
 	if kind != "Unigram" {
 		if err := json.Unmarshal(m.Vocab, &m.vocab); err != nil && m.Vocab != nil {
@@ -254,7 +254,7 @@ func (m *modelJSON) readScores() error {
 	return nil
 }
 
-// readPair reads a list of two.
+// readPair reads a JSON list of two elements.
 func readPair(raw json.RawMessage, first, second any) error {
 	var parts []json.RawMessage
 	if err := json.Unmarshal(raw, &parts); err != nil {

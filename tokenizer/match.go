@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// matcher finds what a split or a replacement looks for.
+// matcher finds the matches of a split or a replacement in a text.
 type matcher interface {
-	// each calls match for the matches in text, in order; they do not overlap. Those of regular
-	// expressions may be empty.
+	// each calls match for the matches in text, in order; they do not overlap. Matches of regular expressions
+	// may be empty.
 	each(text string, match func(begin, end int))
 }
 

@@ -3,27 +3,27 @@ package tokenizer
 // pair is two neighbouring symbols.
 type pair struct{ left, right int32 }
 
-// merge is what a pair becomes; the lowest rank goes first.
+// merge is the token that a pair becomes, and its rank; the lowest rank merges first.
 type merge struct{ rank, id int32 }
 
-// merger merges the symbols of one word. They are a linked list in slices, and the pairs that may merge wait
-// in a heap, so that a word of n bytes takes n·log n steps, however long. It is kept between words for its
-// memory.
+// merger merges the symbols of one word. They are a linked list in slices, and the pairs that may merge are
+// in a heap, so that a word of n bytes takes n·log n steps, however long it is. It is reused between words to
+// save allocations.
 type merger struct {
-	ids        []int32 // -1 where a symbol went into the one before it
+	ids        []int32 // -1 if a symbol was merged into the one before it
 	sizes      []int32 // bytes of each symbol
 	prev, next []int32 // positions; -1 at the ends
 	queue      mergeQueue
 }
 
-// reset makes room for the symbols of another word, which add then appends.
+// reset removes the symbols of the last word; add appends those of the next.
 func (m *merger) reset() { m.ids, m.sizes = m.ids[:0], m.sizes[:0] }
 
 func (m *merger) add(id, size int32) {
 	m.ids, m.sizes = append(m.ids, id), append(m.sizes, size)
 }
 
-// merge merges the symbols and appends what remains to out.
+// merge merges the symbols and appends the remaining ones to out.
 func (m *merger) merge(merges map[pair]merge, out []token) []token {
 	n := len(m.ids)
 	m.prev, m.next, m.queue = m.prev[:0], m.next[:0], m.queue[:0]
@@ -81,8 +81,8 @@ func (m *merger) apply(merges map[pair]merge, rank, at int32) {
 	m.offer(merges, at)
 }
 
-// mergeQueue is a heap that holds a rank and a position in one number each, the lowest on top. container/heap
-// would allocate for each.
+// mergeQueue is a heap of ranks and positions, each pair packed into one number, the lowest on top.
+// container/heap would allocate for each.
 type mergeQueue []uint64
 
 func (h *mergeQueue) push(rank, at int32) {

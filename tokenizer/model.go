@@ -7,19 +7,19 @@ type model interface {
 	vocabulary() map[string]int32
 }
 
-// token is an id and its place in a piece, in bytes.
+// token is an id and its range of bytes in a piece.
 type token struct{ id, begin, end int32 }
 
-// work is memory that a model keeps from piece to piece.
+// work is memory that a model reuses from piece to piece.
 type work struct {
 	merger merger
 	best   []bestPath
 }
 
-// wordLevel takes every piece for one token.
+// wordLevel makes one token of every piece.
 type wordLevel struct {
 	vocab   map[string]int32
-	unknown int32 // -1: a piece that is not in the vocabulary is left out
+	unknown int32 // -1: a piece that is not in the vocabulary is dropped
 }
 
 func (m *wordLevel) vocabulary() map[string]int32 { return m.vocab }

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer rewrites text before it is cut.
+// normalizer rewrites text before it is cut into pieces.
 type normalizer func(aligned) aligned
 
-// unicodeForm brings text into one of Unicode's normalization forms. A character that becomes several gives
-// its place to all of them; one that several become has the place of the first.
+// unicodeForm returns a normalizer to one of Unicode's normalization forms. If a character becomes several,
+// all have its origin; if several become one, it has the origin of the first.
 func unicodeForm(form, decomposed norm.Form) normalizer {
 	return func(a aligned) aligned {
 		if form.IsNormalString(a.text) {
@@ -32,9 +32,9 @@ func unicodeForm(form, decomposed norm.Form) normalizer {
 	}
 }
 
-// putSegment writes what the old text from begin to end is in normal form.
+// putSegment writes out, which is the normal form of the old text from begin to end.
 func putSegment(e *editor, out string, begin, end int, decomposed norm.Form) {
-	var source []int // where the old character begins, for each character that it decomposes to
+	var source []int // the offset of the old character, for each character of its decomposition
 	for i, r := range e.old.text[begin:end] {
 		for range utf8.RuneCountInString(decomposed.String(string(r))) {
 			source = append(source, begin+i)
@@ -52,14 +52,14 @@ func lowercase(a aligned) aligned {
 		return a
 	}
 	return mapRunes(a, func(r rune) string {
-		if r == 'İ' { // the one character whose small letter is two
+		if r == 'İ' { // the only character whose lower case is two characters
 			return "i\u0307"
 		}
 		return string(unicode.ToLower(r))
 	})
 }
 
-// remove returns the normalizer that drops the characters for which drop holds.
+// remove returns a normalizer that removes the characters for which drop is true.
 func remove(drop func(rune) bool) normalizer {
 	return func(a aligned) aligned {
 		if strings.IndexFunc(a.text, drop) < 0 {
@@ -77,7 +77,7 @@ func remove(drop func(rune) bool) normalizer {
 func isMark(r rune) bool           { return unicode.Is(unicode.M, r) }
 func isNonspacingMark(r rune) bool { return unicode.Is(unicode.Mn, r) }
 
-// strip removes white space at the ends.
+// strip returns a normalizer that removes white space at the ends.
 func strip(left, right bool) normalizer {
 	return func(a aligned) aligned {
 		begin, end := 0, len(a.text)
@@ -91,8 +91,8 @@ func strip(left, right bool) normalizer {
 	}
 }
 
-// replace writes content in place of what m finds; it belongs to the last character of that, or before a
-// match of no length.
+// replace writes content in place of each match of m. Its origin is the match's last character or, for an
+// empty match, the character before it.
 func replace(m matcher, content string) normalizer {
 	return func(a aligned) aligned {
 		e, done, found := edit(a), 0, false
@@ -114,7 +114,7 @@ func replace(m matcher, content string) normalizer {
 	}
 }
 
-// nmt returns the clean-up of SentencePiece's NMT rules: control characters go, odd spaces become spaces.
+// nmt applies SentencePiece's NMT rules: control characters are removed, odd spaces become spaces.
 func nmt(a aligned) aligned {
 	return mapRunes(a, func(r rune) string {
 		switch {
@@ -129,7 +129,7 @@ func nmt(a aligned) aligned {
 	})
 }
 
-// bertNormalizer returns the clean-up of BERT's tokenizers, in their order.
+// bertNormalizer returns the normalization of BERT's tokenizers, in their order.
 func bertNormalizer(clean, chinese, accents, lower bool) normalizer {
 	var steps sequence
 	if clean {
@@ -147,7 +147,7 @@ func bertNormalizer(clean, chinese, accents, lower bool) normalizer {
 	return steps.apply
 }
 
-// sequence is normalizers one after the other.
+// sequence is a list of normalizers that run one after the other.
 type sequence []normalizer
 
 func (s sequence) apply(a aligned) aligned {

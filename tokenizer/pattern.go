@@ -10,33 +10,33 @@ import (
 	"github.com/dlclark/regexp2"
 )
 
-// gpt2Pattern is what a ByteLevel step cuts by.
+// gpt2Pattern is the pattern by which a ByteLevel step cuts.
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` + spaceRun
 
 // spaceRun ends the patterns of most tokenizers: a run of white space leaves its last character to the word
-// that follows. Without lookahead: matchAt takes all of the run and gives the last one back.
+// that follows. matchAt does this without lookahead: it matches the whole run and gives the last one back.
 const spaceRun = `|\s+(?!\S)|\s+`
 
-// pattern is a regular expression written for Oniguruma that has a dfa.
+// pattern is a regular expression in Oniguruma's syntax, compiled to a dfa.
 type pattern struct {
 	dfa   *dfa
 	space *dfa // the white space of spaceRun; nil for none
 }
 
-// newPattern reads a regular expression: as a dfa where that can say the same, else for a library that
-// backtracks.
+// newPattern compiles a regular expression: to a dfa if possible, else for a backtracking
+// library.
 func newPattern(expr string) (matcher, error) {
 	if p, err := newLinear(expr); err == nil {
 		return p, nil
 	}
-	re, err := regexp2.Compile(wordsOf(expr), regexp2.Multiline) // ^ and $ are of lines in Oniguruma
+	re, err := regexp2.Compile(wordsOf(expr), regexp2.Multiline) // in Oniguruma ^ and $ match at lines
 	if err != nil {
 		return nil, fmt.Errorf("regular expression %q is not supported: %w", expr, err)
 	}
 	return backtracking{re}, nil
 }
 
-// wordsOf writes \w as Oniguruma means it, for a library that counts fewer numbers and marks in.
+// wordsOf rewrites \w to Oniguruma's set of characters: regexp2's has fewer numbers and marks.
 func wordsOf(expr string) string {
 	var b strings.Builder
 	inClass := false
@@ -104,18 +104,18 @@ func (p *pattern) matchAt(text string) int {
 	return n
 }
 
-// backtracking is a regular expression with lookaround, anchors or sets within sets.
+// backtracking is a regular expression with lookaround, anchors or nested character sets.
 type backtracking struct{ re *regexp2.Regexp }
 
 func (b backtracking) each(text string, match func(begin, end int)) {
-	places := make([]int, 0, len(text)+1) // the byte of each character: regexp2 counts characters
+	places := make([]int, 0, len(text)+1) // the byte offset of each character: regexp2 counts characters
 	for i := range text {
 		places = append(places, i)
 	}
 	places = append(places, len(text))
-	last := -1 // where the match before ends: none of no length follows it at once
+	last := -1 // the end of the previous match: an empty match there is skipped
 	m, err := b.re.FindStringMatch(text)
-	for m != nil && err == nil { // err: only a time limit, and none is set
+	for m != nil && err == nil { // err can only be a time limit, which is not set
 		if m.Length > 0 || m.Index != last {
 			last = m.Index + m.Length
 			match(places[m.Index], places[last])
@@ -124,21 +124,21 @@ func (b backtracking) each(text string, match func(begin, end int)) {
 	}
 }
 
-// classes are what \s, \d and \w hold in Oniguruma; Go's hold ASCII alone.
+// classes are the characters of \s, \d and \w in Oniguruma; Go's are ASCII only.
 var classes = map[byte]string{
 	's': `\t-\r\x{85}\p{Z}`,
 	'd': `\p{Nd}`,
 	'w': `\p{L}\p{M}\p{N}\p{Pc}`,
 }
 
-// words are what the step Whitespace cuts by: its \w is that of another library, with fewer numbers.
+// words is the pattern of the step Whitespace: its \w is that of another library, with fewer numbers.
 const words = `[` + letterLike + `]+|[^` + letterLike + `\s]+`
 
-// letterLike is that \w: letters, marks, digits, connectors, circled letters and joiners.
+// letterLike are the characters of that \w: letters, marks, digits, connectors, circled letters and joiners.
 const letterLike = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}` +
 	`\x{1f170}-\x{1f189}\x{200c}\x{200d}`
 
-// translate writes an expression of Oniguruma in Go's syntax, whose parser reports what it lacks itself.
+// translate rewrites an expression of Oniguruma in Go's syntax; Go's parser reports what it does not support.
 func translate(expr string) (string, error) {
 	var b strings.Builder
 	inClass := false

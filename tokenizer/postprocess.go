@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// processor changes what the model made of a text, or of two.
+// processor changes the encoding of a text, or of a pair of texts.
 type processor interface {
 	process(t *Tokenizer, a Encoding, b *Encoding) (Encoding, *Encoding)
 }
 
-// process runs the processors; a second text that none of them has put behind the first follows it.
+// process runs the processors, and then appends the second text if none of them has.
 func (t *Tokenizer) process(a Encoding, b *Encoding) Encoding {
 	for _, p := range t.processors {
 		a, b = p.process(t, a, b)
@@ -31,7 +31,7 @@ func (e Encoding) append(f Encoding) Encoding {
 		matched: append(e.matched, f.matched...)}
 }
 
-// appendSpecial returns e followed by tokens that stand for no text.
+// appendSpecial returns e followed by special tokens, which have no text.
 func (e Encoding) appendSpecial(ids []int32, typeID int32) Encoding {
 	e.IDs = append(e.IDs, ids...)
 	for range ids {
@@ -43,10 +43,10 @@ func (e Encoding) appendSpecial(ids []int32, typeID int32) Encoding {
 	return e
 }
 
-// template puts texts and special tokens one behind the other.
+// template puts texts and special tokens in order.
 type template struct{ single, pair []part }
 
-// part is one place of a template: special tokens, or a text if there are none.
+// part is one element of a template: special tokens, or a text if there are none.
 type part struct {
 	ids    []int32
 	second bool // the second text
@@ -72,7 +72,7 @@ func (p template) process(_ *Tokenizer, a Encoding, b *Encoding) (Encoding, *Enc
 	return out, nil
 }
 
-// typed returns e with one type for all tokens.
+// typed returns e with one type id for all tokens.
 func (e Encoding) typed(id int32) Encoding {
 	types := make([]int32, len(e.IDs))
 	for i := range types {
@@ -82,7 +82,7 @@ func (e Encoding) typed(id int32) Encoding {
 	return e
 }
 
-// trimOffsets takes white space off the offsets of tokens, where an encoding has offsets.
+// trimOffsets excludes white space from the offsets of tokens, if an encoding has offsets.
 type trimOffsets struct{ prefixSpace bool }
 
 func (p trimOffsets) process(t *Tokenizer, a Encoding, b *Encoding) (Encoding, *Encoding) {
@@ -102,7 +102,7 @@ func (p trimOffsets) trim(t *Tokenizer, e Encoding) {
 		}
 		left, right := blanks(text)
 		if left == 1 && p.prefixSpace && (i == 0 || o[0] == 0) {
-			left = 0 // the space that was put before the text is none of the text's
+			left = 0 // the prefix space is not part of the text
 		}
 		if left > 0 {
 			o[0] = min(o[0]+left, o[1])
@@ -113,7 +113,7 @@ func (p trimOffsets) trim(t *Tokenizer, e Encoding) {
 	}
 }
 
-// blanks returns how many blanks a token begins and ends with.
+// blanks returns how many blank characters a token begins and ends with.
 func blanks(token string) (left, right int) {
 	blank := func(r rune) bool { return r == 'Ġ' || unicode.IsSpace(r) }
 	for _, r := range token {
@@ -133,7 +133,7 @@ func blanks(token string) (left, right int) {
 	return left, right
 }
 
-// processors reads a post-processor.
+// processors returns the steps of a post-processor.
 func (c *component) processors() ([]processor, error) {
 	if c == nil {
 		return nil, nil
@@ -186,7 +186,7 @@ func (c *component) around(separators int) (template, error) {
 	if err != nil {
 		return template{}, fmt.Errorf("post_processor: %s: sep: %w", c.Type, err)
 	}
-	second := int32(2 - separators) // RoBERTa has no types
+	second := int32(2 - separators) // RoBERTa has no type ids
 	single := []part{{ids: cls}, {}, {ids: sep}}
 	pair := append([]part{}, single...)
 	if separators == 2 {
@@ -196,7 +196,7 @@ func (c *component) around(separators int) (template, error) {
 	return template{single: single, pair: pair}, nil
 }
 
-// specialPair reads ["[SEP]", 102].
+// specialPair reads a token and its id, such as ["[SEP]", 102].
 func specialPair(raw json.RawMessage) ([]int32, error) {
 	var token string
 	var id int32

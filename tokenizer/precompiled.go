@@ -11,7 +11,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// charsMap is SentencePiece's precompiled_charsmap: a double-array trie (darts-clone's) from texts to places
+// charsMap is SentencePiece's precompiled_charsmap: a double-array trie (darts-clone's) from texts to offsets
 // in a list of replacements, each of which ends with a zero byte.
 type charsMap struct {
 	units        []uint32
@@ -39,10 +39,10 @@ func newCharsMap(encoded string) (*charsMap, error) {
 	return m, nil
 }
 
-// unitOffset returns how far a unit's children are from it.
+// unitOffset returns the offset of a unit's children.
 func unitOffset(u uint32) uint32 { return u >> 10 << (u & (1 << 9) >> 6) }
 
-// find returns the replacement of the shortest text in the trie that key begins with.
+// find returns the replacement of the shortest text in the trie that is a prefix of key.
 func (m *charsMap) find(key string) (string, bool) {
 	if len(m.units) == 0 {
 		return "", false
@@ -71,8 +71,8 @@ func (m *charsMap) replacement(at uint32) (string, bool) {
 	return text, true
 }
 
-// normalize replaces short grapheme clusters as a whole where the map has them, and characters one by one
-// elsewhere.
+// normalize replaces short grapheme clusters as a whole if the map has them, and other characters one by
+// one.
 func (m *charsMap) normalize(a aligned) aligned {
 	e := edit(a)
 	at, state := 0, -1
@@ -101,7 +101,7 @@ func (m *charsMap) runes(e *editor, cluster string, at int) {
 	}
 }
 
-// put writes to in place of old, character for character; further ones belong to old's last.
+// put writes to in place of old, character for character; the origin of further ones is old's last.
 func (m *charsMap) put(e *editor, to, old string, at int) {
 	last, next := 0, 0
 	for _, r := range to {

@@ -10,22 +10,22 @@ type splitter interface {
 	split(a aligned, piece func(aligned))
 }
 
-// behavior is what becomes of the matches of a split.
+// behavior says what happens to the matches of a split.
 type behavior uint8
 
 const (
-	isolated           behavior = iota // each is a piece
-	removed                            // each is left out
-	mergedWithPrevious                 // each ends the piece before it
-	mergedWithNext                     // each begins the piece after it
-	contiguous                         // those in a row are one piece
+	isolated           behavior = iota // each match is a piece
+	removed                            // matches are dropped
+	mergedWithPrevious                 // a match ends the piece before it
+	mergedWithNext                     // a match begins the piece after it
+	contiguous                         // consecutive matches are one piece
 )
 
-// matchSplit cuts by what a matcher finds.
+// matchSplit cuts a text at the matches of a matcher.
 type matchSplit struct {
 	matcher  matcher
 	behavior behavior
-	invert   bool // what lies between matches counts as the match
+	invert   bool // the text between matches is treated as the match
 }
 
 func (s matchSplit) split(a aligned, piece func(aligned)) {
@@ -46,7 +46,7 @@ func (s matchSplit) split(a aligned, piece func(aligned)) {
 	}
 }
 
-// cut is a stretch of text that is a match, or is between matches.
+// cut is a range of text that is a match, or is between matches.
 type cut struct {
 	begin, end int
 	match      bool
@@ -66,13 +66,13 @@ func (s matchSplit) each(text string, each func(cut)) {
 	}
 }
 
-// merge joins neighbouring cuts.
+// merge joins neighbouring cuts as the behavior says.
 func (b behavior) merge(cuts []cut) []cut {
-	if b == mergedWithNext { // the same as with the previous one, read backwards
+	if b == mergedWithNext { // the same as mergedWithPrevious on the reversed list
 		slices.Reverse(cuts)
 	}
 	var out []cut
-	matched := false // the cut before was a match
+	matched := false // the previous cut was a match
 	for _, c := range cuts {
 		joins := c.match && !matched
 		if b == contiguous {
@@ -92,11 +92,11 @@ func (b behavior) merge(cuts []cut) []cut {
 	return out
 }
 
-// byteLevel puts a space before text that has none there, and cuts by GPT-2's pattern. Bytes become letters
-// later.
+// byteLevel puts a space before text that begins without one, and cuts by GPT-2's pattern. Bytes become
+// letters later.
 type byteLevel struct {
 	prefixSpace bool
-	words       splitter // nil cuts nothing
+	words       splitter // nil does not cut
 }
 
 func (s byteLevel) split(a aligned, piece func(aligned)) {
@@ -110,24 +110,24 @@ func (s byteLevel) split(a aligned, piece func(aligned)) {
 	s.words.split(a, piece)
 }
 
-// letterSplit writes bytes as letters where ByteLevel is not the last step.
+// letterSplit writes bytes as letters if ByteLevel is not the last step.
 type letterSplit struct{}
 
 func (letterSplit) split(a aligned, piece func(aligned)) { piece(letters(a)) }
 
-// metaspace writes a mark in place of spaces, puts one before the text, and cuts before each.
+// metaspace replaces spaces by a mark, puts one before the text, and cuts before each.
 type metaspace struct {
 	mark string
 	when prependScheme
 	cuts bool
 }
 
-// prependScheme is which texts get a mark before them.
+// prependScheme chooses which texts get a mark before them.
 type prependScheme string
 
 const (
 	prependAlways prependScheme = "always"
-	prependFirst  prependScheme = "first" // only at the very beginning, not behind an added token
+	prependFirst  prependScheme = "first" // only at the beginning of the input, not after an added token
 	prependNever  prependScheme = "never"
 )
 

@@ -5,14 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// Tokenizer maps text to token ids and back, as a tokenizer.json says. Its methods may be called
+// Tokenizer maps text to token ids and back, as a tokenizer.json defines it. Its methods may be called
 // concurrently.
 type Tokenizer struct {
 	normalizers sequence
-	// Added tokens are looked for in the text itself, or in normalized text.
+	// Added tokens are searched in the text itself, or in normalized text.
 	literal, normal addedTokens
 	splitters       []splitter
-	byteLetters     bool // the model sees letters in place of bytes
+	byteLetters     bool // the model reads letters in place of bytes
 	model           model
 	processors      []processor
 	decoders        []decoder
@@ -22,32 +22,32 @@ type Tokenizer struct {
 	ids     map[string]int32 // of the vocabulary and of added tokens
 	tokens  map[int32]string
 	special map[int32]bool
-	shown   map[int32]string // what added tokens decode to that are looked for in normalized text
+	shown   map[int32]string // the decoded texts of added tokens that are searched in normalized text
 	size    int
-	// specialTexts are those of special tokens: what is left out of text is known by its text.
+	// specialTexts are the texts of special tokens: DecodeText leaves tokens out by their text.
 	specialTexts map[string]bool
 
 	encoders *sync.Pool
 }
 
-// Encoding is a text as tokens.
+// Encoding is the result of encoding a text, or a pair of texts.
 type Encoding struct {
-	// IDs are the tokens.
+	// IDs are the ids of the tokens.
 	IDs []int32
-	// Offsets are, for each token, the characters of the text that it stands for, from the first up to before
-	// the last; tokens that stand for none have two zeros.
+	// Offsets are, for each token, the range of characters of the text that it covers, as the first and one past
+	// the last; tokens without text have two zeros.
 	Offsets [][2]int
-	// TypeIDs are 1 for the second text of a pair, unless the file says otherwise, else 0.
+	// TypeIDs are 1 for the second text of a pair, unless the file sets others, else 0.
 	TypeIDs []int32
 	// Special marks the tokens that post-processors have added.
 	Special []bool
 
-	// matched is, for each token, the text that an added one was found as, white space that it takes along
-	// included, or an unknown one of a Unigram stands for; empty for others.
+	// matched is, for each token, the text at which an added token was found, with the white space that it
+	// includes, or the text of a Unigram's unknown token; empty for others.
 	matched []string
 }
 
-// Encode returns the ids of text, with the tokens that the file's post-processor puts around it.
+// Encode returns the ids of text, with the special tokens that the file's post-processor adds.
 func (t *Tokenizer) Encode(text string) []int32 {
 	e := t.encoders.Get().(*encoder)
 	defer t.encoders.Put(e)
@@ -58,19 +58,19 @@ func (t *Tokenizer) Encode(text string) []int32 {
 	return t.process(Encoding{IDs: ids}, nil).IDs
 }
 
-// EncodeOffsets returns the tokens of text with their places in it.
+// EncodeOffsets returns the tokens of text with their offsets in it.
 func (t *Tokenizer) EncodeOffsets(text string) Encoding {
 	return t.process(t.encoding(text), nil)
 }
 
-// EncodePair returns the tokens of two texts, as question and answer, put together by the file's
+// EncodePair returns the tokens of two texts, such as a question and an answer, joined by the file's
 // post-processor.
 func (t *Tokenizer) EncodePair(first, second string) Encoding {
 	b := t.encoding(second).typed(1)
 	return t.process(t.encoding(first), &b)
 }
 
-// WithoutSpecial returns the same tokenizer without post-processors: nothing is put around a text.
+// WithoutSpecial returns the same tokenizer without post-processors: it adds no special tokens.
 func (t *Tokenizer) WithoutSpecial() *Tokenizer {
 	plain := *t
 	plain.processors = nil
@@ -101,25 +101,25 @@ func (t *Tokenizer) Token(id int32) (string, bool) {
 	return token, ok
 }
 
-// IsSpecial reports whether the file marks a token as special, such as one that ends a text.
+// IsSpecial reports whether the file marks a token as special, such as the end-of-text token.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }
 
-// VocabSize returns one more than the largest id: the rows of an embedding.
+// VocabSize returns one more than the largest id: the number of rows of an embedding.
 func (t *Tokenizer) VocabSize() int { return t.size }
 
-// encoder holds what one call of Encode needs, and keeps for the next one.
+// encoder holds the buffers of one call of Encode, which later calls reuse.
 type encoder struct {
 	out     []int32
-	places  []span         // of the tokens in the original
-	tracked bool           // places are asked for
-	matched map[int]string // texts of added tokens, by their index, where places are asked for
+	places  []span         // the tokens' ranges in the original
+	tracked bool           // places are needed
+	matched map[int]string // texts of added tokens, by their index, if offsets are needed
 
-	words map[string][]token // pieces seen before: most of a text is few words
+	words map[string][]token // a cache of pieces: most of a text is few words
 	buf   []token
 	work  work
 }
 
-// Longer pieces, and pieces beyond the limit, are tokenized anew each time.
+// Longer pieces, and pieces beyond the cache's size, are tokenized anew each time.
 const (
 	longestKept = 256
 	mostKept    = 1 << 16
@@ -127,7 +127,7 @@ const (
 
 func newEncoder() *encoder { return &encoder{words: map[string][]token{}} }
 
-// ids returns the tokens of text without those of post-processors. The encoder keeps no reference to them.
+// ids returns the token ids of text, without post-processing. The encoder keeps no reference to them.
 func (e *encoder) ids(t *Tokenizer, text string) []int32 {
 	e.out, e.places, e.matched = nil, nil, nil
 	whole := aligned{text: text, first: true}
@@ -140,7 +140,7 @@ func (e *encoder) ids(t *Tokenizer, text string) []int32 {
 	return e.out
 }
 
-// characterSpans has for each byte the bytes of its character.
+// characterSpans returns, for each byte, the bytes of its character.
 func characterSpans(text string) []span {
 	from := make([]span, len(text))
 	for i := 0; i < len(text); {
@@ -153,7 +153,7 @@ func characterSpans(text string) []span {
 	return from
 }
 
-// characters turns spans of bytes into spans of characters.
+// characters converts spans of bytes to spans of characters.
 func characters(text string, spans []span) [][2]int {
 	index := make([]int, len(text)+1)
 	n := 0
@@ -177,7 +177,7 @@ func (e *encoder) added(id int32, at aligned) {
 	e.out = append(e.out, id)
 }
 
-// match notes the text of the next token.
+// match records the text of the next token.
 func (e *encoder) match(text string) {
 	if e.matched == nil {
 		e.matched = map[int]string{}
@@ -227,6 +227,6 @@ func (e *encoder) newWord(t *Tokenizer, word string) []token {
 		return e.buf
 	}
 	kept := append([]token(nil), e.buf...)
-	e.words[string([]byte(word))] = kept // a copy: the map must not hold on to the whole text
+	e.words[string([]byte(word))] = kept // a copy, so that the map does not keep the whole text in memory
 	return kept
 }

@@ -11,23 +11,23 @@ import (
 	"slices"
 )
 
-// TrainConfig says what tokenizer Train makes.
+// TrainConfig configures the tokenizer that Train makes.
 type TrainConfig struct {
-	// VocabSize is how many tokens there are at the most, special ones and the 256 bytes included.
+	// VocabSize is the largest number of tokens, including special ones and the 256 bytes.
 	VocabSize int
 	// MinCount is how often a pair must occur to become a token; 0 means once.
 	MinCount int
-	// Special are tokens that are never cut, in the order of their ids from 0.
+	// Special are tokens that are never split, in the order of their ids from 0.
 	Special []string
 	// Split is the regular expression that cuts text into words, which no token crosses; "" means GPT-2's.
 	Split string
-	// Progress, if set, is told from time to time how many tokens there are.
+	// Progress, if set, is called from time to time with the number of tokens so far.
 	Progress func(tokens int)
 }
 
 // Train makes a byte-level BPE from texts and returns its tokenizer.json, which Parse and Hugging Face's
-// library read. Pairs of neighbours within words merge, the most frequent first, and of equally frequent ones
-// those of the lowest ids: what Hugging Face's BpeTrainer does.
+// library read. Neighbouring symbols within words merge, the most frequent pair first, and of equally
+// frequent ones that of the lowest ids, as Hugging Face's BpeTrainer does.
 func Train(texts iter.Seq[string], config TrainConfig) ([]byte, error) {
 	if least := len(config.Special) + 256; config.VocabSize < least {
 		return nil, fmt.Errorf("tokenizer: train: vocabulary: got %d, want at least %d, the bytes and special "+
@@ -50,7 +50,7 @@ func Train(texts iter.Seq[string], config TrainConfig) ([]byte, error) {
 	return t.file(config)
 }
 
-// trainer counts pairs of symbols in words, and keeps the counts right while symbols merge.
+// trainer counts pairs of symbols in words, and updates the counts while symbols merge.
 type trainer struct {
 	tokens  []string // by id
 	symbols [256]int32
@@ -60,13 +60,13 @@ type trainer struct {
 	merges  [][2]string
 }
 
-// trainedWord is a word as symbols.
+// trainedWord is a word as a list of symbols, and how often it occurs.
 type trainedWord struct {
 	ids   []int32
 	count int
 }
 
-// pairCount is how often a pair occurs, and in which words it has at some time.
+// pairCount is how often a pair occurs, and the words in which it occurs or has occurred.
 type pairCount struct {
 	count int
 	words []int32
@@ -74,7 +74,7 @@ type pairCount struct {
 
 func newTrainer(special []string) *trainer {
 	t := &trainer{tokens: slices.Clone(special), pairs: map[pair]*pairCount{}}
-	order := make([]int, 256) // ids follow the letters, not the bytes
+	order := make([]int, 256) // ids are in the order of the letters, not of the bytes
 	for c := range order {
 		order[c] = c
 	}
@@ -86,7 +86,7 @@ func newTrainer(special []string) *trainer {
 	return t
 }
 
-// count takes in the words of texts.
+// count counts the words of texts.
 func (t *trainer) count(texts iter.Seq[string], words splitter) {
 	counts := map[string]int{}
 	for text := range texts {
@@ -133,7 +133,7 @@ func (t *trainer) learn(config TrainConfig) {
 	for len(t.tokens) < config.VocabSize && len(t.queue) > 0 {
 		top := heap.Pop(&t.queue).(pairEntry)
 		c := t.pairs[top.pair]
-		if c.count != top.count { // it has changed since
+		if c.count != top.count { // the count has changed since it was queued
 			if c.count > 0 {
 				heap.Push(&t.queue, pairEntry{top.pair, c.count})
 			}
@@ -149,7 +149,7 @@ func (t *trainer) learn(config TrainConfig) {
 	}
 }
 
-// merge makes one symbol of a pair, in the words that may hold it.
+// merge replaces a pair by one symbol, in the words that may contain it.
 func (t *trainer) merge(p pair, words []int32) {
 	left, right := t.tokens[p.left], t.tokens[p.right]
 	id := int32(len(t.tokens))
@@ -194,13 +194,13 @@ func (t *trainer) mergeWord(p pair, id, at int32, fresh map[pair]bool) {
 	w.ids = out
 }
 
-// pairEntry is a pair in the queue with the count that it had when it was put there.
+// pairEntry is a pair in the queue, with its count when it was queued.
 type pairEntry struct {
 	pair
 	count int
 }
 
-// pairQueue has the most frequent pair on top, and of equal ones that of the lowest ids.
+// pairQueue is a heap with the most frequent pair on top, and of equal ones that of the lowest ids.
 type pairQueue []pairEntry
 
 func (q pairQueue) Len() int { return len(q) }
@@ -219,7 +219,7 @@ func (q *pairQueue) Pop() any {
 	return last
 }
 
-// file returns the tokenizer.json.
+// file returns the content of the tokenizer.json.
 func (t *trainer) file(config TrainConfig) ([]byte, error) {
 	added := []any{}
 	for id, token := range config.Special {

@@ -7,18 +7,18 @@ import (
 )
 
 // unigram cuts a piece into the tokens whose log-probabilities have the largest sum (SentencePiece's
-// Viterbi). A character that no token covers is unknown, at a price below every token's; unknown neighbours
-// are one token.
+// Viterbi). A character that no token covers is unknown, with a score below every token's; consecutive
+// unknown characters are one token.
 type unigram struct {
 	vocab    map[string]int32
 	scores   []float64
 	trie     trie
 	unknown  int32 // -1 for none
-	fallback bool  // unknown text becomes its bytes' tokens
+	fallback bool  // unknown text becomes byte tokens
 	penalty  float64
 }
 
-// unknownPenalty is how far an unknown character's score is below the least token's.
+// unknownPenalty is how far an unknown character's score is below the lowest token's.
 const unknownPenalty = 10
 
 func newUnigram(m *modelJSON) *unigram {
@@ -37,10 +37,10 @@ func newUnigram(m *modelJSON) *unigram {
 
 func (m *unigram) vocabulary() map[string]int32 { return m.vocab }
 
-// bestPath is the best way to a place in the text: the score, and the last token on it.
+// bestPath is the best tokenization up to a byte of the text: its score, and its last token.
 type bestPath struct {
 	score float64
-	begin int32 // -1: no way yet
+	begin int32 // -1 if the byte is not reached yet
 	id    int32
 }
 
@@ -61,7 +61,7 @@ func (m *unigram) tokenize(out []token, piece string, w *work) []token {
 	return m.known(out, first, piece)
 }
 
-// search fills best for every place of a piece.
+// search fills best for every byte of a piece.
 func (m *unigram) search(best []bestPath, piece string) []bestPath {
 	best = append(best, bestPath{})
 	for range len(piece) {
@@ -87,8 +87,8 @@ func (m *unigram) search(best []bestPath, piece string) []bestPath {
 	return best
 }
 
-// known replaces unknown tokens: the text may be a token after all where several were joined, or become
-// bytes.
+// known replaces unknown tokens: text joined from several unknown characters may be a token after all, or
+// become byte tokens.
 func (m *unigram) known(out []token, first int, piece string) []token {
 	if !slices.ContainsFunc(out[first:], func(t token) bool { return t.id == m.unknown }) {
 		return out
@@ -114,11 +114,11 @@ func (m *unigram) known(out []token, first int, piece string) []token {
 	return out
 }
 
-// trie finds the tokens that a text begins with.
+// trie finds the tokens that are prefixes of a text.
 type trie struct {
 	nodes  []trieNode
 	labels []byte  // of the edges of each node, sorted
-	to     []int32 // where each edge leads
+	to     []int32 // the node of each edge
 }
 
 type trieNode struct {
@@ -139,7 +139,7 @@ func newTrie(vocab map[string]int32) trie {
 	return t
 }
 
-// build adds the node for texts that share their first depth bytes, and all below it.
+// build adds the node for texts that share their first depth bytes, and all nodes below it.
 func (t *trie) build(texts []string, depth int, vocab map[string]int32) int32 {
 	at := int32(len(t.nodes))
 	t.nodes = append(t.nodes, trieNode{id: -1})
@@ -167,7 +167,7 @@ func (t *trie) build(texts []string, depth int, vocab map[string]int32) int32 {
 	return at
 }
 
-// prefixes calls found with the length and id of every token that text begins with, shortest first.
+// prefixes calls found with the length and id of every token that is a prefix of text, shortest first.
 func (t *trie) prefixes(text string, found func(n int, id int32)) {
 	node := t.nodes[0]
 	for i := range len(text) {

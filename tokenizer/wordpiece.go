@@ -2,13 +2,13 @@ package tokenizer
 
 import "unicode/utf8"
 
-// wordPiece takes, from left to right, the longest token that a piece begins with; tokens inside of a word
-// have a prefix. A piece that cannot be put together so is unknown as a whole.
+// wordPiece matches, from left to right, the longest token at each position; tokens inside a word have a
+// prefix. A piece that cannot be covered so is unknown as a whole.
 type wordPiece struct {
 	vocab   map[string]int32
 	unknown int32
 	prefix  string
-	limit   int // pieces of more characters are unknown
+	limit   int // longer pieces, in characters, are unknown
 	longest int // bytes of the longest token
 }
 
@@ -45,7 +45,7 @@ func (m *wordPiece) tokenize(out []token, piece string, _ *work) []token {
 	return out
 }
 
-// longestAt returns the longest token at a place of a piece, and its end.
+// longestAt returns the longest token at byte at of a piece, and its end.
 func (m *wordPiece) longestAt(piece string, at int) (int32, int) {
 	prefix := ""
 	if at > 0 {

@@ -12,33 +12,33 @@ import (
 	"github.com/galley-ml/galley/internal/search"
 )
 
-// windowSteps is how many steps are looked at together: who is slow is named after two such windows.
+// windowSteps is the number of steps in a window. A slow process is reported after two windows in a row.
 const windowSteps = 5
 
-// adapter watches a run on many devices: it compares what was forecast with what is measured, term by term,
-// names processes and links that stay behind, and says when another plan is worth the move. All processes of
-// a job see the same numbers, so they come to the same.
+// adapter watches a run on many devices: it compares the forecast step time with the measured one, term by
+// term, reports slow processes and links, and decides when changing to another plan pays off. All processes
+// of a job see the same numbers, so they decide the same.
 type adapter struct {
 	t        *training
 	watch    *probe.Watch
 	judge    probe.Judge
 	strategy galley.Strategy
 	run      forecast.Run
-	// forecast is the step by terms; constants are what the terms are multiplied by so far, told those that were
-	// last told.
+	// forecast is the forecast step time by terms; constants are the measured factors of the terms so far, and
+	// told the factors that were printed last.
 	forecast        plan.Estimate
 	constants, told plan.Constants
 	steps           int
 	began, at       time.Time
-	// setup is what it took from the beginning to the end of the first step.
+	// setup is the time from the start of the run to the end of the first step.
 	setup time.Duration
-	// slow is how many times as long as others each process takes, where it was named.
+	// slow is, for each process, how many times as long as the others it takes; 1 if it is not slow.
 	slow []float64
 	next *galley.Strategy
 	move *moved
 }
 
-// moved is a move to another plan, with what it should gain and what a step took before.
+// moved is a change of plan: the predicted speedup, and the time of a step before it.
 type moved struct {
 	predicted, before float64
 	slow              []float64
@@ -46,7 +46,7 @@ type moved struct {
 	after             float64
 }
 
-// adapts makes an adapter for a strategy; nil where there is nothing to adapt.
+// adapts returns an adapter for a strategy, or nil if the run cannot be adapted.
 func (t *training) adapts(s *galley.Strategy) *adapter {
 	if t.Adapt == "off" || t.Adapt == "" || s == nil || t.b != nil || t.watch != nil {
 		return nil
@@ -61,7 +61,7 @@ func (t *training) adapts(s *galley.Strategy) *adapter {
 		run.Calibration = t.learned.YAML()
 	}
 	e, err := forecast.Estimate(run, full)
-	if err != nil { // what is not priced is not adapted
+	if err != nil { // without a forecast there is nothing to adapt
 		return nil
 	}
 	return &adapter{t: t, watch: &probe.Watch{}, strategy: full, run: run, forecast: e, began: time.Now(),
@@ -69,12 +69,12 @@ func (t *training) adapts(s *galley.Strategy) *adapter {
 		told: plan.Constants{Compute: 1, Communication: 1}}
 }
 
-// mayMove reports whether the run may leave its plan: what the user wrote stays unless they say so.
+// mayMove reports whether the run may change its plan. A plan that the user gave stays, unless --adapt is on.
 func (c *trainCmd) mayMove() bool {
 	return c.Adapt == "on" || c.Adapt == "auto" && c.Mesh == "" && c.Plan == ""
 }
 
-// weigh reports what each process computes in a step.
+// weigh sets the work of each process in a step, in FLOPs, and its slowdown, known from before a move or 1.
 func (a *adapter) weigh(p *galley.StepPlan) {
 	n := max(1, job.Size())
 	devices := p.Cost().Devices
@@ -85,18 +85,18 @@ func (a *adapter) weigh(p *galley.StepPlan) {
 	for i := range a.slow {
 		a.slow[i] = 1
 	}
-	if a.move != nil && len(a.move.slow) == n { // known before the move
+	if a.move != nil && len(a.move.slow) == n { // measured before the move
 		copy(a.slow, a.move.slow)
 		a.judge.Know(a.slow)
 	}
 }
 
-// before is called before each step; true says that the run moves to another plan.
+// before runs before each step; at the end of a window it reports whether the run changes to another plan.
 func (a *adapter) before(step int) (bool, error) {
 	if a == nil {
 		return false, nil
 	}
-	if a.steps++; a.steps == 2 { // the first step plans and warms up
+	if a.steps++; a.steps == 2 { // the first step includes planning and warm-up
 		a.setup, a.at = time.Since(a.began), time.Now()
 		a.watch.Take(1, 0)
 		return false, nil
@@ -120,7 +120,7 @@ func (a *adapter) before(step int) (bool, error) {
 	return a.see(step, window)
 }
 
-// see takes a window of all processes' terms.
+// see evaluates a window of the terms of all processes and reports whether the run changes its plan.
 func (a *adapter) see(step int, window []probe.Terms) (bool, error) {
 	a.compare(step, window)
 	a.gained(step, window)
@@ -147,23 +147,23 @@ func processName(n int) string {
 	return job.Name(n)
 }
 
-// say logs a decision, with its reason.
+// say prints a decision with its reason, on the first process.
 func (a *adapter) say(format string, args ...any) {
 	if job.First() {
 		fmt.Printf("\radapt: "+format+"\n", args...)
 	}
 }
 
-// changedBy is how far a term must have moved to be told again.
+// changedBy is the relative change of a term after which it is printed again.
 const changedBy = 0.25
 
-// compare updates what the machine takes of the forecast, and tells it where it has changed.
+// compare updates the measured factors of the forecast's terms, and prints them if they have changed.
 func (a *adapter) compare(step int, window []probe.Terms) {
 	p := &a.forecast.Parts
 	compute, exchange := 0.0, window[0].Exchange
 	for _, t := range window {
 		compute += t.Compute / float64(len(window))
-		exchange = min(exchange, t.Exchange) // who waits least for others
+		exchange = min(exchange, t.Exchange) // of the process that waits least for others
 	}
 	computing, communicating := p.Compute+p.Recompute+p.Optimizer, p.Communication()
 	a.constants.Compute = follow(a.constants.Compute, compute, computing)
@@ -180,8 +180,8 @@ func (a *adapter) compare(step int, window []probe.Terms) {
 	a.learn()
 }
 
-// follow returns a constant after a window: half way to what that shows, or all of it at first. What was not
-// forecast has none.
+// follow returns a factor after a window: the mean of the old and the measured one; the first window sets it.
+// A term without a forecast keeps its factor.
 func follow(was, measured, forecast float64) float64 {
 	switch {
 	case forecast <= 0 || measured <= 0:
@@ -196,7 +196,7 @@ func seconds(x float64) string { return search.Seconds(x) }
 
 func far(was, is float64) bool { return is > was*(1+changedBy) || is*(1+changedBy) < was }
 
-// learn keeps the calibration.
+// learn stores the calibration scaled by the measured factors, and writes it to the file of --learned.
 func (a *adapter) learn() {
 	cal, err := forecast.Scaled(a.run, a.constants)
 	if err != nil {
@@ -210,14 +210,14 @@ func (a *adapter) learn() {
 	}
 }
 
-// A move must gain so many times its cost, and make steps so many times as fast: less is within what machines
-// differ by from one minute to the next.
+// A change of plan must save moveFactor times its cost and make steps leastGain times as fast: smaller
+// differences are within the noise of a machine from one minute to the next.
 const (
 	moveFactor = 2
 	leastGain  = 1.1
 )
 
-// planName returns a strategy with how its stages are cut.
+// planName returns a strategy as text, with the layers of its stages if they are given.
 func planName(s galley.Strategy) string {
 	if len(s.Layers) == 0 {
 		return s.String()
@@ -225,7 +225,7 @@ func planName(s galley.Strategy) string {
 	return fmt.Sprintf("%s with layers %v", s, s.Layers)
 }
 
-// replan asks for the best plan on processes as fast as they are now, and decides whether to move to it.
+// replan searches the best plan for the current speeds of the processes, and decides whether to change to it.
 func (a *adapter) replan(step int, window []probe.Terms) (bool, error) {
 	type answer struct {
 		Best         forecast.Candidate
@@ -244,7 +244,7 @@ func (a *adapter) replan(step int, window []probe.Terms) (bool, error) {
 		a.say("step %d: no other plan: %v", step, err)
 		return false, nil
 	}
-	// The forecast's ratio is trusted, its seconds are those measured.
+	// The ratio is the forecast's, the seconds are measured.
 	ratio := r.Now / r.Best.Estimate.Step
 	left := a.t.Steps - step
 	gain := r.Taken * (1 - 1/ratio) * float64(left)
@@ -270,7 +270,7 @@ func (a *adapter) replan(step int, window []probe.Terms) (bool, error) {
 	return false, nil
 }
 
-// gained reports what a move has gained, once two windows say so.
+// gained prints the measured speedup of a change of plan, after two windows.
 func (a *adapter) gained(step int, window []probe.Terms) {
 	m := a.move
 	if m == nil || a.next != nil || m.windows >= 2 {
@@ -283,7 +283,7 @@ func (a *adapter) gained(step int, window []probe.Terms) {
 	}
 }
 
-// handOver gives the next plan to the run, where there is one.
+// handOver passes the next plan to the run and reports whether there is one.
 func (a *adapter) handOver() bool {
 	if a == nil || a.next == nil {
 		return false

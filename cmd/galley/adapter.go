@@ -11,10 +11,10 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// adapted reports whether the model has an adapter, which is merged when it is loaded.
+// adapted reports whether the model has an adapter, which load merges into its weights.
 func (m *modelDir) adapted() bool { return m.adapter != "" || m.r != nil && models.IsAdapter(m.dir) }
 
-// merged returns the base model of an adapter with that merged into it.
+// merged returns the base model of an adapter with the adapter merged into its weights.
 func (m *modelDir) merged(c nn.Config) (models.Model, error) {
 	model, err := models.Load(m.dir, c)
 	if err != nil {
@@ -26,7 +26,7 @@ func (m *modelDir) merged(c nn.Config) (models.Model, error) {
 	return model, models.Merge(model)
 }
 
-// adapt gives a model the adapters of a run, merged into its weights.
+// adapt adds the adapters of a run's checkpoint to the model and merges them into its weights.
 func (m *modelDir) adapt(model models.Model, c nn.Config) error {
 	if err := models.AdaptAs(m.dir, model, c); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (m *modelDir) adapt(model models.Model, c nn.Config) error {
 	return models.Merge(model)
 }
 
-// mergedWeights returns weights of a model whose adapter is merged.
+// mergedWeights is like weights, for a model whose adapter is merged into its weights.
 func (m *modelDir) mergedWeights() (models.Model, func(p *nn.Param) (array.Array, error), func(), error) {
 	d := galley.CPU(galley.Config{})
 	model, err := m.load(nn.Config{Scope: d.NewSession(), Frozen: true})
@@ -64,7 +64,7 @@ func (m *modelDir) mergedWeights() (models.Model, func(p *nn.Param) (array.Array
 	return shape, read, d.Close, err
 }
 
-// keepAdapter writes what the adapters of a run are beside its config.
+// keepAdapter writes the configuration of the run's adapters to dir, beside the model's config.
 func (t *training) keepAdapter(dir string) error {
 	text, err := models.AdapterText(t.model)
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/galley-ml/galley/internal/interpreter"
 )
 
-// backendFlags choose what computes.
+// backendFlags choose the backend of a command.
 type backendFlags struct {
 	Backend string `help:"What computes: cpu, or xla for an accelerator." default:"cpu" enum:"cpu,xla"`
 	pluginFlags
 }
 
-// engineFlags choose what computes a model that is served.
+// engineFlags choose the backend of a model that is served.
 type engineFlags struct {
 	Backend string `help:"What computes: cpu, xla for an accelerator, or hlo, which takes an accelerator's programs and runs them slowly on the host." default:"cpu" enum:"cpu,xla,hlo"`
 	pluginFlags
 }
 
-// open returns the backend, or nil for the host.
+// open returns the backend, or nil for the host's CPU.
 func (f engineFlags) open() (galley.Backend, error) {
 	switch {
 	case f.MockDevices > 0:
@@ -38,7 +38,7 @@ func (f engineFlags) open() (galley.Backend, error) {
 	return interpreter.New(1), nil
 }
 
-// pluginFlags choose an accelerator, and how programs are compiled for it.
+// pluginFlags choose an accelerator's plugin and how programs are compiled for it.
 type pluginFlags struct {
 	Plugin       string   `help:"Path of a PJRT plugin; without it GALLEY_PLUGIN, or the first one found." type:"path" placeholder:"FILE"`
 	XLAFlag      []string `name:"xla-flag" help:"A flag of XLA's own, such as --xla-flag=--xla_gpu_autotune_level=4; may be given more than once." sep:"none" placeholder:"FLAG"`
@@ -48,7 +48,7 @@ type pluginFlags struct {
 	MockDevices int `help:"Have CUDA's plugin pretend that it has this many devices: programs for all of them compile, and run on the first, whose collectives bring nothing. Losses then mean nothing." placeholder:"N"`
 }
 
-// open returns the accelerator, or nil for the host.
+// open returns the accelerator, or nil for the host's CPU.
 func (f backendFlags) open() (galley.Backend, error) {
 	if f.Backend == "cpu" {
 		return nil, f.unused()
@@ -56,7 +56,7 @@ func (f backendFlags) open() (galley.Backend, error) {
 	return f.pluginFlags.open()
 }
 
-// unused refuses an accelerator's flags where there is none.
+// unused returns an error if an accelerator's flags are set without an accelerator.
 func (f pluginFlags) unused() error {
 	if f.Plugin != "" || len(f.XLAFlag) > 0 || f.MockDevices > 0 || f.CompileCache != "" {
 		return fmt.Errorf("--plugin, --xla-flag, --mock-devices, --compile-cache: they are for --backend=xla")
@@ -83,7 +83,7 @@ func (f pluginFlags) open() (galley.Backend, error) {
 	return galley.XLA(c)
 }
 
-// closed ends the use of a backend; the first thing that went wrong is the error.
+// closed closes a backend and returns the first error: err, or that of closing.
 func closed(b galley.Backend, err error) error {
 	if b == nil {
 		return err

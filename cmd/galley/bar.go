@@ -9,21 +9,21 @@ import (
 	"golang.org/x/term"
 )
 
-// bar is the one line of a terminal that says how far work is. It is drawn over itself and never wraps.
+// bar is a progress bar: one line of a terminal that is drawn over itself and never wraps.
 type bar struct {
 	file         *os.File
 	all          int
 	start, shown time.Time
 }
 
-// The bar's time between drawings, and its own columns beside the text.
+// The time between two drawings, and the width of the bar beside the text.
 const (
 	redraw   = 100 * time.Millisecond
 	barWidth = 24
 )
 
-// newBar returns a bar for work of so many parts; nil where the file is no terminal, or one that a launcher
-// made: Open MPI's gives processes one, though nobody looks at it.
+// newBar returns a bar for all parts of some work; nil if the file is no terminal, or one that a launcher
+// made: Open MPI gives its processes a terminal, though no person sees it.
 func newBar(file *os.File, all int) *bar {
 	if job != nil || !term.IsTerminal(int(file.Fd())) {
 		return nil
@@ -31,7 +31,7 @@ func newBar(file *os.File, all int) *bar {
 	return &bar{file: file, all: all, start: time.Now()}
 }
 
-// set says that so many parts are done.
+// set draws the bar with done parts finished.
 func (b *bar) set(done int, text string) {
 	if done < b.all && time.Since(b.shown) < redraw {
 		return
@@ -41,15 +41,15 @@ func (b *bar) set(done int, text string) {
 	if err != nil || columns < 1 {
 		columns = 80
 	}
-	// A line that cannot be drawn is no reason to stop work: errors are not looked at.
+	// A line that cannot be drawn is no reason to stop the work: errors are ignored.
 	fmt.Fprintf(b.file, "\r\x1b[K%s", barLine(text, done, b.all, columns, time.Since(b.start)))
 }
 
-// clear takes the line away.
+// clear erases the line.
 func (b *bar) clear() { fmt.Fprint(b.file, "\r\x1b[K") }
 
-// barLine returns the text, then the time that is left and a bar where there is room for them: fewer columns
-// than the terminal has, so that the next one is drawn over it.
+// barLine returns the text, then the time left and the bar if they fit: fewer columns than the terminal has,
+// so that the next line is drawn over it.
 func barLine(text string, done, all, columns int, elapsed time.Duration) string {
 	if room := []rune(text); len(room) >= columns {
 		return string(room[:max(0, columns-1)])

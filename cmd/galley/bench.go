@@ -26,7 +26,7 @@ type benchCmd struct {
 	Fuse      benchFuseCmd      `cmd:"" help:"Time functions in primitive ops, op by op and joined to loops."`
 }
 
-// output is how results are printed.
+// output chooses how results are printed.
 type output struct {
 	JSON bool `help:"Print JSON, one object a line."`
 }
@@ -47,7 +47,7 @@ type benchGemmCmd struct {
 	DType   string `name:"dtype" help:"f32, f64, bf16 or f16." default:"f32" enum:"f32,f64,bf16,f16"`
 }
 
-// Help returns what galley bench gemm --help adds.
+// Help returns the text that galley bench gemm --help adds.
 func (benchGemmCmd) Help() string {
 	return `Prints the best and the median time in milliseconds and GFLOP/s: 2n³ operations in a product.
 
@@ -101,15 +101,15 @@ type benchStepCmd struct {
 	Primitive bool `help:"Compute the loss by primitive ops alone: norms, activations, attention and the loss are replaced by what defines them."`
 }
 
-// fuseFlags say whether ops are joined to loops.
+// fuseFlags choose whether ops are fused into loops.
 type fuseFlags struct {
 	Fuse string `help:"Whether ops are joined to loops: on, or off." default:"on" enum:"on,off"`
 }
 
-// set has all programs of the process compiled so.
+// set applies the choice to all programs that this process compiles.
 func (f fuseFlags) set() error { return os.Setenv("GALLEY_FUSE", f.Fuse) }
 
-// Help returns what galley bench step --help adds.
+// Help returns the text that galley bench step --help adds.
 func (benchStepCmd) Help() string {
 	return `Prints the best and the median time of a step in milliseconds, tokens per second and the most bytes
 held at once.
@@ -169,7 +169,7 @@ func (c *benchStepCmd) Run() error {
 	return c.print(r)
 }
 
-// bytes returns the least that a step holds: parameters, gradients and two moments, and the logits.
+// bytes returns a lower bound of a step's memory: parameters, gradients and two moments, and the logits.
 func (c *benchStepCmd) bytes() float64 {
 	dim := float64(c.Dim)
 	params := float64(c.Vocab)*dim + float64(c.Layers)*12*dim*dim
@@ -185,7 +185,7 @@ type benchAttentionCmd struct {
 	Runs    int   `help:"Measured runs of each." default:"3"`
 }
 
-// Help returns what galley bench attention --help adds.
+// Help returns the text that galley bench attention --help adds.
 func (benchAttentionCmd) Help() string {
 	return `Prints milliseconds and bytes for each length, forward and backward together. Memory grows with the
 length, not its square.

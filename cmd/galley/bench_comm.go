@@ -13,7 +13,7 @@ type benchCommCmd struct {
 	Runs    int   `help:"Measured calls of each size; 0 chooses by the size."`
 }
 
-// Help returns what galley bench comm --help adds.
+// Help returns the text that galley bench comm --help adds.
 func (benchCommCmd) Help() string {
 	return `Prints the median of all-reduces of float32 by size, in microseconds: between devices of one process
 and, started by a launcher, between processes and by MPI_Allreduce, by turns. bench/processes.py comm adds

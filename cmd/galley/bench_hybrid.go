@@ -20,7 +20,7 @@ type benchHybridCmd struct {
 	Runs    int `help:"Measured pairs of steps." default:"9"`
 }
 
-// Help returns what galley bench hybrid --help adds.
+// Help returns the text that galley bench hybrid --help adds.
 func (benchHybridCmd) Help() string {
 	return `Times the same training step of a GPT-2 on one device and on the in-process devices of a strategy, in
 turn, and prints the median ratio: what splitting the work costs where the cores stay the same.

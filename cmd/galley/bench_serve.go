@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/internal/bench"
 )
 
-// benchServeCmd measures a server.
+// benchServeCmd measures the latency and throughput of a server.
 type benchServeCmd struct {
 	output
 	URL      string        `arg:"" help:"Server of OpenAI's API, such as http://127.0.0.1:8000."`
@@ -28,7 +28,7 @@ type benchServeCmd struct {
 	Seed     uint64        `help:"Seed of the words." default:"1"`
 }
 
-// Help returns what galley bench serve --help adds.
+// Help returns the text that galley bench serve --help adds.
 func (benchServeCmd) Help() string {
 	return `Prints tokens a second, and the median and 99th percentile of the time to the first token, between
 tokens and of whole answers, as clients see them. $OPENAI_API_KEY, where it is set, is sent as the key.

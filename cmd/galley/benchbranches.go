@@ -10,7 +10,7 @@ type benchBranchesCmd struct {
 	Steps  int `help:"Measured steps of each way." default:"10"`
 }
 
-// Help returns what galley bench branches --help adds.
+// Help returns the text that galley bench branches --help adds.
 func (benchBranchesCmd) Help() string {
 	return `Training steps of one sample of a model of parallel blocks (gptj), in which attention and the MLP do
 not depend on each other: on one device with a thread, as where data parallelism gives each device a sample,

@@ -20,7 +20,7 @@ type benchBurgersCmd struct {
 	Profile bool     `help:"Print the time of each op, too."`
 }
 
-// Help returns what galley bench burgers --help adds.
+// Help returns the text that galley bench burgers --help adds.
 func (benchBurgersCmd) Help() string {
 	return `Training steps of a physics-informed network for Burgers' equation, u_t + u u_x = ν u_xx: a tanh
 network of two inputs, its derivatives in the loss, Adam. Derivatives are taken by Taylor series and by
@@ -69,7 +69,7 @@ func (c *benchBurgersCmd) Run() error {
 	return nil
 }
 
-// python returns the interpreter that PyTorch is looked for in.
+// python returns the path of the Python interpreter that should have PyTorch.
 func (c *benchBurgersCmd) python() string {
 	switch p := os.Getenv("PYTHON"); {
 	case c.Python == "none":

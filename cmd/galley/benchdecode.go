@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// shapeFlags are the shape of a Llama with random weights.
+// shapeFlags give the shape of a Llama with random weights.
 type shapeFlags struct {
 	Layers  int `help:"Layers." default:"22"`
 	Dim     int `help:"Width of the stream." default:"2048"`
@@ -24,7 +24,7 @@ func (f shapeFlags) config() models.Config {
 		Heads: f.Heads, KVHeads: f.KVHeads}
 }
 
-// benchDecodeCmd times generation.
+// benchDecodeCmd times token generation.
 type benchDecodeCmd struct {
 	output
 	Weights []string `help:"Formats of weights: f32, bf16, int8, int4, or stored, what --model has." enum:"stored,f32,bf16,int8,int4" default:"f32,bf16,int8,int4"`
@@ -40,7 +40,7 @@ type benchDecodeCmd struct {
 	engineFlags
 }
 
-// Help returns what galley bench decode --help adds.
+// Help returns the text that galley bench decode --help adds.
 func (benchDecodeCmd) Help() string {
 	return `Times a Llama with random weights, of TinyLlama's shape unless flags say otherwise. A step reads
 every weight once; reads of memory are timed in turns with the steps, and the share is how much of their speed
@@ -73,7 +73,7 @@ func (c *benchDecodeCmd) Run() error {
 	return closed(b, c.bench(b))
 }
 
-// bench returns Run on a backend; nil is the host.
+// bench runs the benchmark on a backend; nil is the host's CPU.
 func (c *benchDecodeCmd) bench(b galley.Backend) error {
 	config := bench.DecodeConfig{Model: c.config(), Sequences: c.Sequences, Prompt: c.Prompt, Threads: c.Threads,
 		Runs: c.Runs}
@@ -116,7 +116,7 @@ func (c *benchDecodeCmd) bench(b galley.Backend) error {
 	return nil
 }
 
-// result returns what is timed of one format of weights.
+// result returns the measurement of one format of weights.
 func (c *benchDecodeCmd) result(b galley.Backend, config bench.DecodeConfig) (fmt.Stringer, error) {
 	switch {
 	case b != nil:

@@ -4,7 +4,7 @@ import (
 	"github.com/galley-ml/galley/internal/bench"
 )
 
-// benchEngineCmd times an engine.
+// benchEngineCmd times how a serving engine shares its steps between requests.
 type benchEngineCmd struct {
 	output
 	shapeFlags
@@ -16,7 +16,7 @@ type benchEngineCmd struct {
 	Runs      int      `help:"Timed steps; sequences are of four times as many tokens." default:"16"`
 }
 
-// Help returns what galley bench engine --help adds.
+// Help returns the text that galley bench engine --help adds.
 func (benchEngineCmd) Help() string {
 	return `Times how an engine with random weights shares its steps: the first token of a long prompt, and of
 the same prompt again; the steps of sequences while a long prompt arrives, beside those before; and the tokens

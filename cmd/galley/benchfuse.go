@@ -17,7 +17,7 @@ type benchFuseCmd struct {
 	Nodes   int      `help:"Measure how long a program of so many ops takes to be joined to loops, and nothing else." placeholder:"N"`
 }
 
-// Help returns what galley bench fuse --help adds.
+// Help returns the text that galley bench fuse --help adds.
 func (benchFuseCmd) Help() string {
 	return `Functions written in primitive ops, run op by op, joined to loops, and by the op that is written by
 hand for them, in turns: the best time of each, the bytes that operands and results have a second, and what a

@@ -7,16 +7,16 @@ import (
 	"github.com/galley-ml/galley/internal/discover"
 )
 
-// bindVariable says which threads of the machine a process is to run on, and on which node its memory is to
-// be.
+// bindVariable is the environment variable that names the hardware threads a process runs on and the NUMA
+// node of its memory.
 const bindVariable = "GALLEY_BIND"
 
-// binding returns the variables that bind processes, by their numbers; none where they are not to be bound.
+// binding returns a function from a rank to the variables that bind it; nil if processes are not bound.
 func (c *launchCmd) binding() (func(rank int) ([]string, []*os.File), error) {
 	machine := discover.Files(os.DirFS("/"))
 	allowed, err := allowedThreads()
 	bind := c.Bind == "cores"
-	if c.Bind == "auto" { // on one node the system does well by itself
+	if c.Bind == "auto" { // with one NUMA node the system schedules well by itself
 		bind = err == nil && len(machine.Nodes) > 1 && len(allowed) >= 2*c.N
 	}
 	if !bind {

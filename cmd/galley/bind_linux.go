@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/discover"
 )
 
-// allowedThreads returns the threads of the machine that this process may run on.
+// allowedThreads returns the hardware threads that this process may run on.
 func allowedThreads() (list []int, err error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -25,11 +25,11 @@ func allowedThreads() (list []int, err error) {
 	return list, nil
 }
 
-// preferred is set_mempolicy's MPOL_PREFERRED: memory of a node while it has some.
+// preferred is set_mempolicy's MPOL_PREFERRED: memory of a node, while it has some.
 const preferred = 1
 
-// bindSelf binds this process as its launcher says, and begins it anew: Go counts the threads that it may use
-// when it starts, and what is bound stays so.
+// bindSelf binds this process as its launcher requests, and executes it anew: Go counts the threads that it
+// may use at start, and the binding outlasts exec.
 func bindSelf() error {
 	text := os.Getenv(bindVariable)
 	if text == "" {
@@ -42,7 +42,7 @@ func bindSelf() error {
 	if err := os.Unsetenv(bindVariable); err != nil {
 		return err
 	}
-	runtime.LockOSThread() // the thread that becomes the new process
+	runtime.LockOSThread() // the new program runs on this thread
 	var set unix.CPUSet
 	for _, cpu := range s.CPUs {
 		set.Set(cpu)
@@ -53,7 +53,7 @@ func bindSelf() error {
 	if s.Node >= 0 {
 		var mask [16]uint64
 		mask[s.Node/64] = 1 << (s.Node % 64)
-		// A system without NUMA, or one that forbids it, has the memory where it likes.
+		// Without NUMA, or if the system forbids it, memory is placed as the system chooses.
 		_, _, _ = unix.Syscall(
 			unix.SYS_SET_MEMPOLICY,
 			preferred,

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// calibrateCmd measures this machine for the planner.
+// calibrateCmd measures the speed of this machine for the planner.
 type calibrateCmd struct {
 	Devices int    `help:"In-process devices that share the machine." default:"1"`
 	Threads int    `help:"Threads; 0 means all cores."`
@@ -18,7 +18,7 @@ type calibrateCmd struct {
 	Verbose bool   `short:"v" help:"Print every measurement."`
 }
 
-// Help returns what galley calibrate --help adds.
+// Help returns the text that galley calibrate --help adds.
 func (calibrateCmd) Help() string {
 	return `Measures products by size, memory, attention, the cost of starting an op and of communication between
 in-process devices, and every op where it stands in training steps of small language models and convolutions,
@@ -61,7 +61,7 @@ func (c *calibrateCmd) Run() error {
 	return nil
 }
 
-// keep writes what there is to the file, in place of what was there.
+// keep writes the calibration measured so far to the output file, replacing it.
 func (c *calibrateCmd) keep(cal plan.Calibration) error {
 	if c.Output == "-" {
 		return nil

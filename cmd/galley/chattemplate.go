@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/serve"
 )
 
-// chatTemplate returns the template of a file, else of the model in a directory, else ChatML, and what it is
-// called.
+// chatTemplate returns the chat template of a file, else of the model in a directory, else ChatML, and its
+// name for messages.
 func chatTemplate(dir, file string) (data.ChatTemplate, string, error) {
 	t, err := serve.ReadChatTemplate(dir, file)
 	switch {
@@ -26,10 +26,10 @@ func chatTemplate(dir, file string) (data.ChatTemplate, string, error) {
 	return modelTemplate{t}, "the model's own template", nil
 }
 
-// modelTemplate writes conversations for training with the template that answers them in service.
+// modelTemplate renders conversations for training with the template that serving uses.
 type modelTemplate struct{ *serve.ChatTemplate }
 
-// Render is as data.ChatTemplate has it.
+// Render implements data.ChatTemplate.
 func (t modelTemplate) Render(messages []data.Message, prompt bool) (string, error) {
 	values := make([]any, len(messages))
 	for i, m := range messages {
@@ -48,14 +48,14 @@ func (t modelTemplate) Render(messages []data.Message, prompt bool) (string, err
 	return text, nil
 }
 
-// chatMLText is ChatML as Jinja.
+// chatMLText is ChatML as a Jinja template.
 const chatMLText = `{% for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content }}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 
-// keepChatTemplate writes the template that a model was trained with beside the model, so that it is served
-// with the same: that of a file, or what its first directory has, or ChatML.
+// keepChatTemplate writes the chat template of training beside the trained model, so that it is served with
+// the same one: that of a file, or of the original model's directory, or ChatML.
 func keepChatTemplate(to, from, file string) error {
 	const own, config = "chat_template.jinja", "tokenizer_config.json"
 	write := func(name string, text []byte) error { return os.WriteFile(filepath.Join(to, name), text, 0o644) }
@@ -63,7 +63,7 @@ func keepChatTemplate(to, from, file string) error {
 	if err != nil {
 		return err
 	}
-	if text, err := os.ReadFile(filepath.Join(from, config)); err == nil { // the special tokens, too
+	if text, err := os.ReadFile(filepath.Join(from, config)); err == nil { // it also has the special tokens
 		if err := write(config, text); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func keepChatTemplate(to, from, file string) error {
 	}
 	text, err := os.ReadFile(file)
 	if os.IsNotExist(err) {
-		return nil // it is in tokenizer_config.json
+		return nil // the template is in tokenizer_config.json
 	}
 	if err != nil {
 		return err

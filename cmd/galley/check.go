@@ -28,7 +28,7 @@ type checkCmd struct {
 	Auto       checkAutoCmd       `cmd:"" help:"Plans of ten programs against every candidate of their space, and against data parallelism."`
 }
 
-// place is what all checks take.
+// place holds the flags that all checks have.
 type place struct {
 	Dir     string `arg:"" help:"Directory with the recorded results." type:"existingdir"`
 	Threads int    `help:"Threads; 0 means all cores."`
@@ -39,13 +39,13 @@ func (p place) validate() error { return natural(map[string]int{"threads": p.Thr
 
 func (p place) device() *galley.Device { return galley.CPU(galley.Config{Threads: p.Threads}) }
 
-// counted is a report: how many cases held, and how many did not.
+// counted is a report: how many cases passed, and how many failed.
 type counted interface {
 	Passed() int
 	Failed() int
 }
 
-// verdict turns a report into the command's result.
+// verdict returns errFailed if a case of the report failed, or none passed.
 func verdict(r counted, err error) error {
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ type checkOpsCmd struct {
 	backendFlags
 }
 
-// Help returns what galley check ops --help adds.
+// Help returns the text that galley check ops --help adds.
 func (checkOpsCmd) Help() string {
 	return `DIR holds ops.json, a list of cases, and ops.safetensors, their tensors. The relative error of the
 norm may be 1e-9 in f64 and 2e-5 in f32. With --backend xla every case is compiled, and in bf16 it may be off
@@ -90,7 +90,7 @@ type checkBurgersCmd struct {
 	place
 }
 
-// Help returns what galley check burgers --help adds.
+// Help returns the text that galley check burgers --help adds.
 func (checkBurgersCmd) Help() string {
 	return `DIR holds burgers.json and burgers.safetensors: second derivatives, gradients through them and 50
 losses, which are compared in f64 to a relative 1e-8. Derivatives are taken both ways, by gradients of
@@ -114,7 +114,7 @@ type checkTokenizerCmd struct {
 	Verbose bool   `short:"v" help:"Print the cases that pass, too."`
 }
 
-// Help returns what galley check tokenizer --help adds.
+// Help returns the text that galley check tokenizer --help adds.
 func (checkTokenizerCmd) Help() string {
 	return `DIR holds a Hugging Face tokenizer.json and cases.json: a list of texts with their ids, with offsets
 in characters and the decoded text where they were recorded. All must be equal. The exit code is 1 if any
@@ -137,7 +137,7 @@ type checkModelCmd struct {
 	Eager bool `help:"Run op by op in place of compiled."`
 }
 
-// Help returns what galley check model --help adds.
+// Help returns the text that galley check model --help adds.
 func (checkModelCmd) Help() string {
 	return `DIR is a Hugging Face directory that also holds reference.json and reference.safetensors. First
 logits, gradients, every training loss and gradient norm are compared in f32 and f64 to an absolute 2e-4; the
@@ -207,7 +207,7 @@ type checkRunsCmd struct {
 	Seen    string `placeholder:"FILE" help:"Write what the runs of each source and kind showed to FILE."`
 }
 
-// Help returns what galley check runs --help adds.
+// Help returns the text that galley check runs --help adds.
 func (checkRunsCmd) Help() string {
 	return `FILE is a JSON list of runs: model, cluster, strategy and what was measured. Every row that says
 enough is predicted; for the others it prints why not. Constants that are fitted to whole runs never see the

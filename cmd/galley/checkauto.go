@@ -18,7 +18,7 @@ type checkAutoCmd struct {
 	Rounds      int    `default:"15" help:"Turns of timed steps of the plan and of data parallelism; 0 times nothing."`
 }
 
-// Help returns what galley check auto --help adds.
+// Help returns the text that galley check auto --help adds.
 func (checkAutoCmd) Help() string {
 	return `Searches a plan for each of ten programs that are no language models: MLPs, a CNN, an autoencoder, an
 encoder with a decoder, two towers, a recommendation model, experts, an LSTM, a mixer. Then every candidate of

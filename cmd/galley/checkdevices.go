@@ -26,7 +26,7 @@ type checkDevicesCmd struct {
 	Timeout time.Duration `help:"How long each part may take; 0 is for ever." default:"3m"`
 }
 
-// Help returns what galley check devices --help adds.
+// Help returns the text that galley check devices --help adds.
 func (checkDevicesCmd) Help() string {
 	return `Trains a new llama on as many devices of an accelerator as --mesh says, as one program, in five
 parts: the plugin opens, the parameters are made there, the step compiles, it runs, and its losses are within
@@ -65,7 +65,7 @@ func (c *checkDevicesCmd) Run() error {
 	}
 	r, err := check.Devices(os.Stdout, config)
 	if errors.Is(err, check.ErrStuck) {
-		return errFailed // the report says where
+		return errFailed // the report shows where
 	}
 	return verdict(r, err)
 }

@@ -23,7 +23,7 @@ type checkPlannerCmd struct {
 	Rounds      int    `help:"Turns of each strategy, of three measured steps; 0 is as many as it takes until every other one ranks strategies as the rest do, 16 at most."`
 }
 
-// Help returns what galley check planner --help adds.
+// Help returns the text that galley check planner --help adds.
 func (checkPlannerCmd) Help() string {
 	return `Predicts the step of a small GPT-2 under 38 strategies on one to eight devices of this process, then
 times them in turn. A prediction prices the very programs that the devices run, node by node, with what galley

@@ -13,7 +13,7 @@ type checkPlansCmd struct {
 	Top    int    `help:"Plans of each pair, the best of so many divisions of the devices." default:"1"`
 }
 
-// Help returns what galley check plans --help adds.
+// Help returns the text that galley check plans --help adds.
 func (checkPlansCmd) Help() string {
 	return `Plans fifty pairs of a model and a cluster as galley plan does, writes each plan with the memory of
 its tapes, and has a trainer plan the run of the file, as galley train --plan --dry-run does: a plan that

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/fit"
 )
 
-// checkpointFlags say where a run's checkpoints are, how often they are written and where a run continues.
+// checkpointFlags choose a run's checkpoint directory, how often it saves and where it resumes.
 type checkpointFlags struct {
 	Checkpoint string   `help:"Directory for checkpoints. If it holds some, training goes on from the newest good one, whatever devices wrote it." type:"path" placeholder:"DIR"`
 	Every      int      `help:"Steps between checkpoints; there is always one of the last step." default:"100"`
@@ -25,7 +25,7 @@ type checkpointFlags struct {
 	LogSamples bool     `help:"Print a hash of each sample of every step, by which runs compare that were stopped or ran on other devices."`
 }
 
-// validateCheckpoints checks what can be without looking at the directory.
+// validateCheckpoints checks the flags as far as possible without looking at the directory.
 func (f checkpointFlags) validateCheckpoints() error {
 	if f.Checkpoint == "" {
 		if f.From != 0 || f.Rewind || len(f.Changed) > 0 || f.KeepEvery != 0 {
@@ -42,7 +42,7 @@ func (f checkpointFlags) validateCheckpoints() error {
 	return positive(map[string]int{"every": f.Every, "keep": f.Keep})
 }
 
-// tellResumed reports where a run continues, and what is not as it was.
+// tellResumed prints where a run resumes, and what differs from the run that wrote the checkpoint.
 func (f checkpointFlags) tellResumed(r *galley.Resumed) {
 	if r == nil {
 		return
@@ -56,7 +56,7 @@ func (f checkpointFlags) tellResumed(r *galley.Resumed) {
 	}
 }
 
-// notBegun returns why a run did not begin.
+// notBegun returns the error of a run that did not start, in terms of its flags.
 func (f checkpointFlags) notBegun(err error) error {
 	if other, ok := errors.AsType[*galley.OtherRunError](err); ok {
 		err = otherRun(other)
@@ -70,7 +70,7 @@ func (f checkpointFlags) notBegun(err error) error {
 	return fmt.Errorf("--checkpoint: %w", err)
 }
 
-// otherRun returns a checkpoint of another run in the command's words.
+// otherRun returns the error that a checkpoint is of another run, with the flags that differ.
 func otherRun(e *galley.OtherRunError) error {
 	text, names := "", ""
 	for i, d := range e.Differences {
@@ -83,7 +83,7 @@ func otherRun(e *galley.OtherRunError) error {
 		filepath.Base(e.From), text, names)
 }
 
-// steps returns those of the checkpoints in the directory, newest first.
+// steps returns the steps of the checkpoints in the directory, newest first.
 func (f checkpointFlags) steps() (steps []int64, err error) {
 	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Job: job, Keep: -1})
 	if err != nil {
@@ -93,7 +93,7 @@ func (f checkpointFlags) steps() (steps []int64, err error) {
 	return c.Steps(context.Background())
 }
 
-// fromStep returns the step to continue from: 0 for the newest.
+// fromStep returns the step of the checkpoint to resume from: 0 for the newest.
 func (f checkpointFlags) fromStep() (int64, error) {
 	if f.From == 0 && !f.Rewind {
 		return 0, nil
@@ -115,7 +115,7 @@ func (f checkpointFlags) fromStep() (int64, error) {
 	return f.From, nil
 }
 
-// diverged reports where a run that has diverged can continue.
+// diverged adds to the error of a diverged run how it can be resumed from an earlier checkpoint.
 func (f checkpointFlags) diverged(err error) error {
 	if f.Checkpoint == "" {
 		return err

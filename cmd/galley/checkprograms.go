@@ -12,7 +12,7 @@ type checkProgramsCmd struct {
 	From     uint64 `help:"The seed of the first: the same seed is the same program."`
 }
 
-// Help is what galley check programs --help adds.
+// Help returns the text that galley check programs --help adds.
 func (checkProgramsCmd) Help() string {
 	return `Draws programs whose parameters, inputs and activations say where they are: random ops, meshes of
 some or all of up to eight devices, placements and pending sums, weights that several meshes use, and a

@@ -15,7 +15,7 @@ type checkStrategiesCmd struct {
 	Threads int      `help:"Threads of one device; 0 means all cores."`
 }
 
-// Help returns what galley check strategies --help adds.
+// Help returns the text that galley check strategies --help adds.
 func (checkStrategiesCmd) Help() string {
 	return `Trains each model in every way that it can be split over devices of this process: data, tensor,
 pipeline under every schedule, context, expert and sequence parallel, ZeRO, recomputation, offload, uneven

@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// dataFlags say what is trained on, and how it becomes rows of a batch.
+// dataFlags choose the training data, and how it becomes rows of a batch.
 type dataFlags struct {
 	Data     []string `help:"Text file, or file or directory of documents: .jsonl, .ndjson and .parquet have many, .gz and .zst are unpacked; or the shards of galley data tokenize. Without it the first chapters of Moby-Dick. May be repeated: one follows the other." sep:"none" type:"path" placeholder:"PATH"`
 	Mix      []string `help:"Data and its share of all samples, in place of --data: 0.7:web --mix 0.3:code. May be repeated." sep:"none" placeholder:"WEIGHT:PATH"`
@@ -31,18 +31,18 @@ type dataFlags struct {
 	StreamBlock int64 `help:"With --stream: about how many bytes of text are tokenized and shuffled together." default:"4194304" hidden:""`
 }
 
-// batches are those of a run, by the number of their first sample.
+// batches makes the batches of a run, each by the number of its first sample.
 type batches interface {
 	From(sample int64) []array.Array
 	Facts() []data.Fact
 }
 
-// windowBatches are those of a sampler.
+// windowBatches makes the batches of a sampler.
 type windowBatches struct{ *data.Sampler }
 
 func (w windowBatches) From(sample int64) []array.Array { return []array.Array{w.Sampler.From(sample)} }
 
-// validateData checks what can be without looking at files.
+// validateData checks the flags as far as possible without looking at files.
 func (f dataFlags) validateData(seq int) error {
 	switch {
 	case len(f.Data) > 0 && len(f.Mix) > 0:
@@ -69,14 +69,14 @@ func (f dataFlags) validateData(seq int) error {
 	return err
 }
 
-// dataSource is a source of a mixture.
+// dataSource is one source of a mixture, with its weight.
 type dataSource struct {
 	name   string
 	weight float64
 	paths  []string
 }
 
-// sources returns what the flags name.
+// sources returns the data sources that the flags name.
 func (f dataFlags) sources() ([]dataSource, error) {
 	if len(f.Mix) == 0 {
 		return []dataSource{{strings.Join(f.Data, " and "), 1, f.Data}}, nil
@@ -93,7 +93,7 @@ func (f dataFlags) sources() ([]dataSource, error) {
 	return list, nil
 }
 
-// plain reports whether the data is files of text that follow each other, in windows: what needs no
+// plain reports whether the data is plain text files, read one after the other in windows, without
 // documents.
 func (f dataFlags) plain() bool {
 	if len(f.Mix) > 0 || f.Rows != "windows" || f.End != "" || f.Stream {
@@ -110,10 +110,10 @@ func (f dataFlags) plain() bool {
 	return true
 }
 
-// formats are the kinds of files beside texts and lines.
+// formats are the file formats besides plain text and JSON lines.
 var formats = map[string]data.Format{".parquet": parquet.Read}
 
-// readCorpus makes batches of documents, to train on and to hold out.
+// readCorpus makes batches of documents, for training and for evaluation.
 func (t *training) readCorpus(vocab int) (name string, tokens int, err error) {
 	sources, err := t.sources()
 	if err != nil {
@@ -151,17 +151,17 @@ func (t *training) readCorpus(vocab int) (name string, tokens int, err error) {
 			train,
 			data.MixtureSource{Name: s.name, Rows: rows, Weight: s.weight, Fact: data.HashTokens(kept)},
 		)
-		if rows, err := t.rows(valid); err == nil && rows.Len() > 0 { // too little to hold out is not an error
+		if rows, err := t.rows(valid); err == nil && rows.Len() > 0 { // too little held-out data is no error
 			held = append(held, data.MixtureSource{Name: s.name, Rows: rows, Weight: s.weight})
 		}
 	}
 	return name, tokens, t.mix(train, held)
 }
 
-// heldSeed chooses the documents to hold out: the same ones in runs of all seeds, so that they compare.
+// heldSeed chooses the held-out documents: the same ones for all seeds, so that runs can be compared.
 const heldSeed = 0x6865_6c64
 
-// mix sets the batches to those of mixtures.
+// mix makes the run's batches from mixtures, for training and for evaluation.
 func (t *training) mix(train, held []data.MixtureSource) error {
 	c := data.MixtureConfig{Batch: t.Batch, Seq: t.Seq, Seed: t.Seed, Packed: t.Rows == "packed"}
 	m, err := data.NewMixture(train, c)
@@ -179,7 +179,7 @@ func (t *training) mix(train, held []data.MixtureSource) error {
 	return nil
 }
 
-// buckets sets the batches to those of examples of many lengths.
+// buckets makes the run's batches from examples of many lengths, padded to few lengths.
 func (t *training) buckets(train, held *data.Corpus) error {
 	c := data.BucketsConfig{Batch: t.Batch, Seed: t.Seed, Lengths: t.Lengths, Programs: t.Programs}
 	b, err := data.NewBuckets(data.Pieces(train, t.Seq), c)
@@ -197,7 +197,7 @@ func (t *training) buckets(train, held *data.Corpus) error {
 	return nil
 }
 
-// rows returns what --rows makes of documents.
+// rows returns the documents as rows, as --rows chooses.
 func (t *training) rows(c *data.Corpus) (data.RowSource, error) {
 	switch t.Rows {
 	case "packed":
@@ -261,7 +261,7 @@ func (t *training) openPath(path string) (*data.Corpus, error) {
 	return c, err
 }
 
-// tellProgram says when a batch needs a program of its own, and why.
+// tellProgram prints that a batch needs a new program compiled, and why, if its shape is new.
 func (t *training) tellProgram(batch []array.Array) {
 	shape := fmt.Sprint(batch[0].Shape())
 	if slices.Contains(t.shapes, shape) {

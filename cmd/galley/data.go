@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/tokenizer"
 )
 
-// dataCmd groups what prepares data.
+// dataCmd groups the commands that prepare data.
 type dataCmd struct {
 	Tokenize dataTokenizeCmd `cmd:"" help:"Write texts as shards of tokens that training reads from disk."`
 	Stats    dataStatsCmd    `cmd:"" help:"Count the documents and tokens of shards."`
@@ -33,7 +33,7 @@ type dataTokenizeCmd struct {
 	Shard     int64    `help:"Tokens from which on a shard is full." default:"67108864"`
 }
 
-// Help returns what galley data tokenize --help adds.
+// Help returns the text that galley data tokenize --help adds.
 func (dataTokenizeCmd) Help() string {
 	return `Shards are pairs of .bin and .idx files in Megatron's layout. Documents keep their order, whatever
 the number of workers. A run that was stopped goes on behind its last whole shard when it is started again.
@@ -74,7 +74,7 @@ func (c *dataTokenizeCmd) Run() error {
 	return nil
 }
 
-// open sets the tokenizer and what ends a document.
+// open sets the tokenizer and the token that ends a document.
 func (c *dataTokenizeCmd) open(config *data.TokenizeConfig) error {
 	if c.Tokenizer == "" {
 		if c.End != "" {
@@ -101,7 +101,7 @@ func (c *dataTokenizeCmd) open(config *data.TokenizeConfig) error {
 	return nil
 }
 
-// newTokenizeProgress prints a line now and then.
+// newTokenizeProgress returns a function that prints a progress line now and then.
 func newTokenizeProgress() func(data.TokenizeStats) {
 	start, shown := time.Now(), time.Now()
 	return func(s data.TokenizeStats) {

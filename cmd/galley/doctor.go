@@ -16,14 +16,14 @@ import (
 	"github.com/galley-ml/galley/internal/xla"
 )
 
-// doctorCmd says what this machine offers.
+// doctorCmd prints what this machine offers.
 type doctorCmd struct {
 	Fast    bool   `help:"Skip the short measurements."`
 	Cluster bool   `help:"Say what the machine is made of and, under a launcher, what joins its processes."`
 	Output  string `short:"o" help:"With --cluster: file to write the cluster to, YAML or .json, for galley plan."`
 }
 
-// Help returns what galley doctor --help adds.
+// Help returns the text that galley doctor --help adds.
 func (doctorCmd) Help() string {
 	return `Examples:
   galley doctor            cores, CPU features, memory, plugins, and the speed of a matrix product
@@ -80,7 +80,7 @@ func (c *doctorCmd) Run() error {
 	return nil
 }
 
-// loops returns how ops that are joined run.
+// loops returns, as text, how fused ops run.
 func loops() string {
 	set, err := jit.Best()
 	if err != nil {
@@ -96,7 +96,7 @@ func orUnknown(s string) string {
 	return s
 }
 
-// cpuName returns the processor as Linux names it.
+// cpuName returns the processor's name as Linux reports it.
 func cpuName() string { return field("/proc/cpuinfo", "model name") }
 
 // field returns the value of the first line of a file that begins with key.
@@ -121,7 +121,7 @@ func memory() string {
 	return gigabytes(total) + " in all, " + gigabytes(memoryOf("MemAvailable")) + " available"
 }
 
-// plugins returns what accelerator there is, or what is missing.
+// plugins returns, as text, the accelerator that was found, or what is missing.
 func plugins() string {
 	b, err := galley.XLA(galley.XLAConfig{})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// discover reports what the machines of a job are made of, measures what joins its processes and writes that
-// as a cluster for the planner.
+// discover prints the hardware of a job's machines, measures the links between its processes and writes both
+// as a cluster file for the planner.
 func (c *doctorCmd) discover() error {
 	if c.Output != "" {
 		if err := writable(filepath.Dir(c.Output)); err != nil {
@@ -62,7 +62,7 @@ func (c *doctorCmd) discover() error {
 	return nil
 }
 
-// threadsHere returns how many threads this process has where those of its host share the cores.
+// threadsHere returns the number of threads of this process in a job; 0 without a job.
 func threadsHere() int {
 	if job == nil {
 		return 0
@@ -70,7 +70,7 @@ func threadsHere() int {
 	return job.Threads()
 }
 
-// everyProcess returns what all processes say of themselves.
+// everyProcess returns the descriptions of all processes of the job, each of which sends its own.
 func everyProcess(own bench.Process) ([]bench.Process, error) {
 	if job == nil {
 		return []bench.Process{own}, nil
@@ -104,7 +104,7 @@ func tellMachines(processes []bench.Process) {
 	}
 }
 
-// tellMeasured prints what messages and collectives took.
+// tellMeasured prints the times of messages and collectives.
 func tellMeasured(list []cluster.Measurement) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "WHAT\tBETWEEN\tMEMBERS\tBYTES\tTIME\tSPREAD\tRATE")

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// openDraft opens the model of --draft; nil where there is none. What close ends must last until the engine
-// has packed it.
+// openDraft opens the draft model of --draft; nil if there is none. Call closeAll after the engine has packed
+// the weights.
 func openDraft(dir string) (draft *engine.Draft, closeAll func(), err error) {
 	if dir == "" {
 		return nil, func() {}, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// dryRun plans the run as training would and says what every device takes. The model is shapes alone.
+// dryRun plans the run as training would and prints the memory of every device. The model has shapes only.
 func (t *training) dryRun(w io.Writer) error {
 	if t.Backend != "cpu" || t.Eager {
 		return fmt.Errorf("--dry-run: it is of devices of this process: want neither --backend nor --eager")
@@ -35,7 +35,7 @@ func (t *training) dryRun(w io.Writer) error {
 	return againstPlan(w, p, planned)
 }
 
-// dryModel returns the model of a dry run, and the file of its plan where there is one.
+// dryModel returns the model of a dry run, and its plan file if there is one.
 func (t *training) dryModel() (config models.Config, planned *planfile.File, err error) {
 	if t.Plan != "" {
 		if planned, err = planfile.Load(t.Plan); err != nil {
@@ -56,7 +56,7 @@ func (t *training) dryModel() (config models.Config, planned *planfile.File, err
 	return config, planned, err
 }
 
-// dryPlan returns the step of the run; nothing reads the weights that it would load.
+// dryPlan returns the planned step of the run, without reading the weights that training would load.
 func (t *training) dryPlan() (*galley.StepPlan, error) {
 	s, err := t.chooseStrategy()
 	if err != nil {
@@ -84,7 +84,7 @@ func (t *training) dryPlan() (*galley.StepPlan, error) {
 	return trainer.Plan(dryrun.Windows(t.Batch, t.Seq))
 }
 
-// writeDevices prints a line for each run of devices that need the same memory.
+// writeDevices prints one line for each range of devices that need the same memory.
 func writeDevices(w io.Writer, p *galley.StepPlan) {
 	away := func(d int) int {
 		if p.Step == nil {
@@ -113,7 +113,7 @@ func writeDevices(w io.Writer, p *galley.StepPlan) {
 	}
 }
 
-// againstPlan compares what devices take with what a plan's file says.
+// againstPlan compares the memory of the devices with that in a plan file.
 func againstPlan(w io.Writer, p *galley.StepPlan, f *planfile.File) error {
 	if f == nil {
 		return nil
@@ -133,7 +133,7 @@ func againstPlan(w io.Writer, p *galley.StepPlan, f *planfile.File) error {
 	return writeOver(w, f)
 }
 
-// writeOver says where a plan's tapes take more than its hardware has.
+// writeOver prints where the tapes of a plan need more memory than its hardware has.
 func writeOver(w io.Writer, f *planfile.File) error {
 	text, err := dryrun.Over(f)
 	if text != "" {

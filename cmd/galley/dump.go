@@ -19,7 +19,7 @@ type dumpCmd struct {
 	Device *int   `help:"Device whose program is printed after partition, or whose tape alone after tape." placeholder:"N"`
 }
 
-// Help returns what galley dump --help adds.
+// Help returns the text that galley dump --help adds.
 func (dumpCmd) Help() string {
 	return `Examples:
   galley dump --after=trace                the step as it was traced, with the line that made each op
@@ -55,7 +55,7 @@ func (c *dumpCmd) Run() error {
 	return nil
 }
 
-// text returns what is printed.
+// text returns the text to print.
 func (c *dumpCmd) text() (string, error) {
 	if err := c.takes(); err != nil {
 		return "", err
@@ -70,7 +70,7 @@ func (c *dumpCmd) text() (string, error) {
 	return c.after(p)
 }
 
-// takes refuses flags that say nothing of what is printed.
+// takes returns an error if a flag has no effect on what is printed.
 func (c *dumpCmd) takes() error {
 	what := "--after=" + c.After
 	switch c.After {
@@ -88,7 +88,7 @@ func (c *dumpCmd) takes() error {
 	return c.onlyMesh(what)
 }
 
-// steps returns the plan of the step that train runs.
+// steps returns the text of the step's plan, as train runs it.
 func (c *dumpCmd) steps() (string, error) {
 	p, err := c.planned()
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *dumpCmd) steps() (string, error) {
 	return p.Step.TapeText(*c.Device), nil
 }
 
-// after returns the program's text after the pass that was asked for.
+// after returns the program's text after the pass that --after names.
 func (c *dumpCmd) after(p *galley.Program) (string, error) {
 	switch c.After {
 	case "trace":
@@ -142,7 +142,7 @@ func (c *dumpCmd) after(p *galley.Program) (string, error) {
 	return p.String(), nil
 }
 
-// loops returns what one device runs: the program with its ops joined to loops.
+// loops returns the text of what one device runs: the program with its ops fused into loops.
 func (c *dumpCmd) loops(p *galley.Program) (string, error) {
 	p, err := pass.Optimize(p)
 	if err == nil {
@@ -177,7 +177,7 @@ func (c *dumpCmd) target() hlo.Target {
 	return hlo.Any
 }
 
-// spmd returns the programs of all devices as one module.
+// spmd returns the programs of all devices as one SPMD module in StableHLO.
 func (c *dumpCmd) spmd(d *galley.Distributed) (string, error) {
 	locals := make([]*galley.Program, d.Mesh().Size())
 	for device := range locals {
@@ -189,7 +189,7 @@ func (c *dumpCmd) spmd(d *galley.Distributed) (string, error) {
 	return lower.SPMD(locals, lower.ModuleConfig{Config: hlo.Config{Target: c.target(), Replicas: len(locals)}})
 }
 
-// reasons returns a line for each decision, if they are asked for.
+// reasons returns one line for each sharding decision, if --why is set.
 func (c *dumpCmd) reasons(d *galley.Distributed) string {
 	var b strings.Builder
 	for id, list := range d.Reasons() {

@@ -25,7 +25,7 @@ import (
 	"github.com/galley-ml/galley/internal/pipeline"
 )
 
-// elasticFlags are those of elastic jobs.
+// elasticFlags are the flags of elastic jobs.
 type elasticFlags struct {
 	Elastic string        `help:"Go on when processes or hosts are lost, and when others come: at least and at most how many hosts." placeholder:"MIN:MAX" group:"Elastic"`
 	Etcd    string        `help:"Where hosts agree: etcd's URLs, or embedded=HOST[,HOST,HOST] for an etcd beside the agents of these hosts; without it there is one host." placeholder:"URL" group:"Elastic"`
@@ -38,7 +38,7 @@ type elasticFlags struct {
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// check refuses what cannot be meant.
+// check returns an error if the flags contradict each other.
 func (f *elasticFlags) check() error {
 	if f.Elastic == "" {
 		if f.Etcd != "" || f.Host != "" || f.Address != "" {
@@ -70,7 +70,7 @@ func (f *elasticFlags) check() error {
 	return nil
 }
 
-// hosts returns how many there may be.
+// hosts returns the least and the largest number of hosts.
 func (f *elasticFlags) hosts() (least, most int, err error) {
 	lo, hi, ok := strings.Cut(f.Elastic, ":")
 	least, err1 := strconv.Atoi(lo)
@@ -88,7 +88,7 @@ func (f *elasticFlags) hosts() (least, most int, err error) {
 	return least, most, nil
 }
 
-// runElastic returns the agent of this host.
+// runElastic runs the agent of this host until the job ends.
 func (c *launchCmd) runElastic(args []string) error {
 	if withoutMPICH() {
 		if err := bySockets(); err != nil {
@@ -126,7 +126,7 @@ func (c *launchCmd) runElastic(args []string) error {
 	)
 }
 
-// trains returns the command that processes run. What is wrong with its flags is told before anything starts.
+// trains returns the command that processes run, with its flags checked before anything starts.
 func (c *launchCmd) trains() (*trainCmd, error) {
 	train, err := parseTrain(c.command())
 	if err == nil {
@@ -135,7 +135,7 @@ func (c *launchCmd) trains() (*trainCmd, error) {
 	return train, err
 }
 
-// parseTrain reads the command line of an elastic job, which has to be one of train.
+// parseTrain parses the command line of an elastic job, which must be one of galley train.
 func parseTrain(args []string) (*trainCmd, error) {
 	var cli commands
 	parser, err := kong.New(
@@ -161,8 +161,8 @@ func parseTrain(args []string) (*trainCmd, error) {
 	return &cli.Train, nil
 }
 
-// asks returns the strategy that the command asks for, and how many devices, which processes share; nil and 0
-// where it leaves that open.
+// asks returns the strategy that the command's flags set and its number of devices, which processes share;
+// nil and 0 if the flags leave them open.
 func (c *trainCmd) asks() (*galley.Strategy, int, error) {
 	s, err := c.strategy()
 	if err != nil || c.Mesh == "" || s == nil {
@@ -171,8 +171,8 @@ func (c *trainCmd) asks() (*galley.Strategy, int, error) {
 	return s, s.Devices(), nil
 }
 
-// store returns where hosts agree, and by which address this one is reached from there. end ends what it has
-// started.
+// store returns the key-value store by which hosts agree, and the address at which this host is reached; end
+// stops the server that it started, if any.
 func (c *launchCmd) store() (s store.Store, address string, end func(), err error) {
 	end = func() {}
 	if c.Etcd == "" {
@@ -206,7 +206,7 @@ func (c *launchCmd) store() (s store.Store, address string, end func(), err erro
 	return s, address, end, nil
 }
 
-// etcdFor is how long the servers of hosts that start together have to find each other.
+// etcdFor is how long servers of hosts that start together have to find each other.
 const etcdFor = 60 * time.Second
 
 // openEtcd connects to the etcd of a job.
@@ -222,12 +222,12 @@ func openEtcd(ctx context.Context, text string) (store.Store, error) {
 	return s, nil
 }
 
-// programVersion returns what has to be the same on all hosts: the program, and the kernels of the processor,
-// by which numbers differ.
+// programVersion returns what must be equal on all hosts: the program's hash, and the kernel set of the
+// processor, on which numbers depend.
 func programVersion(path string) string {
 	h := crc32.NewIEEE()
 	if f, err := os.Open(path); err == nil {
-		_, _ = io.Copy(h, f) // one that cannot be read is like no other
+		_, _ = io.Copy(h, f) // after a read error the hash differs from other hosts'
 		f.Close()
 	}
 	return fmt.Sprintf("%s %08x %s", versionText(), h.Sum32(), strings.Join(kernel.Features(), "+"))

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// hostPrices returns how long a step of a run should take on the hosts of an elastic job, by the planner.
-// What it cannot price has none. The planner is asked once for the same hosts, and nobody waits for it.
+// hostPrices returns the function epoch.Config.Price: the planner's estimate of a step on the hosts of an
+// elastic job. The planner runs once for equal hosts, in the background, so that no caller waits for it.
 func hostPrices(c *trainCmd, given *galley.Strategy) func([]epoch.Member) (float64, bool) {
 	run := sync.OnceValues(c.priced)
 	var mu sync.Mutex
@@ -45,8 +45,8 @@ func hostPrices(c *trainCmd, given *galley.Strategy) func([]epoch.Member) (float
 	}
 }
 
-// hostStrategies returns how a step is spread on the hosts of an epoch, as text: by the strategy that the
-// command gives or else by the planner, once for the same hosts.
+// hostStrategies returns a function that gives the strategy for the hosts of an epoch, as text: the
+// command's, or else the planner's, which runs once for equal hosts.
 func hostStrategies(c *trainCmd, given *galley.Strategy) func([]epoch.Member) (string, error) {
 	run := sync.OnceValues(c.priced)
 	type answer struct {
@@ -72,7 +72,7 @@ func hostStrategies(c *trainCmd, given *galley.Strategy) func([]epoch.Member) (s
 	}
 }
 
-// planned asks the planner for so many processes on hosts.
+// planned runs the planner for n processes on hosts and returns its strategy as text.
 func (c *trainCmd) planned(run func() (forecast.Run, error), hosts []forecast.Host, n int) (string, error) {
 	r, err := run()
 	if err == nil && c.Cluster != "" {
@@ -91,7 +91,7 @@ func (c *trainCmd) planned(run func() (forecast.Run, error), hosts []forecast.Ho
 	return p.Strategy.Line(), nil
 }
 
-// machines returns what the processes of members run on: members of one machine share its cores.
+// machines returns the machines that the members' processes run on: members of one machine share its cores.
 func machines(members []epoch.Member) (list []forecast.Host) {
 	for _, m := range members {
 		if n := len(list); n == 0 || list[n-1].Machine != m.Machine {
@@ -103,7 +103,7 @@ func machines(members []epoch.Member) (list []forecast.Host) {
 	return list
 }
 
-// priced returns the run as the planner sees it.
+// priced returns the run as the planner's input.
 func (c *trainCmd) priced() (r forecast.Run, err error) {
 	t := &training{trainCmd: c}
 	r = forecast.Run{Batch: c.Batch, Seq: c.Seq, Devices: c.Devices, AMP: c.AMP}

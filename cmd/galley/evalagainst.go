@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/paged"
 )
 
-// compare reports how far a model's predictions are from another's, as the engine computes both.
+// compare prints how far a model's predictions are from another's, both computed by the serving engine.
 func (c *evalCmd) compare(m *modelDir, windows []array.Array, source string) error {
 	base, err := openModelDir(c.Against, checkpointChoice{})
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *predictor) close() {
 	p.done()
 }
 
-// divergence sums what two models say of the same tokens.
+// divergence sums the differences of two models' predictions of the same tokens.
 type divergence struct {
 	tokens, equal int
 	own, base, kl float64
@@ -110,7 +110,7 @@ func (d *divergence) add(own, base []float32, next []int32, vocab int) {
 	}
 }
 
-// logSum returns the index of the largest element and the logarithm of the sum of all exponentials.
+// logSum returns the index of the largest element and the log-sum-exp of all.
 func logSum(x []float32) (top int, sum float64) {
 	for i, v := range x {
 		if v > x[top] {

@@ -13,16 +13,16 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// task is questions, and the examples that their choices are.
+// task is a list of questions, and one example for each choice of each question.
 type task struct {
 	name      string
 	questions []data.Question
-	// begins is where the choices of each question begin among the examples.
+	// begins are the indices of the first choice of each question among the examples.
 	begins   []int
 	examples data.Following
 }
 
-// questions reads the tasks, and is what then answers them.
+// questions reads the tasks and returns the function that answers them.
 func (e *evaluating) questions() (func() error, error) {
 	var begin []int32
 	if e.Begin != "" {
@@ -65,7 +65,7 @@ func (e *evaluating) readTask(path string, begin []int32) (*task, error) {
 	return t, examplesFit(&t.examples, e.config.Vocab)
 }
 
-// answer scores all choices and reports each task.
+// answer scores all choices and prints the result of each task.
 func (e *evaluating) answer(tasks []*task) error {
 	pass := e.trainer.NewForward(func(batch []*op.Tensor) []*op.Tensor {
 		logProbs, others := models.Scores(e.model, batch[0], batch[1])
@@ -91,13 +91,13 @@ func (e *evaluating) answer(tasks []*task) error {
 	return nil
 }
 
-// score is the log-likelihood of an example, and whether the model would have said it.
+// score is the log-likelihood of an example, and whether greedy decoding would generate it.
 type score struct {
 	logLikelihood float64
 	said          bool
 }
 
-// score runs all examples in batches, the longest first; rows are padded to the next power of two, so that
+// score runs all examples in batches, the longest first. Rows are padded to the next power of two, so that
 // few programs are compiled.
 func (e *evaluating) score(t *task, run func(batch []array.Array) ([]array.Array, error)) ([]score, error) {
 	scores := make([]score, t.examples.Len())
@@ -118,7 +118,7 @@ func (e *evaluating) score(t *task, run func(batch []array.Array) ([]array.Array
 	return scores, nil
 }
 
-// length returns what rows of so many tokens are padded to.
+// length returns the length that rows of n tokens are padded to.
 func (e *evaluating) length(n int) int {
 	length := 16
 	for length < n {
@@ -127,7 +127,7 @@ func (e *evaluating) length(n int) int {
 	return min(length, e.Seq)
 }
 
-// taskResult is the means over the questions of a task, those with choices and those without.
+// taskResult has the means over the questions of a task, those with choices and those without.
 type taskResult struct {
 	Questions  int      `json:"questions"`
 	Accuracy   *measure `json:"acc,omitempty"`
@@ -135,7 +135,7 @@ type taskResult struct {
 	Exact      *measure `json:"exact_match,omitempty"`
 }
 
-// measure is a share, and how far it may be off by chance.
+// measure is a share of the questions, and its standard error.
 type measure struct {
 	Value float64 `json:"value"`
 	Error float64 `json:"stderr"`
@@ -162,7 +162,7 @@ func (r taskResult) String() string {
 	return text
 }
 
-// result counts what is right.
+// result returns the share of right answers.
 func (t *task) result(scores []score) taskResult {
 	chosen, right, normalized, exact, said := 0, 0, 0, 0, 0
 	for i, q := range t.questions {
@@ -186,7 +186,7 @@ func (t *task) result(scores []score) taskResult {
 		newMeasure(said, exact)}
 }
 
-// best returns the choice with the largest log-likelihood for its length.
+// best returns the choice with the largest log-likelihood relative to its length.
 func best(scores []score, length func(k int) float64) int {
 	at := 0
 	for k := range scores {

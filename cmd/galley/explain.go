@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/distribute"
 )
 
-// explainCmd says what devices exchange in a training step, and why.
+// explainCmd prints what devices communicate in a training step, and why.
 type explainCmd struct {
 	spreadFlags
 	Every  bool `help:"List communication that repeats each time; else once, with how often."`
@@ -18,7 +18,7 @@ type explainCmd struct {
 	JSON   bool `name:"json" help:"Print JSON."`
 }
 
-// Help returns what galley explain --help adds.
+// Help returns the text that galley explain --help adds.
 func (explainCmd) Help() string {
 	return `It lists what galley train runs, stage by stage: collectives, and sends and receives between stages.
 One row is one communication: the source line that it is for, what devices do, along which axes, how often in
@@ -66,7 +66,7 @@ func (c *explainCmd) Run() error {
 	return c.allowed(d.Unasked())
 }
 
-// allowed returns an error if there is communication that nobody asked for and that is forbidden.
+// allowed returns an error if there is communication that no annotation requests and --strict forbids it.
 func (c *explainCmd) allowed(unasked []distribute.Communication) error {
 	if c.Strict && len(unasked) > 0 {
 		return &distribute.UnaskedError{List: unasked}

@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// exportCmd writes a checkpoint in Hugging Face's form.
+// exportCmd writes a checkpoint in Hugging Face's format.
 type exportCmd struct {
 	Checkpoint string `arg:"" help:"Directory of a run's checkpoints, or one checkpoint in it." type:"existingdir"`
 	Dir        string `arg:"" help:"Directory to write." type:"path"`
@@ -22,7 +22,7 @@ type exportCmd struct {
 	ShardSize string `help:"How much one file of weights holds at most, such as 500MB; what is more becomes several with an index." default:"5GB" placeholder:"SIZE"`
 }
 
-// Help returns what galley export --help adds.
+// Help returns the text that galley export --help adds.
 func (exportCmd) Help() string {
 	return `Examples:
   galley train --checkpoint run                 a run, which may still go on

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// finetuneCmd trains a model further on conversations or preferences.
+// finetuneCmd fine-tunes a model on conversations or preferences.
 type finetuneCmd struct {
 	Dir string `arg:"" help:"Hugging Face directory of the model." type:"existingdir"`
 	backendFlags
@@ -59,7 +59,7 @@ type finetuneCmd struct {
 	checkpointFlags `group:"Checkpoints"`
 }
 
-// Help returns what galley finetune --help adds.
+// Help returns the text that galley finetune --help adds.
 func (finetuneCmd) Help() string {
 	return `Examples:
   galley finetune llama-dir --data chat.jsonl --save adapter                 LoRA on every linear layer
@@ -89,7 +89,7 @@ func (c *finetuneCmd) Run() error {
 	return closed(f.b, f.run())
 }
 
-// train returns the flags that training shares.
+// train returns the flags as those of galley train, which shares the training code.
 func (c *finetuneCmd) train() *trainCmd {
 	t := &trainCmd{
 		backendFlags:    c.backendFlags,
@@ -184,7 +184,7 @@ type finetuning struct {
 	c *finetuneCmd
 }
 
-// run is everything between the first check and the last word.
+// run fine-tunes: everything between checking the flags and printing the summary.
 func (f *finetuning) run() error {
 	if err := f.prepare(); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (f *finetuning) prepare() (err error) {
 	if err := longEnough(config, f.Seq); err != nil {
 		return err
 	}
-	per := 16.0 // parameters, gradients and two moments
+	per := 16.0 // bytes: parameter, gradient and two moments
 	if f.c.Adapter != "none" {
 		per = 12
 	}
@@ -228,7 +228,7 @@ func (f *finetuning) prepare() (err error) {
 		return err
 	}
 	f.tokenizer.note(f.c.Dir, config.Vocab)
-	// Preferences are compared with the model as it is before a new adapter, which changes nothing yet.
+	// The reference of preferences is the model before the new adapter, which does not change it yet.
 	if err := f.adapt(in); err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (f *finetuning) prepare() (err error) {
 	return nil
 }
 
-// adapt puts an adapter into the model, unless all weights are trained.
+// adapt adds an adapter to the model, unless all weights are trained.
 func (f *finetuning) adapt(in nn.Config) error {
 	c := f.c
 	if c.Adapter == "none" {
@@ -282,7 +282,7 @@ func (f *finetuning) introduce() {
 	}
 }
 
-// describe returns what is trained and how.
+// describe returns the method and what is trained, as text.
 func (f *finetuning) describe() string {
 	a, ok := models.Adapted(f.model)
 	if !ok {
@@ -299,7 +299,7 @@ func (f *finetuning) describe() string {
 	return fmt.Sprintf("%s, %s of rank %d, alpha %g%s", f.c.Method, kind, a.Rank, a.Alpha, beside)
 }
 
-// best takes the state with the least loss on held-out data, where there are checkpoints of it.
+// best loads the checkpoint with the least held-out loss, if there are checkpoints.
 func (f *finetuning) best() error {
 	if f.Checkpoint == "" || f.eval == nil || f.stopped != nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// read makes batches of the data, and knows from it how many steps there are.
+// read makes batches of the data and derives the number of steps from it.
 func (f *finetuning) read(vocab int) error {
 	c := data.ChatConfig{Tokenizer: f.tokenizer.Tokenizer, Seq: f.Seq}
 	var called string
@@ -87,7 +87,7 @@ func (f *finetuning) readChats(c data.ChatConfig, vocab int) (rows, cut, left in
 	return m.Rows(), chats.Cut, chats.Left, nil
 }
 
-// mixture returns examples as rows.
+// mixture returns examples as rows, packed or padded.
 func (f *finetuning) mixture(e data.Examples) (*data.Mixture, error) {
 	var rows data.RowSource
 	var err error
@@ -104,7 +104,7 @@ func (f *finetuning) mixture(e data.Examples) (*data.Mixture, error) {
 		data.MixtureConfig{Batch: f.Batch, Seq: f.Seq, Seed: f.Seed, Packed: f.c.Rows == "packed"})
 }
 
-// examplesFit checks that a model knows the tokens of examples.
+// examplesFit checks that the tokens of examples are in the model's vocabulary.
 func examplesFit(e data.Examples, vocab int) error {
 	for i := range e.Len() {
 		ids := make([]int32, 2*e.Size(i))
@@ -117,7 +117,7 @@ func examplesFit(e data.Examples, vocab int) error {
 	return nil
 }
 
-// readPairs makes batches of preferences, with what the model thinks of them before it is trained.
+// readPairs makes batches of preferences, with the log-probabilities of the model before training.
 func (f *finetuning) readPairs(c data.ChatConfig, vocab int) (rows, cut, left int, err error) {
 	p, err := data.ReadPreferences(f.c.Data, c)
 	if err != nil {
@@ -149,7 +149,7 @@ func (f *finetuning) readPairs(c data.ChatConfig, vocab int) (rows, cut, left in
 	return train.Len(), p.Cut, p.Left, nil
 }
 
-// reference computes the log-probabilities of all answers under the model as it is.
+// reference computes the log-probabilities of all answers under the model before training.
 func (f *finetuning) reference(p *data.Preferences) error {
 	trainer, err := galley.NewTrainer(galley.TrainerConfig{Device: f.d, Backend: f.b, Params: f.model.Params(),
 		Compute: f.compute(), Optimizer: optim.SGD{},
@@ -184,7 +184,7 @@ func (f *finetuning) reference(p *data.Preferences) error {
 	return nil
 }
 
-// keepReference takes the log-probabilities of a batch; what is beyond the last pair is of the first again.
+// keepReference stores the log-probabilities of a batch; rows beyond the last pair repeat the first.
 func keepReference(reference [][2]float32, logProbs array.Array) {
 	for i := range min(len(reference), logProbs.Len()/2) {
 		reference[i] = [2]float32{float32(logProbs.At(2 * i)), float32(logProbs.At(2*i + 1))}

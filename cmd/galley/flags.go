@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// positive checks flags that must be at least one; the first bad one by name is the error.
+// positive checks flags that must be at least one; the error names the first bad one by name.
 func positive(flags map[string]int) error { return inRange(1, flags) }
 
 // natural checks flags that must not be negative.
 func natural(flags map[string]int) error { return inRange(0, flags) }
 
-// most is the largest numbers that flags may have, by name: beyond them they are mistakes, and a command
-// would not end.
+// most has the largest allowed values of flags, by name: larger ones are mistakes, with which a command would
+// not end.
 var most = map[string]int{
 	"threads": 1 << 12, "devices": 1 << 12, "batch": 1 << 24, "seq": 1 << 24, "micro": 1 << 24,
 	"layers": 1 << 14, "dim": 1 << 24,
@@ -41,7 +41,7 @@ func inRange(low int, flags map[string]int) error {
 	return nil
 }
 
-// between checks numbers that have a range, of which high may be infinite.
+// between checks numbers that must be in a range; high may be infinite.
 func between(low, high float64, flags map[string]float64) error {
 	want := fmt.Sprintf("%v to %v", low, high)
 	if math.IsInf(high, 1) {
@@ -56,7 +56,7 @@ func between(low, high float64, flags map[string]float64) error {
 	return nil
 }
 
-// memoryOf returns a number of Linux's list of memory, in bytes; 0 if there is none.
+// memoryOf returns a value of /proc/meminfo in bytes; 0 if there is none.
 func memoryOf(key string) float64 {
 	kb, err := strconv.ParseFloat(strings.TrimSuffix(field("/proc/meminfo", key), " kB"), 64)
 	if err != nil {
@@ -67,8 +67,8 @@ func memoryOf(key string) float64 {
 
 func gigabytes(bytes float64) string { return fmt.Sprintf("%.1f GB", bytes/1e9) }
 
-// writable reports whether files can be made in dir, or dir itself where it does not exist yet. It leaves
-// nothing behind: a run of hours should not find out at its end.
+// writable returns an error if files cannot be created in dir, or dir itself if it does not exist yet. It
+// leaves no files behind. A run of hours should not fail when it writes its result.
 func writable(dir string) error {
 	for {
 		_, err := os.Stat(dir)
@@ -89,7 +89,7 @@ func writable(dir string) error {
 	return os.Remove(f.Name())
 }
 
-// reason returns what went wrong with a path, under the name that the user knows.
+// reason returns the cause of an error with the path as the user gave it.
 func reason(path string, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err

@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// generateCmd continues a text.
+// generateCmd generates a continuation of a prompt.
 type generateCmd struct {
 	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, or directory of a run's checkpoints." type:"path"`
 	checkpointChoice
@@ -37,7 +37,7 @@ type generateCmd struct {
 	engineFlags
 }
 
-// Help returns what galley generate --help adds.
+// Help returns the text that galley generate --help adds.
 func (generateCmd) Help() string {
 	return `Examples:
   galley generate out --prompt "Call me" --tokens 100
@@ -62,7 +62,7 @@ func (c *generateCmd) Run() error {
 	return closed(b, c.generate(b))
 }
 
-// generate returns Run on a backend; nil is the host.
+// generate runs the command on a backend; nil is the host's CPU.
 func (c *generateCmd) generate(b galley.Backend) error {
 	m, err := openModelDir(c.Dir, c.checkpointChoice)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *generateCmd) generate(b galley.Backend) error {
 		Weights: c.Weights, Read: read, Grouped: m.grouped, TP: c.TP, KV: c.KvCache, Backend: b})
 }
 
-// speakByOps returns for models that the engine does not serve.
+// speakByOps generates text with models that the serving engine does not support.
 func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error {
 	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" || c.TP > 1 ||
 		c.KvCache != "f32" ||
@@ -150,14 +150,14 @@ func (c *generateCmd) validate() error {
 	return err
 }
 
-// question is a prompt and how it is to be continued.
+// question is a prompt and the settings of its generation.
 type question struct {
 	prompt string
 	ids    []int32
 	engine.Request
 }
 
-// served reports whether the engine computes models of a configuration.
+// served reports whether the serving engine supports models of a configuration.
 func served(c models.Config) bool {
 	m, err := models.New(c, nn.Config{})
 	if err != nil {
@@ -167,7 +167,7 @@ func served(c models.Config) bool {
 	return err == nil
 }
 
-// speak prints a prompt and what the model makes of it, token by token.
+// speak prints a prompt and its continuation by the serving engine, token by token.
 func speak(model models.Model, t textTokenizer, q question, c engine.Config) error {
 	c.Decode, c.Running, c.Budget = t.Decode, 1, min(len(q.ids), 256)
 	c.Pages = (len(q.ids)+q.Tokens)/16 + 1
@@ -190,7 +190,7 @@ func speak(model models.Model, t textTokenizer, q question, c engine.Config) err
 	return nil
 }
 
-// speakByOps returns like speak by the model's own ops.
+// speakByOps prints a prompt and its continuation by the model's own ops, token by token.
 func speakByOps(model models.Model, t textTokenizer, q question) error {
 	fmt.Print(q.prompt)
 	began, n := time.Now(), 0

@@ -12,14 +12,14 @@ import (
 	processes "github.com/galley-ml/galley/job"
 )
 
-// job is the processes that mpirun or the like started; nil where this one was started by itself.
+// job is the processes that mpirun or another launcher started; nil if this process was started alone.
 var job *processes.Job
 
-// together is the commands that several processes run as one.
+// together are the commands that several processes can run as one job.
 var together = []string{"train", "trace", "doctor", "plan", "bench comm"}
 
-// inJob runs a command as part of a job, if the process is one: the first process prints, and tells the error
-// of whichever fails.
+// inJob runs a command, as part of a job if the process is in one: the first process prints the output, and
+// the error of whichever process fails.
 func inJob(ctx *kong.Context) error {
 	launched, ok := mpi.Launched()
 	name := strings.Join(slices.DeleteFunc(strings.Fields(ctx.Command()),
@@ -45,7 +45,7 @@ func inJob(ctx *kong.Context) error {
 	return end(job, runTogether(ctx, name, launched))
 }
 
-// end leaves a job; what it returns has been told.
+// end leaves a job; the error that it returns has been printed.
 func end(j *processes.Job, err error) error {
 	if err := j.End(err, tell); err != nil {
 		return &toldError{err}
@@ -53,14 +53,14 @@ func end(j *processes.Job, err error) error {
 	return nil
 }
 
-// toldError is an error that has been printed.
+// toldError is an error that has been printed already.
 type toldError struct{ error }
 
 // Unwrap returns the error itself.
 func (e *toldError) Unwrap() error { return e.error }
 
-// reportInJob returns a mistake on the command line, which one process of a job may have made alone: it
-// joins to say so, or else the others would wait for it forever.
+// reportInJob reports a mistake on the command line. Perhaps only this process of a job made it, so it joins
+// the job to report it: the others would wait forever.
 func reportInJob(err error) error {
 	if _, ok := mpi.Launched(); !ok || elastic != nil {
 		return err
@@ -72,7 +72,7 @@ func reportInJob(err error) error {
 	return end(j, err)
 }
 
-// silence keeps processes other than the first of a job from printing what it prints.
+// silence discards the output of the processes of a job other than the first.
 func silence() {
 	if launched, ok := mpi.Launched(); !ok || launched.Rank == 0 {
 		return
@@ -98,16 +98,16 @@ func runTogether(ctx *kong.Context, name string, launched mpi.Job) error {
 	return ctx.Run()
 }
 
-// keepTo has Go run code on no more threads than a process has of a host that it shares: others, which
-// collect garbage or look for work, take cores that other processes compute on, and all wait for the slowest.
-// Who sets GOMAXPROCS has chosen.
+// keepTo limits Go to the threads of this process if it shares its host: threads that collect garbage or look
+// for work would take cores that other processes compute on, and all wait for the slowest. A GOMAXPROCS that
+// the user has set is kept.
 func keepTo(threads int) {
 	if job.Neighbours() > 1 && os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(threads)
 	}
 }
 
-// describeJob returns the job in a few words.
+// describeJob returns a short description of the job.
 func describeJob() string {
 	text := fmt.Sprintf(
 		"%d processes, started by %s, connected by %s",

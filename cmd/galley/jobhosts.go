@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley"
 )
 
-// hostsOf returns where the processes of a job run, by the names of their hosts: neighbours of one name are
-// on one host. Each has so many threads.
+// hostsOf returns the hosts of a job's processes, by the host name of each process: consecutive processes of
+// one name share a host. Each process has the given number of threads.
 func hostsOf(names []string, threads int) (list []galley.AutoHost) {
 	for _, name := range names {
 		if n := len(list); n == 0 || list[n-1].Machine != name {
@@ -20,9 +20,9 @@ func hostsOf(names []string, threads int) (list []galley.AutoHost) {
 	return list
 }
 
-// sharing returns how many neighbouring devices share a host, if the hosts of the processes have as many
-// each; 0 where that is all of them, or one, or no power of two: collectives that go by hosts then have the
-// bits of those that do not.
+// sharing returns how many consecutive devices share a host, if all hosts have equally many. It returns 0 if
+// that is all devices, or one, or no power of two: hierarchical collectives give the same bits as flat ones
+// only for powers of two.
 func sharing(names []string, devices int) int {
 	hosts := hostsOf(names, 1)
 	n := hosts[0].Processes * devices / len(names)

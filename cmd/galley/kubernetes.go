@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/forecast"
 )
 
-// kubernetesCmd writes a manifest.
+// kubernetesCmd writes a Kubernetes manifest.
 type kubernetesCmd struct {
 	hostFlags
 	Kind      string   `help:"What the manifest is of: JobSet, Job (an indexed one, with a service for names), or PyTorchJob." default:"JobSet" enum:"JobSet,Job,PyTorchJob"`
@@ -26,7 +26,7 @@ type kubernetesCmd struct {
 	Args      []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
 }
 
-// Help returns what galley kubernetes --help adds.
+// Help returns the text that galley kubernetes --help adds.
 func (kubernetesCmd) Help() string {
 	return `Prints a manifest for kubectl apply. Every pod is a host of an elastic job: there is neither ssh nor
 mpirun. A pod that is told to end leaves in order within --grace seconds, and one that comes back, with
@@ -39,7 +39,7 @@ Examples:
   galley kubernetes --kind PyTorchJob --image registry/galley:1 --hosts 4 -- train --mesh dp=4 --checkpoint /state/run`
 }
 
-// quantity is a number of bytes as Kubernetes writes it.
+// quantity matches a number of bytes in Kubernetes' notation.
 var quantity = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([KMGTPE]i?|k|m)?$`)
 
 func (c *kubernetesCmd) Run() error {
@@ -64,11 +64,11 @@ func (c *kubernetesCmd) Run() error {
 		Mount: c.Mount, Grace: c.Grace, Etcd: c.Etcd, Args: behindDashes(c.Args)}.Text())
 }
 
-// messageBytes is the shared memory that one process takes for messages to its neighbours.
+// messageBytes is the shared memory of one process for messages to processes of its host.
 const messageBytes = 256 << 20
 
-// sharedSize returns how much /dev/shm a pod needs: for what the fewest pods keep of the state, by the
-// command's model and strategy. Where the planner chooses the strategy, every pod may hold all of it.
+// sharedSize returns the size of /dev/shm that a pod needs: its part of the state with the fewest pods, by
+// the command's model and strategy. If the planner chooses the strategy, every pod may hold all of the state.
 func (c *kubernetesCmd) sharedSize(hosts deploy.Hosts) (string, error) {
 	train, given, all, err := c.trains()
 	var run forecast.Run
@@ -88,7 +88,7 @@ func (c *kubernetesCmd) sharedSize(hosts deploy.Hosts) (string, error) {
 	return fmt.Sprintf("%dGi", int(math.Ceil(bytes/(1<<30)))), nil
 }
 
-// trains returns the command that pods run, its strategy, nil where the planner chooses it, and its devices.
+// trains returns the command that pods run, its strategy (nil if the planner chooses it) and its devices.
 func (c *kubernetesCmd) trains() (train *trainCmd, given *galley.Strategy, devices int, err error) {
 	if train, err = parseTrain(behindDashes(c.Args)); err == nil {
 		given, devices, err = train.asks()

@@ -19,7 +19,7 @@ type launchCmd struct {
 	Args []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
 }
 
-// Help returns what galley launch --help adds.
+// Help returns the text that galley launch --help adds.
 func (launchCmd) Help() string {
 	return `Examples:
   galley launch -n 2 -- train --mesh dp=2 --zero 1      two processes with a device each: the same losses
@@ -72,7 +72,7 @@ func (c *launchCmd) Run() error {
 	)
 }
 
-// command returns what the processes run, without the dashes before it.
+// command returns the command line that the processes run, without the dashes before it.
 func (c *launchCmd) command() []string {
 	if len(c.Args) > 0 && c.Args[0] == "--" {
 		return c.Args[1:]
@@ -80,20 +80,20 @@ func (c *launchCmd) command() []string {
 	return c.Args
 }
 
-// withoutMPICH reports whether MPICH would have to connect the processes and is not there.
+// withoutMPICH reports whether the processes need MPICH to connect and it is not installed.
 func withoutMPICH() bool {
 	if os.Getenv(processes.TransportVariable) != "" {
-		return false // the user has named another
+		return false // the user has chosen a transport
 	}
 	_, err := mpi.Library(mpi.MPICH)
 	return err != nil
 }
 
-// bySockets has the processes connect by TCP.
+// bySockets makes the processes connect by TCP.
 func bySockets() error { return os.Setenv(processes.TransportVariable, processes.SocketsName) }
 
-// mpirun returns the command line of Open MPI's launcher, for where there is no MPICH; false where that is
-// not there either. Processes are not bound to cores: each has threads.
+// mpirun returns the command line of Open MPI's launcher, for machines without MPICH; false if Open MPI is
+// missing, too. Processes are not bound to cores: each has several threads.
 func (c *launchCmd) mpirun(args []string) (list []string, ok bool) {
 	if _, err := mpi.Library(mpi.OpenMPI); err != nil {
 		return nil, false
@@ -110,7 +110,7 @@ func (c *launchCmd) mpirun(args []string) (list []string, ok bool) {
 	return nil, false
 }
 
-// execute runs a command line to its end.
+// execute runs a command line until it exits and returns its exit code.
 func execute(args []string) (code int, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -120,12 +120,12 @@ func execute(args []string) (code int, err error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// exitError is the exit code of processes that have said what was wrong.
+// exitError is the exit code of processes that have printed their error.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// exited returns the outcome of a job.
+// exited returns the exit code and error of a job as one error.
 func exited(code int, err error) error {
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)

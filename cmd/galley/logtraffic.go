@@ -8,17 +8,17 @@ import (
 	"github.com/galley-ml/galley/fit"
 )
 
-// loggedTraffic is what collectives move and take while a run is logged; nil where it is not.
+// loggedTraffic sums the bytes and times of collectives for the run's log; nil if they are not logged.
 type loggedTraffic struct {
 	mu sync.Mutex
-	// all is of the run, by axes, kind and group; rows are by step, and without groups.
+	// all is the sum of the run, by axes, kind and group; rows are the sums of each step, without groups.
 	all  traffic
 	rows map[int]traffic
-	step int // that devices take now
+	step int // the step that devices run now
 }
 
-// logsTraffic returns the traffic of a run whose log has lines that can hold it. It is the first process's
-// log that counts: all processes call it.
+// logsTraffic returns the traffic log of a run whose log file format can hold it. The first process's log
+// decides: all processes call it.
 func (t *training) logsTraffic(s *galley.Strategy) (*loggedTraffic, error) {
 	wants := 0
 	for _, path := range t.Log {
@@ -33,7 +33,7 @@ func (t *training) logsTraffic(s *galley.Strategy) (*loggedTraffic, error) {
 	return &loggedTraffic{all: traffic{}, rows: map[int]traffic{}}, nil
 }
 
-// span counts a collective.
+// span adds a collective to the sums of the run and of the current step.
 func (g *loggedTraffic) span(s galley.Span) {
 	if s.Kind != galley.SpanCollective {
 		return
@@ -47,7 +47,7 @@ func (g *loggedTraffic) span(s galley.Span) {
 	}
 }
 
-// begin says that what follows is of a step.
+// begin sets the step that the following collectives belong to.
 func (g *loggedTraffic) begin(step int) {
 	if g == nil {
 		return
@@ -57,7 +57,7 @@ func (g *loggedTraffic) begin(step int) {
 	g.step, g.rows[step] = step, traffic{}
 }
 
-// take returns what a step came to, once.
+// take returns the collectives of a step and forgets them.
 func (g *loggedTraffic) take(step int) []fit.CollectiveLog {
 	if g == nil {
 		return nil
@@ -68,7 +68,7 @@ func (g *loggedTraffic) take(step int) []fit.CollectiveLog {
 	return g.rows[step].list()
 }
 
-// logTraffic writes what the collectives of all processes moved and took in the run, by axes, kind and group.
+// logTraffic writes the bytes and times of all processes' collectives in the run, by axes, kind and group.
 // All processes call it.
 func (l *loop) logTraffic() error {
 	if l.traffic == nil {
@@ -89,7 +89,7 @@ func (l *loop) logTraffic() error {
 	return l.log.event(text)
 }
 
-// watchers returns a watcher of spans that tells two of them, either of which may be missing.
+// watchers returns a function that passes spans to both f and g, either of which may be nil.
 func watchers(f, g func(galley.Span)) func(galley.Span) {
 	if f == nil || g == nil {
 		if f == nil {

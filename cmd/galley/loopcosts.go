@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// priceLoops has loops priced by the calibration of this machine that GALLEY_CALIBRATION names, if any.
+// priceLoops sets the cost model of loops from the calibration that GALLEY_CALIBRATION names, if any.
 func priceLoops() error {
 	path := os.Getenv("GALLEY_CALIBRATION")
 	if path == "" {

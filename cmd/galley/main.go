@@ -17,7 +17,7 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// commands is the command line: one struct a command, in its own file.
+// commands is the command line: one struct for each command, in a file of its own.
 type commands struct {
 	Train      trainCmd      `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
 	Slurm      slurmCmd      `cmd:"" help:"Write a batch file for Slurm that runs a command on many hosts."`
@@ -47,13 +47,13 @@ type commands struct {
 	Version    versionCmd    `cmd:"" help:"Say which version this is."`
 }
 
-// Exit codes: 1 when a check fails or Galley has a bug, 2 for what the user can mend.
+// Exit codes: 1 when a check fails or Galley has a bug, 2 for errors that the user can fix.
 const (
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// errFailed is a check that ran and did not hold; it has said what, already.
+// errFailed means that a check ran and failed; it has printed its report already.
 var errFailed = errors.New("check failed")
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -95,7 +95,7 @@ func run(args []string) int {
 	return report(inJob(ctx))
 }
 
-// chosen returns the command that a mistake was made in, as one would type it.
+// chosen returns the command line prefix of the command in which a mistake was made.
 func chosen(err error) string {
 	if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
 		return p.Context.Model.Name + " " + p.Context.Selected().Path()
@@ -103,7 +103,7 @@ func chosen(err error) string {
 	return "galley"
 }
 
-// report prints an error in one line and chooses the exit code.
+// report prints an error in one line and returns the exit code.
 func report(err error) int {
 	if err != nil {
 		tell(err)
@@ -111,7 +111,7 @@ func report(err error) int {
 	return exitCode(err)
 }
 
-// tell prints an error in one line; one of an elastic job is told by the agent.
+// tell prints an error in one line; that of an elastic job is printed by the agent.
 func tell(err error) {
 	_, silent := errors.AsType[exitError](err)
 	_, told := errors.AsType[*toldError](err)
@@ -120,7 +120,7 @@ func tell(err error) {
 	}
 }
 
-// exitCode returns the code that a process ends with.
+// exitCode returns the exit code of an error.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -142,8 +142,8 @@ func exitCode(err error) int {
 	return exitUsage
 }
 
-// once returns a text without lines that stand in it already: what several find out at once, as that a
-// process is lost, is one thing.
+// once returns a text without repeated lines: several processes may report the same error, such as a lost
+// process.
 func once(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {

@@ -16,8 +16,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// fits compares what a command is going to need with what it may take: the system ends a process that takes
-// more, without a word. Where the machine does not say, all fits.
+// fits returns an error if a command needs more memory than is available: the system kills a process that
+// exceeds it, without a message. If the limit is not known, everything fits.
 func fits(what string, bytes float64) error {
 	if free, by := (host{root: "/"}).available(); bytes > free {
 		return fmt.Errorf("%s: it needs at least %s of memory: %s are available (%s)", what,
@@ -26,8 +26,8 @@ func fits(what string, bytes float64) error {
 	return nil
 }
 
-// fitsPlan compares what a trainer has planned with what the process may take, and says which batch would
-// fit.
+// fitsPlan returns an error if the trainer's plan needs more memory than is available, and which batch size
+// would fit.
 func (t *training) fitsPlan(trainer *galley.Trainer) error {
 	need, err := t.needs(trainer, t.Batch)
 	expected.Store(uint64(max(0, need)))
@@ -39,7 +39,7 @@ func (t *training) fitsPlan(trainer *galley.Trainer) error {
 	hint := "no batch would fit: take a smaller model, --mesh with --zero 3, or --recompute full"
 	for b := t.Batch / 2; b >= 1; b /= 2 {
 		if n, err := t.needs(trainer, b); err == nil &&
-			margin(n) <= free { // an error is of rows that cannot be cut so
+			margin(n) <= free { // an error means that rows cannot be split so
 			hint = fmt.Sprintf("--batch=%d would fit, with %s", b, gigabytes(n))
 			break
 		}
@@ -48,11 +48,11 @@ func (t *training) fitsPlan(trainer *galley.Trainer) error {
 		gigabytes(free), by, hint)
 }
 
-// margin returns what a process takes that needs so much for tensors: memory comes in blocks, and Go has its
-// own.
+// margin returns the memory of a process whose tensors need bytes: blocks are rounded up, and Go has its own
+// memory.
 func margin(bytes float64) float64 { return 1.05*bytes + 128e6 }
 
-// needs returns what training on batches of so many rows takes; a checkpoint is a copy of the state besides.
+// needs returns the memory of training on batches of batch rows, with a copy of the state for checkpoints.
 func (t *training) needs(trainer *galley.Trainer, batch int) (float64, error) {
 	types := typesOf(t.text.From(0))
 	for i := range types {
@@ -68,20 +68,20 @@ func (t *training) needs(trainer *galley.Trainer, batch int) (float64, error) {
 	return need, err
 }
 
-// garbageBytes is about how much garbage may be beside the devices' memory.
+// garbageBytes is about how much garbage there may be besides the devices' memory.
 const garbageBytes = 16 << 20
 
-// limitGarbage has garbage collected before it comes to 2 % of the memory in use, or garbageBytes.
-// Nearly all of that is the devices', taken once for the run: Go's own rule would wait for as much garbage.
-// Who sets GOGC has chosen.
+// limitGarbage collects garbage before it reaches 2 % of the memory in use, or garbageBytes if that is more.
+// Nearly all memory is the devices', allocated once for the run: Go's default would wait for as much garbage.
+// A GOGC that the user has set is kept.
 func limitGarbage() { paceGarbage(new(int64)) }
 
-// expected is what a run is going to take: before the collection that sees the devices' memory for the first
-// time there may be no more garbage than after it.
+// expected is the memory that the run will need: the garbage limit uses it until a collection has seen the
+// devices' memory.
 var expected atomic.Uint64
 
-// paceGarbage sets how much garbage there may be by what the last collection left, and again after the next:
-// each of them finds the mark that was left behind by the one before.
+// paceGarbage sets the garbage limit by the live heap after the last collection. Its finalizer runs after the
+// next collection and sets it again.
 func paceGarbage(*int64) {
 	setGarbage()
 	runtime.SetFinalizer(new(int64), paceGarbage)
@@ -96,11 +96,11 @@ func setGarbage() {
 	debug.SetGCPercent(max(2, min(100, int(100*garbageBytes/max(1, live[0].Value.Uint64(), expected.Load())))))
 }
 
-// host is the system as its files describe it, below a root.
+// host reads the system's memory limits from files below a root directory.
 type host struct{ root string }
 
-// available returns how many bytes this process may still take, and what says so; infinite where nothing
-// does.
+// available returns how many bytes this process may still allocate, and the name of the tightest limit;
+// infinite without a limit.
 func (h host) available() (bytes float64, by string) {
 	bytes = math.Inf(1)
 	least := func(x float64, name string) {
@@ -123,13 +123,13 @@ func (h host) available() (bytes float64, by string) {
 
 func (h host) path(p string) string { return filepath.Join(h.root, p) }
 
-// kilobytes reads a number like 123 kB, in bytes.
+// kilobytes parses a number like 123 kB and returns bytes.
 func kilobytes(s string) (float64, bool) {
 	kb, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(s, "kB")), 64)
 	return kb * 1024, err == nil
 }
 
-// rlimit returns the soft limit of a resource in bytes, infinite where there is none.
+// rlimit returns the soft limit of a resource in bytes, infinite if there is none.
 func (h host) rlimit(name string) float64 {
 	text, _ := os.ReadFile(h.path("proc/self/limits"))
 	for line := range strings.SplitSeq(string(text), "\n") {
@@ -144,8 +144,8 @@ func (h host) rlimit(name string) float64 {
 	return math.Inf(1)
 }
 
-// cgroup returns what the process's control group, and those above it, have left; infinite where there is no
-// limit. Files that the system can forget do not count as used.
+// cgroup returns the memory left in the process's control group and those above it; infinite if there is no
+// limit. File caches that the system can drop do not count as used.
 func (h host) cgroup() float64 {
 	least := math.Inf(1)
 	text, _ := os.ReadFile(h.path("proc/self/cgroup"))
@@ -155,7 +155,7 @@ func (h host) cgroup() float64 {
 			continue
 		}
 		base, limit, used, cached := "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
-		if part[1] == "memory" { // version 1
+		if part[1] == "memory" { // cgroup version 1
 			base, limit, used, cached = "sys/fs/cgroup/memory", "memory.limit_in_bytes",
 				"memory.usage_in_bytes", "total_inactive_file"
 		} else if part[1] != "" {
@@ -174,11 +174,11 @@ func (h host) cgroup() float64 {
 	return least
 }
 
-// left returns what one control group has left.
+// left returns the memory left in one control group.
 func left(dir, limit, used, cached string) (float64, bool) {
 	most, err := numberIn(filepath.Join(dir, limit))
 	if err != nil {
-		return 0, false // max, or no such file
+		return 0, false // the text max, or no such file
 	}
 	now, err := numberIn(filepath.Join(dir, used))
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/galley-ml/galley/internal/planfile"
 )
 
-// mixedFlags have several kinds of devices compute one run.
+// mixedFlags run one training step on several kinds of devices.
 type mixedFlags struct {
 	RankBackends string `help:"What computes each rank of the pipeline, in order: cpu, xla, or hlo, the interpreter of StableHLO; such as cpu,xla. With --plan also by the kind of the plan's devices: A100-SXM-80GB=xla,V100-SXM2-32GB=cpu." placeholder:"WORDS"`
 	Shares       string `help:"Parts of a batch of unequal size, and what computes each: xla=3,cpu=1. Without --mesh. With --plan, plan: a part for each of its devices, by their speed." placeholder:"PARTS"`
 }
 
-// byPlan is what --shares says where parts are those of a plan's devices.
+// byPlan is the value of --shares that takes the parts of the batch from a plan's devices.
 const byPlan = "plan"
 
-// validate checks what can be checked before anything is opened.
+// validate checks the flags as far as possible before any backend is opened.
 func (f mixedFlags) validate(c *trainCmd) error {
 	switch {
 	case f.RankBackends != "" && f.Shares != "":
@@ -51,13 +51,13 @@ func (f mixedFlags) validate(c *trainCmd) error {
 	return nil
 }
 
-// opened is the backends that a run has opened, each once.
+// opened holds the backends that a run has opened, each once.
 type opened struct {
 	plugin pluginFlags
 	byWord map[string]galley.Backend
 }
 
-// open returns what a word means; nil is the host.
+// open returns the backend that a word names; nil is the host's CPU.
 func (o *opened) open(word string) (galley.Backend, error) {
 	if b, ok := o.byWord[word]; ok {
 		return b, nil
@@ -83,7 +83,7 @@ func (o *opened) open(word string) (galley.Backend, error) {
 	return b, nil
 }
 
-// Close closes them all.
+// Close closes all backends.
 func (o *opened) Close() (err error) {
 	for _, b := range o.byWord {
 		err = closed(b, err)
@@ -91,7 +91,7 @@ func (o *opened) Close() (err error) {
 	return err
 }
 
-// mixed returns the ranks' backends and the shares of a run that a strategy spreads; that of shares is none.
+// mixed returns the backend of each rank, by --rank-backends, or the shares of the batch, by --shares.
 func (t *training) mixed(s *galley.Strategy) (ranks []galley.Backend, shares []galley.Share, err error) {
 	t.opened.plugin = t.pluginFlags
 	switch {
@@ -113,7 +113,7 @@ func (t *training) mixed(s *galley.Strategy) (ranks []galley.Backend, shares []g
 	return ranks, shares, err
 }
 
-// rankBackends is like one for each rank.
+// rankBackends returns the backend of each rank of a pipeline of pp ranks.
 func (t *training) rankBackends(pp int) ([]galley.Backend, error) {
 	words := strings.Split(t.RankBackends, ",")
 	if strings.Contains(t.RankBackends, "=") {
@@ -138,7 +138,7 @@ func (t *training) rankBackends(pp int) ([]galley.Backend, error) {
 	return list, nil
 }
 
-// wordsByKind returns the word of each rank of a plan, by the kind of its devices.
+// wordsByKind returns the backend's word for each rank of a plan, by the kind of its devices.
 func (t *training) wordsByKind(pairs []string) ([]string, error) {
 	f, err := planfile.Load(t.Plan)
 	if err != nil {
@@ -173,7 +173,7 @@ func (t *training) wordsByKind(pairs []string) ([]string, error) {
 	return list, nil
 }
 
-// kindsText returns the kinds of devices by rank.
+// kindsText returns the kinds of devices by rank, as text.
 func kindsText(kinds [][]string) string {
 	var list []string
 	for r, k := range kinds {
@@ -182,7 +182,7 @@ func kindsText(kinds [][]string) string {
 	return strings.Join(list, ", ")
 }
 
-// sharesOf reads words with weights.
+// sharesOf parses backend words with weights.
 func (t *training) sharesOf(parts []string) (list []galley.Share, err error) {
 	for _, p := range parts {
 		word, number, ok := strings.Cut(p, "=")
@@ -199,7 +199,7 @@ func (t *training) sharesOf(parts []string) (list []galley.Share, err error) {
 	return list, nil
 }
 
-// plannedShares returns a part of the batch for each device of a plan of data parallelism, by its speed.
+// plannedShares returns a share of the batch for each device of a data-parallel plan, by its speed.
 func (t *training) plannedShares(s *galley.Strategy) ([]galley.Share, error) {
 	alone := *s
 	alone.AMP = "off"
@@ -233,7 +233,7 @@ func (t *training) plannedShares(s *galley.Strategy) ([]galley.Share, error) {
 	return list, nil
 }
 
-// tellKinds says of a plan for several kinds of devices that the host computes for all of them.
+// tellKinds prints, for a plan for several kinds of devices, that the host computes for all of them.
 func (t *training) tellKinds() error {
 	if t.Plan == "" || t.RankBackends != "" || t.mixedFlags.Shares != "" {
 		return nil

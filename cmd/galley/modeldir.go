@@ -16,27 +16,27 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// checkpointChoice says which checkpoint of a run is meant.
+// checkpointChoice chooses a checkpoint of a run.
 type checkpointChoice struct {
 	From int64 `help:"Take the checkpoint of this step in place of the newest." placeholder:"STEP"`
 	Best bool  `help:"Take the checkpoint with the least loss on held-out text (train --valid-every)."`
 }
 
-// modelDir is where a model comes from: a Hugging Face directory, a GGUF file, or a checkpoint of a run,
-// which keeps its config and tokenizer beside its checkpoints.
+// modelDir is a model's source: a Hugging Face directory, a GGUF file, or a checkpoint of a run, whose config
+// and tokenizer are beside its checkpoints.
 type modelDir struct {
-	// dir holds config.json and perhaps tokenizer.json, or is a GGUF file.
+	// dir has config.json and perhaps tokenizer.json, or is the path of a GGUF file.
 	dir string
 	r   *checkpoint.Reader // nil for a Hugging Face directory
-	w   *models.Weights    // of a Hugging Face directory, once its weights are read one at a time
-	// adapter, where not empty, is a PEFT directory whose adapter is merged into the weights.
+	w   *models.Weights    // of a Hugging Face directory, while weights are read one at a time
+	// adapter, if not empty, is a PEFT directory whose adapter is merged into the weights.
 	adapter string
 }
 
-// keptModel is the directory of a run in which its config and tokenizer are.
+// keptModel is the subdirectory of a run that holds its config and tokenizer.
 const keptModel = "model"
 
-// openModelDir finds a model. Close ends its use.
+// openModelDir opens a model's source. Close closes it.
 func openModelDir(path string, c checkpointChoice) (*modelDir, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
@@ -60,12 +60,12 @@ func openModelDir(path string, c checkpointChoice) (*modelDir, error) {
 	}
 	run := path
 	if r.Path() == filepath.Clean(path) {
-		run = filepath.Dir(r.Path()) // the checkpoint itself was named
+		run = filepath.Dir(r.Path()) // path names the checkpoint itself
 	}
 	return &modelDir{dir: filepath.Join(run, keptModel), r: r}, nil
 }
 
-// isRun reports whether a directory is one of checkpoints, or a checkpoint, and not a Hugging Face directory.
+// isRun reports whether a path is a directory of checkpoints or one checkpoint, not a Hugging Face directory.
 func isRun(path string) bool {
 	if _, err := os.Stat(filepath.Join(path, "config.json")); err == nil {
 		return false
@@ -91,7 +91,7 @@ func openChosen(path string, c checkpointChoice) (*checkpoint.Reader, error) {
 	return checkpoint.Open(path, checkpoint.OpenConfig{})
 }
 
-// config returns the model's shape.
+// config returns the model's configuration.
 func (m *modelDir) config() (models.Config, error) {
 	config, err := models.ReadConfig(m.dir)
 	if m.r != nil && errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +101,7 @@ func (m *modelDir) config() (models.Config, error) {
 	return config, err
 }
 
-// load reads the model.
+// load returns the model with its weights.
 func (m *modelDir) load(c nn.Config) (models.Model, error) {
 	if m.adapter != "" {
 		return m.merged(c)
@@ -135,7 +135,7 @@ func (m *modelDir) load(c nn.Config) (models.Model, error) {
 	return model, m.adapt(model, c)
 }
 
-// weights returns the model without values, and what reads them one at a time until done is called.
+// weights returns the model without values, and a function that reads each value until done is called.
 func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.Array, error), done func(),
 	err error) {
 	if m.adapted() {
@@ -157,7 +157,7 @@ func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.
 	return model, m.read, func() {}, err
 }
 
-// bytesAs returns the least memory that the weights take in a format; empty is what they are stored in.
+// bytesAs returns the least memory of the weights in a format; empty is the format that they are stored in.
 func (m *modelDir) bytesAs(weights string, config models.Config) float64 {
 	n := parameters(config)
 	switch each, ok := map[string]float64{"f32": 4, "bf16": 2, "int8": 1.06, "int4": 0.56}[weights]; {
@@ -189,7 +189,7 @@ func (m *modelDir) read(p *nn.Param) (array.Array, error) {
 	return m.r.ReadWhole(p.Name)
 }
 
-// name returns what the model is called in what is printed.
+// name returns the model's name for printed text.
 func (m *modelDir) name() string {
 	if m.r != nil {
 		return m.r.Path()
@@ -203,8 +203,8 @@ func (m *modelDir) close() {
 	}
 }
 
-// keepModel writes what an export needs besides checkpoints into a run's directory, unless it is there:
-// Resume has checked that it is the same.
+// keepModel writes the files that an export needs besides checkpoints into a run's directory, unless they
+// exist: Resume has checked that they are the same.
 func (t *training) keepModel() error {
 	dir := filepath.Join(t.Checkpoint, keptModel)
 	text, err := json.MarshalIndent(t.model.Config(), "", "  ")
@@ -226,7 +226,7 @@ func (t *training) keepModel() error {
 	return nil
 }
 
-// writeOnce writes a file that is not there yet, whole or not at all.
+// writeOnce writes a file unless it exists, atomically.
 func writeOnce(path string, text []byte) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// optimizerFlags say how weights follow gradients, and what the loss has besides the cross-entropy.
+// optimizerFlags choose the optimizer, its schedule, and the loss terms besides the cross-entropy.
 type optimizerFlags struct {
 	Optimizer      string   `help:"adamw; lion, with half of its memory and a third to a tenth of its rate; adafactor, with hardly any; muon, which orthogonalizes the steps of matrices, at adamw's rate; or sgd with momentum." enum:"adamw,adafactor,lion,muon,sgd" default:"adamw"`
 	LRSchedule     string   `name:"lr-schedule" help:"How --lr falls after its warm-up: cosine, linear, wsd, which stays and falls over the last fifth of the steps, restarts, four cosines in a row, inverse-sqrt or constant." enum:"cosine,linear,wsd,restarts,inverse-sqrt,constant" default:"cosine"`
@@ -24,7 +24,7 @@ type optimizerFlags struct {
 	RouterZ        float64  `name:"router-z" help:"Weight of the mean square of the logarithm of the routers' sums of exponentials." default:"0"`
 }
 
-// validateOptimizer checks what can be without a model.
+// validateOptimizer checks the flags as far as possible without a model.
 func (f optimizerFlags) validateOptimizer() error {
 	if err := between(0, math.Inf(1), map[string]float64{"expert-capacity": f.Capacity}); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (f optimizerFlags) validateOptimizer() error {
 	return nil
 }
 
-// learningRate returns how it goes over the steps of a run.
+// learningRate returns the learning rate schedule of a run.
 func (f optimizerFlags) learningRate(lr float64, steps int) optim.Schedule {
 	warmup, final := steps/20, lr/10
 	switch f.LRSchedule {
@@ -53,7 +53,7 @@ func (f optimizerFlags) learningRate(lr float64, steps int) optim.Schedule {
 	return optim.Cosine{LR: lr, Final: final, Warmup: warmup, Steps: steps}
 }
 
-// optimizer returns the one of the flags, with what parameters of some names have otherwise, and averages.
+// optimizer returns the optimizer of the flags, with parameter groups and moving averages.
 func (f optimizerFlags) optimizer(decay float64) optim.Optimizer {
 	o := f.plainOptimizer(decay)
 	if len(f.NoDecay) > 0 {
@@ -80,7 +80,7 @@ func (f optimizerFlags) plainOptimizer(decay float64) optim.Optimizer {
 	return adamW
 }
 
-// ahead returns how many layers that predict further tokens are trained.
+// ahead returns how many multi-token prediction layers are trained.
 func (f optimizerFlags) ahead() int {
 	if f.PredictAhead > 0 {
 		return 1
@@ -88,7 +88,7 @@ func (f optimizerFlags) ahead() int {
 	return 0
 }
 
-// withLoss returns a model whose loss has what the flags ask for.
+// withLoss returns a model with the loss terms that the flags request.
 func (f optimizerFlags) withLoss(m models.Model) (models.Model, error) {
 	if f.Capacity > 0 {
 		var err error
@@ -108,7 +108,7 @@ func (f optimizerFlags) losses() models.LossConfig {
 		RouterZ: f.RouterZ, Ahead: f.PredictAhead, BySequence: f.RouterBalance != 0 && !f.RouterBatch}
 }
 
-// facts returns what checkpoints keep of the losses.
+// facts returns the loss settings, which checkpoints record.
 func (f optimizerFlags) facts() []galley.Fact {
 	text := "cross-entropy"
 	if c := f.losses(); c != (models.LossConfig{}) {

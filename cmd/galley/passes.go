@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// passesCmd lists the rewrites of programs that a strategy can name.
+// passesCmd lists the passes that a strategy can name.
 type passesCmd struct{}
 
 func (passesCmd) Help() string {
@@ -18,7 +18,7 @@ func (passesCmd) Help() string {
   galley dump --after=merge                  what a program is after one of them`
 }
 
-// Run prints one line for each.
+// Run prints one line for each pass.
 func (passesCmd) Run() error {
 	for _, p := range strategy.Passes() {
 		who := "all devices"

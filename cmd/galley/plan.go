@@ -21,7 +21,7 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// planCmd searches the best way to spread a training run over a cluster.
+// planCmd searches the best strategy for a training run on a cluster.
 type planCmd struct {
 	Model   string `arg:"" optional:"" help:"Preset, Hugging Face config.json, or a directory that has one."`
 	Cluster string `arg:"" optional:"" help:"One line like '8x8 H100-SXM ib=400G', or a YAML file."`
@@ -47,7 +47,7 @@ type planCmd struct {
 	Learned   string        `help:"File for the calibration that probing comes to." default:"probed.yaml" type:"path" group:"Probing"`
 }
 
-// Help returns what galley plan --help adds.
+// Help returns the text that galley plan --help adds.
 func (planCmd) Help() string {
 	return `The search covers data, tensor, sequence, context, expert and pipeline parallelism, chunks and
 schedules, ZeRO over all replicas or those of a host, micro-batches, recomputation layer by layer, and state
@@ -120,7 +120,7 @@ func (c *planCmd) Run() error {
 	return report.write(os.Stdout)
 }
 
-// request returns what the flags ask for.
+// request returns the flags as a search configuration.
 func (c *planCmd) request() (search.Config, error) {
 	if c.Model == "" || c.Cluster == "" {
 		return search.Config{}, errors.New(
@@ -157,7 +157,7 @@ func (c *planCmd) request() (search.Config, error) {
 		Workers: min(runtime.GOMAXPROCS(0), 8)}, w.Check()
 }
 
-// usualSeq returns what was asked for, or 4096 tokens, no more than the model has learned positions for.
+// usualSeq returns asked, or by default 4096 tokens, at most as many as the model has learned positions.
 func usualSeq(asked, most int) int {
 	if asked > 0 {
 		return asked
@@ -168,8 +168,8 @@ func usualSeq(asked, most int) int {
 	return 4096
 }
 
-// usualBatch returns about four million tokens, and no fewer sequences than an eighth of the devices, as a
-// power of two.
+// usualBatch returns a batch of about four million tokens, and no fewer sequences than an eighth of the
+// devices, rounded up to a power of two.
 func usualBatch(devices, seq int) int {
 	batch := 1
 	for batch*seq < 1<<22 || batch*8 < devices {
@@ -178,7 +178,7 @@ func usualBatch(devices, seq int) int {
 	return batch
 }
 
-// readModel finds a model by path, or else by name.
+// readModel reads a model by path, or else by preset name.
 func readModel(name string) (plan.Model, error) {
 	path, ok := configPath(name)
 	if !ok {
@@ -194,7 +194,7 @@ func readModel(name string) (plan.Model, error) {
 	)
 }
 
-// readCluster reads a file, or else the text itself.
+// readCluster reads a cluster from a file, or else parses the text itself.
 func readCluster(text string) (*cluster.Cluster, error) {
 	ext := filepath.Ext(text)
 	if _, err := os.Stat(text); err != nil && ext != ".yaml" && ext != ".yml" {
@@ -211,7 +211,7 @@ func readCluster(text string) (*cluster.Cluster, error) {
 	return c, nil
 }
 
-// readCalibration reads a file, or else takes what is known of the cluster's devices.
+// readCalibration reads a file, or else returns the default calibration of the cluster's devices.
 func readCalibration(path string, c *cluster.Cluster, w plan.Workload) (plan.Calibration, error) {
 	if path == "" {
 		return plan.Default(c, w), nil
@@ -227,14 +227,14 @@ func readCalibration(path string, c *cluster.Cluster, w plan.Workload) (plan.Cal
 	return cal, nil
 }
 
-// tapedMost is up to how many layers times devices tapes are built without being asked for: seconds.
+// tapedMost is the most layers times devices for which tapes are built by default: it takes seconds.
 const tapedMost = 128
 
-// find returns the best plan that fits, and says what was left out because its tapes take too much.
+// find returns the best plan that fits, and prints those left out because their tapes do not fit.
 func (c *planCmd) find(r search.Config, cal plan.Calibration) (*dryrun.Found, error) {
 	config, err := modelConfig(c.Model)
 	most := tapedMost
-	if err != nil && !c.Tapes { // planned for others
+	if err != nil && !c.Tapes { // not a model that Galley can run: no tapes
 		most = -1
 	} else if err != nil {
 		return nil, fmt.Errorf("--tapes: %w", err)
@@ -253,7 +253,7 @@ func (c *planCmd) find(r search.Config, cal plan.Calibration) (*dryrun.Found, er
 	return found, nil
 }
 
-// modelConfig returns the model of a path; a preset's is empty.
+// modelConfig returns the configuration of a model given by path; empty for a preset.
 func modelConfig(name string) (models.Config, error) {
 	path, ok := configPath(name)
 	if !ok {
@@ -266,7 +266,7 @@ func modelConfig(name string) (models.Config, error) {
 	return models.ParseConfig(text)
 }
 
-// configPath returns the config.json that a model is given by, if it is.
+// configPath returns the path of config.json if the model is given by a path.
 func configPath(name string) (string, bool) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return filepath.Join(name, "config.json"), true
@@ -276,7 +276,7 @@ func configPath(name string) (string, bool) {
 	return name, true
 }
 
-// isPath is how the name of a file begins that is no model's.
+// isPath matches the beginning of a path, which no preset's name has.
 var isPath = regexp.MustCompile(`^(\.{0,2}/|~)`)
 
 func (c *planCmd) export(r search.Config, a *search.Answer) error {
@@ -298,7 +298,7 @@ func (c *planCmd) export(r search.Config, a *search.Answer) error {
 	return err
 }
 
-// compare reports how two files differ.
+// compare prints how two plan files differ.
 func (c *planCmd) compare() error {
 	if c.Model == "" || c.Cluster != "" {
 		return errors.New("--compare: want two files: galley plan --compare a.yaml b.yaml")

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/search"
 )
 
-// writeComparison shows two plans side by side.
+// writeComparison prints two plans side by side.
 func writeComparison(w io.Writer, names [2]string, files [2]*planfile.File) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	a, b := files[0], files[1]

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// planJSON is what galley plan --json prints.
+// planJSON is the JSON that galley plan --json prints.
 type planJSON struct {
 	Workload plan.Workload    `json:"workload"`
 	Cluster  string           `json:"cluster"`
@@ -27,7 +27,7 @@ type planJSON struct {
 	Seconds  float64          `json:"search_seconds"`
 }
 
-// planJSONRow is one plan.
+// planJSONRow is one plan of that JSON.
 type planJSONRow struct {
 	Strategy strategy.Strategy `json:"strategy"`
 	Text     string            `json:"text"`
@@ -42,7 +42,7 @@ type planJSONRow struct {
 	Why      string            `json:"why,omitempty"`
 }
 
-// planJSONWhatIf is a question with its answer.
+// planJSONWhatIf is a --what-if question with its answer.
 type planJSONWhatIf struct {
 	Text string       `json:"text"`
 	Plan *planJSONRow `json:"plan,omitempty"`
@@ -58,7 +58,7 @@ func (r *planReport) row(p search.Plan, why string) planJSONRow {
 	}
 }
 
-// writeJSON prints all of it for machines.
+// writeJSON prints the whole report as JSON.
 func (r *planReport) writeJSON(w io.Writer) error {
 	a := r.answer
 	out := planJSON{

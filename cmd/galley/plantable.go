@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// planReport is what galley plan prints.
+// planReport holds what galley plan prints.
 type planReport struct {
 	workload plan.Workload
 	cluster  *cluster.Cluster
@@ -22,18 +22,18 @@ type planReport struct {
 	took     time.Duration
 	explain  bool
 	asked    []whatIf
-	// calibration is what prices came from.
+	// calibration holds the prices of the estimates.
 	calibration plan.Calibration
 }
 
-// whatIf is a question and the best plan of those that it allows; none where nothing fits.
+// whatIf is a --what-if question and the best plan that it allows; nil if none fits.
 type whatIf struct {
 	text string
 	plan *search.Plan
 	why  string
 }
 
-// whatIf searches again with something pinned.
+// whatIf searches again with the pinned settings of a question.
 func (r *planReport) whatIf(c search.Config, text string) error {
 	pin, err := search.ParsePin(text)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *planReport) write(w io.Writer) error {
 	return err
 }
 
-// table prints one row per plan.
+// table prints one row for each plan.
 func (r *planReport) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t,
@@ -120,7 +120,7 @@ func (r *planReport) table(w io.Writer) {
 	t.Flush()
 }
 
-// reasons prints what each plan loses to the first.
+// reasons prints why each plan is slower than the first.
 func (r *planReport) reasons(w io.Writer) {
 	if len(r.answer.Plans) > 1 {
 		fmt.Fprintln(w, "\nagainst plan 1:")
@@ -130,7 +130,7 @@ func (r *planReport) reasons(w io.Writer) {
 	}
 }
 
-// mapped reports where ranks run on a mixed cluster.
+// mapped prints where the ranks run on a cluster of several kinds of devices.
 func (r *planReport) mapped(w io.Writer) {
 	m := r.answer.Mapping
 	if m == nil {
@@ -151,7 +151,7 @@ func (r *planReport) mapped(w io.Writer) {
 	}
 }
 
-// proof returns how sure the first plan is.
+// proof returns, as text, how close to the optimum the first plan is proved to be.
 func (r *planReport) proof() string {
 	a := r.answer
 	what := fmt.Sprintf("%d divisions of the devices, %d looked into, %d strategies priced in %s", a.Cells,
@@ -169,7 +169,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// summary returns a cluster in one line, also where that cannot say it all.
+// summary returns a cluster in one line, shortened if one line cannot describe it.
 func summary(c *cluster.Cluster) string {
 	text := c.String()
 	if !strings.Contains(text, "\n") {
@@ -212,7 +212,7 @@ func zero(s strategy.Strategy) string {
 	return fmt.Sprint(s.Zero)
 }
 
-// relief returns what is given up for memory.
+// relief returns the ways in which a strategy saves memory.
 func relief(s strategy.Strategy) string {
 	var words []string
 	if s.Recompute.Mode() != strategy.None {
@@ -230,7 +230,7 @@ func relief(s strategy.Strategy) string {
 	return strings.Join(words, ", ")
 }
 
-// interval returns the time of a step with how far off it may be.
+// interval returns the time of a step with its uncertainty.
 func interval(e plan.Estimate) string {
 	return fmt.Sprintf("%s ±%.0f%%", search.Seconds(e.Step), 50*(e.High-e.Low)/e.Step)
 }
@@ -257,13 +257,13 @@ func writeMemory(w io.Writer, e plan.Estimate) {
 	fmt.Fprintf(w, " %s\n", strings.Join(words, ", "))
 }
 
-// hostShape is hosts as the snapshots of an elastic run see them.
+// hostShape describes the hosts, for the memory of an elastic run's snapshots.
 type hostShape struct {
 	hosts, all int // all is the devices of all hosts
 	devices    int // of the largest host
 }
 
-// clusterHosts returns the hosts of a cluster.
+// clusterHosts returns the shape of a cluster's hosts.
 func clusterHosts(c *cluster.Cluster) hostShape {
 	h := hostShape{hosts: c.NumHosts(), all: c.Size()}
 	for _, g := range c.Groups {
@@ -272,13 +272,13 @@ func clusterHosts(c *cluster.Cluster) hostShape {
 	return h
 }
 
-// snapshotBytes returns the most memory that the snapshots of an elastic run take on a host: worker.Slots
-// times its share of f32 parameters and Adam's two slots, and a neighbour's of what only one host has.
+// snapshotBytes returns the largest memory of an elastic run's snapshots on a host: worker.Slots times its
+// part of the f32 parameters and Adam's two slots, and a neighbour's part if no other host holds a replica.
 func snapshotBytes(params float64, h hostShape, s strategy.Strategy) float64 {
 	share := func(parts int) float64 {
 		own := min(1, float64(h.devices)/float64(parts))
 		if h.hosts > 1 && parts > h.all/2 {
-			return 2 * own // there is one copy of each: a neighbour keeps it, too
+			return 2 * own // there is no replica: a neighbour keeps a copy
 		}
 		return own
 	}
@@ -297,7 +297,7 @@ func snapshotBytes(params float64, h hostShape, s strategy.Strategy) float64 {
 	return worker.Slots * params * (4*share(weights) + 8*share(slots))
 }
 
-// writeStages prints a row for each pipeline rank; equal ranks share a row.
+// writeStages prints one row for each pipeline rank; equal ranks share a row.
 func writeStages(w io.Writer, p search.Plan) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  STAGES\tLAYERS\tFORWARD\tBACKWARD\tIN FLIGHT\tMEMORY\tOF")
@@ -319,7 +319,7 @@ func writeStages(w io.Writer, p search.Plan) {
 	t.Flush()
 }
 
-// manyNumbers returns a count in words: 8.03 billion, 124.4 million.
+// manyNumbers returns a large number in words: 8.03 billion, 124.4 million.
 func manyNumbers(n float64) string {
 	switch {
 	case n >= 1e9:

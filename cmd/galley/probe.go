@@ -22,20 +22,20 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Probing before training takes at most a twentieth of the time that training should take, and half a minute.
+// Probing takes at most a twentieth of the expected training time, and at most half a minute.
 const (
 	probeShare   = 20
 	longestProbe = 30 * time.Second
 	leastProbe   = 2 * time.Second
 )
 
-// probes reports whether the user asks to measure plans before training.
+// probes reports whether the user requests to measure plans before training.
 func (c *trainCmd) probes() bool { return c.Probe != "off" && c.Probe != "" && c.Probe != "auto" }
 
-// probeTime returns how long train may probe: what --probe says, or what training's own length allows.
+// probeTime returns how long train may probe: the value of --probe, or by the expected training time.
 func (t *training) probeTime(step float64) (time.Duration, error) {
 	switch {
-	case t.Probe == "off", t.Probe == "", t.Probe == "auto" && elastic != nil: // an epoch begins at once
+	case t.Probe == "off", t.Probe == "", t.Probe == "auto" && elastic != nil: // elastic epochs do not probe
 		return 0, nil
 	case t.Probe == "auto":
 		all := time.Duration(step * float64(max(0, t.Steps)) * float64(time.Second))
@@ -51,8 +51,8 @@ func (t *training) probeTime(step float64) (time.Duration, error) {
 	return d, nil
 }
 
-// probed returns the candidate that steps fastest here, of the planner's best, if there is time to measure;
-// else the planner's choice. It learns what this machine takes of what was predicted.
+// probed returns the fastest of the planner's best candidates, as measured on this machine if there is time
+// for it; else the planner's choice. It also learns the machine's calibration from the measurement.
 func (t *training) probed(run galley.AutoConfig, p *galley.AutoPlan) (*galley.Strategy, error) {
 	budget, err := t.probeTime(p.Step)
 	if err != nil || budget == 0 {
@@ -72,7 +72,7 @@ func (t *training) probed(run galley.AutoConfig, p *galley.AutoPlan) (*galley.St
 		return nil, err
 	}
 	fmt.Println(r)
-	run.Hosts, run.Cluster = nil, nil // what is learned is of this machine
+	run.Hosts, run.Cluster = nil, nil // the calibration is of this machine only
 	cal, err := forecast.Learn(forecast.Run(run), r.Measured())
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (t *training) probed(run galley.AutoConfig, p *galley.AutoPlan) (*galley.St
 	return &r.Best().Strategy, nil
 }
 
-// stepper takes steps of a trainer with one batch.
+// stepper takes steps of a trainer with one fixed batch.
 type stepper struct {
 	*galley.Trainer
 	batch []array.Array
@@ -107,16 +107,16 @@ func stepping(make func(galley.Strategy) (*galley.Trainer, error), s galley.Stra
 	return stepper{t, batch}, nil
 }
 
-// probeRoom returns how many bytes candidates may take between their turns: half of what there is.
+// probeRoom returns how many bytes idle candidates may hold between their turns: half of the free memory.
 func probeRoom() float64 {
 	free, _ := (host{root: "/"}).available()
 	return free / 2
 }
 
-// probeCandidates is how many strategies are measured at most.
+// probeCandidates is the largest number of strategies to measure.
 const probeCandidates = 6
 
-// probeTrainer trains another model of the same shape: the one at hand is not touched.
+// probeTrainer returns a trainer of another model of the same shape, so that the run's model is not changed.
 func (t *training) probeTrainer(s galley.Strategy) (*galley.Trainer, error) {
 	model, err := models.New(t.model.Config(), nn.Config{Scope: t.d.NewSession(), Seed: t.Seed})
 	if err != nil {
@@ -142,7 +142,7 @@ func (t *training) probeTrainer(s galley.Strategy) (*galley.Trainer, error) {
 	return trainer, nil
 }
 
-// planProbe measures plans of a model on devices of this process, or of a job's.
+// planProbe measures plans of a model on devices of this process, or of a job.
 type planProbe struct {
 	*planCmd
 	d      *galley.Device
@@ -180,7 +180,7 @@ func (c *planCmd) probe() error {
 	return p.keep(r)
 }
 
-// prepare reads the model and what it is planned for.
+// prepare reads the model and sets up the devices to plan for.
 func (p *planProbe) prepare() (err error) {
 	c := p.planCmd
 	switch {
@@ -227,7 +227,7 @@ func (p *planProbe) prepare() (err error) {
 	return longEnough(p.config, p.run.Seq)
 }
 
-// trainer takes steps of a new model.
+// trainer returns a trainer of a new model.
 func (p *planProbe) trainer(s galley.Strategy) (*galley.Trainer, error) {
 	model, err := models.New(p.config, nn.Config{Scope: p.d.NewSession(), Seed: 1})
 	if err != nil {
@@ -244,7 +244,7 @@ func (p *planProbe) trainer(s galley.Strategy) (*galley.Trainer, error) {
 	})
 }
 
-// tokens returns a batch of windows, spread by a multiplicative hash.
+// tokens returns a batch of windows of pseudo-random tokens, by a multiplicative hash.
 func (p *planProbe) tokens() array.Array {
 	a := array.New(array.I32, p.run.Batch, p.run.Seq+1)
 	for i := range a.Len() {
@@ -253,7 +253,7 @@ func (p *planProbe) tokens() array.Array {
 	return a
 }
 
-// keep writes the plan where that is asked for, and what was learned.
+// keep writes the plan and the calibration to the files that the flags name.
 func (p *planProbe) keep(r *probe.Report) error {
 	if !job.First() {
 		return nil

@@ -11,11 +11,11 @@ import (
 	"github.com/galley-ml/galley/internal/mpi"
 )
 
-// profileVariable names a directory for profiles of a command, for go tool pprof: cpu and, as it was when it
-// was largest, heap; of process N of a job cpu.N and heap.N.
+// profileVariable names a directory for profiles of a command, for go tool pprof: cpu, and heap at its
+// largest; process N of a job writes cpu.N and heap.N.
 const profileVariable = "GALLEY_PROFILE"
 
-// profile begins the profiles that the environment asks for; the function that it returns ends them.
+// profile starts the profiles that the environment requests; stop ends them.
 func profile() (stop func(), err error) {
 	dir := os.Getenv(profileVariable)
 	if dir == "" {
@@ -45,7 +45,7 @@ func profile() (stop func(), err error) {
 	}, nil
 }
 
-// heapProfiles writes the heap whenever it is a tenth larger than what was written last.
+// heapProfiles writes a heap profile whenever the heap is a tenth larger than at the last one.
 func heapProfiles(path string, ended <-chan struct{}) {
 	var most uint64
 	for {

@@ -8,16 +8,16 @@ import (
 	"github.com/galley-ml/galley"
 )
 
-// progress shows how a run goes: a bar on a terminal, a line now and then elsewhere.
+// progress shows the progress of a run: a bar on a terminal, a line now and then elsewhere.
 type progress struct {
-	// first is how many steps were taken before, of steps in all.
+	// first is how many steps were taken before this run, steps how many there are in all.
 	first, steps, done, tokensPerStep int
 	start, shown                      time.Time
 	bar                               *bar // nil without a terminal
 	finished                          bool
 }
 
-// quiet is the time between lines where there is no terminal.
+// quiet is the time between lines without a terminal.
 const quiet = 5 * time.Second
 
 func newProgress(first, steps, tokensPerStep int) *progress {
@@ -31,7 +31,7 @@ func newProgress(first, steps, tokensPerStep int) *progress {
 // seconds returns how long the steps have taken.
 func (p *progress) seconds() float64 { return time.Since(p.start).Seconds() }
 
-// step shows a step: its own loss, and its number of all, counted from 1.
+// step shows a step: its loss, and its number among all, counted from 1.
 func (p *progress) step(m galley.Metrics) {
 	p.done++
 	at, elapsed := m.Step+1, time.Since(p.start)
@@ -52,10 +52,10 @@ func (p *progress) step(m galley.Metrics) {
 	}
 }
 
-// slowData is a wait for a batch that is worth a word.
+// slowData is how long a wait for a batch is worth printing.
 const slowData = 10 * time.Millisecond
 
-// finish leaves the last state on a line of its own.
+// finish leaves the last state of the bar on a line of its own.
 func (p *progress) finish() {
 	if p.bar != nil && !p.finished {
 		fmt.Println()

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// quantizeCmd writes a model whose matrices are small integers.
+// quantizeCmd writes a model with quantized matrices.
 type quantizeCmd struct {
 	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, or directory of a run's checkpoints." type:"path"`
 	Out string `arg:"" help:"Directory to write, or a file that ends in .gguf." type:"path"`
@@ -22,7 +22,7 @@ type quantizeCmd struct {
 	Window    int    `help:"Tokens in a part." default:"128"`
 }
 
-// Help returns what galley quantize --help adds.
+// Help returns the text that galley quantize --help adds.
 func (quantizeCmd) Help() string {
 	return `The matrices of a model's layers become integers, one scale for --group neighbours of a row; the
 table of tokens, the head, routers and norms stay as they are. The directory is in the form of
@@ -93,7 +93,7 @@ func (c *quantizeCmd) Run() error {
 	return c.tellUneven(shape)
 }
 
-// tellUneven reports how many matrices Q4_K cannot hold.
+// tellUneven prints how many matrices do not fit the Q4_K format.
 func (c *quantizeCmd) tellUneven(m models.Model) error {
 	if c.Weights != "q4_k" {
 		return nil
@@ -133,7 +133,7 @@ func (c *quantizeCmd) validate(file bool) error {
 	return writable(c.Out)
 }
 
-// form returns what matrices become, in words.
+// form returns the format of the quantized matrices, for printing.
 func (c *quantizeCmd) form() string {
 	if c.bits() == 0 {
 		return c.Weights
@@ -141,5 +141,5 @@ func (c *quantizeCmd) form() string {
 	return fmt.Sprintf("%s in groups of %d, %s", c.Weights, c.Group, c.Method)
 }
 
-// bits returns those of an integer; 0 for floats.
+// bits returns the bits of an integer format; 0 for floats.
 func (c *quantizeCmd) bits() int { return map[string]int{"int8": 8, "int4": 4}[c.Weights] }

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// inputs is what the matrices of a model see of a text: one Hessian for each, by its place.
+// inputs holds the Hessian of each matrix's inputs over the calibration text.
 type inputs map[inputPlace]*quant.Hessian
 
 type inputPlace struct {
@@ -21,7 +21,7 @@ type inputPlace struct {
 	part  int
 }
 
-// calibrate runs a text through a model as it is.
+// calibrate runs a calibration text through the unquantized model and returns its matrices' inputs.
 func (c *quantizeCmd) calibrate(m models.Model, read func(p *nn.Param) (array.Array, error),
 	t textTokenizer) (inputs, error) {
 	text := data.MobyDick()
@@ -33,7 +33,7 @@ func (c *quantizeCmd) calibrate(m models.Model, read func(p *nn.Param) (array.Ar
 		text = string(b)
 	}
 	ids := t.Encode(text)
-	if c.Calibrate == "" { // not what galley eval reads
+	if c.Calibrate == "" { // excludes the part that galley eval reads
 		ids = ids[:int(heldFrom*float64(len(ids)))]
 	}
 	if err := inVocabulary(ids, m.Config().Vocab); err != nil {
@@ -54,7 +54,7 @@ func (c *quantizeCmd) calibrate(m models.Model, read func(p *nn.Param) (array.Ar
 	return seen, c.runText(p, ids)
 }
 
-// runText computes windows of a text that are evenly over it.
+// runText runs windows through the model that are spread evenly over the text.
 func (c *quantizeCmd) runText(p *paged.Model, ids []int32) error {
 	n := c.Window
 	if limit := p.Limit(); limit > 0 {
@@ -79,8 +79,8 @@ func (c *quantizeCmd) runText(p *paged.Model, ids []int32) error {
 	return nil
 }
 
-// compensated rounds matrices so that later columns make up for the errors of earlier ones. What no token of
-// the text reached, as an expert may be, is rounded to the nearest.
+// compensated quantizes a matrix so that later columns compensate for the errors of earlier ones (GPTQ). A
+// matrix that no token reached, such as an unused expert, is rounded to the nearest.
 func (in inputs) compensated(p *nn.Param, part int, w []float32, out, width int,
 	c quant.Config) (quant.Matrix, error) {
 	h := in[inputPlace{p.Name, part}]
@@ -99,7 +99,7 @@ func (in inputs) compensated(p *nn.Param, part int, w []float32, out, width int,
 	return m, nil
 }
 
-// squares returns the mean of squares of a matrix's inputs; nil where no token of the text reached it.
+// squares returns the mean squares of a matrix's inputs; nil if no token of the text reached it.
 func (in inputs) squares(p *nn.Param, part int) []float64 {
 	h := in[inputPlace{p.Name, part}]
 	if h == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// routerStats returns how the routers of a model share out the tokens of a batch; nil where it has none.
+// routerStats returns how a model's routers share out the tokens of a batch; nil if it has no routers.
 func routerStats(
 	t *galley.Trainer,
 	m models.Model,
@@ -33,8 +33,8 @@ func routerStats(
 	return models.RouterStats(loads, ids.Shape()[1]*c.ExpertsPerToken, capacity), pass.Close()
 }
 
-// routerPass returns a forward pass whose results are the loads of all routers, and their balance behind
-// them.
+// routerPass returns a forward pass whose results are the loads of all routers, followed by their
+// balance.
 func routerPass(t *galley.Trainer, m models.Model) *galley.Forward {
 	return t.NewForward(func(batch []*op.Tensor) []*op.Tensor {
 		loads, balance := models.RouterBalance(m, batch[0])
@@ -42,7 +42,7 @@ func routerPass(t *galley.Trainer, m models.Model) *galley.Forward {
 	})
 }
 
-// checkRouters refuses --log-routers where nothing would come of it.
+// checkRouters returns an error if --log-routers would have no effect.
 func (l *loop) checkRouters() error {
 	why := ""
 	switch {
@@ -62,7 +62,7 @@ func (l *loop) checkRouters() error {
 	return fmt.Errorf("--log-routers=%d: %s", l.LogRouters, why)
 }
 
-// ofStep returns how routers share out the tokens of a step, before it changes them.
+// ofStep returns how routers share out a step's tokens, computed before the step changes their weights.
 func (l *loop) ofStep(batch []array.Array) (*fit.RouterLog, error) {
 	c := l.model.Config()
 	if l.LogRouters == 0 || l.trainer.Steps()%l.LogRouters != 0 || c.Experts == 0 {
@@ -90,7 +90,7 @@ func meanOf(a array.Array) float64 {
 	return sum / float64(a.Len())
 }
 
-// routerLine returns a router's numbers as people read them.
+// routerLine returns a router's numbers as a readable line.
 func routerLine(i, of int, s models.RouterStat) string {
 	n := float64(len(s.Loads))
 	line := fmt.Sprintf(
@@ -109,7 +109,7 @@ func routerLine(i, of int, s models.RouterStat) string {
 	return line
 }
 
-// routerLog returns the numbers of all routers together.
+// routerLog returns the numbers of all routers together, for the run's log.
 func routerLog(stats []models.RouterStat) *fit.RouterLog {
 	if len(stats) == 0 {
 		return nil
@@ -125,7 +125,7 @@ func routerLog(stats []models.RouterStat) *fit.RouterLog {
 	return l
 }
 
-// tellRouters returns how experts share the work of a batch of held-out text.
+// tellRouters prints and returns how routers share out the tokens of a batch of held-out text.
 func (l *loop) tellRouters() (*fit.RouterLog, error) {
 	if l.model.Config().Experts == 0 || l.b != nil || l.loss != nil || l.eval == nil {
 		return nil, nil

@@ -13,13 +13,13 @@ import (
 	"github.com/galley-ml/galley/fit"
 )
 
-// runLog is the files of --log.
+// runLog holds the files of --log.
 type runLog struct {
 	files []*os.File
 	logs  []*fit.RunLog
 }
 
-// logFormat returns the format of a file by its name.
+// logFormat returns the format of a file by its extension.
 func logFormat(path string) (string, error) {
 	switch f := strings.TrimPrefix(filepath.Ext(path), "."); f {
 	case "jsonl", "csv":
@@ -28,8 +28,8 @@ func logFormat(path string) (string, error) {
 	return "", fmt.Errorf("--log=%s: want a name that ends in .jsonl or .csv", path)
 }
 
-// openLogs opens the files of --log for a run that continues after some steps. What they tell of later ones,
-// which are taken again, is cut off; a run that begins writes over nothing.
+// openLogs opens the files of --log for a run that resumes after some steps. Rows of later steps, which are
+// taken again, are cut off; a new run does not overwrite existing files.
 func openLogs(paths []string, steps int) (*runLog, error) {
 	l := &runLog{}
 	for _, path := range paths {
@@ -69,13 +69,13 @@ func (l *runLog) open(path string, steps int) error {
 	return err
 }
 
-// logEnd returns where a log's rows of the first steps end.
+// logEnd returns the offset at which a log's rows of the first steps end.
 func logEnd(f *os.File, format string, steps int) (end int64, err error) {
 	r := bufio.NewReader(f)
 	for {
 		line, err := r.ReadString('\n')
 		if err != nil {
-			return end, nil // the end, or a line that was never finished
+			return end, nil // end of file, or an incomplete line
 		}
 		if step, ok := rowStep(line, format); ok && step > steps || !ok && !(format == "csv" && end == 0) {
 			return end, nil
@@ -84,7 +84,7 @@ func logEnd(f *os.File, format string, steps int) (end int64, err error) {
 	}
 }
 
-// rowStep returns the step that a line of a log reports.
+// rowStep returns the step of a log's line.
 func rowStep(line, format string) (int, bool) {
 	if format == "csv" {
 		first, _, _ := strings.Cut(line, ",")
@@ -106,7 +106,7 @@ func (l *runLog) write(r fit.LogRow) error {
 	return nil
 }
 
-// event adds a line of its own to the logs that are JSON lines.
+// event adds a line of its own to the JSON Lines logs.
 func (l *runLog) event(text []byte) error {
 	for _, f := range l.files {
 		if format, _ := logFormat(f.Name()); format == "jsonl" {

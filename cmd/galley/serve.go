@@ -19,7 +19,7 @@ import (
 	"github.com/galley-ml/galley/serve"
 )
 
-// serveCmd answers OpenAI's API with models.
+// serveCmd serves models over OpenAI's API.
 type serveCmd struct {
 	Dirs []string `arg:"" name:"dir" help:"Hugging Face directories of models, GGUF files, or directories of runs' checkpoints." type:"path"`
 	checkpointChoice
@@ -50,10 +50,10 @@ type serveCmd struct {
 	Threads      int               `help:"Threads; 0 means all cores."`
 	TP           int               `name:"tp" help:"Devices of this process over which heads, their pages and matrices are split; they share the threads." default:"1"`
 	engineFlags
-	backend galley.Backend // nil is the host
+	backend galley.Backend // nil is the host's CPU
 }
 
-// Help returns what galley serve --help adds.
+// Help returns the text that galley serve --help adds.
 func (serveCmd) Help() string {
 	return `Examples:
   galley serve out                                        http://127.0.0.1:8000, a chat page and OpenAI's API
@@ -88,7 +88,7 @@ func (c *serveCmd) Run() error {
 	return closed(c.backend, c.answer(listener, keys))
 }
 
-// answer reads the models and answers requests until the end.
+// answer loads the models and serves requests until the server ends.
 func (c *serveCmd) answer(listener net.Listener, keys []string) error {
 	models, err := c.models()
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *serveCmd) answer(listener net.Listener, keys []string) error {
 	return c.serve(s, listener, models)
 }
 
-// serve answers until a signal comes.
+// serve serves requests until a signal arrives.
 func (c *serveCmd) serve(s *serve.Server, l net.Listener, models []*serve.Model) error {
 	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 	scheme := "http"
@@ -142,7 +142,7 @@ func (c *serveCmd) serve(s *serve.Server, l net.Listener, models []*serve.Model)
 	}
 }
 
-// drain answers what was taken and ends.
+// drain finishes the accepted requests and ends the server.
 func (c *serveCmd) drain(s *serve.Server, web *http.Server, came <-chan os.Signal, sig os.Signal) error {
 	fmt.Fprintf(
 		os.Stderr,
@@ -164,7 +164,7 @@ func (c *serveCmd) drain(s *serve.Server, web *http.Server, came <-chan os.Signa
 	return web.Shutdown(ctx)
 }
 
-// reload reads all models again; one that cannot be read continues as it is.
+// reload loads all models again; one that cannot be loaded stays as it is.
 func (c *serveCmd) reload(s *serve.Server) {
 	models, err := c.models()
 	for _, m := range models {
@@ -211,7 +211,7 @@ func (c *serveCmd) validate() error {
 	return nil
 }
 
-// keys reads the keys of a file that nobody else can read, or of the environment.
+// keys reads the API keys from a file that other users cannot read, or from the environment.
 func (c *serveCmd) keys() ([]string, error) {
 	text := strings.ReplaceAll(os.Getenv("GALLEY_API_KEYS"), ",", "\n")
 	if c.Keys != "" {
@@ -240,7 +240,7 @@ func (c *serveCmd) keys() ([]string, error) {
 	return keys, nil
 }
 
-// nameOf returns what a model is called.
+// nameOf returns the name of a model in requests.
 func (c *serveCmd) nameOf(i int) string {
 	if len(c.Name) > 0 {
 		return c.Name[i]

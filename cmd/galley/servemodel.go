@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/tokenizer"
 )
 
-// models reads all models that are to be served.
+// models loads all models that are to be served.
 func (c *serveCmd) models() ([]*serve.Model, error) {
 	var all []*serve.Model
 	for i, dir := range c.Dirs {
@@ -54,7 +54,7 @@ func (c *serveCmd) adapt(all []*serve.Model) error {
 	return nil
 }
 
-// model reads one model.
+// model loads one model.
 func (c *serveCmd) model(dir, name string) (*serve.Model, error) {
 	d, err := openModelDir(dir, c.checkpointChoice)
 	if err != nil {
@@ -94,8 +94,8 @@ func (c *serveCmd) model(dir, name string) (*serve.Model, error) {
 	return m, nil
 }
 
-// conversation reads a model's chat template and how it wants tokens to be chosen; a GGUF file says the
-// first.
+// conversation reads a model's chat template and its generation config; a GGUF file has only the
+// template.
 func (c *serveCmd) conversation(m *serve.Model, dir string) (g serve.GenerationConfig, err error) {
 	if !models.IsGGUF(dir) {
 		if m.Chat, err = serve.ReadChatTemplate(dir, c.ChatTemplate); err != nil {
@@ -115,7 +115,7 @@ func (c *serveCmd) conversation(m *serve.Model, dir string) (g serve.GenerationC
 	return g, err
 }
 
-// shown returns how tokens become text that clients see: without special tokens.
+// shown returns the function that decodes tokens to text for clients: without special tokens.
 func shown(t textTokenizer) func([]int32) string {
 	if full, ok := t.Tokenizer.(*tokenizer.Tokenizer); ok {
 		return full.DecodeText
@@ -123,7 +123,7 @@ func shown(t textTokenizer) func([]int32) string {
 	return t.Decode
 }
 
-// start packs the model's weights.
+// start packs the model's weights and starts its engine.
 func (c *serveCmd) start(
 	m *serve.Model,
 	d *modelDir,

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stoppedError is a run that a signal has ended, with all that it had to keep saved.
+// stoppedError means that a signal has ended the run, after everything was saved.
 type stoppedError struct {
 	signal syscall.Signal
 	steps  int
@@ -20,7 +20,7 @@ func (e *stoppedError) Error() string {
 	return fmt.Sprintf("stopped by %s after %d steps", signalName(e.signal), e.steps)
 }
 
-// code returns the exit code by which a shell knows what ended a process.
+// code returns the exit code by which a shell knows the signal that ended a process.
 func (e *stoppedError) code() int { return 128 + int(e.signal) }
 
 func signalName(s syscall.Signal) string {
@@ -35,26 +35,26 @@ func signalName(s syscall.Signal) string {
 	return s.String()
 }
 
-// interrupts is the signals that end a run: the first after the step that is being taken, the second at once.
+// interrupts handles the signals that end a run: the first one after the current step, the second at once.
 type interrupts struct {
 	context.Context
 	cancel context.CancelFunc
 	came   chan os.Signal
 	mu     sync.Mutex
 	first  syscall.Signal
-	// patience ends the process if the step does not.
+	// patience ends the process if the current step does not end.
 	patience *time.Timer
 }
 
-// patient is how long a step may continue after a signal at least; longer where steps take long.
+// patient is how long a step may continue after a signal at least; more if steps take long.
 const patient = 30 * time.Second
 
-// catchSignals begins to catch signals. longest is how long a step has taken so far, busy what to say of one
-// that does not end.
+// catchSignals starts to catch signals. longest returns the longest time of a step so far, busy describes a
+// step that does not end.
 func catchSignals(longest func() time.Duration, busy func() string) *interrupts {
 	s := &interrupts{came: make(chan os.Signal, 2)}
 	s.Context, s.cancel = context.WithCancel(context.Background())
-	if elastic != nil { // its agent gets them, and knows whether others go on
+	if elastic != nil { // its agent receives them, and knows whether other hosts continue
 		elastic.OnSignal(func(x syscall.Signal) { s.got(x, longest, busy) })
 		return s
 	}
@@ -84,7 +84,7 @@ func (s *interrupts) got(x syscall.Signal, longest func() time.Duration, busy fu
 	})
 }
 
-// heeded says that training has ended for a signal: what follows, such as saving, may take its time.
+// heeded stops the time limit, because training has ended for the signal: saving may take longer.
 func (s *interrupts) heeded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,14 +93,14 @@ func (s *interrupts) heeded() {
 	}
 }
 
-// signal returns the one that came first; 0 is none.
+// signal returns the first signal that arrived; 0 is none.
 func (s *interrupts) signal() syscall.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.first
 }
 
-// agreed says that training ends for a signal, perhaps one that another process got.
+// agreed ends training because of a signal, perhaps one that another process received.
 func (s *interrupts) agreed(x syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *interrupts) agreed(x syscall.Signal) {
 	s.cancel()
 }
 
-// stop lets signals do again what they do.
+// stop restores the default handling of signals.
 func (s *interrupts) stop() {
 	s.heeded()
 	if elastic != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// simulateCmd draws a step of a plan, or the plan of a step.
+// simulateCmd draws the simulated timeline of a plan file, or of the plan of a step.
 type simulateCmd struct {
 	Plan        string `arg:"" help:"File of galley plan -o, or what galley dump --after=tape printed."`
 	Trace       string `help:"Where to write the trace, for ui.perfetto.dev or chrome://tracing; plan.trace.json for plan.yaml." placeholder:"FILE"`
@@ -24,7 +24,7 @@ type simulateCmd struct {
 	Micros      int    `help:"Micro-batches in the picture; 0 is as many as can be read." default:"0"`
 }
 
-// Help returns what galley simulate --help adds.
+// Help returns the text that galley simulate --help adds.
 func (simulateCmd) Help() string {
 	return `The schedule of the plan runs action by action with the times that its stages are predicted to take:
 who computes what, who waits for whom, which messages are under way, and what each device holds. The trace has
@@ -48,7 +48,7 @@ func (c *simulateCmd) Run() error {
 	return c.priced()
 }
 
-// priced draws a plan that galley plan made.
+// priced draws a plan file of galley plan.
 func (c *simulateCmd) priced() error {
 	f, err := planfile.Load(c.Plan)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *simulateCmd) priced() error {
 	if err != nil {
 		return err
 	}
-	whole, err := f.Hardware() // idle devices included: it is what the plan was priced for
+	whole, err := f.Hardware() // with idle devices: the plan was priced for all of them
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (c *simulateCmd) priced() error {
 	return c.print(s, f)
 }
 
-// files fills in the names of output files that were not given.
+// files sets the names of output files that were not given.
 func (c *simulateCmd) files() {
 	stem := c.Plan
 	for _, end := range []string{".yaml", ".yml", ".plan"} {
@@ -124,7 +124,7 @@ func (c *simulateCmd) print(s *search.Simulated, f *planfile.File) error {
 	return err
 }
 
-// picture draws the first micro-batches.
+// picture draws the first micro-batches as SVG.
 func (c *simulateCmd) picture(e *plan.Estimator, spread strategy.Strategy) error {
 	s, err := search.Simulate(e, spread, c.Micros)
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *simulateCmd) picture(e *plan.Estimator, spread strategy.Strategy) error
 	return writeTo(c.SVG, g.WriteSVG)
 }
 
-// writeTrace returns the timeline and what follows it.
+// writeTrace writes the timeline, the work after the pipeline and the memory of each rank as a trace.
 func writeTrace(w io.Writer, s *search.Simulated) error {
 	t := trace.NewWriter(w)
 	s.Timeline.Trace(t)
@@ -162,7 +162,7 @@ func writeTrace(w io.Writer, s *search.Simulated) error {
 	return t.Close()
 }
 
-// writeTo makes a file; one that could not be written to its end is removed.
+// writeTo creates a file and removes it if writing fails.
 func writeTo(path string, write func(w io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {

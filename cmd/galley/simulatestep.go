@@ -12,10 +12,10 @@ import (
 	"github.com/galley-ml/galley/internal/trace"
 )
 
-// isStep reports whether a file holds the plan of a step, as dump --after=tape prints it.
+// isStep reports whether a file is the plan of a step, as dump --after=tape prints it.
 func isStep(text []byte) bool { return len(text) > 5 && string(text[:5]) == "plan " }
 
-// step draws the plan of a step: every device plays its tape against a clock.
+// step draws the plan of a step: every device's tape runs against a simulated clock.
 func (c *simulateCmd) step(text []byte) error {
 	if c.Micros != 0 {
 		return fmt.Errorf("--micros=%d: the plan of a step is drawn whole: leave it out", c.Micros)
@@ -54,7 +54,7 @@ func (c *simulateCmd) step(text []byte) error {
 	return nil
 }
 
-// machine returns what the tapes run on: this machine's cores by a calibration, or devices of nominal speed.
+// machine returns the simulated hardware: this machine's by a calibration, or devices of nominal speed.
 func (c *simulateCmd) machine(p *step.Plan) (step.Machine, error) {
 	if c.Calibration == "" {
 		return step.Machine{Cores: p.Devices(), Crowd: 1, Prices: step.Nominal{}}, nil
@@ -95,7 +95,7 @@ func (c *simulateCmd) printStep(p *step.Plan, f step.Forecast, m step.Machine) {
 	fmt.Printf("wrote %s and %s\n", c.Trace, c.SVG)
 }
 
-// stepClasses are the kinds of boxes of a step's picture, stepFills their colours.
+// stepClasses are the kinds of boxes in a step's picture, stepFills their colours.
 var (
 	stepClasses = []string{"forward", "backward", "input gradient", "weight gradient", "update", "message"}
 	stepFills   = []string{"#8ec5f0", "#f2a65a", "#f2d768", "#d3bdea", "#a8d8b9", "#d8dee4"}
@@ -124,7 +124,7 @@ func stepGrid(p *step.Plan, spans []step.Span, f step.Forecast) *trace.Grid {
 	return g
 }
 
-// stepBox returns an instruction in a picture.
+// stepBox returns an instruction as a box of the picture.
 func stepBox(s step.Span) trace.Box {
 	start, end := s.Start.Sub(time.Time{}).Seconds(), s.End.Sub(time.Time{}).Seconds()
 	b := trace.Box{Start: start, End: end, Class: len(stepClasses) - 1,

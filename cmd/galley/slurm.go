@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/deploy"
 )
 
-// hostFlags say how many hosts a job has.
+// hostFlags give the hosts of a job.
 type hostFlags struct {
 	Hosts     string `help:"Hosts: a number, or at least and at most how many, between which the job is elastic." default:"1" placeholder:"N|MIN:MAX"`
 	Processes int    `short:"n" help:"Processes on a host." default:"1"`
@@ -17,7 +17,7 @@ type hostFlags struct {
 	Grace     int    `help:"Seconds that a job has to save its state when it is to end." default:"60"`
 }
 
-// parse returns how many hosts there are.
+// parse checks the flags and returns the least and the largest number of hosts.
 func (f hostFlags) parse() (h deploy.Hosts, err error) {
 	if err := positive(map[string]int{"processes": f.Processes, "grace": f.Grace}); err != nil {
 		return h, err
@@ -37,7 +37,7 @@ func (f hostFlags) parse() (h deploy.Hosts, err error) {
 	return deploy.Hosts{Least: least, Most: most}, nil
 }
 
-// slurmCmd writes a batch file.
+// slurmCmd writes a Slurm batch file.
 type slurmCmd struct {
 	hostFlags
 	Name      string   `help:"Name of the job." default:"galley"`
@@ -49,7 +49,7 @@ type slurmCmd struct {
 	Args      []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
 }
 
-// Help returns what galley slurm --help adds.
+// Help returns the text that galley slurm --help adds.
 func (slurmCmd) Help() string {
 	return `Prints a file for sbatch. A job that is ended before it is done, by its limit of time or a host that
 is needed, has --grace seconds to save its state; it is queued again, and goes on from its checkpoint. With

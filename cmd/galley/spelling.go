@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// spelled returns a command line in this command's own words: help and --version are what people try first.
+// spelled rewrites a command line so that help and --version, which people try first, work.
 func spelled(args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -22,7 +22,7 @@ func spelled(args []string) []string {
 	return args
 }
 
-// elsewhere is what flags of train are called in other frameworks.
+// elsewhere maps flags of other frameworks to those of train.
 var elsewhere = map[string]string{
 	"learning-rate": "lr", "learning_rate": "lr", "batch-size": "batch", "batch_size": "batch",
 	"epochs": "steps", "max-steps": "steps",
@@ -37,7 +37,7 @@ var elsewhere = map[string]string{
 	"gpus":           "devices", "max-new-tokens": "tokens", "max-tokens": "tokens", "temp": "temperature",
 }
 
-// hint returns this command's word for a flag that it does not know, where it has one.
+// hint returns this command's name for an unknown flag of another framework, if it has one.
 func hint(err error) string {
 	_, rest, ok := strings.Cut(err.Error(), "unknown flag --")
 	if !ok {
@@ -57,7 +57,7 @@ func hint(err error) string {
 	return ""
 }
 
-// repeated refuses a flag that is given twice where one value counts.
+// repeated returns an error if a flag that has one value is given twice.
 func repeated(ctx *kong.Context) error {
 	seen := map[*kong.Flag]bool{}
 	for _, p := range ctx.Path {

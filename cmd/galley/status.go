@@ -14,17 +14,17 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 )
 
-// jobFlags say which elastic job is meant.
+// jobFlags choose an elastic job.
 type jobFlags struct {
 	Etcd   string `help:"Where the hosts of the job agree; without it an agent of this machine is asked." placeholder:"URL"`
 	Job    string `help:"Name of the job; without --etcd that of the one agent here." placeholder:"NAME"`
 	Memory string `help:"Directory in which agents of this machine keep their memory." default:"/dev/shm" placeholder:"DIR"`
 }
 
-// askFor is how long an agent or etcd has to answer.
+// askFor is how long to wait for an answer of an agent or etcd.
 const askFor = 5 * time.Second
 
-// card returns the agent of this machine that is meant.
+// card returns the agent on this machine that the flags choose.
 func (f *jobFlags) card(ctx context.Context) (agent.Card, error) {
 	var names []string
 	var found []agent.Card
@@ -50,13 +50,13 @@ func (f *jobFlags) card(ctx context.Context) (agent.Card, error) {
 	return found[0], nil
 }
 
-// statusCmd reports an elastic job.
+// statusCmd prints the status of an elastic job.
 type statusCmd struct {
 	jobFlags
 	JSON bool `name:"json" help:"As JSON."`
 }
 
-// Help returns what galley status --help adds.
+// Help returns the text that galley status --help adds.
 func (statusCmd) Help() string {
 	return `Examples:
   galley status                                     of the job that has an agent on this machine
@@ -86,7 +86,7 @@ func (c *statusCmd) Run() error {
 	return err
 }
 
-// keys returns all that the job has told.
+// keys returns all keys that the job has published.
 func (f *jobFlags) keys(ctx context.Context) ([]store.Entry, error) {
 	if f.Etcd == "" {
 		card, err := f.card(ctx)
@@ -110,7 +110,7 @@ func (f *jobFlags) keys(ctx context.Context) ([]store.Entry, error) {
 	return entries, err
 }
 
-// status is what an elastic job tells.
+// status is the published state of an elastic job.
 type status struct {
 	Job      string
 	View     *epoch.View
@@ -141,7 +141,7 @@ func readStatus(entries []store.Entry, job string) (*status, error) {
 	return s, nil
 }
 
-// print shows it.
+// print prints the status.
 func (s *status) print() {
 	v := s.View
 	switch {
@@ -168,7 +168,7 @@ func (s *status) print() {
 	s.printEvents()
 }
 
-// printHosts shows who takes part.
+// printHosts prints the hosts and their roles.
 func (s *status) printHosts() {
 	for _, m := range sortedMembers(s.View) {
 		role := "waits"
@@ -196,10 +196,10 @@ func sortedMembers(v *epoch.View) []epoch.Member {
 	return list
 }
 
-// shownEvents is how many events are shown.
+// shownEvents is the number of events that are printed.
 const shownEvents = 10
 
-// printEvents shows the last events of all hosts.
+// printEvents prints the last events of all hosts.
 func (s *status) printEvents() {
 	type event struct {
 		agent.Event
@@ -217,13 +217,13 @@ func (s *status) printEvents() {
 	}
 }
 
-// drainCmd has a host leave.
+// drainCmd makes a host leave its job.
 type drainCmd struct {
 	jobFlags
 	Host string `arg:"" help:"The host's name in the job."`
 }
 
-// Help returns what galley drain --help adds.
+// Help returns the text that galley drain --help adds.
 func (drainCmd) Help() string {
 	return `Example:
   galley drain node7        node7 finishes its step, hands on what it holds and leaves; the others go on`

@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// stepFlags say which training step a command is about. Only shapes are needed: nothing is computed.
+// stepFlags choose the training step of a command. Only shapes are needed: nothing is computed.
 type stepFlags struct {
 	Model  string `help:"Hugging Face directory, of which only config.json is read, or tiny or small. Without it a llama of two heads." placeholder:"DIR|NAME"`
 	Batch  int    `help:"Sequences in a step; 0 is 2, or one for each device and micro-batch." placeholder:"N"`
@@ -24,7 +24,7 @@ type stepFlags struct {
 	Dim    int    `help:"Width of the llama of two heads." default:"16"`
 }
 
-// byteVocab is the vocabulary of models that are made up: bytes.
+// byteVocab is the vocabulary of made-up models: bytes.
 const byteVocab = 256
 
 func (c stepFlags) validate() error {
@@ -73,7 +73,7 @@ func (c stepFlags) model() (models.Model, error) {
 	return models.New(config, nn.Config{})
 }
 
-// trainer returns what a step of the model is made of, and the type of its batch.
+// trainer returns the trainer's configuration for a step of the model, and the type of its batch.
 func (c stepFlags) trainer(m models.Model) (galley.TrainerConfig, op.Type) {
 	return galley.TrainerConfig{Params: m.Params(), ClipNorm: 1,
 		Loss: func(batch []*op.Tensor) *op.Tensor { return nextToken(m, batch[0]) },
@@ -93,7 +93,7 @@ func (c stepFlags) program() (*galley.Program, error) {
 	return galley.TraceStep(config, t)
 }
 
-// plan returns the step as train runs it by a strategy, or on one device for nil; on a backend, if so.
+// plan returns the step as train runs it with a strategy (nil is one device), on backends or on the CPU.
 func (c stepFlags) plan(
 	asked *galley.Strategy,
 	backends bool,
@@ -135,13 +135,13 @@ func (c stepFlags) plan(
 	return galley.PlanStep(config, t)
 }
 
-// layoutFlags say the layout the step's tensors should have.
+// layoutFlags choose the layout of the step's tensors.
 type layoutFlags struct {
 	Plan  string   `help:"Who spreads the step: train, as galley train does, with stages, ZeRO and the rest; or, the step as one program on any mesh, the built-in annotations megatron, data or none, or auto, which searches for the cheapest." default:"train" enum:"train,megatron,data,none,auto"`
 	Shard []string `help:"The layout parameters should have whose names match; before --plan, the first match counts. May be repeated." sep:"none" placeholder:"PATTERN=@[AXES]"`
 }
 
-// annotations returns what --shard asks for.
+// annotations returns the annotations of --shard.
 func (c layoutFlags) annotations() (list []mesh.Annotation, err error) {
 	for _, text := range c.Shard {
 		a, err := mesh.ParseAnnotation(text)
@@ -153,7 +153,7 @@ func (c layoutFlags) annotations() (list []mesh.Annotation, err error) {
 	return list, nil
 }
 
-// spreadFlags are all that spreads a step over devices.
+// spreadFlags are all flags that distribute a step over devices.
 type spreadFlags struct {
 	stepFlags
 	strategyFlags
@@ -161,7 +161,7 @@ type spreadFlags struct {
 	Backend string `help:"What train would compute with: cpu, or xla, whose devices run whole programs. None is opened." default:"cpu" enum:"cpu,xla"`
 }
 
-// defaultMesh is what commands show that are given none.
+// defaultMesh is the mesh of commands that are given none.
 const defaultMesh = "dp=2,tp=2"
 
 // planned returns the step as train runs it.
@@ -186,7 +186,7 @@ func (c spreadFlags) planned() (*galley.StepPlan, error) {
 	return c.plan(s, c.Backend != "cpu", shard)
 }
 
-// distribute places the step as one program on the mesh.
+// distribute distributes the step as one program on the mesh.
 func (c spreadFlags) distribute(p *galley.Program) (*galley.Distributed, error) {
 	if c.Mesh == "" {
 		c.Mesh = defaultMesh
@@ -207,7 +207,7 @@ func (c spreadFlags) distribute(p *galley.Program) (*galley.Distributed, error) 
 	case "auto":
 		config.Choice = distribute.Searched
 		return galley.Distribute(p, config)
-	case "train": // which splits weights so
+	case "train": // it splits weights so, too
 		c.Plan = "megatron"
 	}
 	rest, err := distribute.PlanAnnotations(c.Plan, p, m)
@@ -218,7 +218,7 @@ func (c spreadFlags) distribute(p *galley.Program) (*galley.Distributed, error) 
 	return galley.Distribute(p, config)
 }
 
-// onlyMesh refuses what a step as one program has no use for.
+// onlyMesh returns an error if a flag has no effect on a step as one program.
 func (c spreadFlags) onlyMesh(why string) error {
 	if c.Backend != "cpu" {
 		return fmt.Errorf(

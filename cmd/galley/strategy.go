@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// strategyFlags are what a step is spread over devices by; train and check model share them.
+// strategyFlags choose how a step is distributed; train and check model share them.
 type strategyFlags struct {
 	Mesh        string `help:"Degrees of data, tensor, pipeline, context and expert parallelism: dp=2,tp=2,pp=2. Their product is the number of devices, which live in this process or, with --backend, are the accelerator's; ep folds into dp." placeholder:"AXES"`
 	Branches    int    `help:"2 runs parts of a step that do not depend on each other on two devices, such as attention and the MLP of a parallel block: they are found in the program." placeholder:"N"`
@@ -30,7 +30,7 @@ type strategyFlags struct {
 	Offload     string `help:"What lies in the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters, experts; with :DIR behind them in files." default:"none"`
 }
 
-// strategy returns what the flags say, or nil where they ask for one device as it is.
+// strategy returns the strategy of the flags, or nil if they choose one device without options.
 func (f strategyFlags) strategy() (*galley.Strategy, error) {
 	s, err := strategy.ParseMesh(f.Mesh)
 	if err != nil {
@@ -59,7 +59,7 @@ func (f strategyFlags) strategy() (*galley.Strategy, error) {
 	return &s, s.Check()
 }
 
-// schedule returns a schedule's name, or the text of the file that is called so.
+// schedule returns the name of a known schedule, or the text of the file with that name.
 func (f strategyFlags) schedule() (string, error) {
 	if class, err := pipeline.Lookup(f.Schedule); err == nil {
 		return class.Name, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// batchFrom returns a batch, where making one may fail: texts that are tokenized as they are needed.
+// batchFrom returns a batch, or the error of making it: streamed texts are tokenized only when needed.
 func batchFrom(b batches, sample int64) ([]array.Array, error) {
 	if m, ok := b.(*data.Mixture); ok {
 		return m.Try(sample)
@@ -22,7 +22,7 @@ func batchFrom(b batches, sample int64) ([]array.Array, error) {
 	return b.From(sample), nil
 }
 
-// stream returns a source whose texts are tokenized when they are needed; held is what is left out of it.
+// stream returns a source whose texts are tokenized when they are needed, and its held-out part.
 func (t *training) stream(s dataSource, vocab int) (train, held *data.Stream, err error) {
 	c := data.StreamConfig{Tokenizer: t.tokenizer, End: -1, Seq: t.Seq, Rows: t.rows, Seed: t.Seed, Vocab: vocab,
 		Documents: data.DocumentsConfig{Field: t.Field, Formats: formats}, BlockBytes: t.StreamBlock}
@@ -47,17 +47,17 @@ func (t *training) stream(s dataSource, vocab int) (train, held *data.Stream, er
 	return train, held, err
 }
 
-// walkName is the file beside a run's checkpoints that keeps where the blocks of its streams begin. Without
-// it a run that goes on tokenizes what came before once more.
+// walkName is the file beside a run's checkpoints that records where the blocks of its streams begin. Without
+// it a resumed run tokenizes all earlier text again.
 const walkName = "stream.json"
 
-// walk is what walkName holds: of the run's streams, by what their rows depend on.
+// walk is the content of walkName: the blocks of the run's streams, and the facts that they depend on.
 type walk struct {
 	Facts  []data.Fact     `json:"facts"`
 	Blocks [][]data.Walked `json:"blocks"`
 }
 
-// streams returns those of the run.
+// streams returns the streams of the run.
 func (t *training) streams() []*data.Stream {
 	if m, ok := t.text.(*data.Mixture); ok {
 		return m.Streams()
@@ -65,7 +65,7 @@ func (t *training) streams() []*data.Stream {
 	return nil
 }
 
-// resumeStreams tells the run's streams what an earlier one has found out.
+// resumeStreams passes the block positions that an earlier run recorded to the run's streams.
 func (t *training) resumeStreams() error {
 	list := t.streams()
 	if len(list) == 0 || t.Checkpoint == "" {
@@ -83,7 +83,7 @@ func (t *training) resumeStreams() error {
 		return fmt.Errorf("%s: %w", filepath.Join(t.Checkpoint, walkName), err)
 	}
 	if !reflect.DeepEqual(w.Facts, t.walkFacts()) || len(w.Blocks) != len(list) {
-		return nil // of other data, which the checkpoint itself will say
+		return nil // of other data: resuming from the checkpoint reports that
 	}
 	for i, s := range list {
 		if err := s.Resume(w.Blocks[i]); err != nil {
@@ -111,7 +111,7 @@ func (t *training) keepStreams() error {
 	return errors.Join(os.WriteFile(path+".part", text, 0o666), os.Rename(path+".part", path))
 }
 
-// walkFacts returns what blocks depend on: all that batches do but their size, and the tokenizer.
+// walkFacts returns what blocks depend on: all facts of the batches except their size, and the tokenizer.
 func (t *training) walkFacts() (list []data.Fact) {
 	for _, f := range t.text.Facts() {
 		if f.Name != "batch" {
@@ -142,7 +142,7 @@ func (t *training) streamed(s dataSource, vocab int, train, held *[]data.Mixture
 	return nil
 }
 
-// tellSamples prints a hash of each row of the batch of the next step.
+// tellSamples prints a hash of each row of the next step's batch.
 func (l *loop) tellSamples(batch []array.Array) {
 	if !job.First() {
 		return
@@ -156,8 +156,8 @@ func (l *loop) tellSamples(batch []array.Array) {
 	fmt.Println(line)
 }
 
-// checkData makes a first batch, so that texts which cannot be read are found before anything else takes
-// time, and leaves out what is held out where that is less than a row.
+// checkData makes a first batch, so that unreadable texts are found before anything else takes time. It drops
+// held-out data that is less than a row.
 func (t *training) checkData() error {
 	if err := t.resumeStreams(); err != nil {
 		return err

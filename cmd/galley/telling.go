@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// telling shows on standard error how far long work is that has parts: a bar on a terminal, a line now and
-// then elsewhere.
+// telling returns a function that shows the progress of long work on standard error: a bar on a terminal, a
+// line now and then elsewhere.
 func telling() func(what string, done, all int) {
 	var line *bar
 	last, shown := "", time.Time{}

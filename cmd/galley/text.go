@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// readTexts returns what files hold, one after the other.
+// readTexts returns the contents of files, one after the other.
 func readTexts(paths []string) (string, error) {
 	var all strings.Builder
 	for _, path := range paths {
@@ -24,8 +24,8 @@ func readTexts(paths []string) (string, error) {
 	return all.String(), nil
 }
 
-// readText reads a file or a pipe. What is packed is refused: its bytes are no text that a model could learn.
-// What is not UTF-8 is read as it is, and said.
+// readText reads a file or a pipe. Compressed or binary files are refused: a model cannot learn from their
+// bytes. Text that is not UTF-8 is read as it is, with a note.
 func readText(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -56,8 +56,8 @@ func readText(path string) ([]byte, error) {
 	return text, nil
 }
 
-// packed returns what kind of archive, picture or table a file is, by its first bytes; empty for anything
-// else.
+// packed returns the kind of an archive, picture or table by its first bytes; empty for any other
+// file.
 func packed(text []byte) string {
 	for _, k := range []struct{ magic, kind string }{
 		{"\x1f\x8b", "a gzip file"}, {"PK\x03\x04", "a zip file"}, {"\x28\xb5\x2f\xfd", "a zstd file"}, {"BZh",

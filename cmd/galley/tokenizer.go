@@ -12,15 +12,15 @@ import (
 	"github.com/galley-ml/galley/tokenizer"
 )
 
-// textTokenizer is what a command reads text with, and the file that it came from.
+// textTokenizer is a command's tokenizer, with the text of its file.
 type textTokenizer struct {
 	data.Tokenizer
-	// text is that of tokenizer.json; nil for bytes.
+	// text is the content of tokenizer.json; nil for bytes.
 	text []byte
 }
 
-// openTokenizer reads the tokenizer that was named, else that in the model's directory or file, else takes
-// bytes.
+// openTokenizer reads the tokenizer at path, else that in the model's directory or file, else returns the
+// bytes tokenizer.
 func openTokenizer(path, dir string) (textTokenizer, error) {
 	if path == "" && models.IsGGUF(dir) {
 		return tokenizerOfFile(dir)
@@ -42,7 +42,7 @@ func openTokenizer(path, dir string) (textTokenizer, error) {
 	return textTokenizer{Tokenizer: t, text: text}, err
 }
 
-// tokenizerOfFile returns the tokenizer that a GGUF file holds as tokenizer.json.
+// tokenizerOfFile returns the tokenizer of a GGUF file, converted to tokenizer.json.
 func tokenizerOfFile(path string) (textTokenizer, error) {
 	text, err := models.GGUFTokenizer(path)
 	if err != nil || text == nil {
@@ -55,7 +55,7 @@ func tokenizerOfFile(path string) (textTokenizer, error) {
 	return textTokenizer{Tokenizer: t, text: text}, nil
 }
 
-// note says so where a model of another vocabulary is fed bytes for want of a tokenizer.
+// note prints a note if text is read as bytes by a model of another vocabulary, because it has no tokenizer.
 func (t textTokenizer) note(dir string, vocab int) {
 	if dir != "" && t.text == nil && vocab != t.VocabSize() {
 		fmt.Fprintf(os.Stderr,
@@ -85,7 +85,7 @@ func inVocabulary(ids []int32, vocab int) error {
 	return nil
 }
 
-// id returns the token of a name.
+// id returns the id of a token by its text.
 func (t textTokenizer) id(token string) (int32, error) {
 	named, ok := t.Tokenizer.(interface{ ID(string) (int32, bool) })
 	if !ok {
@@ -98,7 +98,7 @@ func (t textTokenizer) id(token string) (int32, error) {
 	return id, nil
 }
 
-// plainTokenizer returns a tokenizer that puts nothing around a text.
+// plainTokenizer returns the tokenizer without the special tokens around a text.
 func plainTokenizer(t data.Tokenizer) data.Tokenizer {
 	if own, ok := t.(*tokenizer.Tokenizer); ok {
 		return own.WithoutSpecial()

@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/tokenizer"
 )
 
-// tokenizerCmd groups what makes tokenizers.
+// tokenizerCmd groups the commands that make tokenizers.
 type tokenizerCmd struct {
 	Train tokenizerTrainCmd `cmd:"" help:"Make a byte-level BPE tokenizer from texts."`
 }
@@ -26,7 +26,7 @@ type tokenizerTrainCmd struct {
 	Split    string   `help:"Regular expression that cuts text into words; without it GPT-2's." placeholder:"REGEX"`
 }
 
-// Help returns what galley tokenizer train --help adds.
+// Help returns the text that galley tokenizer train --help adds.
 func (tokenizerTrainCmd) Help() string {
 	return `Pairs of neighbours within words merge, the most frequent first, as Hugging Face's BpeTrainer has it:
 the same texts and options give the same file. Hugging Face's library reads it, and so do galley train and
@@ -59,7 +59,7 @@ func (c *tokenizerTrainCmd) Run() error {
 	return err
 }
 
-// every calls f for multiples of n only.
+// every returns a function that calls f for multiples of n only.
 func every(n int, f func(int)) func(int) {
 	return func(i int) {
 		if i%n == 0 {
@@ -68,7 +68,7 @@ func every(n int, f func(int)) func(int) {
 	}
 }
 
-// lines returns the lines of all files; an error ends them.
+// lines yields the lines of all files; it stops at an error, which it stores in failed.
 func (c *tokenizerTrainCmd) lines(failed *error) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, path := range c.Files {
@@ -89,7 +89,7 @@ func (c *tokenizerTrainCmd) lines(failed *error) iter.Seq[string] {
 	}
 }
 
-// writeFile writes a file whole or not at all.
+// writeFile writes a file atomically.
 func writeFile(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".galley-*")
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/galley-ml/galley/internal/trace"
 )
 
-// traceCmd trains for some steps and writes down what every device did when.
+// traceCmd trains for some steps and records what every device does when.
 type traceCmd struct {
 	trainCmd
 	Out   string   `short:"o" help:"File to write; ui.perfetto.dev and chrome://tracing open it." default:"trace.json" type:"path"`
 	Merge []string `help:"Files that the processes of a job wrote, to be made one: nothing is trained." type:"path"`
 }
 
-// Help returns what galley trace --help adds.
+// Help returns the text that galley trace --help adds.
 func (traceCmd) Help() string {
 	return `Trains as galley train does and writes the timeline of the run: for each device its work by stage and
 micro-batch, the collectives within it with their axes, groups and bytes, waits for messages (the bubbles of a
@@ -77,10 +77,10 @@ func (c *traceCmd) Run() error {
 	return errors.Join(ended, c.finish())
 }
 
-// finish makes one file of those of all processes, on the first that sees them.
+// finish merges the files of all processes into one, on the first process, if it can read them.
 func (c *traceCmd) finish() error {
 	if job != nil {
-		if _, err := job.Max(0); err != nil || !job.First() { // all are written
+		if _, err := job.Max(0); err != nil || !job.First() { // waits until all are written
 			return err
 		}
 		var files []string
@@ -99,13 +99,13 @@ func (c *traceCmd) finish() error {
 	return nil
 }
 
-// ofProcess returns the file of a process: trace.3.json.
+// ofProcess returns the file name of a process: trace.3.json.
 func ofProcess(path string, process int) string {
 	ext := filepath.Ext(path)
 	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), process, ext)
 }
 
-// mergeTraces makes one file of several.
+// mergeTraces merges several files into one.
 func mergeTraces(out string, files []string) error {
 	texts := make([][]byte, len(files))
 	for i, path := range files {
@@ -128,10 +128,10 @@ func mergeTraces(out string, files []string) error {
 	return nil
 }
 
-// moments is how often processes meet before they take the time: the last meetings find everything warm.
+// moments is how many barriers precede the common time: by the last ones everything is warm.
 const moments = 10
 
-// oneMoment returns now, at the same moment in all processes: each takes the time when all have met.
+// oneMoment returns the current time, read by all processes just after a barrier.
 func oneMoment() (time.Time, error) {
 	if job != nil {
 		for range moments {
@@ -143,7 +143,7 @@ func oneMoment() (time.Time, error) {
 	return time.Now(), nil
 }
 
-// timeline puts spans of devices on tracks.
+// timeline writes the spans of devices to tracks of a trace.
 type timeline struct {
 	mu    sync.Mutex
 	w     *trace.Writer
@@ -159,7 +159,7 @@ func (l *timeline) span(s galley.Span) {
 	var args []trace.Arg
 	switch s.Kind {
 	case galley.SpanExchange:
-		return // its collectives are told by themselves
+		return // its collectives are recorded by themselves
 	case galley.SpanCollective:
 		track, category = "collectives", "communication"
 		args = []trace.Arg{{Name: "axes", Value: s.Axes}, {Name: "group", Value: s.Group},

@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/fit"
 )
 
-// traffic is what collectives moved and took, by axes, kind and group, as text.
+// traffic sums the bytes and times of collectives by axes, kind and group, as text.
 type traffic map[string]fit.CollectiveLog
 
 func (t traffic) add(s galley.Span) {
@@ -28,7 +28,7 @@ func (t traffic) plus(f fit.CollectiveLog) {
 	t[key] = f
 }
 
-// list returns the traffic in order.
+// list returns the traffic in the order of its keys.
 func (t traffic) list() []fit.CollectiveLog {
 	var list []fit.CollectiveLog
 	for _, key := range slices.Sorted(maps.Keys(t)) {
@@ -63,7 +63,7 @@ func ofAll(own traffic) (traffic, error) {
 	return all, nil
 }
 
-// tellTraffic prints what the collectives of all processes moved and took; all processes call it.
+// tellTraffic prints the bytes and times of the collectives of all processes; all processes call it.
 func tellTraffic(own traffic) error {
 	all, err := ofAll(own)
 	if err != nil {

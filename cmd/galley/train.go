@@ -61,7 +61,7 @@ type trainCmd struct {
 	checkpointFlags `group:"Checkpoints"`
 }
 
-// Help returns what galley train --help adds.
+// Help returns the text that galley train --help adds.
 func (trainCmd) Help() string {
 	return `Examples:
   galley train                                          a small model on a book: two minutes on two cores
@@ -173,7 +173,7 @@ func (c *trainCmd) validate() error {
 	return err
 }
 
-// validateDevices checks how the step is spread over devices, as far as that can be without a model.
+// validateDevices checks how the step is distributed, as far as possible without a model.
 func (c *trainCmd) validateDevices() error {
 	s, err := c.strategy()
 	if err == nil && s != nil && c.Eager {
@@ -189,39 +189,39 @@ func (c *trainCmd) validateDevices() error {
 type training struct {
 	*trainCmd
 	d         *galley.Device
-	b         galley.Backend // nil is d
-	opened    opened         // those of ranks and shares
+	b         galley.Backend // nil means the CPU, d
+	opened    opened         // the backends of ranks and shares
 	tokenizer textTokenizer
 	model     models.Model
-	// text is what is trained on, eval what is held out; nil is nothing.
+	// text is the training data, eval the held-out data; nil is none.
 	text, eval batches
-	// weights, where not nil, is where devices read the parts of the model that they hold.
+	// weights, if not nil, are read by devices, each only its own shards.
 	weights *models.Weights
-	// loss is that of a batch; nil is that of the next tokens. more is further facts.
+	// loss computes the loss of a batch; nil means that of the next tokens. more are further facts.
 	loss func(model models.Model, batch []*op.Tensor) *op.Tensor
 	more []galley.Fact
-	// shapes are those of batches so far.
+	// shapes are the shapes of batches so far.
 	shapes []string
-	// watch, if set, receives what devices do.
+	// watch, if set, receives the spans of devices.
 	watch func(galley.Span)
-	// traffic, if set, is what collectives move and take, for the log.
+	// traffic, if set, sums the bytes and times of collectives for the log.
 	traffic *loggedTraffic
-	// spread is how steps are spread over devices; nil is one device.
+	// spread is the strategy of the steps; nil is one device.
 	spread *galley.Strategy
-	// stopped is set where a signal has ended training.
+	// stopped is set if a signal has ended training.
 	stopped *stoppedError
-	// learned is what probing or the run came to; nil where there was neither.
+	// learned is the calibration learned by probing or from the run; nil without either.
 	learned *plan.Calibration
-	// averages are the moving averages of the weights, where --ema keeps them.
+	// averages are the moving averages of the weights, if --ema keeps them.
 	averages []array.Array
-	// adapt watches the run, where somebody does; next is the plan that it moves to, moved the move that was
-	// made.
+	// adapt watches the run, if it is adapted; next is the plan that the run changes to, moved the last change
+	// of plan.
 	adapt *adapter
 	next  *galley.Strategy
 	moved *moved
 }
 
-// prepare finds what is wrong before anything takes time.
+// prepare checks the flags and reads the data, to find mistakes before anything takes time.
 func (t *training) prepare() (err error) {
 	var config models.Config
 	if t.Model != "" {
@@ -250,7 +250,7 @@ func (t *training) prepare() (err error) {
 	if err != nil {
 		return err
 	}
-	// Parameters, gradients and two moments, and the logits: the least that a step holds.
+	// Parameters, gradients and two moments, and the logits: the least memory of a step.
 	if err := fits("training",
 		16*parameters(config)+4*float64(t.Batch)*float64(t.Seq)*float64(config.Vocab)); err != nil {
 		return err
@@ -274,7 +274,7 @@ func (t *training) prepare() (err error) {
 // newModelLR is the default of --lr.
 const newModelLR = 0.003
 
-// longEnough checks that a model can see sequences of --seq tokens.
+// longEnough returns an error if the model's context is shorter than --seq tokens.
 func longEnough(c models.Config, seq int) error {
 	if n := c.Limit(); n > 0 && seq > n {
 		return fmt.Errorf("--seq=%d: the model has n_positions %d", seq, n)
@@ -282,11 +282,11 @@ func longEnough(c models.Config, seq int) error {
 	return nil
 }
 
-// parameters returns how many numbers a model has to learn; its shapes tell, without memory for them.
+// parameters returns the number of a model's parameters, from shapes alone.
 func parameters(c models.Config) float64 {
 	m, err := models.New(c, nn.Config{})
 	if err != nil {
-		return 0 // whoever makes the model says so
+		return 0 // models.New reports the error again when the model is made
 	}
 	n := 0.0
 	for _, p := range m.Params() {
@@ -295,7 +295,7 @@ func parameters(c models.Config) float64 {
 	return n
 }
 
-// read cuts the text into windows to train on and, where it is long enough, some to hold out.
+// read cuts the text into windows to train on and, if it is long enough, some to hold out.
 func (t *training) read(vocab int) (source string, tokens int, err error) {
 	if !t.plain() {
 		return t.readCorpus(vocab)
@@ -328,7 +328,7 @@ func (t *training) read(vocab int) (source string, tokens int, err error) {
 		return "", 0, fmt.Errorf("%s: %w", source, err)
 	}
 	t.text = windowBatches{s}
-	// A short text may have no whole window to hold out; then nothing is evaluated.
+	// A short text may have no whole held-out window; then nothing is evaluated.
 	if s, err := data.NewSampler(held, config); err == nil {
 		t.eval = windowBatches{s}
 	}
@@ -345,7 +345,7 @@ func (t *training) newConfig() models.Config {
 func (t *training) makeModel(config models.Config) (models.Model, error) {
 	c := nn.Config{Scope: t.d.NewSession(), Seed: t.Seed}
 	switch {
-	case t.Model == "" && t.byBox(): // devices draw what they hold
+	case t.Model == "" && t.byBox(): // devices initialize their own shards
 		return models.New(config, nn.Config{Seed: t.Seed})
 	case t.Model == "":
 		return models.New(config, c)
@@ -360,7 +360,7 @@ func (t *training) makeModel(config models.Config) (models.Model, error) {
 	return models.LoadAhead(t.Model, t.ahead(), c)
 }
 
-// byBox reports whether devices read their own parts of the weights.
+// byBox reports whether devices read or initialize only their own shards of the weights.
 func (t *training) byBox() bool {
 	s, err := t.strategy()
 	spread := s != nil || t.Plan != "" || t.Devices > 0 || job != nil
@@ -383,7 +383,7 @@ func (t *training) introduce(source string, tokens int) {
 		t.model.Config().Family, float64(params)/1e6, source, size, t.Steps, t.Batch, t.Seq, t.d.Threads())
 }
 
-// lossOf returns the loss of a batch: windows, ids and labels, or these with segments and positions of packed
+// lossOf returns the loss of a batch: windows, or ids and labels, also with segments and positions of packed
 // rows.
 func (t *training) lossOf(model models.Model, batch []*op.Tensor) *op.Tensor {
 	if t.loss != nil {
@@ -398,7 +398,7 @@ func (t *training) lossOf(model models.Model, batch []*op.Tensor) *op.Tensor {
 	return models.PackedLoss(model, batch[0], batch[1], batch[2], batch[3])
 }
 
-// nextToken returns the loss of windows of seq+1 tokens: each predicts the next.
+// nextToken returns the next-token loss of windows of seq+1 tokens.
 func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
 	n := windows.Dim(1)
 	return model.Loss(op.Narrow(windows, 1, 0, n-1), op.Narrow(windows, 1, 1, n))
@@ -407,10 +407,10 @@ func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
 // heldFrom is the share of a text that is trained on; the rest is held out.
 const heldFrom = 0.95
 
-// evalBatches is how many batches of held-out text are read.
+// evalBatches is the number of batches of held-out text to evaluate.
 const evalBatches = 4
 
-// save writes the model; that of a job was saved while the devices had it.
+// save writes the model; that of a job was saved before its devices were closed.
 func (t *training) save() error {
 	if job.Size() > 1 {
 		return nil
@@ -418,8 +418,8 @@ func (t *training) save() error {
 	return t.saveEach(nil)
 }
 
-// saveEach writes the model, by the values that each gives or, where that is nil, those of its parameters.
-// Processes of a job other than the first give theirs.
+// saveEach writes the model with the values that each provides or, if each is nil, the parameters' values.
+// Processes of a job other than the first only send theirs.
 func (t *training) saveEach(each func(f func(p *nn.Param, value array.Array) error) error) error {
 	switch {
 	case t.Save == "":
@@ -435,7 +435,7 @@ func (t *training) saveEach(each func(f func(p *nn.Param, value array.Array) err
 	return nil
 }
 
-// kept reports what remains of the run, and how more of it would.
+// kept prints what the run has left on disk, and the flags that would keep more.
 func (t *training) kept() {
 	switch {
 	case t.Save != "":

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// versionCmd says which version this is.
+// versionCmd prints the version.
 type versionCmd struct{}
 
 func (versionCmd) Run() error {
@@ -14,7 +14,7 @@ func (versionCmd) Run() error {
 	return nil
 }
 
-// versionText returns the text of the program.
+// versionText returns the program's version as text.
 func versionText() string {
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// watch returns where a step hangs that takes longer than limit, and than twenty of the longest so far. stop
-// ends it.
+// watch prints where a step hangs if it does not progress for limit and twenty times the longest step so far.
+// stop ends the watch.
 func (l *loop) watch(limit time.Duration, w io.Writer) (stop func()) {
 	if limit <= 0 {
 		return func() {}
@@ -41,10 +41,10 @@ func (l *loop) watch(limit time.Duration, w io.Writer) (stop func()) {
 	return func() { close(end) }
 }
 
-// busyLines is how many devices are notified of at most.
+// busyLines is the largest number of devices that busy lists.
 const busyLines = 16
 
-// busy returns what the devices do, as the end of a sentence.
+// busy returns what the devices are running, as the end of a sentence.
 func (l *loop) busy() string {
 	doing := l.trainer.RunningOps()
 	if len(doing) == 0 {

@@ -8,13 +8,13 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// bound returns seconds that no candidate takes less than: on each mesh, with each number of micro-batches,
-// every op in the way that computes least, on as many devices as compute at once.
+// bound returns a lower bound of the step time of all candidates: on each mesh, with each number of
+// micro-batches, every op split in the way that computes least, on as many devices as compute at once.
 func (f *finder) bound() float64 {
 	least := math.Inf(1)
 	for _, m := range f.space.meshes() {
 		for _, n := range f.space.micros(m) {
-			if m.Micro = n; placed(m) { // no layout has more than all devices share every op
+			if m.Micro = n; placed(m) { // no layout is better than every op split over all devices
 				m.DP, m.TP, m.PP = f.space.devices, 1, 1
 			}
 			if seconds, err := f.floor(m); err == nil {
@@ -28,7 +28,7 @@ func (f *finder) bound() float64 {
 	return least
 }
 
-// floor returns the floor of one mesh. A pipeline of pp stages does a pp-th of it at a time.
+// floor returns the lower bound of one mesh. A pipeline of pp stages computes a pp-th of it at a time.
 func (f *finder) floor(m strategy.Strategy) (float64, error) {
 	whole := m
 	whole.DP = 1

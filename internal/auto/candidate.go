@@ -13,18 +13,20 @@ import (
 // Candidate is one way to train: a strategy, and how weights and the batch are split along its tensor axis.
 type Candidate struct {
 	Strategy strategy.Strategy
-	// Weights is by parameter, Inputs by tensor of the batch, whose rows the data axes split besides.
+	// Weights is by parameter, Inputs by tensor of the batch; the data axes split the rows of the batch in
+	// addition.
 	Weights, Inputs []mesh.Spec
 }
 
-// placed reports whether a strategy has no degrees: the meshes that the model's tensors are on say them.
+// placed reports whether a strategy has no degrees, because they follow from the meshes of the model's
+// tensors.
 func placed(s strategy.Strategy) bool { return s.DP == 0 }
 
-// Annotations returns the layout of the parameters by name: all that are on no mesh, so that no plan by names
-// has a say.
+// Annotations returns the layouts of the parameters by name, for all that are not on a mesh, so that no plan
+// by layer names applies.
 func (c Candidate) Annotations(params []*nn.Param) []mesh.Annotation {
 	if c.Strategy.Branches > 1 || placed(c.Strategy) {
-		return nil // everything is whole, and where it lies is found, or said
+		return nil // nothing is split, and the devices are found by the executor or given
 	}
 	var list []mesh.Annotation
 	for i, p := range params {
@@ -36,20 +38,20 @@ func (c Candidate) Annotations(params []*nn.Param) []mesh.Annotation {
 	return list
 }
 
-// quoted returns a name as a pattern that matches it alone.
+// quoted returns a pattern that matches only the name.
 func quoted(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-// Config returns a run as the candidate trains it.
+// Config returns the run's configuration with the candidate applied.
 func (c Candidate) Config(run executor.Config) executor.Config {
 	s := c.Strategy
 	run.Strategy, run.Annotations, run.Layers = &s, c.Annotations(run.Params), c.Layers(len(run.Params))
 	return run
 }
 
-// Layers returns the layout of the batch, for a model of so many parameters; nil where branches are found, or
-// the model's meshes say it.
+// Layers returns the layout of the batch, for a model with the given number of parameters; nil for branches,
+// or if the model's meshes determine it.
 func (c Candidate) Layers(params int) *layout.Layers {
 	if c.Strategy.Branches > 1 || placed(c.Strategy) {
 		return nil
@@ -57,7 +59,7 @@ func (c Candidate) Layers(params int) *layout.Layers {
 	return layout.Found(params, c.Inputs)
 }
 
-// key tells candidates apart.
+// key returns a text that identifies the candidate.
 func (c Candidate) key() string {
 	var b strings.Builder
 	b.WriteString(c.Strategy.Line())

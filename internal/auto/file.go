@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// File returns the plan as a file.
+// File returns the plan in the form of a file.
 func (p *Plan) File() (*planfile.Program, error) {
 	hash, err := hashOf(p.config.Run, p.config.Batch)
 	if err != nil {
@@ -47,8 +47,8 @@ func forward(run executor.Config, batch []ir.Type) (*ir.Func, error) {
 	return b.Build(executor.CheckedLoss(run.LossOf(params, in, number.Tensor), params))
 }
 
-// Read returns the candidate of a file, for a run on batches of these types. A plan for another program is
-// refused.
+// Read returns the candidate of a file, for a run on batches of these types. It refuses a plan for another
+// program.
 func Read(f *planfile.Program, run executor.Config, batch []ir.Type) (c Candidate, err error) {
 	hash, err := hashOf(run, batch)
 	if err != nil {
@@ -85,7 +85,7 @@ func Read(f *planfile.Program, run executor.Config, batch []ir.Type) (c Candidat
 	return c, nil
 }
 
-// readSpec returns a layout of a tensor of a type.
+// readSpec parses a layout of a tensor of a type.
 func readSpec(text string, t ir.Type) (mesh.Spec, error) {
 	s, err := mesh.ParseSharding(text)
 	if err == nil && (len(s.Spec.Dims) != len(t.Shape) || len(s.Spec.Partial) > 0) {

@@ -14,20 +14,20 @@ import (
 type Plan struct {
 	Candidate
 	Price
-	// Bound is seconds that no candidate is below: every op that stays an op of its own in the way that computes
-	// least, on the best of the meshes, and no exchanges.
+	// Bound is a lower bound of the step time of all candidates, in seconds: every op that is not fused split in
+	// the way that computes least, on the best mesh, without communication.
 	Bound float64
-	// Shards is how the search of shardings went on the plan's mesh; nil where its tensor axis is one device.
+	// Shards describes the search of shardings on the plan's mesh; nil if its tensor axis has one device.
 	Shards *Shards
-	// Others is the best of each other mesh, the best first, with its price.
+	// Others holds the best candidate of each other mesh with its price, the best first.
 	Others []Other
-	// Priced is how many candidates were planned and priced, Meshes how many shapes of meshes they are of.
+	// Priced is the number of candidates that were planned and priced, Meshes the number of their meshes.
 	Priced, Meshes int
 	machine        Machine
 	config         *Config
 }
 
-// Shards is the size of the search of shardings, and what it came to.
+// Shards is the size of the search of shardings, and its result.
 type Shards struct {
 	Variables, Labels int
 	Gap               float64
@@ -39,10 +39,10 @@ type Other struct {
 	Price
 }
 
-// Gap returns how far the plan may be from the best, as a part of it.
+// Gap returns the largest possible distance of the plan from the best one, as a fraction of its time.
 func (p *Plan) Gap() float64 { return max(0, (p.Seconds-p.Bound)/p.Seconds) }
 
-// finder looks for the best candidate.
+// finder searches for the best candidate.
 type finder struct {
 	*pricer
 	space  *space
@@ -53,9 +53,9 @@ type finder struct {
 	plan   *Plan
 }
 
-// Find looks for the best candidate: on every mesh that could be better than what is known it begins with
-// data parallelism, with rows by the tensor axis and with what package seed proposes, and continues from each
-// as long as one change helps.
+// Find searches for the best candidate. On every mesh that could be better than the best known one it starts
+// with data parallelism, with rows split by the tensor axis and with the proposal of package seed, and
+// continues from each as long as a single change helps.
 func Find(c Config) (p *Plan, err error) {
 	defer fault.Recover("search of a plan", &err)
 	f, err := newFinder(&c)
@@ -69,8 +69,8 @@ func Find(c Config) (p *Plan, err error) {
 	return f.done()
 }
 
-// settle takes data parallelism of all devices where the best is faster by no more than prices can tell: what
-// everybody would do must not lose to a plan by luck.
+// settle prefers data parallelism over all devices unless the best candidate is faster by more than the
+// accuracy of prices, so that the default does not lose to a plan by chance.
 func (f *finder) settle() {
 	m := f.c.Pinned
 	m.DP, m.TP, m.PP = f.c.Machine.Devices, 1, 1
@@ -84,8 +84,8 @@ func (f *finder) settle() {
 	}
 }
 
-// certain is by how much another plan must be faster than data parallelism, as a part of its time: less than
-// what a calibration of a busy machine is wrong by, and no more than keeps the plan within 5% of the best.
+// certain is how much faster another plan must be than data parallelism, as a fraction of its time: less than
+// the error of a calibration on a busy machine, and small enough to keep the plan within 5% of the best.
 const certain = 0.045
 
 func newFinder(c *Config) (*finder, error) {
@@ -115,7 +115,7 @@ func newFinder(c *Config) (*finder, error) {
 	}, nil
 }
 
-// look finds the best of a mesh.
+// look finds the best candidate of a mesh.
 func (f *finder) look(m strategy.Strategy) {
 	var found Other
 	for _, start := range f.starts(m) {
@@ -129,7 +129,7 @@ func (f *finder) look(m strategy.Strategy) {
 	}
 }
 
-// starts returns where to begin on a mesh.
+// starts returns the candidates from which the search of a mesh starts.
 func (f *finder) starts(m strategy.Strategy) []Candidate {
 	list := []Candidate{f.space.whole(m)}
 	if m.TP <= 1 {
@@ -150,11 +150,11 @@ func (f *finder) starts(m strategy.Strategy) []Candidate {
 	return list
 }
 
-// degrees tells meshes apart.
+// degrees returns the degrees that identify a mesh.
 func degrees(m strategy.Strategy) [4]int { return [4]int{m.DP, m.TP, m.PP, m.Branches} }
 
-// limits returns what parameters and states may take where shardings are proposed: whatever they like, and so
-// that a half or a quarter is left for the rest.
+// limits returns the memory limits of parameters and optimizer state for which shardings are proposed: none,
+// and such that a half or a quarter is left for the rest.
 func (f *finder) limits() []float64 {
 	all := f.c.Machine.Memory
 	if all == 0 {
@@ -173,7 +173,7 @@ func (f *finder) limits() []float64 {
 	return []float64{0, 0.75 * all, 0.5 * all}
 }
 
-// descend changes one thing at a time as long as that helps.
+// descend applies single changes as long as they help.
 func (f *finder) descend(c Candidate) Other {
 	best := Other{c, f.price(c)}
 	for changed := true; changed && !f.hopeless(best.Price); {
@@ -187,15 +187,15 @@ func (f *finder) descend(c Candidate) Other {
 	return best
 }
 
-// hopeless reports whether a candidate runs and takes so much longer than the best that one change after the
-// other is not worth trying.
+// hopeless reports whether a candidate can run but is so much slower than the best that local search from it
+// is not worthwhile.
 func (f *finder) hopeless(p Price) bool {
 	return f.fits(p) && f.fits(f.best.Price) && p.Seconds > muchLonger*f.best.Seconds
 }
 
 const muchLonger = 2.5
 
-// near returns the candidates that differ from one in one thing.
+// near returns the candidates that differ in one thing.
 func (f *finder) near(c Candidate) []Candidate {
 	var list []Candidate
 	m := c.Strategy
@@ -229,8 +229,8 @@ func (f *finder) near(c Candidate) []Candidate {
 	return list
 }
 
-// recomputes returns what backward passes may compute again: it takes time for memory, so that it is tried
-// only where that is short.
+// recomputes returns the recomputation policies to try. They trade time for memory, so they are tried only if
+// memory is short.
 func (f *finder) recomputes(c Candidate) []strategy.Recompute {
 	list := f.space.recomputes(c.Strategy)
 	if c.Strategy.Recompute.Mode() == list[0].Mode() && f.fits(f.price(c)) {
@@ -239,7 +239,7 @@ func (f *finder) recomputes(c Candidate) []strategy.Recompute {
 	return list
 }
 
-// withWeights returns the candidate with parameters of some numbers laid out so.
+// withWeights returns the candidate with the given layout for some parameters, by number.
 func (c Candidate) withWeights(which []int, s mesh.Spec) Candidate {
 	c.Weights = slices.Clone(c.Weights)
 	for _, i := range which {
@@ -248,7 +248,7 @@ func (c Candidate) withWeights(which []int, s mesh.Spec) Candidate {
 	return c
 }
 
-// done returns the plan, or why there is none.
+// done returns the plan, or the reason why there is none.
 func (f *finder) done() (*Plan, error) {
 	p := f.plan
 	p.Priced = len(f.known)

@@ -16,16 +16,16 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Machine is the devices that are planned for.
+// Machine is the set of devices that is planned for.
 type Machine struct {
-	// Name says what it is.
+	// Name describes the machine.
 	Name string
-	// Devices is how many there are, Memory the bytes that each may take.
+	// Devices is the number of devices, Memory the bytes that each may use.
 	Devices int
 	Memory  float64
-	// Usual means that nothing was measured: times are those of usual machines.
+	// Usual means that nothing was measured: times are those of typical machines.
 	Usual bool
-	// clock is what a step of so many devices, apart of them a stage, is priced by.
+	// clock returns the machine model by which a step on the given devices, apart of them per stage, is priced.
 	clock func(devices, apart int) step.Machine
 }
 
@@ -55,16 +55,16 @@ func Cluster(hw *cluster.Cluster, cal plan.Calibration, precision string) (Machi
 	m.clock = func(devices, apart int) step.Machine {
 		own := *chips
 		own.Apart = apart
-		// Nobody takes turns on a core of its own.
+		// Devices with cores of their own do not take turns.
 		return step.Machine{Cores: devices, Threads: devices, Crowd: 1, Slice: math.Inf(1), Prices: &own}
 	}
 	return m, nil
 }
 
-// threads returns how many each of so many devices has.
+// threads returns the number of threads of each device.
 func threads(m step.Machine, devices int) int { return max(1, min(m.Threads/devices, m.Cores)) }
 
-// prices returns the machine as package seed sees it, for the tensor axis of so many devices.
+// prices returns the cost model for package seed, for the tensor axis of a strategy.
 func (m Machine) prices(axis *mesh.Mesh, s strategy.Strategy) spmd.Prices {
 	clock := m.clock(s.Devices(), s.DP*s.TP)
 	n := threads(clock, s.Devices())
@@ -73,8 +73,7 @@ func (m Machine) prices(axis *mesh.Mesh, s strategy.Strategy) spmd.Prices {
 	return prices
 }
 
-// linkOf returns what the price of sums over a mesh comes to, as seconds for each of them and for each byte
-// that is sent.
+// linkOf returns the price of sums over a mesh as seconds per sum and per byte that is sent.
 func linkOf(p step.Pricer, m *mesh.Mesh, threads int) spmd.Link {
 	price := func(elements int) (seconds, bytes float64) {
 		b := ir.NewBuilder("sum")
@@ -88,8 +87,8 @@ func linkOf(p step.Pricer, m *mesh.Mesh, threads int) spmd.Link {
 	return spmd.Link{Alpha: max(1e-9, few-beta*fewBytes), Beta: max(1e-15, beta)}
 }
 
-// Local returns in-process devices of this machine, by a file of galley calibrate as text; without one by
-// what usual machines do.
+// Local returns in-process devices of this machine, with the text of a file of galley calibrate, or with
+// typical values if there is none.
 func Local(devices, threads int, calibration []byte) (Machine, error) {
 	host := plan.UsualHost(cluster.Cores())
 	if len(calibration) > 0 {
@@ -113,7 +112,8 @@ func Local(devices, threads int, calibration []byte) (Machine, error) {
 	return m, nil
 }
 
-// On returns the devices of a cluster as cluster.Parse reads it; a run in mixed precision multiplies in that.
+// On returns the devices of a cluster as cluster.Parse reads it; with mixed precision, products are priced in
+// that precision.
 func On(text, amp string, calibration []byte) (Machine, error) {
 	hw, err := cluster.Parse(text)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// heldOn returns the mesh that a parameter's value is on, if it is on any.
+// heldOn returns the mesh of a parameter's value, and whether it is on one.
 func heldOn(p *nn.Param) (*mesh.Mesh, bool) {
 	if p.Value == nil {
 		return nil, false
@@ -19,8 +19,8 @@ func heldOn(p *nn.Param) (*mesh.Mesh, bool) {
 	return at.Mesh, ok
 }
 
-// meshesOf finds the meshes that the tensors of a model are on. What is searched then is the rest: ZeRO,
-// micro-batches, recomputation, and where only activations are on meshes the layout of weights, too.
+// meshesOf finds the meshes of the model's tensors. The search is then over the rest: ZeRO, micro-batches,
+// recomputation and, if only activations are on meshes, the layouts of weights.
 func (s *space) meshesOf(f *ir.Func) error {
 	add := func(m *mesh.Mesh) { s.devices = max(s.devices, slices.Max(m.Devices())+1) }
 	for _, p := range s.c.Run.Params {

@@ -9,38 +9,39 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Config is a run that is to be planned.
+// Config describes the run to be planned.
 type Config struct {
-	// Run is what is trained; its parameters need no values. What its annotations ask stays.
+	// Run is the training run; its parameters need no values. Its annotations are kept.
 	Run executor.Config
-	// Batch is the types of a step's batch.
+	// Batch holds the types of a step's batch.
 	Batch   []ir.Type
 	Machine Machine
-	// Pinned is what of the strategy is not up to the search: whatever is not zero.
+	// Pinned holds the fields of the strategy, those that are not zero, that the search must not change.
 	Pinned strategy.Strategy
 	// Plan plans the step of a run: that of package tapes.
 	Plan func(c executor.Config, batch ...ir.Type) (*executor.Plan, error)
 }
 
-// Price is what a candidate takes.
+// Price is the cost of a candidate.
 type Price struct {
-	// Seconds is a step's, Work what devices do in it, Waiting what they wait, all together.
+	// Seconds is the time of a step, Work the total time that devices compute in it, Waiting the total that they
+	// wait.
 	Seconds, Work, Waiting float64
-	// Peak is the bytes of the device that takes most.
+	// Peak is the bytes of the device that uses the most.
 	Peak float64
-	// Devices is how many it takes.
+	// Devices is the number of devices.
 	Devices int
-	// Err is why it cannot run.
+	// Err is the reason why it cannot run.
 	Err error
 }
 
-// pricer prices candidates, each once.
+// pricer prices candidates and caches the prices.
 type pricer struct {
 	c     *Config
 	known map[string]Price
 }
 
-// price plans a candidate's step and runs its tapes by the clock.
+// price plans a candidate's step and simulates its tapes.
 func (p *pricer) price(x Candidate) Price {
 	key := x.key()
 	if out, ok := p.known[key]; ok {
@@ -55,7 +56,7 @@ func (p *pricer) price(x Candidate) Price {
 }
 
 func (p *pricer) plan(x Candidate) (out Price, err error) {
-	// whose meshes may have the devices it lacks
+	// the model's meshes may provide the devices that it lacks
 	if err := x.Strategy.Check(); err != nil && !placed(x.Strategy) {
 		return out, err
 	}
@@ -85,12 +86,12 @@ func (p *pricer) plan(x Candidate) (out Price, err error) {
 	return out, nil
 }
 
-// fits reports whether a price can be paid.
+// fits reports whether a candidate runs within the machine's memory.
 func (p *pricer) fits(x Price) bool {
 	return x.Err == nil && (p.c.Machine.Memory == 0 || x.Peak <= p.c.Machine.Memory)
 }
 
-// better reports whether a is to be had rather than b: it runs, it fits, it is faster.
+// better reports whether a is preferable to b: it runs, it fits, it is faster.
 func (p *pricer) better(a, b Price) bool {
 	switch {
 	case a.Err != nil || b.Err != nil:
@@ -103,8 +104,7 @@ func (p *pricer) better(a, b Price) bool {
 	return a.Seconds < b.Seconds*(1-enough)
 }
 
-// enough is by how much a candidate must be faster to count: a clock whose ops differ from one time to the
-// next says no more.
+// enough is how much faster a candidate must be to count, because simulated times are not more precise.
 const enough = 0.002
 
 // PriceOf plans and prices one candidate.
@@ -113,7 +113,7 @@ func PriceOf(c Config, x Candidate) (Price, error) {
 	return p, p.Err
 }
 
-// DataParallel returns the candidate in which all devices have rows of their own and everything else whole.
+// DataParallel returns the candidate that splits the batch over all devices and replicates everything else.
 func DataParallel(c Config) (Candidate, error) {
 	f, err := newFinder(&c)
 	if err != nil {

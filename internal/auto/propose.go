@@ -11,17 +11,17 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// proposer asks package seed how every op of a step should be split along the tensor axis.
+// proposer lets package seed find how every op of a step should be split along the tensor axis.
 type proposer struct{ space *space }
 
-// proposal is what a search of the shardings of every op came to.
+// proposal is the result of a search over the shardings of every op.
 type proposal struct {
 	candidate Candidate
 	result    *seed.Result
 }
 
-// propose returns the layouts that are best for the ops of a step on a mesh, each device of the data axes
-// with its share of the rows; nil where there is nothing to split.
+// propose returns the best layouts for the ops of a step on a mesh, with the rows of one device of the data
+// axes; nil if there is nothing to split.
 func (p *proposer) propose(m strategy.Strategy, memory float64) (*proposal, error) {
 	f, err := p.program(m, 1)
 	if err != nil {
@@ -51,7 +51,7 @@ func (p *proposer) propose(m strategy.Strategy, memory float64) (*proposal, erro
 	return out, nil
 }
 
-// program returns the step on the rows of one device of the data axes, in one of so many micro-batches.
+// program returns the step on the rows of one device of the data axes, in one of micro micro-batches.
 func (p *proposer) program(m strategy.Strategy, micro int) (*ir.Func, error) {
 	c := p.space.c
 	batch := slices.Clone(c.Batch)
@@ -68,7 +68,7 @@ func (p *proposer) program(m strategy.Strategy, micro int) (*ir.Func, error) {
 	return pass.Optimize(f)
 }
 
-// next returns which parameter each result of a step becomes.
+// next returns the parameter that each result of a step becomes.
 func next(f *ir.Func) map[int]int {
 	list := map[int]int{}
 	for i := executor.Metrics; i < len(f.Results()); i++ {
@@ -77,7 +77,7 @@ func next(f *ir.Func) map[int]int {
 	return list
 }
 
-// given returns the layouts of parameters that were asked for, as far as the tensor axis goes.
+// given returns the requested layouts of parameters, restricted to the tensor axis.
 func (p *proposer) given(f *ir.Func, axis *mesh.Mesh) map[int]mesh.Sharding {
 	list := map[int]mesh.Sharding{}
 	for i, s := range p.space.given {
@@ -86,7 +86,7 @@ func (p *proposer) given(f *ir.Func, axis *mesh.Mesh) map[int]mesh.Sharding {
 	return list
 }
 
-// onAxis returns a Spec without axes other than the tensor axis.
+// onAxis returns a Spec with only the tensor axis.
 func onAxis(s mesh.Spec) mesh.Spec {
 	out := mesh.Whole(len(s.Dims))
 	for d, axes := range s.Dims {
@@ -99,7 +99,7 @@ func onAxis(s mesh.Spec) mesh.Spec {
 	return out
 }
 
-// within returns a layout if it is one of the options, and the first of them otherwise.
+// within returns a layout if it is among the options, otherwise the first option.
 func within(s mesh.Spec, options []mesh.Spec) mesh.Spec {
 	if i := slices.IndexFunc(options, s.Equal); i >= 0 {
 		return options[i]

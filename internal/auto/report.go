@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/units"
 )
 
-// misfit reports what memory the plan that needs least takes.
+// misfit reports the memory of the plan that needs the least.
 func (f *finder) misfit() error {
 	return fmt.Errorf(
 		"auto: no plan for %s fits: the one that needs least, %s, takes %s of a device: it has %s: want more "+
@@ -19,7 +19,7 @@ func (f *finder) misfit() error {
 	)
 }
 
-// String returns what was chosen, how far it is from the best, what is split, and why others lose.
+// String returns the choice, its distance from the best, what is split, and why others lose.
 func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(
@@ -81,7 +81,7 @@ func (p *Plan) Split() []string {
 	return list
 }
 
-// Idle returns what of the machine does nothing of its own.
+// Idle returns the parts of the machine that do nothing of their own.
 func (p *Plan) Idle() []string {
 	var list []string
 	if used, all := p.Devices, p.machine.Devices; used < all {
@@ -99,7 +99,7 @@ func (p *Plan) Idle() []string {
 	return list
 }
 
-// why returns what another candidate loses.
+// why returns the reason why another candidate loses.
 func (p *Plan) why(o Other) string {
 	switch {
 	case o.Err != nil:

@@ -10,20 +10,20 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// space is all candidates for a run: strategies, and for each the layouts of weights and of the batch.
+// space is the set of candidates for a run: strategies, and for each the layouts of weights and of the batch.
 type space struct {
 	c    *Config
 	rows int
-	// classes is the parameters that are alike: of one type, with names that differ in numbers only.
+	// classes groups equivalent parameters: of one type, with names that differ in numbers only.
 	classes [][]int
-	// given is the parameters whose layout was asked for.
+	// given holds the parameters with a requested layout.
 	given map[int]mesh.Spec
-	// devices is how many the meshes of the model's tensors need, held whether its parameters or batches are on
-	// some: then these alone say the degrees.
+	// devices is the number that the meshes of the model's tensors need; held is whether its parameters or
+	// batches are on meshes, which then determine the degrees.
 	devices int
 	held    bool
-	// statistics means that the program takes statistics of its rows, as batch normalisation does: those of
-	// micro-batches are others, so there is one.
+	// statistics means that the program computes statistics of its rows, as batch normalisation does. Those of
+	// micro-batches would differ, so there is only one micro-batch.
 	statistics bool
 }
 
@@ -48,7 +48,7 @@ func newSpace(c *Config, rows int) *space {
 	return s
 }
 
-// takesStatistics reports whether a program takes statistics of its rows.
+// takesStatistics reports whether a program computes statistics of its rows.
 func takesStatistics(f *ir.Func) bool {
 	return slices.ContainsFunc(f.Nodes(), func(n *ir.Node) bool {
 		_, ok := n.Op().(op.RowStatistic)
@@ -56,7 +56,7 @@ func takesStatistics(f *ir.Func) bool {
 	})
 }
 
-// withoutNumbers returns a name with every number in it taken out.
+// withoutNumbers returns a name without its numbers.
 func withoutNumbers(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -66,7 +66,7 @@ func withoutNumbers(name string) string {
 	}, name)
 }
 
-// meshes returns the degrees of strategies: those that divide the devices, all of them first.
+// meshes returns strategies with all degrees that divide the devices, those that use all of them first.
 func (s *space) meshes() []strategy.Strategy {
 	var list []strategy.Strategy
 	if m := s.c.Pinned; s.devices > 0 && max(m.DP, m.TP, m.PP, m.CP, m.EP, m.Branches) == 0 {
@@ -92,8 +92,7 @@ func (s *space) meshes() []strategy.Strategy {
 	return list
 }
 
-// branches returns the strategy of two devices for parts that do not depend on each other, where they may be
-// used.
+// branches returns the strategy of two devices for independent branches of the program, if allowed.
 func (s *space) branches() (strategy.Strategy, bool) {
 	m := s.c.Pinned
 	m.Branches = 2
@@ -102,7 +101,7 @@ func (s *space) branches() (strategy.Strategy, bool) {
 	return m, free && s.c.Machine.Devices%2 == 0 && m.Check() == nil
 }
 
-// allows reports whether a strategy has the degrees that were asked for.
+// allows reports whether a strategy has the pinned degrees.
 func (s *space) allows(m strategy.Strategy) bool {
 	p := s.c.Pinned
 	if p.Branches > 1 {
@@ -116,7 +115,7 @@ func (s *space) allows(m strategy.Strategy) bool {
 	return m.PP > 1 || !pipelined(p)
 }
 
-// pipelined reports whether a strategy says something of a pipeline, so that there is to be one.
+// pipelined reports whether a strategy has settings of a pipeline, so that there must be one.
 func pipelined(s strategy.Strategy) bool { return s.Schedule != "" || s.VPP > 1 || len(s.Layers) > 0 }
 
 func divisors(n int) []int {
@@ -129,7 +128,7 @@ func divisors(n int) []int {
 	return list
 }
 
-// micros returns how many micro-batches steps on a mesh may have.
+// micros returns the possible numbers of micro-batches on a mesh.
 func (s *space) micros(m strategy.Strategy) []int {
 	if m.Branches > 1 {
 		return []int{1}
@@ -153,7 +152,7 @@ func (s *space) micros(m strategy.Strategy) []int {
 	return list
 }
 
-// zeros returns the stages of ZeRO that a mesh has devices for.
+// zeros returns the ZeRO stages that are possible on a mesh.
 func (s *space) zeros(m strategy.Strategy) []int {
 	if s.c.Pinned.Zero > 0 || m.DP == 1 {
 		return []int{s.c.Pinned.Zero}
@@ -171,7 +170,8 @@ func (s *space) recomputes(m strategy.Strategy) []strategy.Recompute {
 	return []strategy.Recompute{strategy.None, "selective", "full"}
 }
 
-// weights returns the layouts of a class of parameters on a mesh: whole, or one dim by the tensor axis.
+// weights returns the layouts of a class of parameters on a mesh: replicated, or one dim split by the tensor
+// axis.
 func (s *space) weights(class int, m strategy.Strategy) []mesh.Spec {
 	first := s.classes[class][0]
 	if g, ok := s.given[first]; ok {
@@ -185,8 +185,8 @@ func (s *space) inputs(i int, m strategy.Strategy) []mesh.Spec {
 	return splits(s.c.Batch[i], max(1, m.DP)*max(1, m.Micro), m.TP)
 }
 
-// splits returns a tensor whole and with each dim by the tensor axis that is long enough for it; rows are
-// those of the first dim that come together.
+// splits returns the replicated layout, and one for each dim that is long enough to be split by the tensor
+// axis; rows is the number of rows of the first dim that are processed together.
 func splits(t ir.Type, rows, n int) []mesh.Spec {
 	list := []mesh.Spec{mesh.Whole(len(t.Shape))}
 	for d, size := range t.Shape {
@@ -202,7 +202,8 @@ func splits(t ir.Type, rows, n int) []mesh.Spec {
 	return list
 }
 
-// evenEnough is from how many elements a device on a dim is split though it does not come out even.
+// evenEnough is the number of elements per device from which a dim is split although it does not divide
+// evenly.
 const evenEnough = 16
 
 // whole returns a candidate of a mesh in which the tensor axis splits nothing.
@@ -227,8 +228,8 @@ func (s *space) whole(m strategy.Strategy) Candidate {
 	return c
 }
 
-// byRows returns the candidate in which the tensor axis splits rows, as the data axes do; false where they
-// are too few.
+// byRows returns the candidate in which the tensor axis splits rows, as the data axes do; false if there are
+// too few.
 func (s *space) byRows(m strategy.Strategy) (Candidate, bool) {
 	c := s.whole(m)
 	for i, t := range s.c.Batch {

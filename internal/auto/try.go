@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Count returns how many candidates there are.
+// Count returns the number of candidates.
 func Count(c Config) (int, error) {
 	f, err := newFinder(&c)
 	if err != nil {
@@ -27,7 +27,7 @@ func Count(c Config) (int, error) {
 	return n, nil
 }
 
-// Try prices every candidate of the space that Find looks in, and is the best.
+// Try prices every candidate of the space that Find searches, and returns the best.
 func Try(c Config) (*Plan, error) {
 	f, err := newFinder(&c)
 	if err != nil {
@@ -52,7 +52,7 @@ func Try(c Config) (*Plan, error) {
 	return p, err
 }
 
-// each calls back with every candidate of a mesh.
+// each calls try with every candidate of a mesh.
 func (f *finder) each(m strategy.Strategy, try func(Candidate)) {
 	for _, micro := range f.space.micros(m) {
 		for _, zero := range f.space.zeros(m) {
@@ -65,7 +65,7 @@ func (f *finder) each(m strategy.Strategy, try func(Candidate)) {
 	}
 }
 
-// layouts calls back with every layout of the weights and the batch, from a class of weights on.
+// layouts calls try with every layout of the weights and the batch, starting at a class of weights.
 func (f *finder) layouts(c Candidate, at int, try func(Candidate)) {
 	classes := f.space.classes
 	switch {

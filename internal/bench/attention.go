@@ -13,18 +13,18 @@ type AttentionConfig struct {
 	Seq, Heads, HeadDim, Threads, Runs int
 }
 
-// AttentionResult is its time and memory.
+// AttentionResult is the time and memory of attention.
 type AttentionResult struct {
 	Seq     int `json:"seq"`
 	Heads   int `json:"heads"`
 	HeadDim int `json:"head_dim"`
 	Timing
-	// PeakBytes is operands, results and everything between; SquareBytes is what the scores alone would take.
+	// PeakBytes is operands, results and all intermediates; SquareBytes is what the scores alone would need.
 	PeakBytes   int `json:"peak_bytes"`
 	SquareBytes int `json:"scores_bytes"`
 }
 
-// String returns the result in a line.
+// String prints the result in a line.
 func (r AttentionResult) String() string {
 	return fmt.Sprintf("attention seq=%d heads=%d dim=%d: best %.1f ms, median %.1f ms, peak %.1f MB (%.1f "+
 		"kB a token); the scores alone would be %.1f MB",

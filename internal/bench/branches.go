@@ -24,26 +24,26 @@ import (
 // MLP do not depend on each other.
 type BranchesConfig struct {
 	Hidden, Layers, Seq int
-	// Steps is how many each way takes, in turns.
+	// Steps is the number of steps of each variant, which take turns.
 	Steps int
 }
 
-// BranchesResult is the milliseconds of a step: with a sample a device, as in data parallelism, and with the
-// branches of a sample on two.
+// BranchesResult is the milliseconds of a step: with a sample on each device, as in data parallelism, and
+// with the branches of a sample on two.
 type BranchesResult struct {
 	Hidden int `json:"hidden"`
 	Layers int `json:"layers"`
 	Seq    int `json:"seq"`
-	// OneMS and TwoMS are measured, the best of all steps. Predicted is what branches should take: prices are of
-	// a usual machine, and the measured time of one device makes them this one's.
+	// OneMS and TwoMS are measured, the best of all steps. Predicted is the prediction for branches: its prices
+	// are of a typical machine, scaled by the measured time of one device.
 	OneMS       float64 `json:"one_ms"`
 	TwoMS       float64 `json:"two_ms"`
 	PredictedMS float64 `json:"predicted_ms"`
-	// Same is whether all losses and norms are the same, to the bit.
+	// Same reports whether all losses and norms are equal, bit for bit.
 	Same bool `json:"same"`
 }
 
-// String returns the result in lines.
+// String prints the result in lines.
 func (r BranchesResult) String() string {
 	same := "losses are the same, to the bit"
 	if !r.Same {
@@ -55,7 +55,7 @@ func (r BranchesResult) String() string {
 		r.Layers, r.Hidden, r.Seq, r.OneMS, r.PredictedMS, r.TwoMS, r.OneMS/r.TwoMS, same)
 }
 
-// Branches takes steps both ways.
+// Branches times steps of both variants.
 func Branches(c BranchesConfig) (r BranchesResult, err error) {
 	r = BranchesResult{Hidden: c.Hidden, Layers: c.Layers, Seq: c.Seq, OneMS: math.Inf(1), TwoMS: math.Inf(1),
 		Same: true}
@@ -109,7 +109,7 @@ func (c BranchesConfig) config(two bool) (out executor.Config, closer func(), er
 	return out, d.Close, nil
 }
 
-// forecast returns the seconds of a step on a usual machine whose devices have a core each.
+// forecast returns the predicted seconds of a step on a typical machine whose devices have a core each.
 func (c BranchesConfig) forecast(config executor.Config) (float64, error) {
 	t := ir.Type{DType: array.I32, Shape: array.Shape{1, c.Seq}}
 	p, err := choose.Plan(config, t, t)

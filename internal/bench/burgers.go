@@ -13,25 +13,25 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// BurgersConfig is training steps of a physics-informed network for Burgers' equation: u, ux, ut and uxx of a
-// tanh network of two inputs are in its loss, and Adam trains it.
+// BurgersConfig is training steps of a physics-informed network for Burgers' equation: its loss contains u,
+// ux, ut and uxx of a tanh network with two inputs, and Adam trains it.
 type BurgersConfig struct {
-	// Points are in each step; Layers is the hidden ones, of Width each.
+	// Points is the number of points of a step; Layers the hidden layers, of Width each.
 	Points, Layers, Width int
 	DType                 array.DType
 	Threads               int
-	// Rounds is how often each way takes burgersTurn steps, in turns.
+	// Rounds is the number of turns of each variant, of burgersTurn steps.
 	Rounds int
-	// Python is an interpreter with PyTorch; empty is none.
+	// Python is an interpreter with PyTorch; empty means none.
 	Python string
-	// Profile adds the time of each op of the steps by series.
+	// Profile adds the time of each op of the Taylor series steps.
 	Profile bool
 }
 
-// turn takes a few steps: the milliseconds of the fastest, and the loss of the first.
+// turn runs a few steps and returns the milliseconds of the fastest, and the loss of the first.
 type turn func() (ms, loss float64, err error)
 
-// burgersTurn is how many steps a way takes before the next one's turn.
+// burgersTurn is the number of steps of a turn.
 const burgersTurn = 3
 
 // BurgersResult is the best milliseconds of a step: derivatives by Taylor series, by gradients of gradients,
@@ -50,7 +50,7 @@ type BurgersResult struct {
 	Ops      []OpTime `json:"ops,omitempty"`
 }
 
-// String returns the result in a line.
+// String prints the result in a line.
 func (r BurgersResult) String() string {
 	line := fmt.Sprintf(
 		"2-%dx%d-1, %d points, %s, %d thread(s): series %.3f ms (%.2f µs a point), Grad of Grad %.3f ms",
@@ -74,7 +74,7 @@ func (r BurgersResult) String() string {
 	return line
 }
 
-// Burgers times steps in all ways, in turns, and keeps the best of each.
+// Burgers times steps of all variants, in turns, and keeps the best of each.
 func Burgers(c BurgersConfig) (r BurgersResult, err error) {
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
@@ -115,8 +115,8 @@ func (c BurgersConfig) args(threads int) []string {
 		strconv.Itoa(threads)}
 }
 
-// turns runs all ways one after the other, so often. All train the same network: their first losses must
-// agree, else it is not the same work.
+// turns runs all variants one after the other, in rounds. All train the same network: their first losses must
+// agree, otherwise the work is not the same.
 func (c BurgersConfig) turns(ways []turn, first *float64) ([]float64, error) {
 	best := make([]float64, len(ways))
 	for round := range c.Rounds + 1 {
@@ -154,7 +154,7 @@ func (BurgersConfig) gradients(net func(x *op.Tensor) *op.Tensor, x *op.Tensor) 
 	return []*op.Tensor{u, ux, ut, op.Narrow(galley.Grad(op.Sum(ux), x)[0], 1, 0, 1)}
 }
 
-// trainer returns a function that takes a turn of steps.
+// trainer returns a function that runs a turn of steps.
 func (c BurgersConfig) trainer(d *galley.Device, f fieldsOf,
 	observe func(n *galley.Node, took time.Duration)) (turn, error) {
 	params := c.params(d.NewSession())

@@ -17,30 +17,30 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// CalibrateConfig says what of this machine to measure.
+// CalibrateConfig describes what to measure of this machine.
 type CalibrateConfig struct {
-	// Devices is how many in-process devices share it; 0 is 1.
+	// Devices is the number of in-process devices that share it; 0 means 1.
 	Devices int
-	// Threads is how many threads compute; 0 is all cores.
+	// Threads is the number of threads; 0 means all cores.
 	Threads int
-	// Passes is how often what others on the same hardware may disturb is measured; 0 is 3.
+	// Passes is how often measurements that other load may disturb are repeated; 0 means 3.
 	Passes int
-	// Log, if not nil, receives each result, Tell how far the measurements are.
+	// Log, if not nil, receives each result; Tell is called with the progress.
 	Log  io.Writer
 	Tell func(what string, done, all int)
-	// Keep, if not nil, is given what there is after each part of the measurements, each time a calibration
-	// that can be used; the last one is the result. Its error ends the measurements.
+	// Keep, if not nil, is called after each part of the measurements with the calibration so far, which is
+	// usable each time; the last one is the result. An error ends the measurements.
 	Keep func(c plan.Calibration) error
 }
 
-// calibration is measurements under way.
+// calibration is a running calibration.
 type calibration struct {
 	CalibrateConfig
 	device *galley.Device
 }
 
-// Calibrate measures this machine: products by size, memory, attention, what an op costs that does nothing,
-// and collectives between its devices. The result holds the machine as a cluster, too.
+// Calibrate measures this machine: products by size, memory, attention, the overhead of an op, and
+// collectives between its devices. The result includes the machine as a cluster.
 func Calibrate(c CalibrateConfig) (plan.Calibration, error) {
 	c.Devices, c.Passes = max(1, c.Devices), cmp.Or(c.Passes, 3)
 	m := &calibration{CalibrateConfig: c, device: galley.CPU(galley.Config{Threads: c.Threads})}
@@ -72,7 +72,7 @@ func Calibrate(c CalibrateConfig) (plan.Calibration, error) {
 	return out, so(host, "")
 }
 
-// keep hands on what there is.
+// keep passes the calibration so far to Keep.
 func (m *calibration) keep(c plan.Calibration) error {
 	if m.Keep == nil {
 		return nil
@@ -92,10 +92,10 @@ func (m *calibration) tell(what string, done, all int) {
 	}
 }
 
-// sides of the products that are measured; training multiplies many rows by narrow and wide matrices.
+// sides are the matrix sizes that are measured; training multiplies many rows by narrow and wide matrices.
 var sides = [...]int{32, 128, 512, 1024}
 
-// curve measures one device that has the machine to itself; all of them at once have an equal part each.
+// curve measures one device that has the machine to itself; with several, each has an equal share.
 func (m *calibration) curve(d *cluster.Device) (plan.Curve, error) {
 	c := plan.Curve{Device: d.Name, Stream: 1}
 	launch, err := m.time(20e-3, []op.Type{f32(1)}, func(in []*op.Tensor) *op.Tensor { return op.Neg(in[0]) })
@@ -129,7 +129,7 @@ func (m *calibration) curve(d *cluster.Device) (plan.Curve, error) {
 	return c, m.attention(&c, peak)
 }
 
-// round keeps four digits: more than a measurement has.
+// round keeps four digits: more than a measurement's accuracy.
 func round(x float64) float64 {
 	if x == 0 {
 		return 0
@@ -140,7 +140,7 @@ func round(x float64) float64 {
 
 func f32(shape ...int) op.Type { return op.Type{DType: array.F32, Shape: shape} }
 
-// time returns the best seconds of one run of a program of one result, repeated for about as long as said.
+// time returns the best seconds of a run of a program with one result, repeated for about budget seconds.
 func (m *calibration) time(budget float64, in []op.Type, f func(in []*op.Tensor) *op.Tensor) (float64,
 	error) {
 	p, err := galley.Trace("calibrate", in, func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{f(in)} })
@@ -171,7 +171,7 @@ func (m *calibration) time(budget float64, in []op.Type, f func(in []*op.Tensor)
 	return best, nil
 }
 
-// products times products of all sides and returns their rates, an op's own start left out.
+// products times products of all sizes and returns their rates, without an op's overhead.
 func (m *calibration) products(c *plan.Curve) ([]float64, error) {
 	var rates []float64
 	for _, rows := range sides {
@@ -217,7 +217,7 @@ func (m *calibration) attention(c *plan.Curve, peak float64) error {
 	return nil
 }
 
-// fabric times all-reduces between the devices and returns the link that would take as long.
+// fabric times all-reduces between the devices and returns the link that would give these times.
 func (m *calibration) fabric() (cluster.Link, error) {
 	small, err := m.allReduce(1 << 8)
 	if err != nil {
@@ -236,7 +236,7 @@ func (m *calibration) fabric() (cluster.Link, error) {
 	return l, nil
 }
 
-// allReduce returns the best seconds of an all-reduce of that many float32.
+// allReduce returns the best seconds of an all-reduce of the given number of float32s.
 func (m *calibration) allReduce(elements int) (float64, error) {
 	w, err := inproc.New(m.Devices)
 	if err != nil {

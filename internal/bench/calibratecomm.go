@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// communication measures collectives and messages by the processor time that they take all members together.
+// communication measures collectives and messages by the processor time of all members together.
 func communication(h *plan.Host) error {
 	const members, small, large = 4, 64, 1 << 20
 	reduce := func(elements int) func(comm.Comm, *comm.Group) error {
@@ -57,8 +57,8 @@ func communication(h *plan.Host) error {
 	return err
 }
 
-// idleFor is after how long a core begins that had nothing to do: two members compute in turn, each when the
-// other has sent its result.
+// idleFor measures how long an idle core takes to start: two members compute in turn, each when the other has
+// sent its result.
 func idleFor(h *plan.Host) (float64, error) {
 	if h.Cores < 2 {
 		return 0, nil
@@ -98,9 +98,9 @@ func idleFor(h *plan.Host) (float64, error) {
 	return math.Max(0, middle(list)), nil
 }
 
-// wake returns the processor's seconds that a collective takes each member besides where it computes
-// something between two of them, as devices do: who waits has to be woken, and finds other things in the
-// caches. It is the middle one of several measurements.
+// wake returns the additional processor seconds of a collective for each member if it computes something
+// between two of them, as devices do: waiting threads have to be woken, and their caches hold other data. It
+// is the median of several measurements.
 func wake(members int, meet float64, call func(r comm.Comm, g *comm.Group) error) (float64, error) {
 	own := make([][]float32, members)
 	for i := range own {
@@ -130,7 +130,7 @@ func wake(members int, meet float64, call func(r comm.Comm, g *comm.Group) error
 	return math.Max(0, middle(list)), nil
 }
 
-// collectiveTime returns the processor's seconds that one call takes all members, the least of some bursts of
+// collectiveTime returns the processor seconds of one call for all members, the least of some bursts of
 // calls.
 func collectiveTime(members, calls int, call func(r comm.Comm, g *comm.Group) error) (float64, error) {
 	w, err := inproc.New(members)

@@ -15,8 +15,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// host measures one core: products on a grid, what it takes to communicate, and every op that training steps
-// are made of. keep is given what there is before that, and after each pass of it.
+// host measures one core: products on a grid, communication, and every op of training steps. keep is called
+// with the results so far before the ops, and after each pass of them.
 func (m *calibration) host(keep func(h *plan.Host, passes int) error) (*plan.Host, error) {
 	one := &calibration{CalibrateConfig: m.CalibrateConfig, device: galley.CPU(galley.Config{Threads: 1})}
 	defer one.device.Close()
@@ -33,7 +33,7 @@ func (m *calibration) host(keep func(h *plan.Host, passes int) error) (*plan.Hos
 	return h, nil
 }
 
-// plain measures an op that does nothing and one that does nothing but move memory.
+// plain measures an op that does nothing and one that only moves memory.
 func (m *calibration) plain(h *plan.Host) error {
 	start, err := m.node(oneNode(op.Neg, f32(1)))
 	if err != nil {
@@ -55,11 +55,11 @@ func oneNode(f func(x *op.Tensor) *op.Tensor, t op.Type) *ir.Node {
 	return p.Nodes()[0]
 }
 
-// hostSides are those of the grid of products: what is left of tokens, heads and widths on one device is
+// hostSides are the sizes of the grid of products: the parts of tokens, heads and widths on one device are
 // often small.
 var hostSides = [...]int{16, 64, 256, 1024}
 
-// grid measures in sweeps: a neighbour on the same hardware is there for a while, not for all of them.
+// grid measures in sweeps: other load is present for some time, not for all of them.
 func (m *calibration) grid(h *plan.Host) error {
 	sides := gridOf(hostSides[:])
 	took := make([][]float64, len(sides))
@@ -103,8 +103,8 @@ func gridOf(sides []int) []plan.Sides {
 // middle returns the median.
 func middle(list []float64) float64 { return slices.Sorted(slices.Values(list))[len(list)/2] }
 
-// node returns the best seconds of a node alone, as a program's run sees them: the op with its operands at
-// hand.
+// node returns the best seconds of a node alone, as in a program's run: the op with its operands
+// ready.
 func (m *calibration) node(n *ir.Node) (float64, error) {
 	b := ir.NewBuilder("node")
 	var params []*ir.Value
@@ -133,21 +133,21 @@ func (m *calibration) node(n *ir.Node) (float64, error) {
 			return 0, err
 		}
 		if worked := CPUSeconds() - cpu; worked > 1e-3 {
-			best = math.Min(best, worked) // others use the machine, too, and a long op is seldom left alone
+			best = math.Min(best, worked) // other programs interfere, and a long op is seldom undisturbed
 		}
 	}
 	return best, nil
 }
 
-// operand is the arrays of one run.
+// operand holds the arrays of one run.
 type operand struct{ args, into []array.Array }
 
-// operandBytes is what a training step walks through between two uses of a tensor, more than the caches next
-// to a core hold.
+// operandBytes is the memory that a training step accesses between two uses of a tensor, more than a core's
+// caches hold.
 const operandBytes = 64 << 20
 
-// operands returns arrays for several runs in turn, so that an op does not find its operands where the run
-// before left them.
+// operands returns arrays for several runs in turn, so that an op does not find its operands in the
+// cache.
 func operands(e *cpu.Executable, f *ir.Func) (list []operand, err error) {
 	bytes := 1
 	for _, p := range f.Params() {
@@ -181,7 +181,7 @@ func filled(t ir.Type) array.Array {
 	return a
 }
 
-// crowd is how much longer a product and a sum take on every core at once than on one alone.
+// crowd measures how much longer a product and a sum take on all cores at once than on one alone.
 func crowd(h *plan.Host) error {
 	if h.Crowd = 1; h.Cores == 1 {
 		return nil
@@ -208,12 +208,12 @@ func crowd(h *plan.Host) error {
 	return nil
 }
 
-// crowdPairs is how often one core alone is compared with all: on shared hardware the answer of a moment is
-// not that of the next.
+// crowdPairs is how often one core alone is compared with all: on shared hardware results vary over
+// time.
 const crowdPairs = 31
 
-// atOnce returns the processor's seconds of some runs on each of so many cores: what other programs take does
-// not count.
+// atOnce returns the processor seconds of some runs on each of n cores, without the time of other
+// programs.
 func atOnce(n int, f *ir.Func) (float64, error) {
 	var ready, over sync.WaitGroup
 	begin := make(chan struct{})

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// imageSteps returns steps of a small network of convolutions, whose ops language models do not have. Images
-// is how many a batch has, Size the width of each.
+// imageSteps returns steps of a small convolutional network, whose ops language models do not have. Images is
+// the number of images of a batch, Size the width of each.
 func imageSteps() []hostStep {
 	var list []hostStep
 	for _, c := range []images{{Images: 16, Size: 16}, {Images: 32, Size: 8}, {Images: 8, Size: 32}} {
@@ -39,7 +39,7 @@ func (c images) trainer(d *galley.Device, t galley.TrainerConfig) (*galley.Train
 	return galley.NewTrainer(t)
 }
 
-// kindsOfImages is how many labels there are.
+// kindsOfImages is the number of classes.
 const kindsOfImages = 10
 
 // batch returns pictures of noise, and labels.

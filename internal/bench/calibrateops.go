@@ -15,19 +15,19 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// hostStep is a model and a way to split it. Its nodes are timed where they stand in the step, with what is
-// in the caches there.
+// hostStep is a model and a strategy. Its nodes are timed within the step, with realistic cache
+// contents.
 type hostStep struct {
 	StepConfig
-	// images, where it has any, is in place of a language model.
+	// images, if it has any, is used instead of a language model.
 	images images
 	s      galley.Strategy
-	// all says that one device has all threads; otherwise each has one.
+	// all means that one device has all threads; otherwise each has one.
 	all bool
 }
 
-// hostSteps returns small and large models, with short and long sequences, of both kinds, split in the ways
-// that bring ops of their own.
+// hostSteps returns small and large models, with short and long sequences, of both kinds, with strategies
+// that use further ops.
 func hostSteps() []hostStep {
 	var list []hostStep
 	for _, model := range []string{"gpt2", "llama"} {
@@ -39,7 +39,7 @@ func hostSteps() []hostStep {
 				{TP: 4, Micro: 2}, {CP: 2}, {CP: 2, Context: "ulysses"}} {
 				list = append(list, hostStep{StepConfig: c, s: s})
 			}
-			// With all threads it matters how much there is to share: a whole batch, a part, one sequence.
+			// With all threads the amount of work to share matters: a whole batch, a part, one sequence.
 			for _, s := range []galley.Strategy{{}, {Micro: 4}, {Micro: c.Batch}} {
 				list = append(list, hostStep{StepConfig: c, s: s, all: true})
 			}
@@ -48,8 +48,8 @@ func hostSteps() []hostStep {
 	return list
 }
 
-// ops measures the ops of training steps in place. keep is told before the first pass and after each but the
-// last.
+// ops measures the ops of training steps in place. keep is called before the first pass and after each but
+// the last.
 func (m *calibration) ops(h *plan.Host, keep func(passes int) error) error {
 	whole := galley.CPU(galley.Config{Threads: h.Cores})
 	defer whole.Close()
@@ -80,7 +80,7 @@ func (m *calibration) ops(h *plan.Host, keep func(passes int) error) error {
 	return nil
 }
 
-// hostOps returns what ops were seen to take on one thread and on all.
+// hostOps returns the measured times of ops on one thread and on all.
 func hostOps(one, all map[string][]timed) (list []plan.HostOp) {
 	for _, name := range slices.Sorted(maps.Keys(one)) {
 		list = append(list, plan.HostOp{Op: name, One: timesOf(one[name]), All: timesOf(all[name])})
@@ -88,7 +88,7 @@ func hostOps(one, all map[string][]timed) (list []plan.HostOp) {
 	return list
 }
 
-// timed is a node with its seconds; where it is products they are told as a factor of the grid's.
+// timed is a node with its seconds; for products they are relative to the grid's.
 type timed struct {
 	work    op.Work
 	sides   plan.Sides
@@ -96,11 +96,11 @@ type timed struct {
 	seconds float64
 }
 
-// watchedSteps is how many steps are watched, after one that is not.
+// watchedSteps is the number of timed steps, after one that is not.
 const watchedSteps = 2
 
-// watch takes steps and adds what each node took to seen; it returns how much the times of single nodes
-// differ. The lowest of a collective's times are those of members that came last, who did not wait.
+// watch runs steps and adds the time of each node to seen; it returns the variation of the times of single
+// nodes. The lowest times of a collective are those of members that arrived last and did not wait.
 func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed) (spreads []float64,
 	err error) {
 	var mu sync.Mutex
@@ -151,7 +151,7 @@ func (s hostStep) start(d *galley.Device) (*galley.Trainer, error) {
 	return t, err
 }
 
-// batch returns the i-th one.
+// batch returns the i-th batch.
 func (s hostStep) batch(i uint32) []array.Array {
 	if s.images != (images{}) {
 		return s.images.batch(i)
@@ -159,8 +159,8 @@ func (s hostStep) batch(i uint32) []array.Array {
 	return []array.Array{tokens(s.StepConfig, 2*i+1), tokens(s.StepConfig, 2*i+2)}
 }
 
-// spread returns how far times are from the middle one, as a part of it: that of a bell with as many
-// within its middle half.
+// spread returns the relative standard deviation of times around the median: that of a normal distribution
+// with the same interquartile range.
 func spread(list []float64) float64 {
 	m := middle(list)
 	far := make([]float64, len(list))
@@ -170,7 +170,7 @@ func spread(list []float64) float64 {
 	return 1.48 * middle(far) / m
 }
 
-// exchange returns a member's part of a core's time in a collective by all times that it took.
+// exchange returns a member's share of a core's time in a collective, from all its times.
 func (s hostStep) exchange(h *plan.Host, n *galley.Node, c op.Collective, list []float64) timed {
 	members, err := op.Members(c, 0)
 	if err != nil || len(members) < 2 {
@@ -182,11 +182,11 @@ func (s hostStep) exchange(h *plan.Host, n *galley.Node, c op.Collective, list [
 		count)) / float64(count)}
 }
 
-// timed returns a node's part of a core's time by a time that it took, less what other cores slowed it down.
+// timed returns a node's share of a core's time from a measured time, without the slowdown by other cores.
 func (s hostStep) timed(h *plan.Host, n *galley.Node, took float64) timed {
 	x := timed{work: plan.WorkOf(n), seconds: took / h.Slowed(min(s.s.Devices(), h.Cores))}
 	if sides, count, ok := plan.ProductsOf(n); ok {
-		if x.sides = sides; s.all { // one thread does one after the other, however many there are
+		if x.sides = sides; s.all { // one thread does one after the other, whatever their number
 			x.count = count
 		}
 		x.seconds = (x.seconds - math.Min(h.Start, x.seconds/2)) / (count * h.Product(sides))
@@ -194,7 +194,7 @@ func (s hostStep) timed(h *plan.Host, n *galley.Node, took float64) timed {
 	return x
 }
 
-// cell is a kind of size: those in one are alike.
+// cell is a class of similar sizes.
 type cell struct {
 	sides                  plan.Sides
 	count, size, intensity float64
@@ -210,8 +210,8 @@ func (t timed) cell() cell {
 		intensity: math.Round(math.Log2(t.work.Flops/(t.work.Bytes+1) + 1))}
 }
 
-// meanOf returns the work of the middle one of sorted measurements of about the same work, with the seconds
-// that one of them takes on average.
+// meanOf returns the work of the median of sorted measurements of similar work, with their mean
+// seconds.
 func meanOf(list []timed) timed {
 	x, sum, work := list[len(list)/2], 0.0, 0.0
 	for _, t := range list {
@@ -225,9 +225,9 @@ func meanOf(list []timed) timed {
 	return x
 }
 
-// timesOf returns one measurement for each kind of size: the mean of those in it, since a step takes the sum
-// of its nodes' times. The longest tenth is left out: a neighbour who comes once in a while is no part of
-// most steps. Of collectives it is one of the shorter ones, whose members waited least.
+// timesOf returns one measurement for each class of sizes: the mean, since a step takes the sum of its nodes'
+// times. The longest tenth is excluded: occasional other load is not part of most steps. For collectives it
+// is one of the shorter ones, whose members waited least.
 func timesOf(list []timed) plan.HostTimes {
 	cells := map[cell][]timed{}
 	for _, t := range list {

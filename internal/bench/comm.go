@@ -14,15 +14,15 @@ import (
 
 // CommConfig is all-reduces of float32 over the processes of a job, or the devices of one.
 type CommConfig struct {
-	// Job is the processes; nil is this one alone, with Devices.
+	// Job is the processes; nil means this one alone, with Devices.
 	Job     *job.Job
 	Devices int
-	// Bytes is the sizes, Runs the measured calls of each; 0 chooses by the size.
+	// Bytes is the sizes, Runs the measured calls of each; 0 means chosen by the size.
 	Bytes []int
 	Runs  int
 }
 
-// CommResult is what an all-reduce of a size takes, in microseconds: medians of calls by turns.
+// CommResult is the time of an all-reduce of a size, in microseconds: medians of calls in turns.
 type CommResult struct {
 	Bytes     int     `json:"bytes"`
 	Processes int     `json:"processes"`
@@ -32,7 +32,7 @@ type CommResult struct {
 	Theirs    float64 `json:"mpi_allreduce_us,omitempty"`
 }
 
-// String returns the result in a line.
+// String prints the result in a line.
 func (r CommResult) String() string {
 	text := fmt.Sprintf("all-reduce of %8d bytes: in-process %10.1f µs", r.Bytes, r.Here)
 	if r.Processes > 1 {
@@ -44,8 +44,8 @@ func (r CommResult) String() string {
 	return text
 }
 
-// Comm times all-reduces of each size by turns: between devices of this process, between the processes, and
-// by the library's own call. All processes of a job call it, and tell gets what the first has measured.
+// Comm times all-reduces of each size in turns: between devices of this process, between the processes, and
+// by the library's own call. All processes of a job call it; tell is called with the results of the first.
 func Comm(c CommConfig, tell func(CommResult) error) error {
 	here, err := transport.New(c.Devices)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c CommConfig) measure(here, between comm.World, bytes int) (r CommResult, 
 		runs = max(10, min(1000, 200<<20/bytes))
 	}
 	var own, ours, theirs []float64
-	for range rounds { // so that no way has a quiet minute for itself
+	for range rounds { // in turns, so that no variant alone has a quiet machine
 		for _, way := range []struct {
 			world comm.World
 			call  func(g *comm.Group, y, x array.Array) error
@@ -105,7 +105,7 @@ func (c CommConfig) measure(here, between comm.World, bytes int) (r CommResult, 
 	return r, nil
 }
 
-// rounds is how often the ways take turns.
+// rounds is the number of turns of each variant.
 const rounds = 5
 
 func sum(g *comm.Group, y, x array.Array) error {
@@ -113,7 +113,7 @@ func sum(g *comm.Group, y, x array.Array) error {
 	return err
 }
 
-// native returns the library's own call.
+// native calls the library's own all-reduce.
 func (c CommConfig) native(_ *comm.Group, y, x array.Array) error {
 	return c.Job.AllReduceF32(y.Bytes(), x.Bytes())
 }
@@ -145,7 +145,7 @@ func reduceTimes(w comm.World, bytes, runs int,
 	return times, err
 }
 
-// median returns the middle of some numbers; 0 of none.
+// median returns the median of some numbers; 0 if there are none.
 func median(list []float64) float64 {
 	if len(list) == 0 {
 		return 0

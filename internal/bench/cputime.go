@@ -4,8 +4,8 @@ package bench
 
 import "syscall"
 
-// CPUSeconds returns the processor time that this process has taken so far: what its threads worked, whatever
-// else the machine does.
+// CPUSeconds returns the processor time of this process so far: the work of its threads, independent of other
+// load.
 func CPUSeconds() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

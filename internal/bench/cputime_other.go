@@ -6,5 +6,5 @@ import "time"
 
 var started = time.Now()
 
-// CPUSeconds returns the time that has passed: this system does not tell what a process worked.
+// CPUSeconds returns the elapsed time: this system does not report the processor time of a process.
 func CPUSeconds() float64 { return time.Since(started).Seconds() }

@@ -17,15 +17,15 @@ import (
 type DecodeConfig struct {
 	Model   models.Config
 	Weights string
-	// Read and Grouped give the weights, as engine.Config has it; nil makes random ones.
+	// Read and Grouped load the weights, as in engine.Config; nil means random ones.
 	Read    func(p *nn.Param) (array.Array, error)
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
-	// Sequences are computed at once; Prompt tokens come before the timed ones.
+	// Sequences is the batch size; Prompt is the number of tokens before the timed ones.
 	Sequences, Prompt int
 	Threads, Runs     int
 }
 
-// DecodeResult is tokens by the second beside what reading memory allows, measured in turns.
+// DecodeResult is tokens per second compared with the limit by memory bandwidth, measured in turns.
 type DecodeResult struct {
 	Weights   string  `json:"weights"`
 	Threads   int     `json:"threads"`
@@ -35,8 +35,8 @@ type DecodeResult struct {
 	Tokens    float64 `json:"tokens_per_s"`
 	Read      float64 `json:"read_gb_per_s"`
 	Share     float64 `json:"share_of_read"`
-	// CPU is the processor time of a token, and CPUShare the share by it: both are the work itself on a machine
-	// that does other things beside. Threads that wait for each other count as working.
+	// CPU is the processor time of a token, and CPUShare the share computed from it: both measure the work
+	// itself on a machine with other load. Threads that wait for each other count as working.
 	CPU      float64 `json:"cpu_ms_per_token"`
 	CPUShare float64 `json:"cpu_share_of_read"`
 }
@@ -48,7 +48,7 @@ func (r DecodeResult) String() string {
 		r.CPUShare)
 }
 
-// Decode times a model with random weights. Reads of memory and steps come in turns, so that both see the
+// Decode times a model with random weights. Memory reads and steps are timed in turns, so that both see the
 // same machine; the medians are compared.
 func Decode(c DecodeConfig) (DecodeResult, error) {
 	m, err := models.New(c.Model, nn.Config{})
@@ -92,7 +92,7 @@ func Decode(c DecodeConfig) (DecodeResult, error) {
 	return r, nil
 }
 
-// noise returns a parameter of small numbers that look random, in bfloat16.
+// noise returns a parameter of small pseudo-random numbers, in bfloat16.
 func noise(p *nn.Param) (array.Array, error) {
 	a := array.New(array.BF16, p.Type.Shape...)
 	x := array.Raw[uint16](a)
@@ -104,7 +104,7 @@ func noise(p *nn.Param) (array.Array, error) {
 	return a, nil
 }
 
-// decoding is sequences that grow.
+// decoding is growing sequences.
 type decoding struct {
 	run  *paged.Step
 	seqs []paged.Sequence

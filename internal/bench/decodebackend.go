@@ -23,10 +23,10 @@ type BackendDecodeResult struct {
 	Compile   float64 `json:"compile_s"`
 	Prefill   float64 `json:"prefill_tokens_per_s"`
 	Tokens    float64 `json:"tokens_per_s"`
-	// Steps is how many steps an execution takes, MS the milliseconds of one of them.
+	// Steps is the number of steps of an execution, MS the milliseconds of one of them.
 	Steps int     `json:"steps"`
 	MS    float64 `json:"ms_per_step"`
-	// Share is that of the bandwidth that was told, with which a step reads the weights; 0 where none was.
+	// Share is the share of the given bandwidth with which a step reads the weights; 0 if none was given.
 	Share float64 `json:"share_of_read,omitempty"`
 }
 
@@ -41,8 +41,8 @@ func (r BackendDecodeResult) String() string {
 	return text
 }
 
-// DecodeOn times a model on a backend, whose memory is read at so many GB/s; 0 is not known. Runs executions
-// of several steps are timed, and the median counts.
+// DecodeOn times a model on a backend with the given memory bandwidth in GB/s; 0 means unknown. Runs
+// executions of several steps are timed, and the median counts.
 func DecodeOn(b backend.Backend, c DecodeConfig, bandwidth float64) (BackendDecodeResult, error) {
 	out := BackendDecodeResult{Weights: c.Weights, Backend: b.Name(), Sequences: c.Sequences,
 		Steps: decode.MostAhead}
@@ -90,7 +90,7 @@ func DecodeOn(b backend.Backend, c DecodeConfig, bandwidth float64) (BackendDeco
 	return out, nil
 }
 
-// decodingOn is sequences on a backend that grow.
+// decodingOn is growing sequences on a backend.
 type decodingOn struct {
 	step   *decode.Step
 	prompt []int32

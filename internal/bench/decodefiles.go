@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// WriteModel writes a model with the random weights that Decode has, in bfloat16, as a Hugging Face
-// directory: for other systems to compute, too. Its tokenizer has a token for each byte, and no others.
+// WriteModel writes a model with Decode's random weights, in bfloat16, as a Hugging Face directory, so that
+// other systems can run it, too. Its tokenizer has only a token for each byte.
 func WriteModel(dir string, c models.Config) error {
 	m, err := models.New(c, nn.Config{DType: array.BF16})
 	if err != nil {
@@ -42,7 +42,7 @@ func byteTokenizer() ([]byte, error) {
 	vocab, next := map[string]int{}, rune(256)
 	for i := range rune(256) {
 		c := i
-		if c < '!' || c > '~' && c < 0xa1 || c == 0xad { // what is no character of its own is one after 255
+		if c < '!' || c > '~' && c < 0xa1 || c == 0xad { // unprintable bytes are mapped to characters after 255
 			c, next = next, next+1
 		}
 		vocab[string(c)] = int(i)

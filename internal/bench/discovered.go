@@ -12,18 +12,18 @@ import (
 	"github.com/galley-ml/galley/internal/discover"
 )
 
-// Process is what a process of a job says of itself and its machine.
+// Process describes a process of a job and its machine.
 type Process struct {
 	Host    string        `json:"host"`
 	Machine discover.Info `json:"machine"`
-	// Threads is how many it has; Rate is what it multiplies with them, operations of float32 a second, and
+	// Threads is the number of its threads; Rate is their speed of products, in float32 operations a second, and
 	// Stream the bytes a second that it reads and writes while its neighbours do the same.
 	Threads int     `json:"threads"`
 	Rate    float64 `json:"rate"`
 	Stream  float64 `json:"stream"`
 }
 
-// Measure fills in what a process does with its threads.
+// Measure measures the speed of a process with its threads.
 func (p *Process) Measure() error {
 	r, err := Gemm(GemmConfig{N: 768, Threads: p.Threads, Runs: 5, DType: array.F32})
 	if err != nil {
@@ -39,8 +39,8 @@ func (p *Process) Measure() error {
 	return nil
 }
 
-// Discovered returns the cluster that processes have found themselves on, with links fitted to what was
-// measured between them. A device is a GPU where there are any, else a process with its share of the cores.
+// Discovered returns the cluster that processes run on, with links fitted to the measurements between them. A
+// device is a GPU if there are any, else a process with its share of the cores.
 func Discovered(processes []Process, measured []cluster.Measurement) *cluster.Cluster {
 	c := &cluster.Cluster{Name: "discovered", Measured: measured}
 	fabric, isFabric := Fit(measured, OneHost)
@@ -71,10 +71,10 @@ func Discovered(processes []Process, measured []cluster.Measurement) *cluster.Cl
 	return c
 }
 
-// likeness is by which factor the measured speeds of hosts of one kind may differ.
+// likeness is the factor by which the measured speeds of hosts of one kind may differ.
 const likeness = 1.25
 
-// like reports whether two hosts are of one kind: what is counted is equal, and what is measured nearly so.
+// like reports whether two hosts are of one kind: counts are equal, and measurements nearly so.
 func like(a, b cluster.Group) bool {
 	near := func(x, y float64) bool { return x <= y*likeness && y <= x*likeness }
 	return a.Devices == b.Devices && a.Device.Name == b.Device.Name && near(a.Device.Memory, b.Device.Memory) &&
@@ -102,7 +102,7 @@ func group(processes []Process) cluster.Group {
 	}
 }
 
-// gpuGroup returns a host with GPUs of a kind that is known, joined as their driver says.
+// gpuGroup returns a host with GPUs of a known kind, connected as their driver reports.
 func gpuGroup(m discover.Info) (cluster.Group, bool) {
 	g, err := cluster.Preset(presetOf(m.GPUs[0]))
 	if err != nil {
@@ -129,8 +129,8 @@ func gpuGroup(m discover.Info) (cluster.Group, bool) {
 	return g, true
 }
 
-// presetOf returns the name of the preset of a GPU: the one that shares the model's word and is nearest in
-// memory.
+// presetOf returns the name of the preset of a GPU: the one with the same model word and the nearest memory
+// size.
 func presetOf(g discover.GPU) string {
 	best, off := "", math.Inf(1)
 	for _, name := range cluster.Presets() {
@@ -151,7 +151,7 @@ func presetOf(g discover.GPU) string {
 	return best
 }
 
-// network returns the kind of link that hosts are joined by.
+// network returns the kind of link between hosts.
 func network(m discover.Info) string {
 	for _, n := range m.NICs {
 		if n.Up && n.Kind != "eth" {
@@ -161,9 +161,9 @@ func network(m discover.Info) string {
 	return "eth"
 }
 
-// Fit returns the link that gives the measured times, as collectives are priced: latency by the shortest
-// message, bandwidth by the longest collectives, and what is left of the shortest collectives as setup.
-// Without collectives it is fitted to messages.
+// Fit returns the link that gives the measured times in the cost model of collectives: latency from the
+// shortest message, bandwidth from the longest collectives, and the rest of the shortest collectives as
+// setup. Without collectives it is fitted to messages.
 func Fit(measured []cluster.Measurement, between string) (l cluster.Link, ok bool) {
 	pick := func(what string, shared bool) (list []cluster.Measurement) {
 		for _, m := range measured {
@@ -216,7 +216,7 @@ func traffic(m cluster.Measurement) (steps, bytes float64) {
 	return steps, bytes
 }
 
-// ends returns the measurements of the least and of the most bytes of a sorted list.
+// ends returns the measurements with the fewest and the most bytes of a sorted list.
 func ends(list []cluster.Measurement) (least, most []cluster.Measurement) {
 	for _, m := range list {
 		if m.Bytes == list[0].Bytes {
@@ -236,7 +236,7 @@ func seconds(list []cluster.Measurement) (out []float64) {
 	return out
 }
 
-// String returns the process in a line.
+// String prints the process in a line.
 func (p Process) String() string {
 	return fmt.Sprintf("%s: %d thread(s), %.1f GFLOP/s in f32, memory %.1f GB/s", p.Host, p.Threads, p.Rate/1e9,
 		p.Stream/1e9)

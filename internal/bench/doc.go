@@ -1,3 +1,3 @@
-// Package bench measures what users pay for: matrix products, whole training steps, attention's memory. Each
-// result is one struct that prints as a line and as JSON.
+// Package bench has benchmarks of what matters to users: matrix products, whole training steps, memory of
+// attention. Each result is one struct that prints as a line and as JSON.
 package bench

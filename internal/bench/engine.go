@@ -14,37 +14,37 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// EngineConfig is what an engine is timed with: DecodeConfig's Sequences are continued at once.
+// EngineConfig describes how an engine is timed: DecodeConfig's Sequences are decoded at once.
 type EngineConfig struct {
 	DecodeConfig
-	// Long is the tokens of a prompt that arrives while sequences are continued, and of one that is seen
+	// Long is the tokens of a prompt that arrives while sequences are decoded, and of one that is sent
 	// twice.
 	Long int
 }
 
-// EngineResult is how an engine shares its steps. Times are in milliseconds, and those called CPU of the
-// processor, which other work on the machine changes less.
+// EngineResult is how an engine shares its steps. Times are in milliseconds; those called CPU are processor
+// time, which other load affects less.
 type EngineResult struct {
 	Weights   string `json:"weights"`
 	Threads   int    `json:"threads"`
 	Sequences int    `json:"sequences"`
 	Long      int    `json:"long"`
-	// First is the time to the first token of a long prompt, Again of the same prompt once more.
+	// First is the time to the first token of a long prompt, Again of the same prompt repeated.
 	First    float64 `json:"first_ms"`
 	Again    float64 `json:"again_ms"`
 	FirstCPU float64 `json:"first_cpu_ms"`
 	AgainCPU float64 `json:"again_cpu_ms"`
-	// Alone are the steps of the sequences before and after a long prompt, During those that read it too.
+	// Alone are the steps of the sequences before and after a long prompt, During those during its prefill.
 	Alone  Gaps `json:"alone"`
 	During Gaps `json:"during"`
-	// Engine is tokens per second from Go, Server over HTTP; ServerCPU is the share of the processor time of
-	// a token over HTTP, clients included, that the engine's own takes.
+	// Engine is tokens per second from Go, Server over HTTP; ServerCPU is the engine's own share of the
+	// processor time of a token over HTTP, clients included.
 	Engine    float64 `json:"engine_tokens_per_s"`
 	Server    float64 `json:"server_tokens_per_s"`
 	ServerCPU float64 `json:"engine_share_of_server_cpu"`
 }
 
-// Gaps is the times of steps, which are those between the tokens of a sequence, in milliseconds.
+// Gaps is the times of steps, which are the inter-token latencies of a sequence, in milliseconds.
 type Gaps struct {
 	P50    float64 `json:"p50_ms"`
 	P99    float64 `json:"p99_ms"`
@@ -73,11 +73,11 @@ func (r EngineResult) String() string {
 		r.ServerCPU)
 }
 
-// engineBench is an engine with random weights, and the steps that it took.
+// engineBench is an engine with random weights, and its steps.
 type engineBench struct {
 	EngineConfig
 	e       *engine.Engine
-	counter int32 // makes prompts that were never seen
+	counter int32 // makes prompts that are all different
 
 	mu    sync.Mutex
 	steps []engineStep
@@ -89,7 +89,7 @@ type engineStep struct {
 	took, cpuTook float64
 }
 
-// Engine times an engine: prompts that were seen, steps with a long prompt, and what HTTP costs.
+// Engine times an engine: repeated prompts, steps with a long prompt, and the overhead of HTTP.
 func Engine(c EngineConfig) (EngineResult, error) {
 	out := EngineResult{Weights: c.Weights, Threads: c.Threads, Sequences: c.Sequences, Long: c.Long}
 	m, err := models.New(c.Model, nn.Config{})
@@ -134,7 +134,7 @@ func (b *engineBench) taken() []engineStep {
 	return list
 }
 
-// prompt returns tokens that no prompt before began with.
+// prompt returns tokens with a prefix that no earlier prompt had.
 func (b *engineBench) prompt(n int) []int32 {
 	b.counter++
 	ids := make([]int32, n)
@@ -144,7 +144,7 @@ func (b *engineBench) prompt(n int) []int32 {
 	return ids
 }
 
-// generate returns how many tokens a request gives; each calls f.
+// generate runs a request and calls f for each token.
 func (b *engineBench) generate(r engine.Request, f func()) error {
 	for _, err := range b.e.Generate(context.Background(), r) {
 		if err != nil {
@@ -178,7 +178,7 @@ func (b *engineBench) prefixes(out *EngineResult) error {
 	return nil
 }
 
-// gaps continues sequences, alone and while a long prompt is read.
+// gaps decodes sequences, alone and during the prefill of a long prompt.
 func (b *engineBench) gaps(out *EngineResult) error {
 	var wg sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())
@@ -232,7 +232,7 @@ func quantile(list []engineStep, q float64, of func(engineStep) float64) float64
 	return of(list[min(len(list)-1, int(q*float64(len(list))))])
 }
 
-// numbers shows every token as a letter.
+// numbers is a tokenizer that shows every token as a letter.
 type numbers struct{}
 
 func (numbers) Encode(text string) []int32 { return make([]int32, len(text)) }

@@ -46,7 +46,7 @@ func (b *engineBench) server(out *EngineResult) error {
 	return nil
 }
 
-// together lets all sequences ask at once, and returns tokens per second and the processor time.
+// together runs the requests of all sequences at once, and returns tokens per second and the processor time.
 func (b *engineBench) together(ask func(ids []int32) error) (speed, cpu float64, err error) {
 	errs := make([]error, b.Sequences)
 	prompts := make([][]int32, b.Sequences)
@@ -68,7 +68,7 @@ func (b *engineBench) together(ask func(ids []int32) error) (speed, cpu float64,
 	return tokens / time.Since(began).Seconds(), CPUSeconds() - before, err
 }
 
-// stream asks a server for a stream of tokens and reads all of it.
+// stream requests a stream of tokens from a server and reads all of it.
 func stream(url string, ids []int32, tokens int) error {
 	body, err := json.Marshal(map[string]any{"prompt": ids, "max_tokens": tokens, "temperature": 0,
 		"stream": true})

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// FuseConfig is a function written in primitive ops, on rows of so many columns.
+// FuseConfig is a function written in primitive ops, and the rows and columns of its operands.
 type FuseConfig struct {
 	Op         string
 	Rows, Cols int
@@ -22,8 +22,8 @@ type FuseConfig struct {
 	Runs       int
 }
 
-// FuseResult is its best times: op by op, as loops, and by the op that is written by hand for it; beside it
-// the time in which a copy moves as many bytes as the loops' operands and results have.
+// FuseResult is the best times: op by op, as fused loops, and by the hand-written op for it; also the time in
+// which a copy moves as many bytes as the loops' operands and results have.
 type FuseResult struct {
 	Op       string  `json:"op"`
 	Rows     int     `json:"rows"`
@@ -37,11 +37,11 @@ type FuseResult struct {
 	Loops    int     `json:"loops"`
 	Nodes    int     `json:"nodes"`
 	FusedGBs float64 `json:"fused_gb_s"`
-	// Allowed is how much less bytes loops move than op by op: the gain where memory is all that counts.
+	// Allowed is the factor by which loops move fewer bytes than op by op: the gain if only memory matters.
 	Allowed float64 `json:"allowed"`
 }
 
-// String returns the result in a line.
+// String prints the result in a line.
 func (r FuseResult) String() string {
 	name := r.Op
 	if r.Grad {
@@ -70,12 +70,12 @@ func (r FuseResult) String() string {
 	)
 }
 
-// subject is a function in primitive ops and the same by one op, if there is one.
+// subject is a function in primitive ops and the same as one op, if there is one.
 type subject struct {
 	in    func(rows, cols int) []op.Type
 	apart func(in []*op.Tensor) []*op.Tensor
 	hand  func(in []*op.Tensor) []*op.Tensor
-	wrt   int // operands that gradients are taken of; 0 is a function without
+	wrt   int // number of operands to differentiate by; 0 means no gradient
 }
 
 // FuseOps returns the names of the functions.
@@ -151,8 +151,8 @@ func geluUnfused(x *op.Tensor) *op.Tensor {
 	return op.Mul(op.MulScalar(x, 0.5), op.AddScalar(t, 1))
 }
 
-// crossEntropyUnfused returns the mean over rows of the entropy between given shares and the softmax of
-// logits.
+// crossEntropyUnfused returns the mean over rows of the cross-entropy between given probabilities and the
+// softmax of logits.
 func crossEntropyUnfused(in []*op.Tensor) []*op.Tensor {
 	x, shares := in[0], in[1]
 	top := op.StopGradient(op.KeepDims(op.AMax(x, -1), x, -1))
@@ -195,7 +195,7 @@ func ropeUnfused(in []*op.Tensor) []*op.Tensor {
 		op.Add(op.Mul(b, cos), op.Mul(a, sin))}, -1)}
 }
 
-// Fuse times a function in all its ways, in turns, and keeps the best of each.
+// Fuse times a function in all its variants, in turns, and keeps the best of each.
 func Fuse(c FuseConfig) (FuseResult, error) {
 	s, ok := subjects()[c.Op]
 	if !ok {
@@ -243,7 +243,7 @@ func Fuse(c FuseConfig) (FuseResult, error) {
 	return r, err
 }
 
-// compile traces a function, with its gradient if that is asked for.
+// compile traces a function, with its gradient if requested.
 func (s subject) compile(d *galley.Device, c FuseConfig, f func(in []*op.Tensor) []*op.Tensor,
 	o galley.Options) (*cpu.Executable, error) {
 	in := s.in(c.Rows, c.Cols)
@@ -268,8 +268,8 @@ func (s subject) compile(d *galley.Device, c FuseConfig, f func(in []*op.Tensor)
 	return galley.Compile(d, p, o)
 }
 
-// inTurns runs executables of the same parameters one after the other, so often, and is the best milliseconds
-// of each.
+// inTurns runs executables with the same parameters one after the other, runs times, and returns the best
+// milliseconds of each.
 func inTurns(d *galley.Device, ways []*cpu.Executable, runs int) ([]float64, []array.Array, error) {
 	var args []array.Array
 	for i, p := range ways[0].Func().Params() {
@@ -285,7 +285,7 @@ func inTurns(d *galley.Device, ways []*cpu.Executable, runs int) ([]float64, []a
 	}
 	for range runs {
 		for i, e := range ways {
-			// Each runs behind itself, too: what another left in the caches would be a gift to one of them.
+			// Each also runs after itself: otherwise the cache contents that another left would favour one of them.
 			for range 4 {
 				ms, err := worked(d.Threads(), func() error { _, err := e.RunInto(args, into[i]); return err })
 				if err != nil {
@@ -298,8 +298,8 @@ func inTurns(d *galley.Device, ways []*cpu.Executable, runs int) ([]float64, []a
 	return best, args, nil
 }
 
-// worked returns the milliseconds of f: of the processor where one thread does it all, so that they are f's
-// own whatever else the machine does, else those that pass.
+// worked returns the milliseconds of f: processor time if there is one thread, so that other load does not
+// count, else elapsed time.
 func worked(threads int, f func() error) (float64, error) {
 	start, cpu := time.Now(), CPUSeconds()
 	err := f()
@@ -309,7 +309,7 @@ func worked(threads int, f func() error) (float64, error) {
 	return milliseconds(time.Since(start)), err
 }
 
-// copyTime returns the best milliseconds of one kernel that reads and writes so many bytes together.
+// copyTime returns the best milliseconds of one kernel that reads and writes bytes bytes together.
 func copyTime(d *galley.Device, bytes, runs int) (float64, error) {
 	p, err := galley.Trace("copy", []op.Type{f32(max(1, bytes/8))}, func(in []*op.Tensor) []*op.Tensor {
 		return []*op.Tensor{op.Neg(in[0])}
@@ -342,7 +342,7 @@ func moved(e *cpu.Executable) float64 {
 	return total
 }
 
-// countNodes returns the nodes that compute: all but changes of shape.
+// countNodes returns the number of nodes that compute: all but reshapes.
 func countNodes(e *cpu.Executable) int {
 	n := 0
 	for _, x := range e.Func().Nodes() {

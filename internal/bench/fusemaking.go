@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// FuseMaking is what it takes to join the ops of a program to loops and to make their code.
+// FuseMaking is the time to fuse the ops of a program into loops and to compile them.
 type FuseMaking struct {
 	Nodes int     `json:"nodes"`
 	Loops int     `json:"loops"`
@@ -16,13 +16,13 @@ type FuseMaking struct {
 	Code  int     `json:"code_bytes"`
 }
 
-// String returns the result in a line.
+// String prints the result in a line.
 func (m FuseMaking) String() string {
 	return fmt.Sprintf("%d ops, %d loops, made in %.1f ms of processor time; %d bytes of code", m.Nodes, m.Loops,
 		m.MS, m.Code)
 }
 
-// MakeLoops measures it for a program of so many ops or a few more.
+// MakeLoops measures it for a program of at least the given number of ops.
 func MakeLoops(nodes int) (FuseMaking, error) {
 	const perBlock = 48 // fewer than a block has, with its gradient
 	f, err := blocksOf(1 + nodes/perBlock)

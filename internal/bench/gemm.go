@@ -14,18 +14,18 @@ type GemmConfig struct {
 	DType            array.DType
 }
 
-// GemmResult is how fast it was.
+// GemmResult is the speed of the product.
 type GemmResult struct {
 	N       int    `json:"n"`
 	Threads int    `json:"threads"`
 	DType   string `json:"dtype"`
 	Timing
-	// GFLOPS is of the best run, GFLOPSMedian of the middle one.
+	// GFLOPS is of the best run, GFLOPSMedian of the median one.
 	GFLOPS       float64 `json:"gflops"`
 	GFLOPSMedian float64 `json:"gflops_median"`
 }
 
-// String returns the result in a line.
+// String prints the result in a line.
 func (r GemmResult) String() string {
 	return fmt.Sprintf("gemm %s n=%d threads=%d: best %.2f ms, %.1f GFLOP/s; median %.2f ms, %.1f GFLOP/s",
 		r.DType, r.N, r.Threads, r.BestMS, r.GFLOPS, r.MedianMS, r.GFLOPSMedian)
@@ -62,7 +62,7 @@ func Gemm(c GemmConfig) (GemmResult, error) {
 func random(d *galley.Device, t op.Type, seed uint64) array.Array {
 	a, err := galley.Read(op.Normal(d.NewSession(), op.Key{Seed: seed}, t.DType, t.Shape))
 	if err != nil {
-		panic(err) // the types are our own
+		panic(err) // cannot fail: the types are our own
 	}
 	return a
 }

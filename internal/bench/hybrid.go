@@ -12,20 +12,20 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// HybridResult is a step on many in-process devices beside the same step on one, which has all the threads.
+// HybridResult is a step on many in-process devices beside the same step on one with all the threads.
 type HybridResult struct {
 	Model    string  `json:"model"`
 	Strategy string  `json:"strategy"`
 	Devices  int     `json:"devices"`
 	OneMS    float64 `json:"one_device_ms"`
 	ManyMS   float64 `json:"many_devices_ms"`
-	// Ratio is the median of the ratios of neighbouring steps: many devices' time over one's.
+	// Ratio is the median of the ratios of consecutive steps: many devices' time over one's.
 	Ratio     float64 `json:"ratio"`
 	OneBytes  int     `json:"one_device_peak_bytes"`
 	ManyBytes int     `json:"largest_device_peak_bytes"`
 }
 
-// String returns the result in a line.
+// String prints the result in a line.
 func (r HybridResult) String() string {
 	return fmt.Sprintf("%s: one device %.1f ms, %s on %d devices %.1f ms: %.2fx; peak %.1f MB on one, %.1f "+
 		"MB on each",
@@ -33,8 +33,8 @@ func (r HybridResult) String() string {
 		float64(r.ManyBytes)/1e6)
 }
 
-// Hybrid times steps of a strategy and of one device in turn, so that whatever else the machine does hits
-// both alike.
+// Hybrid times steps of a strategy and of one device in turn, so that other load affects both
+// equally.
 func Hybrid(c StepConfig, s galley.Strategy) (HybridResult, error) {
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()

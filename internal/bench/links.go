@@ -29,8 +29,8 @@ type trial struct {
 	runs    int
 }
 
-// Links measures messages and collectives between the processes of a job, by size: pairs alone and side by
-// side, collectives within hosts, between hosts and of all. All processes call it and get the same.
+// Links measures messages and collectives between the processes of a job, by size: pairs alone and at once,
+// collectives within hosts, between hosts and of all. All processes call it and get the same result.
 func Links(j *job.Job) ([]cluster.Measurement, error) {
 	w, err := j.Devices(j.Size())
 	if err != nil {
@@ -60,7 +60,7 @@ func Links(j *job.Job) ([]cluster.Measurement, error) {
 	return together(j, own)
 }
 
-// together returns what all processes have measured.
+// together returns the measurements of all processes.
 func together(j *job.Job, own []cluster.Measurement) (list []cluster.Measurement, err error) {
 	text, err := json.Marshal(own)
 	if err != nil {
@@ -80,10 +80,10 @@ func together(j *job.Job, own []cluster.Measurement) (list []cluster.Measurement
 	return list, nil
 }
 
-// pairsMost is how many pairs are measured alone.
+// pairsMost is the most pairs that are measured alone.
 const pairsMost = 16
 
-// trials returns what is measured between processes on some hosts, in the same order everywhere.
+// trials returns the measurements between processes on the given hosts, in the same order everywhere.
 func trials(hosts []string) (list []trial) {
 	pairs := pairsOf(len(hosts))
 	between := func(p []int) string {
@@ -97,7 +97,7 @@ func trials(hosts []string) (list []trial) {
 		for _, p := range pairs {
 			list = append(list, trial{"message", between(p), [][]int{p}, bytes, runs})
 		}
-		if len(hosts) >= 4 { // side by side
+		if len(hosts) >= 4 { // simultaneously
 			var side [][]int
 			for i := 0; i+1 < len(hosts); i += 2 {
 				side = append(side, []int{i, i + 1})
@@ -173,7 +173,7 @@ func groupsOf(hosts []string) (list []members) {
 	return list
 }
 
-// run does the trial; the times are of the first member of the first group.
+// run runs the trial and returns the times of the first member of the first group.
 func (t trial) run(c comm.Comm, all *comm.Group) (seconds []float64, err error) {
 	at := slices.IndexFunc(t.groups, func(g []int) bool { return slices.Contains(g, c.ID()) })
 	if at >= 0 {
@@ -185,7 +185,7 @@ func (t trial) run(c comm.Comm, all *comm.Group) (seconds []float64, err error) 
 		if err != nil {
 			return nil, err
 		}
-		for i := range t.runs + 2 { // the first ones find nothing ready
+		for i := range t.runs + 2 { // the first ones are warm-up
 			if err := g.Barrier(); err != nil {
 				return nil, err
 			}
@@ -201,7 +201,7 @@ func (t trial) run(c comm.Comm, all *comm.Group) (seconds []float64, err error) 
 	return seconds, all.Barrier()
 }
 
-// call returns what is timed, of one member.
+// call returns the function to time, for one member.
 func (t trial) call(g *comm.Group) (func() error, error) {
 	n := g.Size()
 	elements := max(1, t.bytes/4)
@@ -238,7 +238,7 @@ func (t trial) call(g *comm.Group) (func() error, error) {
 	return nil, fmt.Errorf("no collective %q is measured", t.what)
 }
 
-// measured sums up the times of a trial.
+// measured summarizes the times of a trial.
 func (t trial) measured(seconds []float64) cluster.Measurement {
 	slices.Sort(seconds)
 	n := len(seconds)

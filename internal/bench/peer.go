@@ -13,15 +13,15 @@ import (
 //go:embed burgers.py
 var burgersScript string
 
-// peer is another framework in a process of its own that takes steps when it is told to.
+// peer is another framework in a process of its own that runs steps on request.
 type peer struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// startPeer runs a script by a Python interpreter. Its first line says which framework it has; where it has
-// none the peer is nil and the name says why.
+// startPeer runs a script with a Python interpreter. Its first line names the framework; without one the peer
+// is nil and the name is the reason.
 func startPeer(python, script string, args ...string) (*peer, string, error) {
 	path, err := exec.LookPath(python)
 	if err != nil {
@@ -53,7 +53,7 @@ func startPeer(python, script string, args ...string) (*peer, string, error) {
 	return nil, "", fmt.Errorf("%s does not answer: %w", path, err)
 }
 
-// turn has the peer take steps: the best milliseconds of one, and the loss of the first.
+// turn lets the peer run steps and returns the best milliseconds of one, and the loss of the first.
 func (p *peer) turn(steps int) (ms, loss float64, err error) {
 	if _, err := fmt.Fprintln(p.in, steps); err != nil {
 		return 0, 0, err
@@ -62,7 +62,7 @@ func (p *peer) turn(steps int) (ms, loss float64, err error) {
 	return ms, loss, err
 }
 
-// close ends the process by closing what it reads.
+// close ends the process by closing its input.
 func (p *peer) close() {
 	p.in.Close()
 	_ = p.cmd.Wait()

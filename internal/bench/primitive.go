@@ -5,14 +5,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// primitive returns a traced value computed by primitive ops alone: every op that is defined by others is
-// replaced by them. What is then not used is dropped when the program is compiled.
+// primitive returns a traced value computed by primitive ops alone: every composite op is replaced by those
+// that define it. What is then unused is dropped when the program is compiled.
 func primitive(y *op.Tensor) *op.Tensor {
 	p := primitives{}
 	return p.value(y)
 }
 
-// primitives is what values have become.
+// primitives maps values to their replacements.
 type primitives map[*op.Tensor]*op.Tensor
 
 func (p primitives) value(v *op.Tensor) *op.Tensor {

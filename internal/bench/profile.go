@@ -13,7 +13,7 @@ import (
 // profile adds up the time of each op.
 type profile map[string]*OpTime
 
-// observer returns what a trainer calls for each op; nil if nobody asked.
+// observer returns the function that a trainer calls for each op; nil if it was not requested.
 func (p profile) observer(asked bool) func(n *galley.Node, took time.Duration) {
 	if !asked {
 		return nil

@@ -16,24 +16,24 @@ import (
 	"time"
 )
 
-// Serve is how a server of OpenAI's API is measured.
+// Serve is a load test of a server with OpenAI's API.
 type Serve struct {
-	// URL is the server's, without /v1. Key may be empty, and Model, which is then the server's own choice.
+	// URL is the server's, without /v1. Key and Model may be empty; the server then chooses the model.
 	URL, Key, Model string
-	// Requests is how many are sent, Clients how many at once.
+	// Requests is the number of requests, Clients how many run at once.
 	Requests, Clients int
-	// Rate is how many are sent a second; 0 is as fast as clients can.
+	// Rate is the requests sent a second; 0 means as fast as clients can.
 	Rate float64
-	// Words is how many words a prompt has, Shared how many of them all prompts begin with.
+	// Words is the number of words of a prompt, Shared the length of the prefix that all prompts share.
 	Words, Shared int
-	// Tokens is how many are generated for each.
+	// Tokens is the number of tokens generated for each.
 	Tokens int
-	// Goal is how long a first token may take for a request to count as good; 0 counts all.
+	// Goal is the most time to the first token for a request to count as good; 0 counts all.
 	Goal time.Duration
 	Seed uint64
 }
 
-// ServeResult is what clients saw. Times are in milliseconds.
+// ServeResult is the clients' measurements. Times are in milliseconds.
 type ServeResult struct {
 	Requests, Failed            int
 	Tokens                      int
@@ -56,7 +56,7 @@ func (r ServeResult) String() string {
 	return s
 }
 
-// served is one request as its client saw it.
+// served is one request as measured by its client.
 type served struct {
 	first, whole time.Duration
 	gaps         []time.Duration
@@ -64,7 +64,7 @@ type served struct {
 	err          error
 }
 
-// Run sends the requests. An error is that none of them was answered.
+// Run sends the requests. It returns an error if none of them was answered.
 func (c Serve) Run(ctx context.Context) (ServeResult, error) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: c.Clients}}
 	defer client.CloseIdleConnections()
@@ -89,7 +89,7 @@ func (c Serve) Run(ctx context.Context) (ServeResult, error) {
 	return c.sum(out, time.Since(began))
 }
 
-// prompt returns words that begin as all prompts do.
+// prompt returns words with the prefix that all prompts share.
 func (c Serve) prompt(i int) string {
 	words := make([]string, c.Words)
 	common, own := rand.New(rand.NewPCG(c.Seed, 0)), rand.New(rand.NewPCG(c.Seed, uint64(i)+1))
@@ -135,7 +135,7 @@ func (c Serve) one(ctx context.Context, client *http.Client, i int) (s served) {
 	return s
 }
 
-// follow takes the times of a stream's events.
+// follow records the times of a stream's events.
 func (s *served) follow(body io.Reader, began time.Time) {
 	lines, last, done := bufio.NewScanner(body), began, false
 	lines.Buffer(nil, 1<<20)
@@ -193,7 +193,7 @@ func (c Serve) sum(all []served, took time.Duration) (ServeResult, error) {
 	return r, nil
 }
 
-// percentile is in milliseconds; 0 of none.
+// percentile returns a percentile in milliseconds; 0 if there is none.
 func percentile(list []time.Duration, p int) float64 {
 	if len(list) == 0 {
 		return 0

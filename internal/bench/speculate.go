@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// SpeculateResult is the speed of a text that repeats itself with guesses and without, measured in turns.
+// SpeculateResult is the speed of a repetitive text with and without guesses, measured in turns.
 type SpeculateResult struct {
 	Weights  string  `json:"weights"`
 	Threads  int     `json:"threads"`
@@ -21,7 +21,7 @@ type SpeculateResult struct {
 	Guessing float64 `json:"guessing_tokens_per_s"`
 	Right    float64 `json:"share_of_guesses_right"`
 	Ratio    float64 `json:"ratio"`
-	// CPURatio is that of the processor time of a token, which other work on the machine changes less.
+	// CPURatio is the ratio of the processor times of a token, which other load affects less.
 	CPURatio float64 `json:"cpu_ratio"`
 }
 
@@ -39,8 +39,8 @@ func (r SpeculateResult) String() string {
 	)
 }
 
-// Speculate times c.Runs tokens of a model whose text repeats itself: random weights, of which attention's
-// output is zeros, so that each token decides the next. All is computed nevertheless.
+// Speculate times c.Runs tokens of a model whose text repeats itself: random weights with zeros for
+// attention's output, so that each token determines the next. Everything is computed nevertheless.
 func Speculate(c DecodeConfig, guesses int) (SpeculateResult, error) {
 	out := SpeculateResult{Weights: c.Weights, Threads: c.Threads, Guesses: guesses}
 	m, err := models.New(c.Model, nn.Config{})
@@ -92,7 +92,7 @@ func Speculate(c DecodeConfig, guesses int) (SpeculateResult, error) {
 	return out, nil
 }
 
-// warm returns a text that has begun to repeat itself: its last token stood before.
+// warm returns a text that has begun to repeat itself: its last token occurred before.
 func warm(e *engine.Engine, vocab int) ([]int32, error) {
 	text, seen := []int32{1}, map[int32]int{}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -113,7 +113,7 @@ func warm(e *engine.Engine, vocab int) ([]int32, error) {
 	)
 }
 
-// tokenSpeed returns the tokens per second after the first: the prompt is in pages by then.
+// tokenSpeed returns the tokens per second after the first: the prompt is in the KV cache by then.
 func tokenSpeed(e *engine.Engine, text []int32, tokens, guesses int) (float64, error) {
 	var began time.Time
 	n := 0

@@ -26,51 +26,51 @@ type StepConfig struct {
 	FFN, KVHeads  int
 	Threads, Runs int
 	Mode          galley.Mode
-	// Compute is the dtype of products, where it is not f32.
+	// Compute is the dtype of products, if not f32.
 	Compute array.DType
-	// Backend runs the step; nil is the host. Recompute is its policy: none, selective or full.
+	// Backend runs the step; nil means the host. Recompute is its policy: none, selective or full.
 	Backend   galley.Backend
 	Recompute string
-	// Micro is how many micro-batches a step on a Backend takes; 0 means one.
+	// Micro is the number of micro-batches of a step on a Backend; 0 means one.
 	Micro int
 	// Profile adds the time of each op to the result.
 	Profile bool
 	// Primitive computes the loss by primitive ops alone.
 	Primitive bool
-	// Tell, if set, receives how many of all steps have been taken, those that are not measured included.
+	// Tell, if set, is called with the number of steps done, including those that are not measured.
 	Tell func(what string, done, all int)
-	// observe, if set, receives how long each node of a trainer took.
+	// observe, if set, is called with the time of each node of a trainer.
 	observe func(n *galley.Node, took time.Duration)
 }
 
-// StepResult is how long a step takes and what it needs.
+// StepResult is the time and memory of a step.
 type StepResult struct {
 	Model   string `json:"model"`
 	Params  int    `json:"params"`
 	Threads int    `json:"threads"`
 	Timing
 	TokensPerSecond float64 `json:"tokens_per_s"`
-	// MatmulGFLOP is the work of the matrix products, forward and backward; GFLOPS is it over the median time.
+	// MatmulGFLOP is the work of the matrix products, forward and backward; GFLOPS is that over the median time.
 	MatmulGFLOP float64 `json:"matmul_gflop"`
 	GFLOPS      float64 `json:"gflops"`
-	// PeakBytes is the planned memory of the step, which is what it allocates: parameters, optimizer,
+	// PeakBytes is the planned memory of the step, which equals what it allocates: parameters, optimizer,
 	// activations.
 	PeakBytes int     `json:"peak_bytes"`
 	Loss      float64 `json:"loss"`
-	// Backend is what computed; InitS is the time from nothing until the parameters are there, FirstS that to
-	// the end of the first step, compilation included, and HostMS what a step costs the caller.
+	// Backend is the name of the backend; InitS is the time from the start until the parameters are initialized,
+	// FirstS until the end of the first step, including compilation, and HostMS the caller's time in a step.
 	Backend string  `json:"backend,omitempty"`
 	InitS   float64 `json:"init_s,omitempty"`
 	FirstS  float64 `json:"first_step_s,omitempty"`
 	HostMS  float64 `json:"host_ms,omitempty"`
-	// WaitedMS is the median of steps of which each is waited for before the next starts, its loss read; the
+	// WaitedMS is the median of steps that are each waited for, by reading the loss, before the next starts; the
 	// times above are those of a training loop, which reads a loss when the next step has started.
 	WaitedMS float64 `json:"waited_ms,omitempty"`
-	// Ops is the time of each op in all measured and warm-up steps, the longest first, where it was asked for.
+	// Ops is the time of each op in all measured and warm-up steps, the longest first, if requested.
 	Ops []OpTime `json:"ops,omitempty"`
 }
 
-// OpTime is what one op took in all.
+// OpTime is the total time of one op.
 type OpTime struct {
 	Op    string  `json:"op"`
 	Calls int     `json:"calls"`
@@ -78,7 +78,7 @@ type OpTime struct {
 	Share float64 `json:"share"`
 }
 
-// String returns the result in a line.
+// String prints the result in a line.
 func (r StepResult) String() string {
 	where := fmt.Sprintf("threads=%d", r.Threads)
 	if r.Backend != "" {
@@ -94,7 +94,7 @@ func (r StepResult) String() string {
 	return line
 }
 
-// warmSteps is how many steps run before the measured ones, after the first, which compiles.
+// warmSteps is the number of steps before the measured ones, after the first, which compiles.
 const warmSteps = 2
 
 // Step times whole training steps.
@@ -152,7 +152,7 @@ func Step(c StepConfig) (StepResult, error) {
 	return r, t.Close()
 }
 
-// model makes the model, its values on the host or, for a backend, as a program that makes them there.
+// model makes the model, with values on the host or, for a backend, a program that initializes them there.
 func (c StepConfig) model(d *galley.Device, t *galley.TrainerConfig) (models.Model, error) {
 	shape := models.Config{Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads,
 		Positions: c.Seq, Tied: true}
@@ -186,8 +186,8 @@ func (c StepConfig) model(d *galley.Device, t *galley.TrainerConfig) (models.Mod
 	return model, err
 }
 
-// measureAhead times steps as a training loop runs them: each starts before the loss of the one before it is
-// read. host is how long the caller is busy with a step.
+// measureAhead times steps as in a training loop: each starts before the loss of the previous one is read.
+// host is the caller's time in a step.
 func measureAhead(t *galley.Trainer, warm, runs int, batch ...array.Array) (timing Timing, host float64,
 	err error) {
 	var steps, hosts []float64
@@ -232,14 +232,14 @@ func (c StepConfig) result(model models.Model, timing Timing, peak int, loss flo
 	return r
 }
 
-// set fills in a timing and the speeds that follow from it.
+// set fills in a timing and the speeds computed from it.
 func (r *StepResult) set(c StepConfig, timing Timing) {
 	r.Timing = timing
 	r.TokensPerSecond, r.GFLOPS = float64(c.Batch*c.Seq)/timing.MedianMS*1e3, r.MatmulGFLOP/timing.MedianMS*1e3
 }
 
-// gflop returns the work of the matrix products of a step. Llama's attention counts the half that causality
-// leaves, and every parameter but the embedding's is in a product.
+// gflop returns the work of the matrix products of a step. Llama's attention counts only the causal half, and
+// every parameter but the embedding's is in a product.
 func (c StepConfig) gflop(params float64) float64 {
 	toks := float64(c.Batch * c.Seq)
 	if c.Model == "llama" {

@@ -19,34 +19,34 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// AutoConfig is programs for which plans are searched, and how far the search is tried.
+// AutoConfig describes the programs to search plans for, and how exhaustively the search is verified.
 type AutoConfig struct {
 	Device *galley.Device
-	// Calibration is a file of galley calibrate as text, of this machine.
+	// Calibration is the text of a file of galley calibrate, of this machine.
 	Calibration []byte
-	// Devices is how many in-process devices there are.
+	// Devices is the number of in-process devices.
 	Devices int
-	// Limit is how many candidates of a program are tried at most: in a larger space what recomputes, how many
-	// micro-batches there are, and then devices are fixed, for the search, too.
+	// Limit is the most candidates of a program that are tried: in a larger space recomputation, the number of
+	// micro-batches, and then devices are fixed, for the search, too.
 	Limit int
-	// Rounds is how often plan and data parallelism take turns of timed steps; 0 times nothing.
+	// Rounds is the number of alternating timed turns of the plan and data parallelism; 0 means no timing.
 	Rounds int
-	// Programs are those to plan; nil is AutoPrograms.
+	// Programs are those to plan; nil means AutoPrograms.
 	Programs []AutoProgram
-	// Tell, if set, receives how far it is.
+	// Tell, if set, is called with the progress.
 	Tell func(what string, done, all int)
 }
 
-// AutoRow is what came of one program.
+// AutoRow is the result for one program.
 type AutoRow struct {
 	Name string
-	// Space is how many candidates there are, Priced how many of them the search looked at; Found and Best are
-	// the seconds of what it found and of the best of all.
+	// Space is the number of candidates, Priced how many of them the search evaluated; Found and Best are the
+	// predicted seconds of its result and of the best of all.
 	Space, Priced int
 	Found, Best   float64
-	// Plan is what is best on all devices with nothing fixed, Planned its seconds; Step and Data are the
-	// measured ones of the plan and of data parallelism, Ratio the median of one over the other in each round.
-	// It is 1 where the plan is data parallelism.
+	// Plan is the best plan on all devices with nothing fixed, Planned its predicted seconds; Step and Data are
+	// the measured seconds of the plan and of data parallelism, Ratio the median of their ratios in each round.
+	// It is 1 if the plan is data parallelism.
 	Plan          string
 	Planned       float64
 	Step, Data    float64
@@ -54,14 +54,14 @@ type AutoRow struct {
 	steps, others []float64
 }
 
-// AutoRows is all of them.
+// AutoRows is the rows of all programs.
 type AutoRows []*AutoRow
 
-// How far what is found may be from the best, and how much slower than data parallelism it may be measured:
-// the latter is what the same steps differ from one time to the next.
+// The most that the search's result may be slower than the best, and the plan than data parallelism when
+// measured; the latter is the variation of identical steps.
 const mostOff, mostSlower = 1.05, 1.05
 
-// Holds reports whether every plan is near the best and none slower than data parallelism.
+// Holds reports whether every plan is close to the best and none is slower than data parallelism.
 func (r AutoRows) Holds() bool {
 	for _, x := range r {
 		if x.Found > mostOff*x.Best || x.Ratio > mostSlower {
@@ -71,7 +71,7 @@ func (r AutoRows) Holds() bool {
 	return true
 }
 
-// String returns the table.
+// String prints the table.
 func (r AutoRows) String() string {
 	var b strings.Builder
 	fmt.Fprintf(
@@ -109,8 +109,8 @@ func (r AutoRows) String() string {
 	return b.String()
 }
 
-// Auto searches a plan for every program, tries every candidate of the same space, and times the plan beside
-// data parallelism.
+// Auto searches a plan for every program, evaluates every candidate of the same space, and times the plan
+// against data parallelism.
 func Auto(w io.Writer, c AutoConfig) (AutoRows, error) {
 	if c.Programs == nil {
 		c.Programs = AutoPrograms()
@@ -131,7 +131,7 @@ func Auto(w io.Writer, c AutoConfig) (AutoRows, error) {
 	return rows, err
 }
 
-// tryAll tries the candidates of all programs, side by side: nothing is timed.
+// tryAll evaluates the candidates of all programs in parallel, without timing.
 func (c *AutoConfig) tryAll(rows AutoRows) error {
 	if c.Tell != nil {
 		c.Tell("planning", 0, len(c.Programs))
@@ -150,7 +150,7 @@ func (c *AutoConfig) tryAll(rows AutoRows) error {
 	return errors.Join(errs...)
 }
 
-// try compares what is found with the best of all candidates.
+// try compares the search's result with the best of all candidates.
 func (c *AutoConfig) try(p AutoProgram, row *AutoRow) error {
 	config, err := c.space(p)
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *AutoConfig) try(p AutoProgram, row *AutoRow) error {
 	return nil
 }
 
-// space returns the candidates of a program, as many as may be tried.
+// space returns the candidates of a program, reduced to the limit.
 func (c *AutoConfig) space(p AutoProgram) (out auto.Config, err error) {
 	in := nn.NewInit(nn.Config{})
 	loss := p.Build(in)
@@ -188,7 +188,7 @@ func (c *AutoConfig) space(p AutoProgram) (out auto.Config, err error) {
 	}
 }
 
-// autoModel is a program as a model that knows its loss.
+// autoModel is a program as a model with its own loss.
 type autoModel struct {
 	params []*nn.Param
 	loss   func(batch []*op.Tensor) *op.Tensor
@@ -210,7 +210,7 @@ func (c *AutoConfig) model(p AutoProgram) *autoModel {
 	return &autoModel{in.Params(), loss, len(p.Batch)}
 }
 
-// measure plans for all devices and times the plan beside data parallelism.
+// measure plans for all devices and times the plan against data parallelism.
 func (c *AutoConfig) measure(p AutoProgram, row *AutoRow) error {
 	m := c.model(p)
 	plan, err := galley.Plan(
@@ -243,7 +243,7 @@ func (c *AutoConfig) measure(p AutoProgram, row *AutoRow) error {
 	return c.race(p, row, a.Trainer(), b.Trainer())
 }
 
-// race lets two trainers take steps in turn. The first round is not counted.
+// race lets two trainers run steps in turn. The first round is not counted.
 func (c *AutoConfig) race(p AutoProgram, row *AutoRow, a, b *galley.Trainer) error {
 	var ratios []float64
 	batch := p.batch()
@@ -264,7 +264,7 @@ func (c *AutoConfig) race(p AutoProgram, row *AutoRow, a, b *galley.Trainer) err
 	return nil
 }
 
-// timeSteps returns the seconds of a step, of a few in a row.
+// timeSteps returns the seconds of a step, from a few in a row.
 func timeSteps(t *galley.Trainer, batch []array.Array) (float64, error) {
 	start := time.Now()
 	for range stepsOfTurn {
@@ -277,7 +277,7 @@ func timeSteps(t *galley.Trainer, batch []array.Array) (float64, error) {
 
 const stepsOfTurn = 4
 
-// batch returns one of the program's, of numbers that are spread by a multiplicative hash.
+// batch returns a batch of pseudo-random numbers, from a multiplicative hash.
 func (p AutoProgram) batch() []array.Array {
 	var list []array.Array
 	for _, t := range p.Batch {

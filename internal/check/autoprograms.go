@@ -7,13 +7,13 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// AutoProgram is a program that is no language model, for which a plan is searched.
+// AutoProgram is a program other than a language model, for which a plan is searched.
 type AutoProgram struct {
 	Name string
 	// Batch is the types of its batches; integers are below Limit.
 	Batch []galley.Type
 	Limit int
-	// Build makes its layers and what it makes small.
+	// Build makes its layers and returns its loss.
 	Build func(in *nn.Init) func(batch []*op.Tensor) *op.Tensor
 }
 
@@ -88,7 +88,7 @@ func encoderDecoder(in *nn.Init) func(batch []*op.Tensor) *op.Tensor {
 	}
 }
 
-// heads is attention of two matrices: queries, keys and values, and what brings their heads together.
+// heads is attention with two matrices: one for queries, keys and values, and the output projection.
 type heads struct{ qkv, out *nn.Linear }
 
 func newHeads(in *nn.Init) heads {
@@ -115,7 +115,7 @@ func twoTowers(in *nn.Init) func(batch []*op.Tensor) *op.Tensor {
 	}
 }
 
-// recommendation has a table that is much larger than all else, as such models do.
+// recommendation has an embedding table much larger than everything else, as such models do.
 func recommendation(in *nn.Init) func(batch []*op.Tensor) *op.Tensor {
 	table := nn.NewEmbedding(in.At("table"), 20000, 32)
 	dense := nn.NewLinearNoBias(in.At("dense"), 13, 32)

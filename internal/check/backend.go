@@ -57,13 +57,13 @@ func executeOn(b galley.Backend, args []array.Array, f func([]*op.Tensor) []*op.
 	return out, nil
 }
 
-// caseVerdict is what is wrong with a case, or a word on how right it is.
+// caseVerdict is the faults of a case, or a note on its accuracy.
 type caseVerdict struct {
 	faults []string
 	note   string
 }
 
-// checkAll checks all cases; on a backend, whose compiler takes its time, several at once.
+// checkAll checks all cases; on a backend, whose compiler is slow, several at once.
 func checkAll(cases []opCase, c OpsConfig, file *safetensors.File) []caseVerdict {
 	out := make([]caseVerdict, len(cases))
 	slots := make(chan struct{}, 1)
@@ -82,7 +82,7 @@ func checkAll(cases []opCase, c OpsConfig, file *safetensors.File) []caseVerdict
 	return out
 }
 
-// checkOn runs one case where c says.
+// checkOn runs one case on the device or backend of c.
 func (oc *opCase) checkOn(c OpsConfig, file *safetensors.File) (faults []string, note string) {
 	if c.Backend == nil {
 		return oc.check(c.Device, file)
@@ -102,7 +102,7 @@ func (oc *opCase) checkOn(c OpsConfig, file *safetensors.File) (faults []string,
 	return faults, note
 }
 
-// runOn compares f64 and f32 with what was recorded, and 16 bits with f64 on operands that 16 bits can hold.
+// runOn compares f64 and f32 with the recorded results, and 16 bits with f64 on 16-bit operands.
 func (oc *opCase) runOn(c OpsConfig, file *safetensors.File, dtype array.DType) (worstError, float64, error) {
 	args, f, err := oc.prepare(c.Device, file, dtype)
 	if err != nil {
@@ -123,7 +123,7 @@ func (oc *opCase) runOn(c OpsConfig, file *safetensors.File, dtype array.DType) 
 	return oc.compareFirst(got, want), bf16Tolerance, nil
 }
 
-// widened returns the results in f64 on the host for the same numbers.
+// widened computes the results in f64 on the host from the same numbers.
 func (oc *opCase) widened(d *galley.Device, args []array.Array,
 	f func([]*op.Tensor) []*op.Tensor) ([]array.Array, error) {
 	wide := make([]array.Array, len(args))
@@ -140,7 +140,7 @@ func (oc *opCase) widened(d *galley.Device, args []array.Array,
 	return execute(d, "traced", wide, f)
 }
 
-// compareFirst returns the largest error of outputs and gradients. Second derivatives are left out: they are
+// compareFirst returns the largest error of outputs and gradients. Second derivatives are excluded: they are
 // differences of nearly equal numbers, of which 16 bits keep few digits.
 func (oc *opCase) compareFirst(got, want []array.Array) worstError {
 	worst := worstError{}

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// batches is what each step of a recorded training saw, with the step as first dim.
+// batches holds the batches of each step of a recorded training, with the step as first dim.
 type batches struct{ inputs, labels array.Array }
 
 // readBatches reads inputs and labels, or windows of ids in which each token predicts the next.
@@ -62,7 +62,7 @@ func (b batches) at(step int) (parts []array.Array) {
 	return parts
 }
 
-// types returns those of a step's inputs and labels.
+// types returns the types of a step's inputs and labels.
 func (b batches) types() (types []ir.Type) {
 	for _, a := range []array.Array{b.inputs, b.labels} {
 		types = append(types, ir.Type{DType: a.DType(), Shape: a.Shape()[1:]})
@@ -70,14 +70,14 @@ func (b batches) types() (types []ir.Type) {
 	return types
 }
 
-// within says which id or label the model of a configuration cannot have, and where it is.
+// within returns an error that names an id or label out of range for a model config.
 func (b batches) within(c models.Config) error {
 	labels := c.Vocab
 	switch c.Task {
 	case models.Classify, models.ClassifyTokens:
 		labels = c.Labels
 	case models.Answer:
-		labels = math.MaxInt32 // places behind a sequence do not count
+		labels = math.MaxInt32 // positions after a sequence are ignored
 	}
 	if err := inRange("inputs", b.inputs, c.Vocab, false); err != nil {
 		return err
@@ -85,10 +85,10 @@ func (b batches) within(c models.Config) error {
 	return inRange("labels", b.labels, labels, true)
 }
 
-// inRange refuses integers other than 0 to n-1, and the label that does not count where that may be.
+// inRange returns an error for integers other than 0 to n-1; ignored also allows the ignored label.
 func inRange(name string, a array.Array, n int, ignored bool) error {
 	if a.DType() != array.I32 {
-		return nil // pixels and numbers
+		return nil // pixels and other floats
 	}
 	for i, x := range array.Data[int32](a) {
 		if x >= 0 && int(x) < n || ignored && x == models.IgnoreLabel {

@@ -29,7 +29,7 @@ type burgersReference struct {
 	LR        float64   `json:"lr"`
 	Optimizer string    `json:"optimizer"`
 	Losses    []float64 `json:"losses"`
-	// Activation is between layers: tanh where it is left out.
+	// Activation is the activation between layers: tanh if it is omitted.
 	Activation string `json:"activation"`
 }
 
@@ -39,8 +39,8 @@ var activations = map[string]nn.Activation{
 	"gelu": func(x *op.Tensor) *op.Tensor { return op.GELU(x, "none") },
 }
 
-// Burgers trains a physics-informed network for Burgers' equation: first and second derivatives of the
-// network are in its loss, and gradients go through them.
+// Burgers trains a physics-informed network for Burgers' equation: its loss contains first and second
+// derivatives of the network, and gradients go through them.
 func Burgers(w io.Writer, dir string, d *galley.Device) (*report.Report, error) {
 	path := filepath.Join(dir, "burgers.json")
 	text, err := strict.ReadFile(path, strict.Data)
@@ -79,7 +79,7 @@ func Burgers(w io.Writer, dir string, d *galley.Device) (*report.Report, error) 
 	return b.r, nil
 }
 
-// burgersWay is a way to the field u and its derivatives ux, ut and uxx.
+// burgersWay is a method to compute the field u and its derivatives ux, ut and uxx.
 type burgersWay struct {
 	name   string
 	fields func(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor)
@@ -120,7 +120,7 @@ func (b *burgers) params(s *galley.Session) ([]*nn.Param, error) {
 	return params, nil
 }
 
-// network is a plain one, with an activation between its layers.
+// network is a plain MLP, with an activation between its layers.
 type network struct{ act nn.Activation }
 
 // at returns the field u at points xt [n,2].
@@ -151,7 +151,7 @@ func (net network) fieldsForward(params []*nn.Param, xt *op.Tensor) (u, ux, ut, 
 	return d[0], d[1], d[2], d[3]
 }
 
-// loss returns the mean square of what the equation leaves over.
+// loss returns the mean square of the equation's residual.
 func (b *burgers) loss(way burgersWay, params []*nn.Param, xt *op.Tensor) *op.Tensor {
 	u, ux, ut, uxx := way.fields(params, xt)
 	rest := op.Sub(op.Add(ut, op.Mul(u, ux)), op.MulScalar(uxx, b.ref.Nu))

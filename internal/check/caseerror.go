@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// caseError returns how far a result is from what was recorded, and where the worst of it is. NaN must meet
-// NaN and an infinity the same infinity, where a recorded number beyond the range of got's dtype counts as
-// infinite; integers and truth values must be equal: else the error is infinite. The other numbers are
+// caseError returns the error of a result relative to the recorded one, and where it is largest. NaN must
+// match NaN and an infinity the same infinity, where a recorded number beyond the range of got's dtype counts
+// as infinite; integers and truth values must be equal: otherwise the error is infinite. Other numbers are
 // compared in norm.
 func caseError(got, want array.Array) (e float64, at string) {
 	var diff, norm, worst float64

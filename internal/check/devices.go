@@ -20,27 +20,27 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// DevicesConfig is a training that the devices of a backend are to run as one program.
+// DevicesConfig is a training that the devices of a backend run as one program.
 type DevicesConfig struct {
 	Device *galley.Device
-	// Open is the backend, which is closed at the end.
+	// Open opens the backend, which is closed at the end.
 	Open     func() (galley.Backend, error)
 	Strategy galley.Strategy
 	Model    models.Config
-	// Batch, Seq and Steps are the size of the training, Compute the dtype of products where it is not f32.
+	// Batch, Seq and Steps are the size of the training, Compute the dtype of products if not f32.
 	Batch, Seq, Steps int
 	Compute           array.DType
-	// Mocked is devices of which one is there: its losses mean nothing.
+	// Mocked means that only one of the devices exists: its losses are meaningless.
 	Mocked bool
-	// Timeout is how long each part may take; 0 means for ever.
+	// Timeout limits the time of each part; 0 means no limit.
 	Timeout time.Duration
 }
 
-// ErrStuck is a part that did not answer in time. What it waits for is not to be touched any more.
+// ErrStuck reports a part that did not finish in time. What it uses must not be touched any more.
 var ErrStuck = errors.New("no answer")
 
-// Devices trains on the devices of a backend, part by part: it is opened, the parameters are made there, the
-// step compiles, it runs, and its losses are those of the host.
+// Devices trains on the devices of a backend and checks part by part: the backend opens, the parameters are
+// initialized there, the step compiles and runs, and its losses equal those of the host.
 func Devices(w io.Writer, c DevicesConfig) (*report.Report, error) {
 	d := &devicesCheck{DevicesConfig: c, r: report.New(w, true)}
 	for _, part := range []struct {
@@ -90,7 +90,7 @@ func (d *devicesCheck) close() error {
 	return err
 }
 
-// part runs one part and reports it. A plugin's whole message is shown.
+// part runs one part and reports it. A plugin's whole error message is printed.
 func (d *devicesCheck) part(name string, run func() (string, error)) error {
 	type answer struct {
 		note string
@@ -126,7 +126,7 @@ func (d *devicesCheck) place() (note string, err error) {
 	return "", err
 }
 
-// newTrainer trains on a backend, or on the host. First values depend on names and the seed alone.
+// newTrainer makes a trainer on a backend, or on the host. Initial values depend only on names and the seed.
 func (d *devicesCheck) newTrainer(b galley.Backend) (*galley.Trainer, error) {
 	c := galley.TrainerConfig{Device: d.Device, Backend: b, Compute: d.Compute, ClipNorm: 1,
 		Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-3}}
@@ -172,7 +172,7 @@ func (d *devicesCheck) compile() (note string, err error) {
 		m.Arena+m.Results), nil
 }
 
-// run takes all steps; those after the first are timed.
+// run runs all steps; those after the first are timed.
 func (d *devicesCheck) run() (string, error) {
 	start, next := time.Now(), d.first
 	for i := range d.Steps {
@@ -193,7 +193,7 @@ func (d *devicesCheck) run() (string, error) {
 	return fmt.Sprintf(" for %d steps, %.2f ms each after the first", d.Steps, each), nil
 }
 
-// compare trains on the host and compares.
+// compare trains on the host and compares the losses.
 func (d *devicesCheck) compare() (string, error) {
 	if d.Mocked {
 		return fmt.Sprintf(": not compared: mocked devices send nothing; the first is %.4f", d.losses[0]), nil

@@ -10,18 +10,18 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// mix is a way to train a model that the table has a row for.
+// mix is a strategy to train a model with: a row of the table.
 type mix struct {
 	galley.Strategy
-	// layers is those of a new model of the same shape, for pipelines that the recorded one is too short for; 0
-	// is the recorded one.
+	// layers is the number of layers of a new model of the same shape, for pipelines that the recorded one is
+	// too short for; 0 means the recorded one.
 	layers int
 }
 
 // deepLayers is how many layers the new models have.
 const deepLayers = 8
 
-// under returns a strategy for every schedule.
+// under returns a strategy once for every schedule.
 func under(s galley.Strategy) (list []galley.Strategy) {
 	for _, class := range pipeline.Classes() {
 		s.Schedule, s.VPP = class.Name, 0
@@ -42,7 +42,7 @@ func stages(s galley.Strategy) int {
 	return max(1, s.PP) * chunks
 }
 
-// mixes returns the rows for a model: those that it has the layers and the experts for.
+// mixes returns the rows for a model: those that it has enough layers and experts for.
 func mixes(c models.Config, offloadDir string) []mix {
 	all := slices.Concat(dataMixes(), zeroMixes(), pipelineMixes(c.Layers), contextMixes(),
 		memoryMixes(offloadDir))

@@ -19,30 +19,30 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// ModelConfig says how a model is checked.
+// ModelConfig describes how a model is checked.
 type ModelConfig struct {
 	Device *galley.Device
 	Mode   galley.Mode
-	// Strategy, if set, is how training is spread over devices.
+	// Strategy, if set, distributes training over devices.
 	Strategy *galley.Strategy
-	// Plan, if set, is a file of galley plan that says so.
+	// Plan, if set, is a file of galley plan with the strategy.
 	Plan string
-	// Backend, if set, computes logits, gradients and training in place of Device, which continues to
-	// generate.
+	// Backend, if set, computes logits, gradients and training instead of Device, which still
+	// generates.
 	Backend galley.Backend
 	// DTypes to run in; none means f32 and f64. bf16 is f32 parameters with products in bf16.
 	DTypes  []array.DType
 	Verbose bool
 }
 
-// modelTolerance is the absolute error allowed: the references were recorded in f32. What is computed in bf16
-// may be off by more.
+// modelTolerance is the absolute error allowed: the references were recorded in f32. In bf16 a larger one is
+// allowed.
 const (
 	modelTolerance = 2e-4
 	halfTolerance  = 2e-2
 )
 
-// halfNorm is by how much more gradient norms may differ than losses do then.
+// halfNorm is the factor by which gradient norms may then differ more than losses.
 const halfNorm = 2.5
 
 // modelReference is reference.json.
@@ -66,8 +66,8 @@ type modelReference struct {
 	} `json:"greedy_after_training"`
 }
 
-// Model loads a Hugging Face directory and repeats its recorded training: first logits and gradients, every
-// loss and gradient norm, the greedy continuation afterwards.
+// Model loads a Hugging Face directory and repeats its recorded training: it compares the first logits and
+// gradients, every loss and gradient norm, and the greedy continuation afterwards.
 func Model(w io.Writer, dir string, c ModelConfig) (*report.Report, error) {
 	m := &modelCheck{c: c, dir: dir, r: report.New(w, c.Verbose)}
 	var err error
@@ -77,7 +77,7 @@ func Model(w io.Writer, dir string, c ModelConfig) (*report.Report, error) {
 	defer m.file.Close()
 	dtypes := c.DTypes
 	if len(dtypes) == 0 {
-		dtypes = []array.DType{array.F64, array.F32} // what f64 finds says how far the recorded f32 is from exact
+		dtypes = []array.DType{array.F64, array.F32} // f64 first: it shows how far the recorded f32 is from exact
 	}
 	if m.half() {
 		dtypes = []array.DType{array.F32}
@@ -91,7 +91,7 @@ func Model(w io.Writer, dir string, c ModelConfig) (*report.Report, error) {
 	return m.r, nil
 }
 
-// openReference reads what was recorded of a model's training.
+// openReference reads the recorded training of a model.
 func openReference(dir string) (ref modelReference, file *safetensors.File, err error) {
 	path := filepath.Join(dir, "reference.json")
 	text, err := strict.ReadFile(path, strict.Data)
@@ -118,7 +118,7 @@ type modelCheck struct {
 	batches
 	// exact is the gradient norms of the f64 run.
 	exact []float64
-	// dtype is that of the parameters, compute that of products where it is another, limit the error allowed.
+	// dtype is that of the parameters, compute that of products if different, limit the error allowed.
 	dtype, compute array.DType
 	limit          float64
 }
@@ -153,7 +153,7 @@ func (m *modelCheck) run(dtype array.DType) (err error) {
 		return err
 	}
 	if m.compute != array.Invalid {
-		return nil // words may differ where two were nearly as likely
+		return nil // words may differ if two were almost equally likely
 	}
 	return m.greedy()
 }
@@ -282,8 +282,8 @@ func (m *modelCheck) train() error {
 }
 
 // norm compares a gradient norm. The recorded ones are f32 themselves and may be further from exact than
-// another f32 run is: one weight whose gradient is almost zero can decide. So an f32 norm holds if it is near
-// the recorded or near the f64 one.
+// another f32 run: one weight whose gradient is almost zero can make the difference. So an f32 norm passes if
+// it is close to the recorded or to the f64 one.
 func (m *modelCheck) norm(step int, got float64) {
 	e := math.Abs(got - m.ref.ClipNorms[step])
 	if m.dtype == array.F64 {

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// prepare reads a case's operands in a dtype and gives the function of them. What it would make has the
-// recorded shapes: a mistake in the file is found before anything of another size is computed.
+// prepare reads a case's operands in a dtype and returns the function of them. It checks the shapes of
+// results first, so that a mistake in the file is found before anything of another size is computed.
 func (oc *opCase) prepare(d *galley.Device, file *safetensors.File, dtype array.DType) ([]array.Array,
 	func([]*op.Tensor) []*op.Tensor, error) {
 	build, err := torchop.New(oc.Op, oc.Attrs)
@@ -32,7 +32,7 @@ func (oc *opCase) prepare(d *galley.Device, file *safetensors.File, dtype array.
 	return args, func(xs []*op.Tensor) []*op.Tensor { return oc.compute(build, xs[:n:n], xs[n:]) }, nil
 }
 
-// valid returns an error where the case speaks of operands or results that it does not have.
+// valid returns an error if the case refers to operands or results that it does not have.
 func (oc *opCase) valid(build torchop.Func) error {
 	if n := len(oc.Inputs); n < build.Least || n > build.Most {
 		return fmt.Errorf("op %s: got %d inputs, want %s", oc.Op, n, build.Operands())
@@ -56,8 +56,8 @@ func (oc *opCase) valid(build torchop.Func) error {
 	return nil
 }
 
-// checkShapes traces the function, which computes nothing, and compares its results' shapes with what was
-// recorded.
+// checkShapes traces the function without computing it, and compares its results' shapes with the recorded
+// ones.
 func (oc *opCase) checkShapes(build torchop.Func, args []array.Array, file *safetensors.File) error {
 	types := make([]op.Type, len(args))
 	for i, a := range args {

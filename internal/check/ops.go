@@ -15,11 +15,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// OpsConfig says how ops are checked.
+// OpsConfig describes how ops are checked.
 type OpsConfig struct {
 	Device *galley.Device
-	// Backend, if set, runs the cases in place of Device, compiled, in f64, f32 and bf16; Device then
-	// computes what bf16 is compared with.
+	// Backend, if set, runs the cases compiled instead of Device, in f64, f32 and bf16; Device then computes the
+	// reference for bf16.
 	Backend galley.Backend
 	// Verbose prints the cases that pass, too.
 	Verbose bool
@@ -102,7 +102,7 @@ func (oc *opCase) check(d *galley.Device, file *safetensors.File) (faults []stri
 	return faults, fmt.Sprintf("f64 %.1e  f32 %.1e", worst[array.F64], worst[array.F32])
 }
 
-// worstError is the largest error of a case and what it was of.
+// worstError is the largest error of a case and the result that it is of.
 type worstError struct {
 	what string
 	err  float64
@@ -122,7 +122,7 @@ func (oc *opCase) run(d *galley.Device, file *safetensors.File, dtype array.DTyp
 	return oc.compare(file, results)
 }
 
-// compare matches results with what was recorded.
+// compare compares results with the recorded ones.
 func (oc *opCase) compare(file *safetensors.File, results []array.Array) (worstError, error) {
 	names := oc.resultNames()
 	if len(results) != len(names) {

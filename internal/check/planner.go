@@ -17,21 +17,21 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// PlannerConfig is a model whose step is predicted and timed under many strategies.
+// PlannerConfig describes a model whose step is predicted and timed with many strategies.
 type PlannerConfig struct {
 	Device *galley.Device
-	// Calibration is a file of galley calibrate as text, of this machine.
+	// Calibration is the text of a file of galley calibrate, of this machine.
 	Calibration []byte
 	Model       models.Config
 	Batch, Seq  int
-	// Rounds is how often each strategy has its turn of three timed steps; 0 is until the machine agrees with
-	// itself.
+	// Rounds is the number of turns of each strategy, of three timed steps; 0 means until repeated measurements
+	// agree.
 	Rounds int
-	// Strategies are those to compare; nil is PlannerStrategies.
+	// Strategies are those to compare; nil means PlannerStrategies.
 	Strategies []galley.Strategy
-	// CPU is the processor time that the process has taken so far, in seconds; nil leaves it out.
+	// CPU returns the processor time of the process so far, in seconds; nil means that it is not compared.
 	CPU func() float64
-	// Tell, if set, receives how far it is.
+	// Tell, if set, is called with the progress.
 	Tell func(what string, done, all int)
 }
 
@@ -41,11 +41,11 @@ func (c *PlannerConfig) tell(what string, done, all int) {
 	}
 }
 
-// Guess is a strategy with what was predicted of its step and what it took.
+// Guess is a strategy with its predicted and measured step.
 type Guess struct {
 	Strategy galley.Strategy
 	// Predicted and Measured are seconds of a step, the latter the median of all rounds; Work and CPU are the
-	// processor's seconds in it.
+	// predicted and measured processor seconds.
 	Predicted, Measured float64
 	Work, CPU           float64
 	// Planned and Allocated are bytes of each device.
@@ -53,19 +53,19 @@ type Guess struct {
 	walls, cpus        []float64
 }
 
-// Exact reports whether every device took the bytes that were planned.
+// Exact reports whether every device allocated the planned bytes.
 func (g *Guess) Exact() bool { return slices.Equal(g.Planned, g.Allocated) }
 
-// Guesses is predictions beside measurements.
+// Guesses is the predictions and measurements of all strategies.
 type Guesses struct {
 	List []*Guess
 }
 
-// wantTau is how well predicted and measured times must rank alike.
+// wantTau is the least rank correlation of predicted and measured times.
 const wantTau = 0.8
 
 // Planner predicts the step of every strategy before any runs, then times them in rounds, some steps of each
-// after the other, so that whatever else the machine does hits all alike.
+// after the other, so that other load on the machine affects all equally.
 func Planner(w io.Writer, c PlannerConfig) (*Guesses, error) {
 	if c.Strategies == nil {
 		c.Strategies = PlannerStrategies()
@@ -86,8 +86,8 @@ func Planner(w io.Writer, c PlannerConfig) (*Guesses, error) {
 	return g, err
 }
 
-// Where the number of rounds is not given there are at least so many and at most so many, until every other
-// round ranks strategies as the rest do.
+// Without a given number of rounds there are at least and at most this many, until even and odd rounds rank
+// strategies alike.
 const (
 	leastRounds, mostRounds = 4, 16
 	wantSelfTau             = 0.85
@@ -153,10 +153,10 @@ func (c *PlannerConfig) trainer(s galley.Strategy) (*galley.Trainer, error) {
 	})
 }
 
-// timedSteps is how many steps of a strategy a round times, after one that plans and warms up.
+// timedSteps is the number of steps of a strategy that a round times, after one that plans and warms up.
 const timedSteps = 3
 
-// time takes the steps of one round, with nothing else of ours in memory: a collector would look through it.
+// time times the steps of one round, with no other tensors in memory, which the garbage collector would scan.
 func (c *PlannerConfig) time(x *Guess) error {
 	t, err := c.trainer(x.Strategy)
 	if err != nil {
@@ -205,8 +205,8 @@ func median(list []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// Tau is Kendall's rank correlation of predicted and measured times, WorkTau that of processor time: what is
-// left of it where other programs take the cores.
+// Tau returns Kendall's rank correlation of predicted and measured times; WorkTau that of processor time,
+// which other programs on the cores affect less.
 func (g *Guesses) Tau() float64 {
 	return tauOf(g.List, func(x *Guess) (float64, float64) { return x.Predicted, x.Measured })
 }
@@ -216,7 +216,7 @@ func (g *Guesses) WorkTau() float64 {
 	return tauOf(g.List, func(x *Guess) (float64, float64) { return x.Work, x.CPU })
 }
 
-// tauOf counts pairs that both numbers rank alike less those that they rank otherwise, of all pairs.
+// tauOf returns the share of pairs that both numbers rank alike minus the share that they rank differently.
 func tauOf(list []*Guess, both func(*Guess) (float64, float64)) float64 {
 	agree, pairs := 0, 0
 	for i, a := range list {
@@ -235,8 +235,8 @@ func tauOf(list []*Guess, both func(*Guess) (float64, float64)) float64 {
 	return float64(agree) / math.Max(1, float64(pairs))
 }
 
-// SelfTau returns how well the machine agrees with itself: tau of the medians of every other round with those
-// of the rest.
+// SelfTau returns how well the measurements agree with each other: tau of the medians of even and odd
+// rounds.
 func (g *Guesses) SelfTau() float64 {
 	return tauOf(g.List, func(x *Guess) (float64, float64) {
 		var half [2][]float64
@@ -248,7 +248,7 @@ func (g *Guesses) SelfTau() float64 {
 	})
 }
 
-// Rounds returns how many turns each strategy had.
+// Rounds returns the number of turns of each strategy.
 func (g *Guesses) Rounds() int {
 	if len(g.List) == 0 {
 		return 0
@@ -265,7 +265,7 @@ func (g *Guesses) Ratio() float64 {
 	return median(list)
 }
 
-// Exact returns how many strategies took the memory that was planned, to the byte.
+// Exact returns the number of strategies that allocated exactly the planned memory.
 func (g *Guesses) Exact() int {
 	n := 0
 	for _, x := range g.List {
@@ -276,10 +276,10 @@ func (g *Guesses) Exact() int {
 	return n
 }
 
-// Holds reports whether times rank alike and memory is exact.
+// Holds reports whether times are ranked alike and memory is exact.
 func (g *Guesses) Holds() bool { return g.Tau() >= wantTau && g.Exact() == len(g.List) }
 
-// String returns the table, the shortest prediction first, and what comes of it.
+// String prints the table, the shortest prediction first, and the conclusion.
 func (g *Guesses) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-42s %9s %9s %6s %9s %9s %11s %11s\n", "strategy", "predicted", "measured", "ratio",
@@ -309,9 +309,9 @@ func cmpFloat(a, b float64) int {
 	return 0
 }
 
-// PlannerStrategies returns ways to train a model of 8 layers and 4 heads with 16 sequences on one to eight
-// devices: of every kind of parallelism, alone and together, some that use the cores well and some that let
-// them wait or repeat work.
+// PlannerStrategies returns strategies for a model of 8 layers and 4 heads with 16 sequences on one to eight
+// devices: every kind of parallelism, alone and combined, some that use the cores well and some that let them
+// wait or repeat work.
 func PlannerStrategies() []galley.Strategy {
 	return []galley.Strategy{
 		{}, {Micro: 4}, {Micro: 16}, {Recompute: "selective"}, {Recompute: "full"}, {Micro: 16, Recompute: "full"},

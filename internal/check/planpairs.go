@@ -20,12 +20,12 @@ func Pairs() []Pair {
 	add(4, 16, 2048, "2x4 "+a100, "llama-2-7b", "llama-3-8b", "gpt3-1.3b", "qwen2.5-7b", "qwen3-8b",
 		"mixtral-8x7b")
 	add(2, 16, 4096, "2x2 "+h100, "llama-3-70b", "qwen2.5-72b", "mixtral-8x22b")
-	add(2, 16, 4096, "2x4 "+h100, "kimi-k2") // two hosts of two have too little memory for its experts' state
+	add(2, 16, 4096, "2x4 "+h100, "kimi-k2") // two hosts of two devices lack the memory for its experts' state
 	add(2, 16, 2048, "2x2 "+h100, "gpt3-175b", "llama-3-405b")
 	add(4, 16, 2048, "1x2 "+small, "gpt3-350m", "gpt3-760m", "qwen2.5-0.5b")
 	add(4, 16, 2048, "1x4 "+small, "gpt3-1.3b", "gpt3-2.7b", "gpt3-125m")
 	add(4, 16, 2048, "2x4 "+small, "gpt3-350m", "gpt3-1.3b", "qwen2.5-0.5b", "qwen2.5-1.5b")
-	// Its state, on the way from the host to an update, does not fit into 4 GB beside 3 of driver and network.
+	// Its state, in transfer from the host to an update, does not fit 4 GB with 3 of driver and network.
 	add(4, 16, 2048, "2x4 A100-SXM-40GB mem=5GB ib=200G", "gpt3-6.7b")
 	add(2, 4, 32768, "1x4 "+h100, "llama-3-8b", "qwen2.5-7b", "qwen3-32b", "mixtral-8x7b")
 	add(4, 8, 16384, "2x2 "+a100, "llama-3.2-1b", "llama-3-8b", "qwen2.5-3b")

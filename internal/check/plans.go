@@ -23,12 +23,12 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// PlansConfig says which pairs of a model and a cluster are planned.
+// PlansConfig selects the pairs of a model and a cluster to plan.
 type PlansConfig struct {
-	// Pairs is how many; 0 is all. Filter is a part of their names.
+	// Pairs is the number of pairs; 0 means all. Filter is a part of their names.
 	Pairs  int
 	Filter string
-	// Top is how many plans of each search are built, the best first; 0 is one.
+	// Top is the number of plans of each search that are built, the best first; 0 means one.
 	Top int
 }
 
@@ -36,7 +36,7 @@ type PlansConfig struct {
 type Pair struct {
 	Model, Cluster     string
 	Layers, Batch, Seq int
-	// Pin is what must hold of the plan.
+	// Pin is a condition that the plan must satisfy.
 	Pin string
 }
 
@@ -48,8 +48,8 @@ func (p Pair) String() string {
 	return text
 }
 
-// Plans finds the best plan for each pair, writes it with what its tapes say of memory, reads it back, and
-// has a trainer plan the run: it must not refuse, and every device must take what the file says, to the byte.
+// Plans finds the best plan for each pair, writes it with the memory of its tapes, reads it back, and lets a
+// trainer plan the run: it must accept it, and every device must need exactly the bytes in the file.
 func Plans(w io.Writer, c PlansConfig) (*report.Report, error) {
 	r := report.New(w, false)
 	dir, err := os.MkdirTemp("", "galley-plans-*")
@@ -82,7 +82,7 @@ func Plans(w io.Writer, c PlansConfig) (*report.Report, error) {
 	return r, nil
 }
 
-// try plans a pair and tries its best plans; it says what each takes.
+// try plans a pair and builds its best plans; it returns the memory of each.
 func (p Pair) try(path string, top int) (tried []planned, err error) {
 	w, hw, err := p.workload()
 	if err != nil {
@@ -126,14 +126,14 @@ func (p Pair) try(path string, top int) (tried []planned, err error) {
 	return tried, nil
 }
 
-// planned is a plan that was built, with the estimate of its memory as a part of what it takes.
+// planned is a plan that was built, with the estimate of its memory relative to the actual one.
 type planned struct {
 	line  string
 	ratio float64
 }
 
-// LeastEstimate is how far the search's estimate of memory, which has the context of the planned devices in
-// it, may be below what tapes take.
+// LeastEstimate is the least ratio of the search's estimate of memory, which includes the context of the
+// planned devices, to the memory of tapes.
 const LeastEstimate = 0.95
 
 func (p Pair) workload() (plan.Workload, *cluster.Cluster, error) {
@@ -147,8 +147,8 @@ func (p Pair) workload() (plan.Workload, *cluster.Cluster, error) {
 	return w, hw, err
 }
 
-// Planned writes a plan with the memory of its tapes, reads it back as a trainer does, and compares what that
-// would take. It is the most that a device takes.
+// Planned writes a plan with the memory of its tapes, reads it back as a trainer does, and compares the
+// memory. It returns the most that a device needs.
 func Planned(path string, f *planfile.File) (most int, err error) {
 	run, err := dryrun.File(f, models.Config{})
 	if err != nil {
@@ -182,7 +182,7 @@ func Planned(path string, f *planfile.File) (most int, err error) {
 	return most, nil
 }
 
-// trainerPlan returns what a trainer of a new model would run.
+// trainerPlan returns the plan of a trainer for a new model.
 func trainerPlan(c models.Config, batch, seq int, s strategy.Strategy) (*galley.StepPlan, error) {
 	m, err := models.New(c, nn.Config{})
 	if err != nil {

@@ -17,44 +17,45 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// StrategiesConfig says which rows of the table are run.
+// StrategiesConfig selects the rows of the table to run.
 type StrategiesConfig struct {
 	Device *galley.Device
-	// Filter is a part of the rows' names; empty is all.
+	// Filter is a part of the rows' names; empty means all.
 	Filter string
-	// Steps is how many of the recorded steps are repeated; 0 is all.
+	// Steps is the number of recorded steps to repeat; 0 means all.
 	Steps int
 }
 
-// Limits of the table: losses may differ so much from one device, in f32 and f64, and from the recorded ones.
+// Limits of the table: the most that losses may differ from one device, in f32 and f64, and from recorded
+// ones.
 const (
 	strategyLimit32 = 2e-5
 	strategyLimit64 = 1e-10
 )
 
-// Row is a model trained in one way, with the largest differences of its losses.
+// Row is a model trained with one strategy, with the largest differences of its losses.
 type Row struct {
 	Name string
-	// F32 and F64 are from one device, Recorded from the curve that another framework recorded; it is negative
-	// where there is none.
+	// F32 and F64 are differences from one device, Recorded from the curve that another framework recorded; it
+	// is negative if there is none.
 	F32, F64, Recorded float64
-	// Devices is how many took part, Bytes the most that one of them took in f32, which was predicted to the
-	// byte.
+	// Devices is the number of devices, Bytes the most that one of them allocated in f32, which was predicted
+	// exactly.
 	Devices, Bytes int
 	Faults         []string
-	// Notes is what of the strategy the model cannot have, and what was done instead.
+	// Notes lists the parts of the strategy that the model does not support, and what was done instead.
 	Notes []string
 }
 
-// Table is rows and how many of them hold.
+// Table is the rows and how many of them pass.
 type Table struct {
 	*report.Report
 	Rows []Row
 	w    io.Writer
 }
 
-// Strategies trains the model of each directory in every way that it has a row for, and compares losses. Rows
-// are printed as they end.
+// Strategies trains the model of each directory with every strategy that it has a row for, and compares
+// losses. Rows are printed as they finish.
 func Strategies(w io.Writer, dirs []string, c StrategiesConfig) (*Table, error) {
 	t := &Table{Report: report.New(w, false), w: w}
 	scratch, err := os.MkdirTemp("", "galley-offload-*")
@@ -110,7 +111,7 @@ type strategyCheck struct {
 	config models.Config
 	ref    modelReference
 	batches
-	// one is the losses of one device, by layers of the model and dtype.
+	// one holds the losses of one device, by layers of the model and dtype.
 	one map[string][]float64
 }
 
@@ -161,7 +162,7 @@ func (m *strategyCheck) row(name string, x mix) Row {
 	return r
 }
 
-// differ raises at to the largest difference, which must be within the limit.
+// differ sets at to the largest difference if that is larger; it must be within the limit.
 func (r *Row) differ(what string, at *float64, limit float64, got, want []float64) {
 	for i := range want {
 		e := math.Abs(got[i] - want[i])
@@ -186,7 +187,7 @@ func (m *strategyCheck) alone(layers int, dtype array.DType) ([]float64, error) 
 	return m.one[key], nil
 }
 
-// train repeats the recorded steps, on one device or by a strategy, whose memory goes to the row.
+// train repeats the recorded steps, on one device or with a strategy, whose memory is stored in the row.
 func (m *strategyCheck) train(s *galley.Strategy, layers int, dtype array.DType, r *Row) ([]float64, error) {
 	model, err := m.model(layers, dtype)
 	if err != nil {
@@ -238,7 +239,7 @@ func (m *strategyCheck) trainer(model models.Model, s *galley.Strategy) (t *gall
 	return t, notes, err
 }
 
-// measure compares what devices were said to need with what they took.
+// measure compares the planned memory of devices with what they allocated.
 func (r *Row) measure(t *galley.Trainer, batch []ir.Type) error {
 	p, err := t.Plan(batch...)
 	if err != nil {
@@ -258,7 +259,7 @@ func (r *Row) measure(t *galley.Trainer, batch []ir.Type) error {
 	return nil
 }
 
-// Markdown returns the table as a page.
+// Markdown prints the table as a Markdown page.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	b.WriteString(tableHead)

@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/tokenizer"
 )
 
-// tokenizerCase is an entry of cases.json: a text and what Hugging Face's tokenizers makes of it.
+// tokenizerCase is an entry of cases.json: a text and the result of Hugging Face's tokenizers.
 type tokenizerCase struct {
 	Text    string   `json:"text"`
 	Pair    *string  `json:"pair"` // a second text
@@ -22,10 +22,10 @@ type tokenizerCase struct {
 	IDs     []int32  `json:"ids"`
 	Offsets [][2]int `json:"offsets"` // in characters; absent: not recorded
 	Decoded *string  `json:"decoded"` // special tokens included; absent: not recorded
-	Shown   *string  `json:"shown"`   // special tokens left out; absent: not recorded
+	Shown   *string  `json:"shown"`   // without special tokens; absent: not recorded
 }
 
-// TokenizerConfig is how Tokenizer runs.
+// TokenizerConfig is the options of Tokenizer.
 type TokenizerConfig struct {
 	// Verbose prints the cases that pass, too.
 	Verbose bool
@@ -54,7 +54,7 @@ func Tokenizer(w io.Writer, dir string, config TokenizerConfig) (*report.Report,
 	return r, nil
 }
 
-// faults returns the differences between what t gives for a case and what was recorded.
+// faults returns the differences between t's results for a case and the recorded ones.
 func (c tokenizerCase) faults(t *tokenizer.Tokenizer) (faults []string) {
 	fault := func(what string, got, want any) {
 		faults = append(faults, fmt.Sprintf("%s: got %v, want %v", what, got, want))
@@ -95,8 +95,8 @@ func (c tokenizerCase) faults(t *tokenizer.Tokenizer) (faults []string) {
 	return faults
 }
 
-// readable returns text as the library shows it, which a tokenizer here keeps as bytes: one mark in place of
-// each beginning of a character that does not go on, and of each other byte that is none.
+// readable returns text as the library shows it, while a tokenizer here keeps invalid UTF-8 as bytes: a
+// replacement character for each incomplete character, and for each other invalid byte.
 func readable(text string) string {
 	var b strings.Builder
 	for text != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// castagnoli is CRC-32C, which processors compute as fast as memory is read.
+// castagnoli is CRC-32C, which processors compute as fast as they read memory.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(crc uint32) string { return fmt.Sprintf("crc32c:%08x", crc) }
@@ -22,8 +22,8 @@ func checksumOf(r io.Reader) (string, error) {
 	return checksum(h.Sum32()), nil
 }
 
-// chunkBytes is how much is checksummed and written at a time: what the cache still holds from the one when
-// the other comes, and often enough for progress to be seen.
+// chunkBytes is the number of bytes that are checksummed and written at a time: small enough that they are
+// still in cache for the second, and that progress is visible.
 const chunkBytes = 1 << 18
 
 // meter passes writes on in chunks; it counts and checksums them and reports each.
@@ -52,8 +52,8 @@ func (m *meter) Write(p []byte) (int, error) {
 	return done, nil
 }
 
-// summed fills a file from its beginning to its end, and checksums what it has written while the cache holds
-// it.
+// summed fills a file from its beginning to its end, and checksums what it has written while that is in
+// cache.
 type summed struct {
 	bytes []byte
 	at    int64

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// CorruptError is a checkpoint that cannot be used.
+// CorruptError reports a checkpoint that cannot be used.
 type CorruptError struct {
 	// Path is the checkpoint's directory.
 	Path string
-	// File is the file in it that is bad; empty where it is no single one.
+	// File is the bad file in it; empty if it is not a single one.
 	File string
 	Err  error
 }
@@ -25,8 +25,8 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// UnreadableError is a checkpoint that the system does not let us read now: no permission, no descriptors
-// left, a disk that fails. It may be a good one. So nothing older is taken in its place, and nothing is
+// UnreadableError reports a checkpoint that the system does not let us read at the moment: no permission, no
+// descriptors left, a failing disk. It may be a good one, so nothing older replaces it, and nothing is
 // removed.
 type UnreadableError struct {
 	// Path is the checkpoint's directory, File the file in it.
@@ -41,7 +41,7 @@ func (e *UnreadableError) Error() string {
 
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// badFile returns why a file of a checkpoint cannot be used: what the system refuses is not what is corrupt.
+// badFile returns why a file of a checkpoint cannot be used, distinguishing unreadable from corrupt ones.
 func badFile(path, file string, err error) error {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	switch {
@@ -51,7 +51,7 @@ func badFile(path, file string, err error) error {
 	return &UnreadableError{path, file, err}
 }
 
-// NotFiniteError is a state with a number that is no number, or infinite: nothing good can come of it.
+// NotFiniteError reports a state with a NaN or an infinite number.
 type NotFiniteError struct {
 	Step   int64
 	Tensor string
@@ -62,13 +62,13 @@ func (e *NotFiniteError) Error() string {
 		"not saved", e.Step, e.Tensor)
 }
 
-// NoneError says that a directory has no good checkpoint, or not the one that was asked for. Without Skipped
+// NoneError reports that a directory has no good checkpoint, or not the requested one. Without Skipped
 // nothing was ever saved there, and a fresh start is right; with it a run's work is at stake.
 type NoneError struct {
 	Dir string
-	// What is the checkpoint that was asked for: "step 12"; empty for any.
+	// What is the requested checkpoint: "step 12"; empty for any.
 	What string
-	// Skipped is the bad ones, newest first.
+	// Skipped holds the bad ones, newest first.
 	Skipped []*CorruptError
 }
 
@@ -89,12 +89,12 @@ func (e *NoneError) Error() string {
 	return b.String()
 }
 
-// SaveError is a checkpoint that could not be written. Those before it are as they were.
+// SaveError reports a checkpoint that could not be written. Earlier ones are unchanged.
 type SaveError struct {
 	Step int64
 	Dir  string
 	Err  error
-	// Saved is set where the checkpoint is there, and only what it supersedes could not be removed.
+	// Saved is set if the checkpoint exists, and only the ones that it supersedes could not be removed.
 	Saved bool
 }
 

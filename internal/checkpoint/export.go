@@ -28,8 +28,8 @@ func (r *Reader) Wholes(prefix string) iter.Seq2[safetensors.Named, error] {
 	}
 }
 
-// Source shows the tensors whose names begin with a prefix, without it, to anyone who reads safetensors.
-// Closing it closes nothing.
+// Source returns the tensors whose names begin with a prefix, without it, as a safetensors source. Closing it
+// closes nothing.
 func (r *Reader) Source(prefix string) safetensors.Source { return exported{r, prefix} }
 
 type exported struct {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// files is what a Keeper does to the disk; tests put one in its place that fails, fills up or forgets.
+// files is the interface of a Keeper to the disk; tests replace it by one that fails, fills up or loses data.
 type files interface {
 	MkdirAll(path string) error
 	Mkdir(path string) error
@@ -31,7 +31,7 @@ func (disk) Mkdir(path string) error      { return os.Mkdir(path, 0o777) }
 func (disk) Rename(from, to string) error { return os.Rename(from, to) }
 func (disk) RemoveAll(path string) error  { return os.RemoveAll(path) }
 
-// MkdirAll makes directories that last through a power cut, too.
+// MkdirAll makes directories that survive a power failure.
 func (d disk) MkdirAll(path string) error {
 	made, err := missing(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func (d disk) MkdirAll(path string) error {
 	return nil
 }
 
-// missing returns a path and those above it that are not there, the deepest first.
+// missing returns a path and its parents that do not exist, the deepest first.
 func missing(path string) ([]string, error) {
 	var made []string
 	for path = filepath.Clean(path); ; path = filepath.Dir(path) {
@@ -60,13 +60,13 @@ func missing(path string) ([]string, error) {
 	}
 }
 
-// Create makes a file that its owner alone can read: it holds a run's state.
+// Create makes a file that only its owner can read, because it holds a run's state.
 func (disk) Create(path string) (file, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// SyncDir makes what was created and renamed in a directory last through a power cut. Some network file
-// systems have no such thing and say so; they order renames themselves.
+// SyncDir makes creations and renames in a directory survive a power failure. Some network file systems do
+// not support it and report that; they order renames themselves.
 func (disk) SyncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// finite returns an error if the copy that is about to be written has a number that is not finite.
+// finite returns an error if the copy that is about to be written contains a number that is not finite.
 func (p *plan) finite() error {
 	for i := range p.pieces {
 		if pc := &p.pieces[i]; !allFinite(pc.data) {
@@ -17,8 +17,7 @@ func (p *plan) finite() error {
 	return nil
 }
 
-// allFinite reports whether no element of an array is NaN or infinite: all bits of its exponent are set in
-// either.
+// allFinite reports whether no element of an array is NaN or infinite, which have all exponent bits set.
 func allFinite(a array.Array) bool {
 	switch a.DType() {
 	case array.F32:

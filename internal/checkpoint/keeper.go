@@ -13,27 +13,27 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Config says where checkpoints are kept, and how many.
+// Config describes where checkpoints are stored, and how many.
 type Config struct {
-	// Dir is made if need be. One Keeper at a time writes to it.
+	// Dir is created if necessary. One Keeper at a time writes to it.
 	Dir string
-	// Keep is how many good checkpoints stay, the newest; 0 means 3, less than 0 all. With 1 there is none to
-	// fall back to when that one goes bad.
+	// Keep is the number of good checkpoints that are kept, the newest; 0 means 3, less than 0 all. With 1 there
+	// is no fallback if that one is corrupted.
 	Keep int
-	// KeepEvery, if set, lets the checkpoints of all steps stay that it divides, besides the newest.
+	// KeepEvery, if set, also keeps the checkpoints of all steps that it divides.
 	KeepEvery int64
-	// KeepBest, if set, is a number among the scalars: the checkpoint in which it is lowest stays, too.
+	// KeepBest, if set, names a scalar: the checkpoint with its lowest value is kept, too.
 	KeepBest string
 	// Finite refuses states with numbers that are not finite.
 	Finite bool
-	// Writers is how many files are written side by side; 0 means 2.
+	// Writers is the number of files that are written in parallel; 0 means 2.
 	Writers int
-	// Peers, if set, are the processes that write together: all of them do with their Keepers the same.
+	// Peers, if set, are the processes that write together: all of them make the same calls to their Keepers.
 	Peers Peers
-	// Epoch, if set, is the number of this start of a job that is started again: a keeper of an earlier one
-	// writes nothing any more, even if it still lives.
+	// Epoch, if set, is the number of this start of a restarted job: a keeper of an earlier start writes nothing
+	// any more, even if it is still alive.
 	Epoch int
-	// Log is told of saves and removals; nil is told nothing.
+	// Log receives saves and removals; nil logs nothing.
 	Log *slog.Logger
 
 	files files // nil means the disk
@@ -58,7 +58,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// health is what is known of a checkpoint on disk.
+// health is what is known about a checkpoint on disk.
 type health uint8
 
 const (
@@ -71,27 +71,27 @@ const (
 type kept struct {
 	name   name
 	health health
-	// score is what KeepBest compares; it is NaN where there is none, and scored is whether that is known.
+	// score is what KeepBest compares, NaN if there is none; scored is whether it is known.
 	score  float64
 	scored bool
 }
 
-// Keeper writes the checkpoints of a run, one at a time, and removes old ones. Its methods may be called
-// concurrently.
+// Keeper writes the checkpoints of a run, one at a time, and removes old ones. Its methods are safe for
+// concurrent use.
 type Keeper struct {
 	c    Config
 	lock *os.File
-	// turn holds a token while a save runs, or while someone looks at the fields below.
+	// turn holds a token while a save runs, or while the fields below are accessed.
 	turn    chan struct{}
 	kept    []kept // newest first
-	err     error  // of the last save, until someone is told
+	err     error  // of the last save, until it is returned
 	closed  bool
 	buffers []array.Array
 
 	step, done, total atomic.Int64
 }
 
-// NewKeeper opens a directory for writing and removes what killed processes left there half-written.
+// NewKeeper opens a directory for writing and removes incomplete checkpoints of killed processes.
 func NewKeeper(c Config) (*Keeper, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -104,7 +104,7 @@ func NewKeeper(c Config) (*Keeper, error) {
 	return k, nil
 }
 
-// hold takes the directory for this process.
+// hold locks the directory for this process.
 func (k *Keeper) hold() (err error) {
 	if err := k.c.files.MkdirAll(k.c.Dir); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (k *Keeper) hold() (err error) {
 	return k.adopt()
 }
 
-// letGo gives the directory up, if this process has it.
+// letGo unlocks the directory, if this process holds it.
 func (k *Keeper) letGo() error {
 	if k.lock == nil {
 		return nil
@@ -129,7 +129,8 @@ func (k *Keeper) letGo() error {
 	return k.lock.Close()
 }
 
-// adopt takes stock of the directory. Only a lock's holder may call it: others' temporaries are in use.
+// adopt lists the contents of the directory. Only the holder of the lock may call it, because others'
+// temporaries are in use.
 func (k *Keeper) adopt() error {
 	names, temps, err := list(k.c.Dir)
 	if err != nil {
@@ -169,7 +170,7 @@ func (k *Keeper) takeError() error {
 	return err
 }
 
-// Wait waits for a save that runs and returns its error, unless someone was told of it before.
+// Wait waits for a running save and returns its error, unless that has been returned before.
 func (k *Keeper) Wait(ctx context.Context) error {
 	if err := k.acquire(ctx); err != nil {
 		return err
@@ -178,8 +179,8 @@ func (k *Keeper) Wait(ctx context.Context) error {
 	return k.takeError()
 }
 
-// Outcome reports whether no save runs, and the error of the last one, unless someone was told of it before.
-// It never waits.
+// Outcome reports whether no save is running, and the error of the last one, unless that has been returned
+// before. It never waits.
 func (k *Keeper) Outcome() (done bool, err error) {
 	select {
 	case k.turn <- struct{}{}:
@@ -193,7 +194,7 @@ func (k *Keeper) Outcome() (done bool, err error) {
 // Busy reports whether a save runs.
 func (k *Keeper) Busy() bool { return len(k.turn) > 0 }
 
-// Close waits for a save that runs and lets go of the directory. The error is as Wait's.
+// Close waits for a running save and unlocks the directory. The error is that of Wait.
 func (k *Keeper) Close() error {
 	k.turn <- struct{}{}
 	defer k.release()
@@ -204,19 +205,18 @@ func (k *Keeper) Close() error {
 	return errors.Join(k.takeError(), k.letGo())
 }
 
-// Progress is how far a save is.
+// Progress is the progress of a save.
 type Progress struct {
 	// Step is that of the last save that began; 0 before the first.
 	Step int64
-	// Done and Total are bytes of tensors; they are equal when all is written, though perhaps not yet on the
-	// disk.
+	// Done and Total are bytes of tensors; they are equal when all is written, but perhaps not yet synced.
 	Done, Total int64
 }
 
-// Progress returns how far the last save is. It never waits.
+// Progress returns the progress of the last save. It never waits.
 func (k *Keeper) Progress() Progress {
 	p := Progress{Step: k.step.Load(), Done: k.done.Load(), Total: k.total.Load()}
-	p.Done = min(p.Done, p.Total) // headers are written, too, and are no progress
+	p.Done = min(p.Done, p.Total) // headers are written, too, and do not count
 	return p
 }
 

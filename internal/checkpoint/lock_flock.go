@@ -13,7 +13,7 @@ import (
 
 const lockName = ".lock"
 
-// lock makes a directory one Keeper's. The system lets go of it when the process ends, however it ends.
+// lock locks a directory for one Keeper. The system releases it when the process ends, in any way.
 func lock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -27,8 +27,7 @@ func lock(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("%s: another keeper writes to it%s: close it first, or choose another directory",
 			dir, strings.TrimRight(string(text), "\n"))
 	}
-	// Elsewhere, as on some network file systems, there are no locks: the names of temporaries still do not
-	// clash.
+	// Some network file systems have no locks: the names of temporaries still do not clash.
 	if f.Truncate(0) == nil {
 		fmt.Fprintf(f, " (process %d)\n", os.Getpid())
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// lock has no lock to take here; that two keepers never share a directory is up to the caller.
+// lock does nothing on this system; the caller must ensure that two keepers never share a directory.
 func lock(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
 }

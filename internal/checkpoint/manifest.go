@@ -17,7 +17,7 @@ const (
 	manifestName  = "manifest.json"
 )
 
-// manifest is what a checkpoint says of itself. Its text is a function of its content, byte for byte.
+// manifest describes a checkpoint. Its text is a function of its content, byte for byte.
 type manifest struct {
 	Format   string        `json:"format"`
 	Version  int           `json:"version"`
@@ -47,7 +47,7 @@ type tensorEntry struct {
 	Parts []partEntry `json:"parts"`
 }
 
-// partEntry is a box of a tensor and where it is: the tensor called Key of a file.
+// partEntry is a box of a tensor and its location: the tensor called Key of a file.
 type partEntry struct {
 	Start []int  `json:"start"`
 	Size  []int  `json:"size"`
@@ -83,8 +83,8 @@ func (p *plan) newManifest(meta Meta) manifest {
 	return m
 }
 
-// encode returns the manifest's text, whose last field is the checksum of all before it. Lists have an entry
-// a line: a person can read it, and diff it.
+// encode returns the manifest's text, whose last field is the checksum of everything before it. Lists have an
+// entry per line, so that a person can read and diff it.
 func (m *manifest) encode() ([]byte, error) {
 	list, err := m.tensorsText()
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *manifest) tensorsText() ([]byte, error) {
 	return w.Bytes()[1:], w.err
 }
 
-// encodeWith is encode where the field of tensors has been written before.
+// encodeWith is like encode with the field of tensors already encoded.
 func (m *manifest) encodeWith(tensors []byte) ([]byte, error) {
 	w := manifestWriter{}
 	w.Grow(len(tensors) + 1<<10)

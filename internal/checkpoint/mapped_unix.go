@@ -14,8 +14,8 @@ import (
 // mapped is a file in this process's memory.
 type mapped struct{ bytes []byte }
 
-// createMapped makes a file and maps it. All of its memory is taken, so that a file system which is full says
-// so here.
+// createMapped creates a file and maps it. It allocates all of its space, so that a full file system fails
+// here.
 func createMapped(path string, write func(*os.File) error) (m *mapped, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -20,7 +20,7 @@ func ParsePartial(text []byte) (*Partial, error) {
 	return &Partial{m}, nil
 }
 
-// OpenPartial reads the manifest of a share in a directory, and holds its files against their checksums.
+// OpenPartial reads the manifest of a share in a directory, and verifies its files against their checksums.
 func OpenPartial(dir string) (*Partial, error) {
 	text, err := readManifest(filepath.Join(dir, manifestName))
 	if err != nil {
@@ -52,13 +52,13 @@ func verifyFile(dir string, e fileEntry) error {
 	return err
 }
 
-// Step returns how many steps had been taken.
+// Step returns the number of completed steps.
 func (p *Partial) Step() int64 { return p.manifest.Step }
 
 // Text returns the manifest.
 func (p *Partial) Text() ([]byte, error) { return p.manifest.encode() }
 
-// SoleFile returns the name of the file whose boxes no other host holds; empty where there is none.
+// SoleFile returns the name of the file whose boxes no other host holds; empty if there is none.
 func (p *Partial) SoleFile() string {
 	for _, f := range p.manifest.Files {
 		if f.Device%boxKinds == soleBoxes {
@@ -68,7 +68,8 @@ func (p *Partial) SoleFile() string {
 	return ""
 }
 
-// WithoutShared returns the share without the boxes that other hosts hold: what another host keeps a copy of.
+// WithoutShared returns the share without the boxes that other hosts hold: what another host stores a copy
+// of.
 func (p *Partial) WithoutShared() *Partial {
 	m := *p.manifest
 	m.Files = slices.DeleteFunc(slices.Clone(m.Files),
@@ -82,8 +83,8 @@ func (p *Partial) WithoutShared() *Partial {
 	return &Partial{&m}
 }
 
-// Merge returns the checkpoint that shares of one step make together: of equal boxes the first one's is
-// taken. It is an error if they do not hold all of every tensor.
+// Merge returns the checkpoint that shares of one step form together: of equal boxes the first one is taken.
+// It fails if they do not cover every tensor.
 func Merge(list []*Partial) (*Merged, error) {
 	if len(list) == 0 {
 		return nil, errors.New("snapshot: no share of any process")
@@ -114,11 +115,11 @@ func Merge(list []*Partial) (*Merged, error) {
 // Merged is a checkpoint whose files are in the directories of several shares.
 type Merged struct {
 	m *manifest
-	// From is the share in whose directory each file is, by its place in the list.
+	// From is the share in whose directory each file is, by its index in the list.
 	From map[string]int
 }
 
-// add takes the boxes of a share that are not there yet.
+// add adds the boxes of a share that are still missing.
 func (g *Merged) add(k int, p *manifest) error {
 	if p.Step != g.m.Step || len(p.Tensors) != len(g.m.Tensors) {
 		return fmt.Errorf("snapshot: shares of different states: steps %d and %d, %d and %d tensors", g.m.Step,
@@ -147,8 +148,8 @@ func (g *Merged) add(k int, p *manifest) error {
 	return nil
 }
 
-// Write makes the checkpoint in a directory of checkpoints: its files are linked from the directories of the
-// shares.
+// Write creates the checkpoint in a directory of checkpoints: its files are linked from the directories of
+// the shares.
 func (g *Merged) Write(dir string, shares []string) (path string, err error) {
 	path = filepath.Join(dir, name{step: g.m.Step}.String())
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -167,7 +168,7 @@ func (g *Merged) Write(dir string, shares []string) (path string, err error) {
 	return path, seal(path, text)
 }
 
-// Boxes returns how many boxes of how many tensors a share holds.
+// Boxes returns the number of boxes of a share.
 func (p *Partial) Boxes() (n int) {
 	for _, t := range p.manifest.Tensors {
 		n += len(t.Parts)
@@ -175,7 +176,7 @@ func (p *Partial) Boxes() (n int) {
 	return n
 }
 
-// seal writes the manifest of a snapshot, at once.
+// seal writes the manifest of a snapshot, atomically.
 func seal(dir string, text []byte) error {
 	temp := filepath.Join(dir, manifestName+".tmp")
 	if err := os.WriteFile(temp, text, 0o600); err != nil {

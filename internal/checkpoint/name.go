@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// name is a checkpoint's directory: step-00000012, or step-00000012.1 where a step is saved again. Since
-// nothing is ever renamed over another, there is no moment without either.
+// name is a checkpoint's directory: step-00000012, or step-00000012.1 if a step is saved again. Nothing is
+// ever renamed over another, so one of them exists at any moment.
 type name struct {
 	step    int64
 	attempt int
@@ -28,7 +28,7 @@ func (n name) compare(o name) int {
 	return cmp.Or(cmp.Compare(n.step, o.step), cmp.Compare(n.attempt, o.attempt))
 }
 
-// temporary returns a fresh name that no reader looks at.
+// temporary returns a fresh name that readers ignore.
 func (n name) temporary() string { return fmt.Sprintf(".%v.tmp-%016x", n, rand.Uint64()) }
 
 var (

@@ -22,14 +22,14 @@ const (
 	VerifyAtRead
 )
 
-// OpenConfig says how a checkpoint is opened. The zero value is the safe one.
+// OpenConfig configures how a checkpoint is opened. The zero value is the safe choice.
 type OpenConfig struct {
 	Verify Verify
 }
 
-// Open opens the newest good checkpoint of a directory, or the one that the directory is. Bad ones are
-// skipped, and the Reader names them; where none is good, the error is a *NoneError. One that the system does
-// not let us read ends it with an *UnreadableError.
+// Open opens the newest good checkpoint of a directory, or the directory itself if it is one. Bad ones are
+// skipped, and listed by the Reader; if none is good, the error is a *NoneError. One that the system does not
+// let us read ends the search with an *UnreadableError.
 func Open(dir string, c OpenConfig) (*Reader, error) {
 	if _, err := os.Stat(filepath.Join(dir, manifestName)); err == nil {
 		return openOne(dir, c.Verify)
@@ -42,8 +42,8 @@ func OpenStep(dir string, step int64, c OpenConfig) (*Reader, error) {
 	return open(dir, fmt.Sprintf("step %d", step), c, func(n name) bool { return n.step == step })
 }
 
-// open tries checkpoints, newest first. A Keeper may remove old ones meanwhile; it does so only when a newer
-// one is there, so if none was good and the list has changed, it is worth another look.
+// open tries checkpoints, newest first. A Keeper may remove old ones meanwhile, but only when a newer one
+// exists, so if none was good and the list has changed, it looks again.
 func open(dir, what string, c OpenConfig, wanted func(name) bool) (*Reader, error) {
 	names, err := listWanted(dir, wanted)
 	for {
@@ -65,7 +65,7 @@ func open(dir, what string, c OpenConfig, wanted func(name) bool) (*Reader, erro
 	}
 }
 
-// listWanted returns the checkpoints among which to choose, newest first; none where there is no directory.
+// listWanted returns the candidates, newest first; none if there is no directory.
 func listWanted(dir string, wanted func(name) bool) ([]name, error) {
 	names, _, err := list(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,7 @@ func listWanted(dir string, wanted func(name) bool) ([]name, error) {
 	return slices.DeleteFunc(names, func(n name) bool { return !wanted(n) }), nil
 }
 
-// openFirst opens the first good one of a list, nil where none is.
+// openFirst opens the first good one of a list, nil if there is none.
 func openFirst(dir string, names []name, v Verify) (*Reader, []*CorruptError, error) {
 	var skipped []*CorruptError
 	for _, n := range names {
@@ -96,7 +96,7 @@ func openFirst(dir string, names []name, v Verify) (*Reader, []*CorruptError, er
 	return nil, skipped, nil
 }
 
-// OpenBest opens the good checkpoint of a directory in which the number of a name is lowest.
+// OpenBest opens the good checkpoint of a directory with the lowest value of a scalar.
 func OpenBest(dir, scalar string, c OpenConfig) (*Reader, error) {
 	names, err := listWanted(dir, func(name) bool { return true })
 	if err != nil {
@@ -128,10 +128,10 @@ func OpenBest(dir, scalar string, c OpenConfig) (*Reader, error) {
 	return r, nil
 }
 
-// maxManifest bounds what a manifest's size may make us allocate.
+// maxManifest bounds the memory that a manifest's size may make us allocate.
 const maxManifest = 1 << 30
 
-// openManifest reads what a checkpoint says of itself.
+// openManifest reads the manifest of a checkpoint.
 func openManifest(path string) (*manifest, error) {
 	text, err := readManifest(filepath.Join(path, manifestName))
 	if err != nil {
@@ -144,7 +144,7 @@ func openManifest(path string) (*manifest, error) {
 	return m, nil
 }
 
-// openOne opens the checkpoint that a directory is. Every error is a *CorruptError or an *UnreadableError.
+// openOne opens the checkpoint in a directory. Every error is a *CorruptError or an *UnreadableError.
 func openOne(path string, v Verify) (*Reader, error) {
 	m, err := openManifest(path)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// parseManifest reads a manifest's text and checks all that can be checked without the files. It takes no
-// text but the one that encode gives, so a changed byte is found wherever it is.
+// parseManifest parses a manifest's text and checks all that can be checked without the files. It accepts
+// only the exact text that encode returns, so any changed byte is detected.
 func parseManifest(text []byte) (*manifest, error) {
 	m, err := parseShare(text)
 	if err != nil {
@@ -21,7 +21,7 @@ func parseManifest(text []byte) (*manifest, error) {
 	return m, m.check()
 }
 
-// parseShare is like parseManifest for one that need not hold all of every tensor.
+// parseShare is like parseManifest for one that need not cover every tensor.
 func parseShare(text []byte) (*manifest, error) {
 	m, err := decodeManifest(text)
 	if err != nil {
@@ -47,7 +47,7 @@ func decodeManifest(text []byte) (*manifest, error) {
 	return m, dec.Decode(m)
 }
 
-// checkVersion looks at the first fields only, so that a later version is named and not called broken.
+// checkVersion checks the first fields only, so that a later version is reported as such and not as corrupt.
 func checkVersion(text []byte) error {
 	var head struct {
 		Format  string `json:"format"`
@@ -100,7 +100,8 @@ func (m *manifest) check() error {
 	return nil
 }
 
-// check reports a file that is not one of the checkpoint's own, or stands before that of a lower device.
+// check returns an error for a file that does not belong to the checkpoint, or precedes that of a lower
+// device.
 func (f fileEntry) check(last int) error {
 	switch {
 	case f.Device <= last:

@@ -8,19 +8,19 @@ import (
 	"path/filepath"
 )
 
-// Peers are the processes that write checkpoints together, into a directory that all of them see. Each writes
-// the files of its own devices; the first makes the directory, writes the manifest and renames. A process
-// that dies on the way leaves the checkpoint before it as it was.
+// Peers are the processes that write checkpoints together, into a directory that all of them share. Each
+// writes the files of its own devices; the first creates the directory, writes the manifest and renames. If a
+// process dies on the way, the previous checkpoint is unchanged.
 type Peers interface {
 	// Rank returns this process's number: the first is 0.
 	Rank() int
-	// Name returns what a process is called in errors.
+	// Name returns the name of a process for errors.
 	Name(process int) string
-	// Exchange gives every process what all of them give, by process.
+	// Exchange gathers the data of all processes, by process.
 	Exchange(data []byte) ([][]byte, error)
 }
 
-// word is what processes tell each other on the way.
+// word is a message between the processes.
 type word struct {
 	Err   string      `json:"err,omitempty"`
 	Text  string      `json:"text,omitempty"`
@@ -28,11 +28,11 @@ type word struct {
 	Steps []int64     `json:"steps,omitempty"`
 }
 
-// first reports whether this process does what one has to.
+// first reports whether this is the process that does what only one must do.
 func (k *Keeper) first() bool { return k.c.Peers == nil || k.c.Peers.Rank() == 0 }
 
-// confer tells the others this process's word and how it has fared so far, and is theirs. If one has failed,
-// all have.
+// confer exchanges messages and errors with the others, and returns their messages. If one has failed, all
+// fail.
 func (k *Keeper) confer(mine word, err error) ([]word, error) {
 	if k.c.Peers == nil {
 		return []word{mine}, err
@@ -60,7 +60,7 @@ func (k *Keeper) confer(mine word, err error) ([]word, error) {
 	return words, nil
 }
 
-// open makes the directory ready: the first process holds it, and the others look whether they see the same.
+// open prepares the directory: the first process locks it, and the others check that they see the same one.
 func (k *Keeper) open() error {
 	var err error
 	if k.first() {
@@ -94,7 +94,7 @@ func (k *Keeper) newProbe() (string, error) {
 	return f.Name(), f.Close()
 }
 
-// writeTogether puts a checkpoint in place of which each process has some files.
+// writeTogether writes a checkpoint of which each process has some files.
 func (k *Keeper) writeTogether(p *plan) (saved bool, err error) {
 	n := k.freeName(p.manifest.Step)
 	temp := filepath.Join(k.c.Dir, n.temporary())
@@ -127,10 +127,10 @@ func (k *Keeper) writeTogether(p *plan) (saved bool, err error) {
 	return words[0].Text == savedWord, nil
 }
 
-// savedWord says that the checkpoint is in place.
+// savedWord means that the checkpoint is in place.
 const savedWord = "saved"
 
-// takeFiles notes the sizes and checksums of the files that other processes wrote.
+// takeFiles records the sizes and checksums of the files that other processes wrote.
 func (p *plan) takeFiles(words []word) error {
 	for q, w := range words {
 		if len(w.Files) != len(p.manifest.Files) {

@@ -20,7 +20,7 @@ type piece struct {
 	data    array.Array // what is written: a copy of the part's
 }
 
-// plan is what goes into which file. Pieces are ordered by tensor, then by place; devices are sorted.
+// plan assigns pieces to files. Pieces are ordered by tensor, then by position; devices are sorted.
 type plan struct {
 	tensors  []Tensor // the caller's; nil after a snapshot
 	pieces   []piece
@@ -30,8 +30,8 @@ type plan struct {
 	manifest manifest // without the files' sizes and checksums
 }
 
-// newPlan checks a state and decides who writes what. It needs types and boxes only, and is the same for
-// equal states.
+// newPlan checks a state and decides which device writes what. It needs types and boxes only, and is
+// deterministic.
 func newPlan(s State) (*plan, error) {
 	p := &plan{tensors: s.Tensors}
 	if err := s.Meta.check(); err != nil {
@@ -100,7 +100,7 @@ func checkPart(t Tensor, part Part) error {
 	return nil
 }
 
-// assign gives each piece, the largest first, to that holder which has least to write so far.
+// assign gives each piece, the largest first, to the holder that has the least to write so far.
 func (p *plan) assign() {
 	load := map[int]int64{}
 	for _, i := range p.largestFirst() {
@@ -138,7 +138,8 @@ func (p *plan) nameKeys() {
 	}
 }
 
-// nameKeys names the pieces of a file: a whole tensor by its name, so that other readers of the file know it.
+// nameKeys names the pieces of a file: a whole tensor by its name, so that other readers of the file
+// recognise it.
 func nameKeys(tensors []Tensor, pieces []piece) {
 	used := map[string]bool{"__metadata__": true} // the file format's own
 	for i := range pieces {
@@ -148,7 +149,7 @@ func nameKeys(tensors []Tensor, pieces []piece) {
 		if !pc.box.Equal(boxOf(t.Type.Shape)) {
 			pc.key += pc.box.String()
 		}
-		for used[pc.key] { // a tensor may be named as another's piece is
+		for used[pc.key] { // a tensor may have the name of another's piece
 			pc.key += "'"
 		}
 		used[pc.key] = true
@@ -162,8 +163,9 @@ func (p *plan) size(i int) int64 {
 
 func (p *plan) device(i int) int { return p.tensors[p.pieces[i].tensor].Parts[p.pieces[i].part].Device }
 
-// snapshot copies what is to be written into buffers, which it extends and returns: those of the save before
-// fit as long as the state does not change its form. The plan then needs nothing of the caller's memory.
+// snapshot copies what is to be written into buffers, which it extends and returns: those of the previous
+// save fit as long as the state does not change its shapes. The plan then needs nothing of the caller's
+// memory.
 func (p *plan) snapshot(buffers []array.Array) ([]array.Array, error) {
 	for i := range p.pieces {
 		pc := &p.pieces[i]
@@ -190,7 +192,7 @@ func (p *plan) snapshot(buffers []array.Array) ([]array.Array, error) {
 	return buffers[:len(p.pieces)], nil
 }
 
-// here reports whether this process writes a file: all of it is one device's.
+// here reports whether this process writes a file, all of which belongs to one device.
 func (p *plan) here(file int) bool { return p.pieces[p.files[file][0]].data.IsValid() }
 
 // named returns the tensors of a file.

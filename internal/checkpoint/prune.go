@@ -25,8 +25,8 @@ func (k *Keeper) insert(e kept) {
 	k.kept = slices.Insert(k.kept, i, e)
 }
 
-// examine reads a checkpoint that an earlier process left, once, to know whether it counts. The error is of
-// one that cannot be read now.
+// examine reads a checkpoint that an earlier process left, once, to determine whether it counts. The error is
+// for one that cannot be read now.
 func (k *Keeper) examine(i int) (health, error) {
 	e := &k.kept[i]
 	if e.health != unknown {
@@ -44,7 +44,7 @@ func (k *Keeper) examine(i int) (health, error) {
 	return good, r.Close()
 }
 
-// score returns the number that is compared by KeepBest; NaN where there is none.
+// score returns the value that KeepBest compares; NaN if there is none.
 func (m *manifest) score(name string) float64 {
 	x, err := m.meta().Float(name)
 	if name == "" || err != nil {
@@ -53,7 +53,7 @@ func (m *manifest) score(name string) float64 {
 	return x
 }
 
-// best returns which checkpoint KeepBest wants to stay; -1 is none.
+// best returns the index of the checkpoint that KeepBest keeps; -1 if there is none.
 func (k *Keeper) best() int {
 	at := -1
 	if k.c.KeepBest == "" {
@@ -74,9 +74,9 @@ func (k *Keeper) best() int {
 	return at
 }
 
-// prune removes the checkpoint that the new one replaces, and whatever is older than the last good ones to be
-// kept. A bad one counts for nothing, and goes only when enough good ones are newer: what ails it may pass.
-// Where one cannot be read, nothing is removed.
+// prune removes the checkpoint that the new one replaces, and those older than the last good ones to be kept.
+// A bad one does not count, and is removed only when enough good ones are newer, because the reason may be
+// temporary. If one cannot be read, nothing is removed.
 func (k *Keeper) prune(saved name) error {
 	found, best := 0, k.best()
 	unwanted := make([]bool, len(k.kept))
@@ -114,8 +114,8 @@ func (k *Keeper) Rewind(ctx context.Context, step int64) error {
 	return err
 }
 
-// remove removes the checkpoints that unwanted says, asked newest first. Each loses its name first: one that
-// is removed by half is a temporary, not a torn checkpoint.
+// remove removes the checkpoints for which unwanted returns true, newest first. Each is renamed first: one
+// that is removed halfway is a temporary, not a torn checkpoint.
 func (k *Keeper) remove(unwanted func(i int) bool) error {
 	var rest []kept
 	var errs []error
@@ -127,7 +127,7 @@ func (k *Keeper) remove(unwanted func(i int) bool) error {
 		temp := filepath.Join(k.c.Dir, e.name.temporary())
 		err := k.c.files.Rename(filepath.Join(k.c.Dir, e.name.String()), temp)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // somebody else has removed it: that is what was wanted
+			continue // another process has removed it, which is fine
 		}
 		if err != nil {
 			errs, rest = append(errs, err), append(rest, e)

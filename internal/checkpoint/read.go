@@ -26,7 +26,7 @@ func (r *Reader) ReadWhole(name string) (array.Array, error) {
 	return r.Read(name, boxOf(t.Shape))
 }
 
-// ReadInto is like Read into memory that is there; dst has the tensor's dtype and the size of the box.
+// ReadInto is like Read into existing memory; dst has the tensor's dtype and the size of the box.
 func (r *Reader) ReadInto(dst array.Array, name string, box mesh.Box) error {
 	t, err := r.tensor(name, box)
 	if err != nil {
@@ -47,8 +47,8 @@ func (r *Reader) ReadInto(dst array.Array, name string, box mesh.Box) error {
 	return checkBools(dst, r.path, name)
 }
 
-// ReadLayout reads what each device of a layout holds of a tensor, by device; no two share memory. Every box
-// is read once.
+// ReadLayout reads the shard of each device of a layout, by device; no two share memory. Every box is read
+// once.
 func (r *Reader) ReadLayout(name string, l *mesh.Layout) (map[int]array.Array, error) {
 	t, ok := r.Type(name)
 	if !ok {
@@ -92,7 +92,7 @@ func (r *Reader) missing(name string) error {
 	return fmt.Errorf("checkpoint: %s: no tensor %q among %d", r.path, name, len(r.byName))
 }
 
-// readPart fills what a part has of a box that dst holds.
+// readPart copies the intersection of a part with a box, which dst holds.
 func (r *Reader) readPart(dst array.Array, box mesh.Box, p partEntry) error {
 	common, ok := box.Intersect(p.box())
 	if !ok {
@@ -117,7 +117,7 @@ func (r *Reader) readPart(dst array.Array, box mesh.Box, p partEntry) error {
 	return nil
 }
 
-// checkBools refuses bytes that no Go bool has.
+// checkBools refuses bytes that are not valid Go bools.
 func checkBools(a array.Array, path, name string) error {
 	if a.DType() != array.Bool {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Reader is an open checkpoint. Its methods may be called concurrently, Close excepted. A Keeper that removes
-// the checkpoint meanwhile does not disturb it.
+// Reader is an open checkpoint. Its methods are safe for concurrent use, except Close. A Keeper that removes
+// the checkpoint meanwhile does not affect it.
 type Reader struct {
 	path     string
 	manifest *manifest
@@ -33,7 +33,7 @@ type source struct {
 	entry  fileEntry
 	file   *os.File
 	data   *safetensors.File
-	verify func() error // reads the file the first time, and remembers
+	verify func() error // reads the file the first time, and caches the result
 }
 
 func newReader(path string, m *manifest) *Reader {
@@ -44,7 +44,7 @@ func newReader(path string, m *manifest) *Reader {
 	return r
 }
 
-// openFiles opens the data files and holds their headers against the manifest.
+// openFiles opens the data files and compares their headers with the manifest.
 func (r *Reader) openFiles() error {
 	for _, e := range r.manifest.Files {
 		s := &source{path: r.path, entry: e}
@@ -121,7 +121,7 @@ func (r *Reader) verifyAll() error {
 	return firstError(errs)
 }
 
-// String returns what the checkpoint is in a line: step-00000012: 5 tensors, 1016 bytes of devices [0 1].
+// String describes the checkpoint in a line: step-00000012: 5 tensors, 1016 bytes of devices [0 1].
 func (r *Reader) String() string {
 	var bytes int
 	var devices []int
@@ -141,11 +141,11 @@ func (r *Reader) Path() string { return r.path }
 // Meta returns the state beside the tensors.
 func (r *Reader) Meta() Meta { return r.manifest.meta() }
 
-// Skipped returns the newer checkpoints that are bad, newest first, each with its path and what is wrong.
+// Skipped returns the newer checkpoints that are bad, newest first, each with its path and the reason.
 func (r *Reader) Skipped() []*CorruptError { return slices.Clone(r.skipped) }
 
-// Tensors returns the logical tensors in the order in which they were saved, with the boxes that are stored
-// and the devices that wrote them; there is no data.
+// Tensors returns the logical tensors in the order in which they were saved, with their stored boxes and the
+// devices that wrote them, without data.
 func (r *Reader) Tensors() []Tensor {
 	list := make([]Tensor, len(r.manifest.Tensors))
 	for i, e := range r.manifest.Tensors {

@@ -7,11 +7,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// eachRun calls f for each stretch of elements that is contiguous both in a source of a shape, at a box, and
-// in a target at another box of the same size; stretches rise in the source. from, to and n count elements.
+// eachRun calls f for each run of elements that is contiguous both in a source of a shape, at a box, and in a
+// target at another box of the same size; runs ascend in the source. from, to and n count elements.
 func eachRun(src mesh.Box, srcShape []int, dst mesh.Box, dstShape []int,
 	f func(from, to, n int) error) error {
-	// Inner dims that are whole on both sides, and the first that is not, make one stretch.
+	// Inner dims that are whole on both sides, and the first that is not, form one run.
 	inner, n := len(src.Size), 1
 	for inner > 0 {
 		inner--
@@ -41,14 +41,14 @@ func eachRun(src mesh.Box, srcShape []int, dst mesh.Box, dstShape []int,
 	return walk(0, from, to)
 }
 
-// Stretches of at least directBytes are read as they are; shorter ones out of a window of windowBytes over
-// the source, since a few long reads cost less than many short ones.
+// Runs of at least directBytes are read directly; shorter ones from a window of windowBytes over the source,
+// because a few long reads cost less than many short ones.
 const (
 	directBytes = 1 << 14
 	windowBytes = 1 << 20
 )
 
-// window reads stretches of a source that rise.
+// window reads ascending runs of a source.
 type window struct {
 	r    io.ReaderAt
 	size int64

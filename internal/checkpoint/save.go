@@ -15,10 +15,10 @@ import (
 // Save copies a state and writes it in the background. When it returns, the caller may change the state's
 // memory.
 //
-// It waits for the save before it, as long as ctx lets it, and if that failed returns its error and starts
-// nothing: call it again to try again. A state that is wrong in itself is refused at once. So is a step
-// before one that is there and good: to go back to an earlier step, Rewind; to start anew, choose another
-// directory. A step that is there is replaced.
+// It waits for the previous save, as long as ctx allows, and if that failed returns its error and starts
+// nothing: call it again to retry. An invalid state is refused immediately. So is a step before an existing
+// good one: to go back to an earlier step, Rewind; to start anew, choose another directory. An existing step
+// is replaced.
 func (k *Keeper) Save(ctx context.Context, s State) error {
 	p, err := newPlan(s)
 	if err != nil {
@@ -41,7 +41,7 @@ func (k *Keeper) Save(ctx context.Context, s State) error {
 	return nil
 }
 
-// begin does what a save does before the caller continues.
+// begin is the part of a save before the caller continues.
 func (k *Keeper) begin(p *plan) error {
 	if k.closed {
 		return fmt.Errorf("checkpoint: step %d: the keeper of %s is closed", p.manifest.Step, k.c.Dir)
@@ -79,7 +79,7 @@ func (k *Keeper) begin(p *plan) error {
 	return nil
 }
 
-// write puts a checkpoint in place and removes those it supersedes; saved is whether it is there.
+// write puts a checkpoint in place and removes those it supersedes; saved is whether it exists.
 func (k *Keeper) write(p *plan) (saved bool, err error) {
 	if k.c.Peers != nil {
 		return k.writeTogether(p)
@@ -98,8 +98,8 @@ func (k *Keeper) write(p *plan) (saved bool, err error) {
 	return saved, err
 }
 
-// conclude writes the manifest of a directory in which everything else is, gives it its name and removes
-// those it supersedes. The manifest comes last: where it is, everything is.
+// conclude writes the manifest of a directory in which everything else is complete, renames it and removes
+// the checkpoints it supersedes. The manifest comes last: if it exists, everything does.
 func (k *Keeper) conclude(temp string, n name, p *plan) (saved bool, err error) {
 	if err := k.fillManifest(temp, p); err != nil {
 		return false, err
@@ -119,7 +119,7 @@ func (k *Keeper) conclude(temp string, n name, p *plan) (saved bool, err error) 
 	return true, k.prune(n)
 }
 
-// fillManifest writes the manifest; all of the directory is on the disk when it returns.
+// fillManifest writes the manifest; all of the directory is on disk when it returns.
 func (k *Keeper) fillManifest(dir string, p *plan) error {
 	text, err := p.manifest.encode()
 	if err != nil {
@@ -132,8 +132,8 @@ func (k *Keeper) fillManifest(dir string, p *plan) error {
 	return k.c.files.SyncDir(dir)
 }
 
-// fillFiles writes the data files, several side by side, and notes their sizes and checksums in the manifest.
-// After an error the others stop.
+// fillFiles writes the data files, several in parallel, and records their sizes and checksums in the
+// manifest. After an error the others stop.
 func (k *Keeper) fillFiles(dir string, p *plan) error {
 	var (
 		wg     sync.WaitGroup
@@ -191,7 +191,7 @@ func (k *Keeper) fillFile(dir string, p *plan, i int, failed *atomic.Bool) error
 	})
 }
 
-// create writes a file through to the disk.
+// create writes a file and syncs it to disk.
 func (k *Keeper) create(path string, write func(file) error) error {
 	f, err := k.c.files.Create(path)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// ScalarType says how to read a Scalar.
+// ScalarType is the type of a Scalar.
 type ScalarType string
 
 // The types of scalars.
@@ -15,26 +15,26 @@ const (
 	TextScalar  ScalarType = "text"
 )
 
-// Scalar is a small named value. It is kept as text, so that what the manifest shows is exactly what is read
-// back, infinities and all.
+// Scalar is a small named value. It is stored as text, so that the manifest shows exactly what is read back,
+// including infinities.
 type Scalar struct {
 	Name  string     `json:"name"`
 	Type  ScalarType `json:"type"`
 	Value string     `json:"value"`
 }
 
-// Int returns an integer by its name.
+// Int returns a named integer.
 func Int(name string, v int64) Scalar { return Scalar{name, IntScalar, strconv.FormatInt(v, 10)} }
 
-// Float returns a number by its name; every bit of it is kept, but for a NaN's.
+// Float returns a named number; every bit of it is kept, except for a NaN's.
 func Float(name string, v float64) Scalar {
 	return Scalar{name, FloatScalar, strconv.FormatFloat(v, 'g', -1, 64)}
 }
 
-// Text returns a text by its name.
+// Text returns a named text.
 func Text(name, v string) Scalar { return Scalar{name, TextScalar, v} }
 
-// Int returns the integer of a name.
+// Int returns the integer with a name.
 func (m Meta) Int(name string) (int64, error) {
 	s, err := m.scalar(name, IntScalar)
 	if err != nil {
@@ -43,7 +43,7 @@ func (m Meta) Int(name string) (int64, error) {
 	return strconv.ParseInt(s.Value, 10, 64)
 }
 
-// Float returns the number of a name.
+// Float returns the number with a name.
 func (m Meta) Float(name string) (float64, error) {
 	s, err := m.scalar(name, FloatScalar)
 	if err != nil {
@@ -52,7 +52,7 @@ func (m Meta) Float(name string) (float64, error) {
 	return strconv.ParseFloat(s.Value, 64)
 }
 
-// Text returns the text of a name.
+// Text returns the text with a name.
 func (m Meta) Text(name string) (string, error) {
 	s, err := m.scalar(name, TextScalar)
 	return s.Value, err
@@ -71,7 +71,7 @@ func (m Meta) scalar(name string, t ScalarType) (Scalar, error) {
 	return Scalar{}, fmt.Errorf("checkpoint: step %d: no scalar %q among %d", m.Step, name, len(m.Scalars))
 }
 
-// check reports a value that its type cannot have, or writes otherwise.
+// check returns an error for a value that its type does not allow or would write differently.
 func (s Scalar) check() error {
 	again := s
 	switch s.Type {
@@ -97,7 +97,7 @@ func (s Scalar) check() error {
 	return nil
 }
 
-// check reports what a manifest could not hold.
+// check returns an error for what a manifest cannot hold.
 func (m Meta) check() error {
 	if m.Step < 0 || m.Sample < 0 {
 		return fmt.Errorf("got step %d and sample %d, want at least 0", m.Step, m.Sample)

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Places is where the devices of a state live.
+// Places describes where the devices of a state are.
 type Places struct {
 	// Process is the process of a device, Host the host of each process.
 	Process func(device int) int
@@ -24,11 +24,11 @@ const (
 	boxKinds
 )
 
-// share is what one process keeps of a state, so that its host has every box of its devices once: pieces by
+// share is what one process stores of a state, so that its host has every box of its devices once: pieces by
 // kind. The processes of a host divide them evenly.
 type share [boxKinds][]piece
 
-// newShare divides the boxes of a host among its processes. It is the same for equal states.
+// newShare divides the boxes of a host among its processes. It is deterministic.
 func newShare(s State, at Places) (share, error) {
 	p := &plan{tensors: s.Tensors}
 	for i, t := range s.Tensors {
@@ -61,7 +61,7 @@ func newShare(s State, at Places) (share, error) {
 	return mine, nil
 }
 
-// largestFirst returns the pieces in the order in which they are dealt.
+// largestFirst returns the pieces in the order in which they are assigned.
 func (p *plan) largestFirst() []int {
 	order := make([]int, len(p.pieces))
 	for i := range order {
@@ -76,7 +76,7 @@ func (at Places) process(s State, tensor, part int) int {
 	return at.Process(s.Tensors[tensor].Parts[part].Device)
 }
 
-// holders returns those of a box's holders that live on this host; sole if all do.
+// holders returns those of a box's holders that are on this host; sole if all are.
 func (at Places) holders(parts []Part, holders []int) (own []int, sole bool) {
 	sole = true
 	for _, h := range holders {
@@ -89,7 +89,7 @@ func (at Places) holders(parts []Part, holders []int) (own []int, sole bool) {
 	return own, sole
 }
 
-// bytes is how much a list of pieces holds.
+// pieceBytes returns the size of a list of pieces.
 func pieceBytes(s State, list []piece) (n int64) {
 	for _, pc := range list {
 		n += int64(pc.box.Len()) * int64(s.Tensors[pc.tensor].Type.DType.Size())
@@ -97,7 +97,7 @@ func pieceBytes(s State, list []piece) (n int64) {
 	return n
 }
 
-// read brings a piece into a file, as what comes next.
+// read copies a piece to the end of a file.
 func (pc piece) read(s State, into *summed) error {
 	t := s.Tensors[pc.tensor]
 	part := t.Parts[pc.part]

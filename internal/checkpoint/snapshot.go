@@ -15,16 +15,16 @@ import (
 	"github.com/galley-ml/galley/internal/safetensors"
 )
 
-// SnapshotConfig says where a process keeps its share of the state.
+// SnapshotConfig describes where a process stores its share of the state.
 type SnapshotConfig struct {
 	// Dir is this process's own, on a file system in memory that outlives the process.
 	Dir string
 	Places
 }
 
-// Snapshots keeps this process's share of a state in memory that outlives it: two of them, in turn. Each is a
-// directory, s0 or s1, with files of boxes and, last, a manifest of these: where that is, the share is whole.
-// The shares of all hosts make a checkpoint (Merge).
+// Snapshots stores this process's share of a state in memory that outlives it: two of them, in turn. Each is
+// a directory, s0 or s1, with files of boxes and, last, a manifest: if it exists, the share is complete. The
+// shares of all hosts form a checkpoint (Merge).
 type Snapshots struct {
 	c     SnapshotConfig
 	share share
@@ -41,15 +41,15 @@ type slot struct {
 	files [boxKinds]*mapped
 }
 
-// formFile is where the pieces of a file are: the same in every snapshot. order is the pieces from the
-// beginning of the file to its end.
+// formFile is the layout of a file: the same in every snapshot. order lists the pieces from the beginning of
+// the file to its end.
 type formFile struct {
 	entry   fileEntry
 	offsets []int64
 	order   []int
 }
 
-// NewSnapshots takes memory for snapshots of states of one form. What the directory holds is removed.
+// NewSnapshots allocates snapshots for states of one form. It removes the contents of the directory.
 func NewSnapshots(c SnapshotConfig, s State) (*Snapshots, error) {
 	w := &Snapshots{c: c}
 	var err error
@@ -70,8 +70,8 @@ func NewSnapshots(c SnapshotConfig, s State) (*Snapshots, error) {
 	return w, nil
 }
 
-// SnapshotBytes returns how much memory the processes of a host together take for one snapshot of a state,
-// and how much of that no other host holds.
+// SnapshotBytes returns the memory that the processes of a host together use for one snapshot of a state, and
+// the part of it that no other host holds.
 func SnapshotBytes(s State, at Places) (all, sole int64, err error) {
 	for process, host := range at.Host {
 		if host != at.Host[at.Me] {
@@ -89,7 +89,7 @@ func SnapshotBytes(s State, at Places) (all, sole int64, err error) {
 	return all, sole, nil
 }
 
-// newSlot makes the files of a slot, with all their memory.
+// newSlot creates the files of a slot, with all their memory.
 func (w *Snapshots) newSlot(s State, dir string) (*slot, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (w *Snapshots) setForm(kind int, f *formFile) {
 	w.form[kind] = f
 }
 
-// newMapped makes a safetensors file of pieces, and maps it.
+// newMapped creates a safetensors file of pieces, and maps it.
 func newMapped(path string, number int, s State, pieces []piece) (*mapped, *formFile, error) {
 	var named []safetensors.Named
 	nameKeys(s.Tensors, pieces)
@@ -156,8 +156,8 @@ func newMapped(path string, number int, s State, pieces []piece) (*mapped, *form
 	return m, form, nil
 }
 
-// Write copies this process's share of a state over the older of the two snapshots; name is the directory
-// that it is in. The caller sees to it that the newer one is whole in all processes.
+// Write copies this process's share of a state over the older of the two snapshots; name is its directory.
+// The caller must ensure that the newer one is complete in all processes.
 func (w *Snapshots) Write(s State) (name string, err error) {
 	l := w.slots[w.next]
 	if err := os.Remove(filepath.Join(l.dir, manifestName)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -184,7 +184,7 @@ func (w *Snapshots) Write(s State) (name string, err error) {
 	return filepath.Base(l.dir), nil
 }
 
-// describe writes down which boxes of which tensors the files hold.
+// describe records which boxes of which tensors the files hold.
 func (w *Snapshots) describe(s State) (err error) {
 	m := manifest{}
 	for _, t := range s.Tensors {
@@ -201,7 +201,7 @@ func (w *Snapshots) describe(s State) (err error) {
 	return err
 }
 
-// fill copies the pieces of a file, and notes it in the manifest.
+// fill copies the pieces of a file, and records it in the manifest.
 func (w *Snapshots) fill(m *manifest, s State, kind int, file *mapped) error {
 	form := w.form[kind]
 	sum := summed{bytes: file.bytes}
@@ -218,10 +218,10 @@ func (w *Snapshots) fill(m *manifest, s State, kind int, file *mapped) error {
 	return nil
 }
 
-// Sole reports whether this process keeps boxes that no other host holds.
+// Sole reports whether this process stores boxes that no other host holds.
 func (w *Snapshots) Sole() bool { return len(w.share[soleBoxes]) > 0 }
 
-// Close gives the mappings back; the files stay.
+// Close unmaps the files, which stay.
 func (w *Snapshots) Close() error {
 	for _, l := range w.slots {
 		if l != nil {

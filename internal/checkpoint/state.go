@@ -11,27 +11,27 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Meta is what a run needs beside its tensors to continue where it was.
+// Meta is what a run needs besides its tensors to resume.
 type Meta struct {
-	// Step is how many steps have been taken.
+	// Step is the number of completed steps.
 	Step int64
-	// Sample is the global index of the next sample: how far the data have been read, whatever the batch size.
+	// Sample is the global index of the next sample, independent of the batch size.
 	Sample int64
-	// Seed is the run's.
+	// Seed is that of the run.
 	Seed uint64
-	// RNG is the counters of the random streams.
+	// RNG holds the counters of the random streams.
 	RNG []Counter
-	// Scalars is the state of schedules, loss scaling and the like.
+	// Scalars holds the state of schedules, loss scaling and the like.
 	Scalars []Scalar
 }
 
-// Counter is how far a random stream has been read.
+// Counter is the position of a random stream.
 type Counter struct {
 	Name  string `json:"name"`
 	Value uint64 `json:"counter,string"`
 }
 
-// Counter returns the value of the random stream of a name.
+// Counter returns the value of the random stream with a name.
 func (m Meta) Counter(name string) (uint64, error) {
 	for _, c := range m.RNG {
 		if c.Name == name {
@@ -41,14 +41,14 @@ func (m Meta) Counter(name string) (uint64, error) {
 	return 0, fmt.Errorf("checkpoint: step %d: no random stream %q among %d", m.Step, name, len(m.RNG))
 }
 
-// State is what a checkpoint holds.
+// State is the contents of a checkpoint.
 type State struct {
 	Meta
 	Tensors []Tensor
 }
 
-// Tensor is a logical tensor and the parts that devices hold of it. The parts that are not empty tile the
-// tensor; a box that several devices hold is the same data on each of them and is written once.
+// Tensor is a logical tensor and the parts that devices hold of it. The nonempty parts tile the tensor; a box
+// that several devices hold is the same data on each of them and is written once.
 type Tensor struct {
 	Name  string
 	Type  ir.Type
@@ -59,22 +59,22 @@ type Tensor struct {
 type Part struct {
 	Device int
 	Box    mesh.Box
-	// Data has the size of the box. What a Reader reports a checkpoint has none.
+	// Data has the size of the box. Parts that a Reader returns have none.
 	Data array.Array
-	// Read, where there is no Data, brings it into an array of the box's size: from another memory, or an
-	// offload.Store. Save calls it before it returns, for the one part of equal ones that it writes.
+	// Read, if there is no Data, copies it into an array of the box's size: from another memory, or an
+	// offload.Store. Save calls it before it returns, for the one of equal parts that it writes.
 	Read func(into array.Array) error
-	// Away is a part that another process has, and writes.
+	// Away marks a part that another process holds, and writes.
 	Away bool
 }
 
-// Whole returns a tensor that one device holds.
+// Whole returns a tensor that a single device holds.
 func Whole(name string, a array.Array) Tensor {
 	return Tensor{Name: name, Type: ir.TypeOf(a), Parts: []Part{{Box: boxOf(a.Shape()), Data: a}}}
 }
 
-// Wholes returns the state that is a list of whole tensors, such as a directory of Hugging Face weights. The
-// files of as many devices share it evenly.
+// Wholes returns a state of whole tensors, such as a directory of Hugging Face weights, divided evenly among
+// the files of devices.
 func Wholes(m Meta, tensors []safetensors.Named, devices int) State {
 	s := State{Meta: m}
 	for _, t := range tensors {
@@ -87,8 +87,7 @@ func Wholes(m Meta, tensors []safetensors.Named, devices int) State {
 	return s
 }
 
-// Sharded returns a tensor that is on a mesh; parts is what each device of it holds. Partial sums must be
-// combined first.
+// Sharded returns a tensor on a mesh; parts holds each device's shard. Partial sums must be reduced first.
 func Sharded(name string, l *mesh.Layout, parts map[int]array.Array) (Tensor, error) {
 	if p := l.Spec().Partial; len(p) > 0 {
 		return Tensor{}, fmt.Errorf("checkpoint: tensor %q: %v: got partial axes, want them combined first", name,
@@ -107,8 +106,7 @@ func Sharded(name string, l *mesh.Layout, parts map[int]array.Array) (Tensor, er
 	return t, nil
 }
 
-// Spread is like Sharded where processes have the parts of some devices each: those that parts has not are
-// away.
+// Spread is like Sharded if each process has the shards of some devices: those that parts lacks are away.
 func Spread(name string, l *mesh.Layout, dtype array.DType, parts map[int]array.Array) (Tensor, error) {
 	if p := l.Spec().Partial; len(p) > 0 {
 		return Tensor{}, fmt.Errorf("checkpoint: tensor %q: %v: got partial axes, want them combined first", name,
@@ -122,7 +120,7 @@ func Spread(name string, l *mesh.Layout, dtype array.DType, parts map[int]array.
 	return t, nil
 }
 
-// boxOf returns all of a tensor of a shape.
+// boxOf returns the box of a whole tensor.
 func boxOf(shape []int) mesh.Box {
 	return mesh.Box{Start: make([]int, len(shape)), Size: slices.Clone(shape)}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// maxCutDims bounds how many dims of one tensor may be cut, which costs twofold for each.
+// maxCutDims bounds the number of dims of one tensor that may be split, because each doubles the cost.
 const maxCutDims = 16
 
-// checkTiling reports whether boxes cover a tensor of a shape, every element once. The boxes are within the
-// shape.
+// checkTiling returns an error unless boxes cover a tensor of a shape, every element once. The boxes are
+// within the shape.
 //
 // It adds up the corners of all boxes, those with an even number of upper ends as +1 and the others as -1:
-// the mixed difference of how often each element is covered. That is the whole tensor's own if and only if
-// every element is covered once; so no two boxes are ever compared.
+// the mixed difference of how often each element is covered. That equals the whole tensor's own if and only
+// if every element is covered once; so no two boxes are ever compared.
 func checkTiling(shape []int, boxes []mesh.Box) error {
 	whole := boxOf(shape)
 	if whole.Empty() {
@@ -80,7 +80,7 @@ func addCorners(corners map[string]int, b mesh.Box, dims []int, sign int) {
 	walk(0, sign)
 }
 
-// checkBox reports a box that is not a place in a tensor of a shape.
+// checkBox returns an error for a box that is not within a shape.
 func checkBox(shape []int, b mesh.Box) error {
 	ok := len(b.Start) == len(shape) && len(b.Size) == len(shape)
 	for d := 0; ok && d < len(shape); d++ {
@@ -93,7 +93,7 @@ func checkBox(shape []int, b mesh.Box) error {
 	return nil
 }
 
-// checkType reports a type that no array has.
+// checkType returns an error for a type that no array has.
 func checkType(t ir.Type) error {
 	if !slices.Contains(array.DTypes(), t.DType) || !t.Shape.Valid() {
 		return fmt.Errorf("type: got %v%v, want an array's", t.DType, t.Shape)
@@ -101,7 +101,7 @@ func checkType(t ir.Type) error {
 	return nil
 }
 
-// checkName reports a name that is empty, not text, or seen before, and then has seen it.
+// checkName returns an error for a name that is empty, not valid text, or in seen, and adds it to seen.
 func checkName(noun, name string, seen map[string]bool) error {
 	switch {
 	case name == "":

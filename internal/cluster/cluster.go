@@ -7,83 +7,83 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// Cluster is the hardware of a job. It is a value: nothing changes it after it was made, and it may be used
-// from many goroutines.
+// Cluster is the hardware of a job. It is immutable after it was made, and may be used from many
+// goroutines.
 type Cluster struct {
-	// Name is what it is called; it may be empty.
+	// Name is its name; it may be empty.
 	Name string
-	// Groups are runs of equal hosts, in the order of their devices' numbers.
+	// Groups are sets of equal hosts, in the order of their devices' numbers.
 	Groups []Group
-	// Tiers are the switches above the hosts, nearest first. No tier is one switch that never blocks.
+	// Tiers are the switches above the hosts, nearest first. No tiers means one non-blocking switch.
 	Tiers []Tier
-	// Wires are further links between two devices or two hosts.
+	// Wires are additional links between two devices or two hosts.
 	Wires []Wire
-	// Measured is what links and collectives were seen to take; prices come from the links, which were fitted to
-	// it.
+	// Measured is measured times of links and collectives; costs are computed from the links, which were fitted
+	// to it.
 	Measured []Measurement
 }
 
 // Measurement is the time of a message or a collective between processes.
 type Measurement struct {
-	// What is message, or a collective as Kind names it; Between says who took part.
+	// What is message, or a collective's name as in Kind; Between is between what.
 	What    string `yaml:"what"`
 	Between string `yaml:"between"`
-	// Members is how many did, and Bytes what each had.
+	// Members is the number of participants, and Bytes the bytes of each.
 	Members int     `yaml:"members"`
 	Bytes   float64 `yaml:"bytes"`
-	// Shared is whether others did the same at the same time.
+	// Shared reports whether others did the same at the same time.
 	Shared bool `yaml:"shared,omitempty"`
-	// Seconds is the middle one of some measurements, Spread half of what the middle half of them spans, as a
-	// part of it.
+	// Seconds is the median of some measurements, Spread half of their interquartile range, relative to
+	// it.
 	Seconds float64 `yaml:"seconds"`
 	Spread  float64 `yaml:"spread"`
 }
 
 // Group is a number of equal hosts.
 type Group struct {
-	// Hosts is how many there are.
+	// Hosts is the number of hosts.
 	Hosts int
-	// Devices is how many devices each has.
+	// Devices is the number of devices of each host.
 	Devices int
-	// Device is what they are.
+	// Device describes the devices.
 	Device Device
-	// Fabric joins the devices of a host.
+	// Fabric connects the devices of a host.
 	Fabric Link
-	// NICs is how many network cards a host has; NIC is one of them. 0 NICs is a host that reaches no other.
+	// NICs is the number of network cards of a host; NIC is one of them. With 0 NICs a host reaches no other.
 	NICs int
 	NIC  Link
-	// Bus joins a device to the host's own memory, for offloading.
+	// Bus connects a device to the host's memory, for offloading.
 	Bus Link
-	// Memory is what a host has for its devices to offload to, in bytes.
+	// Memory is the host's memory for offloading, in bytes.
 	Memory float64
 }
 
-// Link is a connection, one way of it.
+// Link is a connection, in one direction.
 type Link struct {
-	// Kind is nvlink, nvmesh (wires in place of switches), pcie, xgmi, ici, ib, eth, roce, memory or whatever
-	// else it is called.
+	// Kind is nvlink, nvmesh (direct wires instead of switches), pcie, xgmi, ici, ib, eth, roce, memory or any
+	// other name.
 	Kind string
 	// Bandwidth is bytes a second by the specification, for one device on a fabric or one network card.
 	Bandwidth float64
-	// Latency is seconds before the first byte arrives; 0 means what is usual for the kind.
+	// Latency is seconds before the first byte arrives; 0 means the default of the kind.
 	Latency float64
-	// Efficiency is the part of Bandwidth that large messages reach; 0 means what is usual for the kind.
+	// Efficiency is the part of Bandwidth that large messages reach; 0 means the default of the kind.
 	Efficiency float64
-	// Setup is seconds that a collective takes before it moves anything; 0 means what is usual for the kind.
+	// Setup is seconds that a collective takes before it moves anything; 0 means the default of the kind.
 	Setup float64
-	// Spread is by which part of it measured times differ; 0 where nobody measured.
+	// Spread is the relative variation of measured times; 0 if they were not measured.
 	Spread float64
 }
 
 // Tier is one level of switches above the hosts.
 type Tier struct {
 	Name string
-	// Hosts is how many hosts one switch joins; 0 is all of them.
+	// Hosts is the number of hosts below one switch; 0 means all.
 	Hosts int
-	// Over is how often the bandwidth of what it joins exceeds that of its way up or across; 0 and 1 mean that
-	// it never blocks.
+	// Over is the oversubscription factor: the bandwidth below a switch divided by that of its uplinks; 0 and 1
+	// mean non-blocking.
 	Over float64
-	// Latency is seconds that passing it adds.
+	// Latency is the seconds that passing it adds.
 	Latency float64
 }
 
@@ -93,7 +93,7 @@ type Wire struct {
 	Link     Link
 }
 
-// Size returns how many devices there are.
+// Size returns the number of devices.
 func (c *Cluster) Size() int {
 	n := 0
 	for _, g := range c.Groups {
@@ -102,7 +102,7 @@ func (c *Cluster) Size() int {
 	return n
 }
 
-// NumHosts returns how many hosts there are.
+// NumHosts returns the number of hosts.
 func (c *Cluster) NumHosts() int {
 	n := 0
 	for _, g := range c.Groups {
@@ -111,7 +111,7 @@ func (c *Cluster) NumHosts() int {
 	return n
 }
 
-// Uniform reports whether all hosts are equal and nothing but switches joins them.
+// Uniform reports whether all hosts are equal and connected only by switches.
 func (c *Cluster) Uniform() bool { return len(c.Groups) == 1 && len(c.Wires) == 0 }
 
 // Place is where a device is.
@@ -135,10 +135,10 @@ func (c *Cluster) At(i int) Place {
 	panic(fmt.Sprintf("cluster: no device %d among %d", i, c.Size()))
 }
 
-// DeviceAt returns what device i is.
+// DeviceAt returns the description of device i.
 func (c *Cluster) DeviceAt(i int) *Device { return &c.Groups[c.At(i).Group].Device }
 
-// Check reports what is impossible about the cluster.
+// Check returns an error if the cluster is not valid.
 func (c *Cluster) Check() error {
 	if err := strict.CheckName("cluster: name", c.Name); err != nil {
 		return err

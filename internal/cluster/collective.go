@@ -31,13 +31,13 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// KindOf returns the collective of a name.
+// KindOf returns the collective with a name.
 func KindOf(name string) (Kind, bool) {
 	i := slices.Index(kindNames[:], name)
 	return Kind(i), i >= 0
 }
 
-// Axis is one parallel dimension laid over the devices: groups of Size devices, Stride apart. All groups
+// Axis is one parallel dimension over the devices: groups of Size devices, Stride apart. All groups
 // communicate at once.
 type Axis struct {
 	Size, Stride int
@@ -49,8 +49,8 @@ type Cost struct {
 	Algorithm string
 }
 
-// Collective returns the time of a collective of every group of an axis at once, by the fastest of the
-// algorithms.
+// Collective returns the time of a collective of all groups of an axis at once, with the fastest
+// algorithm.
 func (c *Cluster) Collective(k Kind, bytes float64, a Axis) Cost {
 	if a.Size <= 1 || bytes <= 0 {
 		return Cost{Algorithm: "none"}
@@ -59,8 +59,8 @@ func (c *Cluster) Collective(k Kind, bytes float64, a Axis) Cost {
 	return s.cost(k, bytes)
 }
 
-// shape is what a collective sees of the cluster: how many of a group are in a host, how many hosts it spans,
-// and what each member may send to its host and beyond while the other groups do the same.
+// shape is a collective's view of the cluster: how many members of a group are in a host, how many hosts it
+// spans, and the bandwidth of each member within its host and beyond while the other groups do the same.
 type shape struct {
 	size, local, hosts int
 	// bytes a second of one member, and of all members of a group in one host to other hosts
@@ -92,7 +92,7 @@ func (c *Cluster) shape(a Axis) shape {
 	return s
 }
 
-// climb slows the way between hosts by the switches that it must pass.
+// climb reduces the bandwidth between hosts by the switches on the way.
 func (s *shape) climb(c *Cluster, a Axis) {
 	if s.hosts < 2 {
 		return
@@ -113,8 +113,8 @@ func (s *shape) climb(c *Cluster, a Axis) {
 	}
 }
 
-// crossing returns how much slower a ring gets that passes a tier which is oversubscribed: of the members
-// below one switch only the last one sends out of it, so that few members see the whole factor.
+// crossing returns the slowdown of a ring that passes an oversubscribed tier: of the members below one switch
+// only the last one sends out of it, so a ring seldom sees the whole factor.
 func (s *shape) crossing(t Tier, apart int) float64 {
 	if t.Hosts == 0 {
 		return t.Over
@@ -123,8 +123,8 @@ func (s *shape) crossing(t Tier, apart int) float64 {
 	return math.Max(1, t.Over/float64(below))
 }
 
-// nvlsBandwidth is the fabric from which on switches add numbers themselves (NVLink SHARP came with its
-// fourth generation).
+// nvlsBandwidth is the least fabric bandwidth with which switches reduce data themselves (NVLink SHARP, since
+// the fourth generation).
 const nvlsBandwidth = 400e9
 
 // cost returns the time by the fastest algorithm.
@@ -148,7 +148,7 @@ func (s *shape) cost(k Kind, bytes float64) Cost {
 	if k == AllReduce || k == Broadcast {
 		try(s.tree(bytes, passes), "tree")
 	}
-	if k == AllReduce && s.hosts > 1 && s.local > 1 { // libraries gather and scatter in rings only
+	if k == AllReduce && s.hosts > 1 && s.local > 1 { // libraries gather and scatter with rings only
 		try(s.hierarchical(bytes, passes), "hierarchical")
 	}
 	if k == AllReduce && s.hosts == 1 && s.nvls && s.size > 2 {
@@ -164,24 +164,25 @@ func (s *shape) step() (lat, bw, setup float64) {
 	return math.Max(s.innerLat, s.outerLat), math.Min(s.inner, s.outer), math.Max(s.innerSetup, s.outerUp)
 }
 
-// ring sends every byte past every member: as few bytes as possible, as many steps as there are members.
+// ring sends every byte past every member: the fewest bytes, but as many steps as there are members.
 func (s *shape) ring(bytes, passes float64) float64 {
 	lat, bw, setup := s.step()
 	n := float64(s.size)
 	return setup + passes*(n-1)*lat + passes*(n-1)/n*bytes/bw
 }
 
-// tree needs only the logarithm of the hosts as steps, and moves somewhat more.
+// tree takes a number of steps logarithmic in the hosts, but moves somewhat more bytes.
 func (s *shape) tree(bytes, passes float64) float64 {
 	lat, bw, setup := s.step()
 	steps := math.Ceil(math.Log2(float64(s.hosts)))*lat + float64(s.local-1)*s.innerLat
 	return setup + passes*steps + passes*bytes/(bw*treeBandwidth)
 }
 
-// treeBandwidth is what a double binary tree reaches of a ring's bandwidth.
+// treeBandwidth is the bandwidth of a double binary tree relative to a ring's.
 const treeBandwidth = 0.9
 
-// hierarchical scatters inside hosts, exchanges between equal places of hosts, and gathers inside hosts.
+// hierarchical reduce-scatters inside hosts, all-reduces between equal ranks of hosts, and gathers inside
+// hosts.
 func (s *shape) hierarchical(bytes, passes float64) float64 {
 	l, h := float64(s.local), float64(s.hosts)
 	inside := (l-1)*s.innerLat + (l-1)/l*bytes/s.inner
@@ -189,21 +190,21 @@ func (s *shape) hierarchical(bytes, passes float64) float64 {
 	return s.innerSetup + s.outerUp + passes*(inside+across)
 }
 
-// switched returns a reduction in the switches: each byte goes up and down once.
+// switched returns the time of a reduction in the switches: each byte goes up and down once.
 func (s *shape) switched(bytes, passes float64) float64 {
 	n := float64(s.size)
 	return s.innerSetup + passes*s.innerLat + passes*(n-1)/n*bytes/(s.inner*nvlsGain)
 }
 
-// nvlsGain is the measured bandwidth of an all-reduce in switches against that of rings on the same links:
-// 482 GB/s of 450 where a ring reaches about 360.
+// nvlsGain is the measured bandwidth of an all-reduce in switches relative to rings on the same links: 482
+// GB/s of 450 where a ring reaches about 360.
 const nvlsGain = 1.3
 
-// directBandwidth is what many messages at once reach of what rings do: 0.60 against 0.67 of the link on
-// B200, 0.65 against 0.72 on A100.
+// directBandwidth is the bandwidth of many simultaneous messages relative to rings: 0.60 against 0.67 of the
+// link on B200, 0.65 against 0.72 on A100.
 const directBandwidth = 0.9
 
-// allToAll sends every member its part at once: what stays in the host and what leaves it flow side by side.
+// allToAll sends every member its part at once: traffic within the host and out of it overlaps.
 func (s *shape) allToAll(bytes float64) float64 {
 	n := float64(s.size)
 	inside := float64(s.local-1) / n * bytes / (s.inner * directBandwidth)

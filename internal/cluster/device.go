@@ -10,7 +10,7 @@ import (
 
 // Device is one type of accelerator or processor.
 type Device struct {
-	// Name is that of a preset, or any other.
+	// Name is the name of a preset, or any other.
 	Name string
 	// Memory is in bytes.
 	Memory float64
@@ -18,22 +18,22 @@ type Device struct {
 	Bandwidth float64
 	// Rates are operations a second of matrix products by number format, a multiply-add counted as two.
 	Rates []Rate
-	// Units is how many processors run tiles of a product side by side (streaming multiprocessors); 0 is
+	// Units is the number of multiprocessors (SMs), which compute tiles of a product in parallel; 0 means
 	// unknown.
 	Units int
 }
 
-// Rate is how fast a device multiplies in one number format.
+// Rate is the speed of products in one number format.
 type Rate struct {
 	// Format is fp32, tf32, fp16, bf16, fp8, fp4 or int8.
 	Format string
 	// Peak is operations a second by the specification, without sparsity.
 	Peak float64
-	// Measured is the most that anyone has measured on a product of any shape; 0 is unknown.
+	// Measured is the best rate that was measured on a product of any shape; 0 means unknown.
 	Measured float64
 }
 
-// fallbacks is what a format runs as where the device does not have it.
+// fallbacks lists the formats used instead of one that the device does not have.
 var fallbacks = map[string][]string{
 	"fp32":  {"tf32"},
 	"tf32":  {"fp32"},
@@ -45,8 +45,8 @@ var fallbacks = map[string][]string{
 	"nvfp4": {"fp4", "fp8", "bf16"},
 }
 
-// Rate returns how fast the device multiplies in a format, or in the nearest one that it has. ok is false
-// where it has none.
+// Rate returns the speed of products in a format, or in the nearest one that the device has. ok is false if
+// there is none.
 func (d *Device) Rate(format string) (r Rate, ok bool) {
 	for _, f := range append([]string{format}, fallbacks[format]...) {
 		for _, r := range d.Rates {

@@ -63,8 +63,8 @@ func number(s, letter string) (int, error) {
 	return n, err
 }
 
-// Between returns the way from device a to device b while nobody else uses it: its bandwidth, with the
-// efficiency that large messages reach, and its latency.
+// Between returns the route from device a to device b without other traffic: its bandwidth, with the
+// efficiency of large messages, and its latency.
 func (c *Cluster) Between(a, b int) Link {
 	if a == b {
 		return Link{Kind: "memory", Bandwidth: c.DeviceAt(a).Bandwidth, Efficiency: 1}
@@ -79,7 +79,7 @@ func (c *Cluster) Between(a, b int) Link {
 	return best
 }
 
-// joins reports whether a wire runs between two devices or their hosts.
+// joins reports whether a wire connects two devices or their hosts.
 func (c *Cluster) joins(w Wire, a, b int, pa, pb Place) bool {
 	u, _ := c.vertex(w.From)
 	v, _ := c.vertex(w.To)
@@ -88,7 +88,7 @@ func (c *Cluster) joins(w Wire, a, b int, pa, pb Place) bool {
 	return is(a, b) || is(n+pa.Host, n+pb.Host) || is(a, n+pb.Host) || is(b, n+pa.Host)
 }
 
-// route returns the way through fabrics, cards and switches.
+// route returns the route through fabrics, cards and switches.
 func (c *Cluster) route(a, b Place) Link {
 	ga, gb := &c.Groups[a.Group], &c.Groups[b.Group]
 	if a.Host == b.Host {

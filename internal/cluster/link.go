@@ -2,7 +2,7 @@ package cluster
 
 import "slices"
 
-// habit is what measurements of a kind of link usually show.
+// habit is the default properties of a kind of link.
 type habit struct {
 	kind       string
 	efficiency float64
@@ -28,7 +28,7 @@ var habits = []habit{
 
 var otherHabit = habit{"", 0.75, 5e-6, 30e-6}
 
-// usual fills what the link leaves open with what is usual for its kind.
+// usual fills the properties that are not set with the defaults of the link's kind.
 func (l Link) usual() Link {
 	if l.Efficiency > 0 && l.Latency > 0 && l.Setup > 0 {
 		return l
@@ -51,9 +51,9 @@ func (l Link) usual() Link {
 	return l
 }
 
-// inside returns the bandwidth that a member of a group of n among the devices of a host has. In a mesh,
-// wires go from each device to each other one, and a group has only those between its members: on DGX-1V, 22
-// of 150 GB/s for two devices, 84 for four and 129 for eight.
+// inside returns the bandwidth of a member of a group of n among the devices of a host. In a mesh, wires
+// connect each pair of devices, and a group uses only those between its members: on DGX-1V, 22 of 150 GB/s
+// for two devices, 84 for four and 129 for eight.
 func (l Link) inside(n, devices int) float64 {
 	b := l.Bandwidth * l.Efficiency
 	if l.Kind == "nvmesh" && n < devices {
@@ -62,7 +62,7 @@ func (l Link) inside(n, devices int) float64 {
 	return b
 }
 
-// Filled returns the cluster with what is usual for each link's kind written into it: the same costs, found
+// Filled returns the cluster with the defaults of each link's kind filled in: the same costs, computed
 // faster.
 func (c *Cluster) Filled() *Cluster {
 	out := *c
@@ -76,5 +76,5 @@ func (c *Cluster) Filled() *Cluster {
 	return &out
 }
 
-// Usual returns the link with what is usual for its kind in place of what it leaves open.
+// Usual returns the link with the defaults of its kind for properties that are not set.
 func (l Link) Usual() Link { return l.usual() }

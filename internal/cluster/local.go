@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// LocalConfig says what of this machine to use.
+// LocalConfig selects what to use of this machine.
 type LocalConfig struct {
-	// Devices is how many in-process devices share the machine; 0 is 1.
+	// Devices is the number of in-process devices that share the machine; 0 means 1.
 	Devices int
 }
 
 // Local returns this machine as a cluster of in-process devices that share its cores and memory. Its rates
-// are what a core usually does until they are measured (galley calibrate).
+// are typical ones until they are measured (galley calibrate).
 func Local(c LocalConfig) *Cluster {
 	n := max(1, c.Devices)
 	share := float64(Cores()) / float64(n)
@@ -30,18 +30,18 @@ func Local(c LocalConfig) *Cluster {
 	}}}
 }
 
-// Cores returns how many of the machine's this process might use when it began: processes that share a host
-// keep to fewer later, which makes the machine no smaller.
+// Cores returns the number of cores that this process could use when it started: processes that share a host
+// use fewer later, but the machine is the same.
 func Cores() int { return cores }
 
 var cores = runtime.GOMAXPROCS(0)
 
-// coreRate is what a core with AVX2 multiplies in float32: two fused operations of eight lanes at about 3
+// coreRate is the float32 rate of a core with AVX2: two fused multiply-adds of eight lanes at about 3
 // GHz.
 const coreRate = 96e9
 
-// machineMemory returns the machine's memory in bytes; where the system does not tell, what Go programs may
-// count on.
+// machineMemory returns the machine's memory in bytes; if the system does not report it, a usual
+// amount.
 func machineMemory() float64 {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err == nil {

@@ -50,7 +50,7 @@ var presets = sync.OnceValue(func() presetTable {
 	return t
 })
 
-// Presets returns the names of the devices that are known.
+// Presets returns the names of the known devices.
 func Presets() []string {
 	var names []string
 	for _, d := range presets().Devices {
@@ -59,8 +59,8 @@ func Presets() []string {
 	return names
 }
 
-// Preset returns a host with one device of that name, as far as the table knows it. A beginning of a name
-// stands for the shortest name that begins so, of equally short ones for that with the most memory: H100 is
+// Preset returns a host with one device of that name, as far as the table has it. A prefix stands for the
+// shortest name that begins with it, and of equally short ones for that with the most memory: H100 is
 // H100-SXM-80GB. Names may be as drivers print them: NVIDIA A100-SXM4-80GB, AMD Instinct MI300X.
 func Preset(name string) (Group, error) {
 	d, ok := findDevice(name)
@@ -92,11 +92,11 @@ func findDevice(name string) (presetDevice, bool) {
 }
 
 var (
-	// driverWords are what drivers and shops put before and after a device's name.
+	// driverWords are words that drivers and shops add before and after a device's name.
 	driverWords = regexp.MustCompile(
 		`(?i)\b(nvidia|geforce|tesla|quadro|amd|radeon|instinct|intel|habana|aws|google|cloud|huawei|` +
 			`hbm\w*|gpus?|npus?)\b`)
-	// socket is a number of NVIDIA's sockets from A100 on, which names seldom have.
+	// socket matches the socket numbers of NVIDIA devices from A100 on, which names seldom have.
 	socket = regexp.MustCompile(`(?i)SXM[45]`)
 	remark = regexp.MustCompile(`\([^)]*\)`)
 )
@@ -120,7 +120,7 @@ func findPlain(name string) (presetDevice, bool) {
 	return best, found
 }
 
-// begins reports whether a name begins with another, squashed one and no number of it is cut: H20 is no H200,
+// begins reports whether a squashed name is a prefix of another without splitting a number: H20 is not H200,
 // but T4 is T4-16GB.
 func begins(name, key string) bool {
 	for i := range name {
@@ -160,7 +160,7 @@ func findHost(name string) (presetHost, bool) {
 	return presetHost{}, false
 }
 
-// squash returns a name as it is compared: letters and digits only, in lower case.
+// squash normalizes a name for comparison: letters and digits only, in lower case.
 func squash(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -173,7 +173,7 @@ func squash(s string) string {
 	}, s)
 }
 
-// unknownDevice names the devices whose names are nearest.
+// unknownDevice returns an error that names the devices with the most similar names.
 func unknownDevice(name string) error {
 	type near struct {
 		name string
@@ -201,7 +201,7 @@ func hostNames() []string {
 	return names
 }
 
-// unlike returns how many letters of a must be added, left out or changed to make it a beginning of b.
+// unlike returns the edit distance from a to the nearest prefix of b.
 func unlike(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

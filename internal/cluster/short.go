@@ -44,10 +44,10 @@ func Parse(text string) (*Cluster, error) {
 	return c, c.Check()
 }
 
-// oneWord reports whether a text cannot be meant as YAML, in which a blank follows a name's colon.
+// oneWord reports whether a text cannot be YAML, which has a blank after a key's colon.
 func oneWord(text string) bool { return !strings.Contains(text, ": ") }
 
-// glued is a count that is written to its device: 8xH100, 2x8xH100-SXM.
+// glued matches a count joined to its device: 8xH100, 2x8xH100-SXM.
 var glued = regexp.MustCompile(`^(\d+(?:x\d+)?)[x*]([A-Za-z].*)$`)
 
 func (c *Cluster) parseGroup(words []string) (Group, error) {
@@ -66,7 +66,7 @@ func (c *Cluster) parseGroup(words []string) (Group, error) {
 	}
 	name := words[1]
 	options := words[2:]
-	for len(options) > 0 && !strings.Contains(options[0], "=") { // names of hosts have blanks
+	for len(options) > 0 && !strings.Contains(options[0], "=") { // names of hosts may have blanks
 		name += " " + options[0]
 		options = options[1:]
 	}
@@ -85,7 +85,7 @@ func (c *Cluster) parseGroup(words []string) (Group, error) {
 	return g.connected(), nil
 }
 
-// counts reads 64x8, or 8 for one host.
+// counts parses 64x8, or 8 for one host.
 func counts(s string) (hosts, devices int, err error) {
 	a, b, two := strings.Cut(s, "x")
 	x, err := strconv.Atoi(a)
@@ -105,7 +105,7 @@ func counts(s string) (hosts, devices int, err error) {
 	return x, y, nil
 }
 
-// named returns the group of a device's or a whole host's name. hosts is 0 where one number was given:
+// named returns the group for the name of a device or of a whole host. hosts is 0 if one number was given:
 // devices of one host, or hosts.
 func named(name string, hosts, devices int, options []string) (g Group, over float64, err error) {
 	if strings.EqualFold(name, "local") {
@@ -140,7 +140,7 @@ func named(name string, hosts, devices int, options []string) (g Group, over flo
 	return g, 0, nil
 }
 
-// describesDevice reports whether options give enough to do without a preset.
+// describesDevice reports whether options describe a device without a preset.
 func describesDevice(options []string) bool {
 	mem, rate := false, false
 	for _, o := range options {
@@ -156,7 +156,7 @@ var (
 	fabrics  = []string{"nvlink", "nvmesh", "pcie", "xgmi", "ici", "memory"}
 )
 
-// option applies one word like ib=400G.
+// option applies one option such as ib=400G.
 func (c *Cluster) option(g *Group, word string) error {
 	key, value, ok := strings.Cut(word, "=")
 	if !ok {
@@ -194,7 +194,7 @@ func (c *Cluster) count(g *Group, key string, n int) {
 	}
 }
 
-// quantity sets what has a unit.
+// quantity sets an option that has a unit.
 func (g *Group) quantity(key, value string) (err error) {
 	switch {
 	case contains(networks, key):
@@ -233,8 +233,8 @@ func contains(words []string, w string) bool {
 	return false
 }
 
-// connected fills in what a line need not say: one card for each device, and a network that hosts with this
-// device are known to have.
+// connected fills in what a line may omit: one card for each device, and the usual network of hosts with this
+// device.
 func (g Group) connected() Group {
 	if g.NIC.Bandwidth > 0 && g.NICs == 0 {
 		g.NICs = g.Devices
@@ -255,6 +255,6 @@ func (g Group) connected() Group {
 	return g
 }
 
-// Connected returns the group with a network, where it has several hosts and none is said: that of hosts
-// known to have this device.
+// Connected returns the group with the usual network of hosts with this device, if it has several hosts and
+// no network was given.
 func (g Group) Connected() Group { return g.connected() }

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Traffic is what collectives of some groups of devices see of the cluster while all of them run at once. It
-// is made once and then prices any message.
+// Traffic is the view of the cluster by collectives of some groups of devices that all run at once. It is
+// computed once and then gives the cost of any message size.
 type Traffic struct {
 	shapes []shape
 }
 
-// Cost returns the time of a collective of the groups, by the fastest algorithm for the slowest of them.
+// Cost returns the time of a collective of the groups, with the fastest algorithm for the slowest of them.
 func (t *Traffic) Cost(k Kind, bytes float64) Cost {
 	worst := Cost{Algorithm: "none"}
 	if bytes <= 0 {
@@ -25,7 +25,7 @@ func (t *Traffic) Cost(k Kind, bytes float64) Cost {
 	return worst
 }
 
-// Traffic describes the groups of an axis among the devices from first to last, all where last is 0.
+// Traffic describes the groups of an axis among the devices from first to last; last 0 means all.
 func (c *Cluster) Traffic(a Axis, first, last int) *Traffic {
 	if a.Size <= 1 {
 		return &Traffic{}
@@ -40,7 +40,7 @@ func (c *Cluster) Traffic(a Axis, first, last int) *Traffic {
 }
 
 // Groups returns the groups of an axis among the devices from first to last. Devices that do not fill a group
-// are left out.
+// are omitted.
 func (a Axis) Groups(first, last int) [][]int {
 	var groups [][]int
 	block := a.Size * a.Stride
@@ -59,10 +59,10 @@ func (a Axis) Groups(first, last int) [][]int {
 	return groups
 }
 
-// TrafficOn describes any groups, each in the order in which its ring goes round.
+// TrafficOn describes any groups, each in the order of its ring.
 func (c *Cluster) TrafficOn(groups [][]int) *Traffic {
 	t := &Traffic{}
-	leaving := make([]int, c.NumHosts()) // devices of a host that talk to others
+	leaving := make([]int, c.NumHosts()) // devices of a host that communicate with other hosts
 	for _, g := range groups {
 		if hosts, _ := c.spread(g); len(hosts) > 1 {
 			for _, d := range g {
@@ -78,7 +78,7 @@ func (c *Cluster) TrafficOn(groups [][]int) *Traffic {
 	return t
 }
 
-// spread returns the hosts of a group and how many of it are on each.
+// spread returns the hosts of a group and the number of its members on each.
 func (c *Cluster) spread(g []int) (hosts, counts []int) {
 	for _, d := range g {
 		h := c.At(d).Host
@@ -92,8 +92,8 @@ func (c *Cluster) spread(g []int) (hosts, counts []int) {
 	return hosts, counts
 }
 
-// shapeOn describes one group by the slowest of what it uses: its share of each host's cards is that of its
-// members among all that leave the host.
+// shapeOn describes one group by the slowest link that it uses: its share of each host's cards is that of its
+// members among all devices that communicate with other hosts.
 func (c *Cluster) shapeOn(g []int, leaving []int) (shape, bool) {
 	if len(g) < 2 {
 		return shape{}, false
@@ -131,7 +131,7 @@ func (c *Cluster) hostGroup(h int) *Group {
 	panic("cluster: no such host")
 }
 
-// wire lets a ring go over wires where they join all of its neighbours and are faster.
+// wire lets a ring use wires if they connect all of its neighbours and are faster.
 func (s *shape) wire(c *Cluster, g, hosts []int) {
 	if len(c.Wires) == 0 {
 		return
@@ -165,7 +165,7 @@ func orOne(x float64) float64 {
 	return x
 }
 
-// tiers slows what passes switches that are oversubscribed.
+// tiers reduces the bandwidth for oversubscribed switches.
 func (s *shape) tiers(c *Cluster, hosts []int) {
 	if len(hosts) < 2 {
 		return

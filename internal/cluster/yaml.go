@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// The file as it is written. Quantities are text with a unit; what a preset knows may be left out.
+// The file format. Quantities are text with a unit; what a preset defines may be omitted.
 type (
 	clusterFile struct {
 		Name  string      `yaml:"name,omitempty"`
@@ -56,7 +56,7 @@ type (
 	}
 )
 
-// ParseYAML reads a cluster file. Mistakes are named with line and column.
+// ParseYAML parses a cluster file. Errors have line and column.
 func ParseYAML(text []byte) (*Cluster, error) {
 	var f clusterFile
 	if err := strict.YAML(text, &f); err != nil {
@@ -83,13 +83,13 @@ func ParseYAML(text []byte) (*Cluster, error) {
 	return c, c.Check()
 }
 
-// reader turns the file's text into numbers; the first mistake stays.
+// reader converts the file's text to numbers; the first error is kept.
 type reader struct {
 	text []byte
 	err  error
 }
 
-// fail keeps a mistake with the place of the value at a path.
+// fail records an error with the position of the value at a path.
 func (r *reader) fail(at string, err error) {
 	if r.err != nil {
 		return
@@ -127,7 +127,7 @@ func (r *reader) link(at string, f *linkFile) Link {
 	}
 }
 
-// group starts from the preset of that name, if there is one, and puts what the file says over it.
+// group starts from the preset of that name, if there is one, and overrides it with the file's values.
 func (r *reader) group(at string, f *groupFile) Group {
 	g, err := Preset(f.Device)
 	if err != nil {
@@ -178,11 +178,11 @@ func (r *reader) device(at string, f *groupFile, d *Device) {
 	r.formats(at+".measured", f.Measured)
 }
 
-// formats refuses keys that are no number format.
+// formats returns an error for keys that are not number formats.
 func (r *reader) formats(at string, m map[string]string) {
 	bad := ""
 	for key := range m {
-		if !isFormat(key) && (bad == "" || key < bad) { // the least one, whatever order the map has
+		if !isFormat(key) && (bad == "" || key < bad) { // the smallest one, whatever the order of the map
 			bad = key
 		}
 	}
@@ -191,7 +191,7 @@ func (r *reader) formats(at string, m map[string]string) {
 	}
 }
 
-// YAML writes the cluster as a file that reads back to the same value.
+// YAML prints the cluster as a file that parses to the same value.
 func (c *Cluster) YAML() []byte {
 	f := clusterFile{Name: c.Name, Measured: c.Measured}
 	for i := range c.Groups {
@@ -237,7 +237,7 @@ func (l *Link) file() *linkFile {
 		Spread: l.Spread}
 }
 
-// text returns a quantity, or nothing where there is none.
+// text prints a quantity; empty if it is 0.
 func text(x float64, units []unit) string {
 	if x == 0 {
 		return ""
@@ -245,7 +245,7 @@ func text(x float64, units []unit) string {
 	return format(x, units)
 }
 
-// String returns one line where a line can say it all, YAML otherwise.
+// String prints the cluster in one line if that is possible, as YAML otherwise.
 func (c *Cluster) String() string {
 	var parts []string
 	for i := range c.Groups {
@@ -265,7 +265,7 @@ func (c *Cluster) String() string {
 	return strings.TrimSuffix(string(c.YAML()), "\n")
 }
 
-// line returns the group in short, leaving out what the preset of that name says.
+// line prints the group in short, omitting what the preset of that name defines.
 func (g *Group) line() string {
 	words := []string{fmt.Sprintf("%dx%d", g.Hosts, g.Devices), g.Device.Name}
 	p, err := Preset(g.Device.Name)

@@ -15,30 +15,30 @@ type Pair struct{ Source, Target int }
 type Call struct {
 	Kind  Kind
 	Group *Group
-	// In is what the member contributes; the zero Array where it contributes nothing.
+	// In is the member's input; the zero Array if it contributes none.
 	In array.Array
-	// Dst is where its result goes; the zero Array means new memory.
+	// Dst is the memory to write the result to; the zero Array requests new memory.
 	Dst array.Array
 	// Reduce is the reduction of AllReduce and ReduceScatter.
 	Reduce Reduce
 	// Dim is the dim that is split or joined. AllToAll splits Dim and joins Concat.
 	Dim, Concat int
-	// Sizes is how Dim is split among the members.
+	// Sizes is the size of each member's part along Dim.
 	Sizes []int
 	// Root is the position of the root, or of the peer of a Send or Recv.
 	Root int
-	// Tag tells apart the messages between two members.
+	// Tag distinguishes messages between the same two members.
 	Tag int
 	// Pairs are the messages of a Permute.
 	Pairs []Pair
 
-	away *awayTypes // of a member that lives in another process
+	away *awayTypes // set for a member that runs in another process
 }
 
-// awayTypes are the types of arrays that another process has; the zero typ where there is none.
+// awayTypes holds the array types of a member in another process; a zero typ means that there is no array.
 type awayTypes struct{ in, dst typ }
 
-// inType returns the type of what the member gives, in whichever process that is.
+// inType returns the type of the member's input, whether the member runs in this process or another.
 func (c *Call) inType() typ {
 	if c.away != nil {
 		return c.away.in
@@ -46,7 +46,7 @@ func (c *Call) inType() typ {
 	return typeOf(c.In)
 }
 
-// dstType returns the type of where the member's result goes.
+// dstType returns the type of the member's destination, whether it is in this process or another.
 func (c *Call) dstType() typ {
 	if c.away != nil {
 		return c.away.dst
@@ -65,7 +65,7 @@ func (c *Call) contributes() bool {
 	return true
 }
 
-// splits reports whether the member says how its array is cut.
+// splits reports whether the member's call specifies the sizes by which its array is split.
 func (c *Call) splits() bool {
 	switch c.Kind {
 	case ReduceScatter, AllToAll, AllToAllV:
@@ -76,8 +76,8 @@ func (c *Call) splits() bool {
 	return false
 }
 
-// Allocate makes the result's memory where the member alone can say its type, so that members do this side by
-// side.
+// Allocate allocates the result if its type follows from this member's call alone. Members call it before
+// they meet, so they allocate in parallel.
 func (c *Call) Allocate() {
 	if c.Dst.IsValid() || !c.Kind.reduces() {
 		return
@@ -89,8 +89,8 @@ func (c *Call) Allocate() {
 	c.Dst = array.New(t.dtype, t.shape...)
 }
 
-// Part returns the memory of what a member of a reduce-scatter gives to the result of a slot, if it is in one
-// run.
+// Part returns the memory of the input that the member of a reduce-scatter contributes to the result of the
+// given slot, if it is contiguous.
 func (c *Call) Part(slot int) ([]byte, bool) {
 	shape := c.In.Shape()
 	if array.Shape(shape[:c.Dim]).Len() > 1 {
@@ -101,7 +101,7 @@ func (c *Call) Part(slot int) ([]byte, bool) {
 	return c.In.Bytes()[from : from+c.Sizes[slot]*unit], true
 }
 
-// typ is what an array looks like from outside.
+// typ is the dtype and shape of an array, without its data.
 type typ struct {
 	dtype array.DType
 	shape array.Shape

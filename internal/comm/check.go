@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Check reports what is wrong with the call by itself, before any peer is asked.
+// Check reports errors that the call shows by itself, before it is compared with those of its peers.
 func (c *Call) Check() error {
 	if err := c.checkArrays(); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (c *Call) checkDims() error {
 	if !c.contributes() {
 		return nil
 	}
-	for _, d := range [...]int{c.Dim, c.Concat} { // Concat is 0 where it means nothing
+	for _, d := range [...]int{c.Dim, c.Concat} { // Concat is 0 in kinds that do not use it
 		if n := len(c.inType().shape); d < 0 || d >= n {
 			return fmt.Errorf("%v: dim %d of %v: want one of its %d dims", c.Kind, d, c.inType(), n)
 		}
@@ -97,8 +97,8 @@ func (c *Call) checkPeers() error {
 	return nil
 }
 
-// checkAlias keeps a result from being written over what peers still read. AllReduce and Broadcast may work
-// in place: they read an element before they write it.
+// checkAlias rejects a destination that overlaps an input which peers still read. AllReduce and Broadcast may
+// work in place: they read an element before they write it.
 func (c *Call) checkAlias() error {
 	in, dst := c.In.Bytes(), c.Dst.Bytes()
 	if !c.contributes() || len(in) == 0 || len(dst) == 0 {
@@ -117,7 +117,7 @@ func overlap(a, b []byte) bool {
 	return a0 < b0+uintptr(len(b)) && b0 < a0+uintptr(len(a))
 }
 
-// disagreement says in what two members' calls of one collective do not fit, or "" if they do.
+// disagreement describes how two members' calls of one collective differ; it returns "" if they match.
 func disagreement(a, b *Call) string {
 	if a.Kind.pairwise() && b.Kind.pairwise() {
 		return messageDisagreement(a, b)
@@ -145,7 +145,7 @@ func disagreement(a, b *Call) string {
 	return ""
 }
 
-// messageDisagreement compares the two ends of a message; their peers and tag are what brought them together.
+// messageDisagreement compares the two ends of a message, which were matched by their peers and tag.
 func messageDisagreement(a, b *Call) string {
 	if a.Kind == Recv {
 		a, b = b, a
@@ -159,14 +159,14 @@ func messageDisagreement(a, b *Call) string {
 	return ""
 }
 
-// sharesSizes reports whether all members must cut alike: where each cuts its own rows, as in AllToAllV, they
-// need not.
+// sharesSizes reports whether all members must pass the same sizes. In AllToAllV and the like each member
+// splits its own rows, so they may differ.
 func (c *Call) sharesSizes() bool {
 	return c.Kind == ReduceScatter || c.Kind == AllToAll && c.Dim != c.Concat
 }
 
-// shapesFit compares the members' shapes; the joined dim may differ, and a Permute carries each array as it
-// is.
+// shapesFit reports whether the members' shapes are compatible: the joined dim may differ, and Permute
+// accepts any shapes.
 func shapesFit(a, b *Call) bool {
 	free := -1
 	switch a.Kind {

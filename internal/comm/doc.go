@@ -1,14 +1,14 @@
 // Package comm moves arrays between the ranks of a world: collectives over groups of ranks.
 //
 // Its one idea is the meeting. Every collective call carries a signature, and the n-th call of each member of
-// a group belongs to the group's n-th meeting. A Meeting compares the calls as they come; NewPlan turns those
-// of a complete one into results and pieces of work. What carries them is a World, which is made elsewhere
-// and handed in: inproc has the one of a single process. Every World passes commtest.Run.
+// a group belongs to the group's n-th meeting. A Meeting compares the calls as they arrive; NewPlan turns
+// those of a complete one into results and pieces of work. The data is moved by a World, an interface:
+// package inproc implements it for a single process. Every World passes commtest.Run.
 //
 // A reduction combines contributions as a balanced binary tree over group positions, the tree of kernel.Tree:
 // the left subtree holds the largest power of two below the number of members. Its bits do not depend on
-// timing, on the number of threads or on who did the work, and they are the same on all members. 16-bit
-// floats are added in float32 and rounded once.
+// timing, on the number of threads or on which goroutine did the work, and they are the same on all members.
+// 16-bit floats are added in float32 and rounded once.
 //
 //	world, err := inproc.New(4)
 //	err = world.Run(ctx, func(ctx context.Context, c comm.Comm) error {

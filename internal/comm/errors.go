@@ -20,7 +20,7 @@ func (e *PeerError) Unwrap() error { return e.Err }
 // PanicError is a panic of a worker.
 type PanicError struct {
 	Value any
-	// Stack is where the worker was.
+	// Stack is the worker's stack at the panic.
 	Stack []byte
 }
 
@@ -33,7 +33,7 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// Side is what one rank was doing when it met with an error.
+// Side describes what one rank was doing when an error was found.
 type Side struct {
 	Rank int
 	// Call is the signature of the call that the rank is in; "" if its worker has returned.
@@ -60,9 +60,9 @@ func (s Side) String() string {
 	return b.String()
 }
 
-// MismatchError is two ranks whose calls should be one collective and do not fit.
+// MismatchError reports two ranks whose calls belong to one collective but do not match.
 type MismatchError struct {
-	// What is what does not fit: kinds, shapes, dtypes …
+	// What names what does not match: kinds, shapes, dtypes …
 	What string
 	// Sides are the two ranks, the later one first.
 	Sides [2]Side
@@ -73,17 +73,17 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("collective: %s: %v, %v", e.What, e.Sides[0], e.Sides[1])
 }
 
-// DeadlockError is ranks that wait for each other, or for one that has finished, and so can never continue.
+// DeadlockError reports ranks that wait for each other, or for one that has finished, and so never continue.
 type DeadlockError struct {
-	// Sides are the ranks of the deadlock, each waiting for the next and the last for the first, then whoever
-	// else waits.
+	// Sides are the ranks of the deadlock, each waiting for the next and the last for the first, then all other
+	// ranks that wait.
 	Sides []Side
 }
 
-// sidesPrinted keeps the error of a large world readable; those in the deadlock come first.
+// sidesPrinted limits the length of the error in a large world; the ranks of the deadlock are printed first.
 const sidesPrinted = 8
 
-// Error says who waits for what.
+// Error prints which rank waits for which.
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
 	b.WriteString("deadlock: ")

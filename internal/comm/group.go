@@ -11,8 +11,8 @@ import (
 // the same order; their n-th calls on the group then belong together, and so do those on any other Group of
 // the same list.
 //
-// Every collective has a blocking form here and one that Start begins. A zero dst means that the result gets
-// new memory; otherwise the result is written to dst, which must have its type.
+// Every collective has a blocking method and a Start method that returns a Pending. A zero dst means that the
+// result gets new memory; otherwise the result is written to dst, which must have its type.
 type Group struct {
 	comm  Comm
 	ranks []int
@@ -45,12 +45,12 @@ func NewGroup(c Comm, ranks []int) (*Group, error) {
 	return &Group{comm: c, ranks: slices.Clone(ranks), pos: pos, key: fmt.Sprint(ranks)}, nil
 }
 
-// AwayGroup returns a group as a member in another process sees it: its calls are read, not made.
+// AwayGroup returns a group as seen by a member in another process. Its calls are parsed from notes.
 func AwayGroup(ranks []int, pos int) *Group {
 	return &Group{ranks: ranks, pos: pos, key: fmt.Sprint(ranks)}
 }
 
-// Ranks returns the members in group order; it must not be changed.
+// Ranks returns the members in group order; the caller must not change the slice.
 func (g *Group) Ranks() []int { return g.ranks }
 
 // Size returns the number of members.
@@ -80,23 +80,23 @@ func (g *Group) ReduceScatter(dst, x array.Array, by Reduce, dim int, sizes []in
 	return g.StartReduceScatter(dst, x, by, dim, sizes).Wait()
 }
 
-// AllToAll cuts x along dim split, sends part p to the member at position p and joins what comes along dim
-// concat, in group order. Nil sizes mean equal parts. Where the dims differ, all members cut alike and may
-// differ in concat.
+// AllToAll splits x along dim split, sends part p to the member at position p and joins the received parts
+// along dim concat, in group order. Nil sizes mean equal parts. If split and concat differ, all members must
+// pass the same sizes, and their arrays may differ in size along concat.
 func (g *Group) AllToAll(dst, x array.Array, split int, sizes []int, concat int) (array.Array, error) {
 	return g.StartAllToAll(dst, x, split, sizes, concat).Wait()
 }
 
-// AllToAllV sends the next rows[p] rows of x to the member at position p, for each p, and joins the rows that
-// come in group order; the second result is how many came from each. dst may have more rows than come: the
-// result is then its first ones.
+// AllToAllV sends the next rows[p] rows of x to the member at position p, for each p, and joins the received
+// rows in group order; the second result is the number received from each member. dst may have more rows than
+// are received: the result is then its first rows.
 func (g *Group) AllToAllV(dst, x array.Array, rows []int) (array.Array, []int, error) {
 	p := g.StartAllToAllV(dst, x, rows)
 	counts, err := p.Counts()
 	return p.result.Array, counts, err
 }
 
-// Broadcast gives every member the root's x; that of the others is not looked at. With a zero dst, the root's
+// Broadcast gives every member the root's x; the x of other members is ignored. With a zero dst, the root's
 // result is x itself. The root's dst may be x.
 func (g *Group) Broadcast(dst, x array.Array, root int) (array.Array, error) {
 	return g.StartBroadcast(dst, x, root).Wait()
@@ -114,20 +114,20 @@ func (g *Group) Gather(dst, x array.Array, dim, root int) (array.Array, error) {
 	return g.StartGather(dst, x, dim, root).Wait()
 }
 
-// Scatter cuts the root's x along dim and gives part p, of sizes[p], to the member at position p; only the
-// root's x and sizes are looked at. Nil sizes mean equal parts.
+// Scatter splits the root's x along dim and gives part p, of sizes[p], to the member at position p; x and
+// sizes of other members are ignored. Nil sizes mean equal parts.
 func (g *Group) Scatter(dst, x array.Array, dim int, sizes []int, root int) (array.Array, error) {
 	return g.StartScatter(dst, x, dim, sizes, root).Wait()
 }
 
-// Send gives x to the member at position to, and returns when it has it. Messages from one member to another
-// with one tag arrive in order.
+// Send sends x to the member at position to, and returns when it has been received. Messages from one member
+// to another with the same tag arrive in order.
 func (g *Group) Send(x array.Array, to, tag int) error {
 	_, err := g.StartSend(x, to, tag).Wait()
 	return err
 }
 
-// Recv fills dst, which must have the type that is sent, from the member at position from.
+// Recv receives from the member at position from into dst, which must have the type of the array sent.
 func (g *Group) Recv(dst array.Array, from, tag int) (array.Array, error) {
 	return g.StartRecv(dst, from, tag).Wait()
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Kind is which collective a call is.
+// Kind is the kind of a collective.
 type Kind uint8
 
-// The collectives; the methods of Group of the same names say what they do.
+// The collectives; see the methods of Group of the same names.
 const (
 	AllReduce Kind = iota
 	AllGather
@@ -51,7 +51,7 @@ func (k Kind) pairwise() bool { return k == Send || k == Recv }
 // reduces reports whether k combines the members' elements.
 func (k Kind) reduces() bool { return k == AllReduce || k == ReduceScatter }
 
-// Reduce is how elements of several members combine.
+// Reduce is a reduction: how elements of several members are combined.
 type Reduce uint8
 
 // The reductions. Mean is the sum divided by the number of members. Any and All are for Bool, where they are
@@ -72,7 +72,7 @@ var reduces = [...]string{Sum: "sum", Mean: "mean", Max: "max", Min: "min", Prod
 // Reduces lists every reduction.
 func Reduces() []Reduce { return []Reduce{Sum, Mean, Max, Min, Prod, Any, All} }
 
-// String returns the name that rules and programs use: sum, mean, max …
+// String returns the name that sharding rules and programs use: sum, mean, max …
 func (r Reduce) String() string { return reduces[r] }
 
 // ParseReduce reads the name that String prints.
@@ -83,7 +83,7 @@ func ParseReduce(s string) (Reduce, error) {
 	return 0, fmt.Errorf("reduction: unknown name %q: want one of %v", s, Reduces())
 }
 
-// Takes reports whether elements of type d can be combined by r.
+// Takes reports whether r can combine elements of type d.
 func (r Reduce) Takes(d array.DType) bool {
 	switch r {
 	case Any, All:

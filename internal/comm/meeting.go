@@ -2,27 +2,27 @@ package comm
 
 import "fmt"
 
-// Meeting is one collective as far as its members have come to it: what every implementation of a world
-// brings together.
+// Meeting is one collective with the members' calls that have arrived so far. Every implementation of a world
+// matches calls with it.
 type Meeting struct {
 	// Ranks is the members by slot: the group in its order, or the sender and the receiver of a message.
 	Ranks []int
-	// Calls is their calls by slot; nil until a member comes.
+	// Calls is their calls by slot; nil until the member arrives.
 	Calls []*Call
 	// Seq is the meeting's number among those of its members.
 	Seq int
-	// Here says by slot which members live in this process; nil means all. A plan makes the results of these.
+	// Here reports by slot which members run in this process; nil means all. A plan makes the results of these.
 	Here []bool
-	// Shared says that every process has all operands, so that nothing is to be sent.
+	// Shared means that every process has all operands, so that nothing has to be sent.
 	Shared bool
 }
 
-// NewMeeting returns a meeting to which nobody has come.
+// NewMeeting returns a meeting at which no member has arrived.
 func NewMeeting(ranks []int, seq int) Meeting {
 	return Meeting{Ranks: ranks, Calls: make([]*Call, len(ranks)), Seq: seq}
 }
 
-// here reports whether the member of a slot lives in this process.
+// here reports whether the member of a slot runs in this process.
 func (m *Meeting) here(slot int) bool { return m.Here == nil || m.Here[slot] }
 
 // Lacks reports whether the meeting waits for the rank.
@@ -35,7 +35,7 @@ func (m *Meeting) Lacks(rank int) bool {
 	return false
 }
 
-// FirstBut returns the first slot that has come, other than the given one; -1 if there is none.
+// FirstBut returns the first slot whose member has arrived, other than the given one; -1 if there is none.
 func (m *Meeting) FirstBut(slot int) int {
 	for i, c := range m.Calls {
 		if c != nil && i != slot {
@@ -45,7 +45,7 @@ func (m *Meeting) FirstBut(slot int) int {
 	return -1
 }
 
-// Absent returns the ranks that have not come.
+// Absent returns the ranks that have not arrived.
 func (m *Meeting) Absent() []int {
 	var ranks []int
 	for slot, r := range m.Ranks {
@@ -56,12 +56,12 @@ func (m *Meeting) Absent() []int {
 	return ranks
 }
 
-// Side returns what errors say of the member of a slot.
+// Side returns the member of a slot and its call, for error messages.
 func (m *Meeting) Side(slot int) Side {
 	return Side{Rank: m.Ranks[slot], Call: m.Calls[slot].text(fmt.Sprintf(" #%d", m.Seq)), Waits: m.Absent()}
 }
 
-// Agree returns an error where the member of a slot does something else than one that came before it.
+// Agree returns an error if the call of a slot does not match that of a member that arrived before it.
 func (m *Meeting) Agree(slot int) error {
 	first := m.FirstBut(slot)
 	if first < 0 {

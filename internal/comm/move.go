@@ -2,15 +2,15 @@ package comm
 
 import "github.com/galley-ml/galley/array"
 
-// move copies a box of bytes from one array into another: runs of contiguous bytes, repeated along loops. Its
-// positions are the box's bytes in row-major order.
+// move copies a box of bytes from one array to another: contiguous runs of bytes, repeated by nested loops.
+// Positions are the box's bytes in row-major order.
 type move struct {
-	dst, src []byte // from the box's first byte on
+	dst, src []byte // beginning at the box's first byte
 	run      int    // bytes that are contiguous in both
 	loops    []loop // innermost first
 }
 
-// loop is a repetition of what is inside it, at these distances in bytes.
+// loop is one level of repetition: the number of iterations and the strides in bytes.
 type loop struct{ n, dst, src int }
 
 // newMove merges the dims in which the box is contiguous in both arrays.
@@ -30,7 +30,7 @@ func newMove(dst array.Array, dstDim, to int, src array.Array, srcDim, from int,
 	return m
 }
 
-// add puts l around the loops so far.
+// add adds l as the outermost loop.
 func (m *move) add(l loop) {
 	if len(m.loops) == 0 {
 		if l.dst == m.run && l.src == m.run {
@@ -59,7 +59,7 @@ func (m *move) do(_ *Scratch, lo, hi int) {
 	}
 }
 
-// offsets returns the distances of run at from the first one.
+// offsets returns the byte offsets of the given run relative to the first one.
 func (m *move) offsets(at int) (dst, src int) {
 	for _, l := range m.loops {
 		i := at % l.n
@@ -70,7 +70,7 @@ func (m *move) offsets(at int) (dst, src int) {
 	return dst, src
 }
 
-// row copies up to limit whole runs from run at on, to the end of the innermost loop, and says how many.
+// row copies up to limit whole runs from run at on, within the innermost loop, and returns their number.
 func (m *move) row(at, limit int) int {
 	in := m.loops[0]
 	n := min(in.n-at%in.n, limit)

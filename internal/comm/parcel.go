@@ -2,8 +2,8 @@ package comm
 
 import "github.com/galley-ml/galley/array"
 
-// Parcel is a box of a member's array that goes to a member of another process. The array of one of the two
-// is here.
+// Parcel is a box of a member's array that is sent to a member in another process. Only one of the two arrays
+// is in this process.
 type Parcel struct {
 	// Source and Target are the slots of the two members.
 	Source, Target int
@@ -15,14 +15,14 @@ type Parcel struct {
 // Bytes returns the size of the box.
 func (p *Parcel) Bytes() int { return p.box.bytes() }
 
-// Contents is what a parcel holds: those of one meeting that have it in common are equal, so that one message
-// will do for all whose targets live together.
+// Contents identifies the data of a parcel. Parcels of one meeting with equal Contents hold the same data, so
+// one message serves all targets in the same process.
 type Contents struct{ source, dim, at int }
 
-// Contents returns what the parcel holds.
+// Contents returns the identity of the parcel's data.
 func (p *Parcel) Contents() Contents { return Contents{p.Source, p.src.dim, p.src.at} }
 
-// end returns where the box is in this process.
+// end returns the place of the box in this process.
 func (p *Parcel) end() place {
 	if p.src.array.IsValid() {
 		return p.src
@@ -30,7 +30,7 @@ func (p *Parcel) end() place {
 	return p.dst
 }
 
-// Direct returns the box's memory, if it is in one run.
+// Direct returns the box's memory, if it is contiguous.
 func (p *Parcel) Direct() ([]byte, bool) {
 	end, n := p.end(), p.Bytes()
 	shape := end.array.Shape()
@@ -41,13 +41,13 @@ func (p *Parcel) Direct() ([]byte, bool) {
 	return end.array.Bytes()[from : from+n : from+n], true
 }
 
-// Pack copies the box of an operand to buffer.
+// Pack copies the box from the operand to buffer.
 func (p *Parcel) Pack(buffer []byte) {
 	packed := array.View(p.box.dtype, p.box.shape, buffer)
 	newMove(packed, 0, 0, p.src.array, p.src.dim, p.src.at, p.box).do(nil, 0, len(buffer))
 }
 
-// Unpack copies the box from buffer to where the result has it.
+// Unpack copies the box from buffer to its place in the result.
 func (p *Parcel) Unpack(buffer []byte) {
 	packed := array.View(p.box.dtype, p.box.shape, buffer)
 	newMove(p.dst.array, p.dst.dim, p.dst.at, packed, 0, 0, p.box).do(nil, 0, len(buffer))

@@ -12,8 +12,8 @@ type job interface {
 	do(mem *Scratch, lo, hi int)
 }
 
-// Piece is a part of a collective's work: what one goroutine takes at a time. What it computes does not
-// depend on who does it or when.
+// Piece is a part of a collective's work: what one goroutine does at a time. Its result does not depend on
+// which goroutine does it or when.
 type Piece struct {
 	job    job
 	lo, hi int
@@ -22,16 +22,16 @@ type Piece struct {
 // Do does the piece.
 func (p Piece) Do(mem *Scratch) { p.job.do(mem, p.lo, p.hi) }
 
-// Plan is what the calls of a complete meeting come to: every member's result, and the work that fills it in.
+// Plan holds every member's result of a complete meeting, and the work that computes it.
 type Plan struct {
 	Results []Result
 	Pieces  []Piece
-	// Bytes is what the pieces read and write, all in all.
+	// Bytes is the total number of bytes that the pieces read and write.
 	Bytes int
-	// Outgoing and Incoming are boxes that go to and come from members of other processes. Those between two
-	// processes are in one order on both.
+	// Outgoing and Incoming are the boxes sent to and received from members of other processes. Two processes
+	// list the boxes between them in the same order.
 	Outgoing, Incoming []Parcel
-	// Reductions are those in which members of several processes are combined.
+	// Reductions are the reductions whose members are in several processes.
 	Reductions []*Reduction
 
 	m     *Meeting
@@ -39,10 +39,10 @@ type Plan struct {
 	err   error
 }
 
-// NewPlan plans a meeting to which all have come. It is a function of their calls alone; no array is read or
-// written before its pieces are done. Where members live in other processes and their operands are not here,
-// it says what has to be sent. An error means that a member's destination does not fit; a panic in it
-// is a bug of ours, but must not leave the members waiting, so it is an error as well.
+// NewPlan plans a meeting at which all members have arrived. It depends on their calls alone; no array is
+// read or written before the pieces are done. For members in other processes whose operands are not here, the
+// plan lists what has to be sent. It returns an error if a member's destination does not fit. A panic in it
+// is a bug of Galley; it is returned as an error, so that the members do not wait forever.
 func NewPlan(m *Meeting) (p *Plan, err error) {
 	p = &Plan{m: m, calls: m.Calls, Results: make([]Result, len(m.Calls))}
 	defer func() {
@@ -53,7 +53,7 @@ func NewPlan(m *Meeting) (p *Plan, err error) {
 	return p, p.build()
 }
 
-// build fills in the results and pieces. An error means that a member's destination does not fit.
+// build fills in the results and pieces. It returns an error if a member's destination does not fit.
 func (p *Plan) build() error {
 	switch kind := p.calls[0].Kind; kind {
 	case AllReduce:
@@ -82,8 +82,8 @@ func (p *Plan) build() error {
 	return p.err
 }
 
-// result makes the result of a slot: in its destination if it has one, which must be of type t. That of
-// another process is the zero Array.
+// result returns the memory for the result of a slot: its destination if given, which must have type t, or
+// new memory. For a member in another process it returns the zero Array.
 func (p *Plan) result(slot int, t typ) array.Array {
 	dst, has, here := p.calls[slot].Dst, p.calls[slot].dstType(), p.m.here(slot)
 	switch {
@@ -109,30 +109,30 @@ func (p *Plan) result(slot int, t typ) array.Array {
 	return dst
 }
 
-// hasRows reports whether an array of type d has room for one of type t in its first rows.
+// hasRows reports whether an array of type t fits into the first rows of one of type d.
 func hasRows(d, t typ) bool {
 	return len(d.shape) == len(t.shape) && d.shape[0] >= t.shape[0] && d.with(0, t.shape[0]).equal(t)
 }
 
-// cut adds a job of n positions in pieces of at most grain.
+// cut adds a job of n positions, split into pieces of at most grain.
 func (p *Plan) cut(j job, n, grain int) {
 	for lo := 0; lo < n; lo += grain {
 		p.Pieces = append(p.Pieces, Piece{j, lo, min(n, lo+grain)})
 	}
 }
 
-// moveGrain is the bytes of one piece of a move: large against taking it, small against a core's cache.
+// moveGrain is the bytes of one piece of a move: large compared with the overhead, small for a core's cache.
 const moveGrain = 256 << 10
 
-// place is where a box begins in the array of a member: at an index of a dim.
+// place is where a box begins in a member's array: an index along a dim.
 type place struct {
 	slot  int
-	array array.Array // the zero Array where another process has it
+	array array.Array // the zero Array if it is in another process
 	dim   int
 	at    int
 }
 
-// move copies a box of the given type between the arrays of two members, or says that it must be sent.
+// move plans the copy of a box between two members' arrays, or a parcel if one is in another process.
 func (p *Plan) move(dst, src place, box typ) {
 	n := box.bytes()
 	switch toHere, fromHere := p.m.here(dst.slot), src.array.IsValid(); {
@@ -147,7 +147,7 @@ func (p *Plan) move(dst, src place, box typ) {
 	}
 }
 
-// whole copies an array of type t.
+// whole plans the copy of a whole array of type t.
 func (p *Plan) whole(to int, dst array.Array, from int, t typ) {
 	n := t.shape.Len()
 	flat := func(slot int, a array.Array) place {
@@ -200,8 +200,8 @@ func (p *Plan) reduction() *reduction {
 	return r
 }
 
-// reduce adds the work of a reduction of n elements, whose result goes to the member of a slot, or to all if
-// that is -1.
+// reduce plans a reduction of n elements, whose result goes to the member of a slot, or to all members if
+// slot is -1.
 func (p *Plan) reduce(r *reduction, n, slot int) {
 	if p.err != nil || n == 0 {
 		return

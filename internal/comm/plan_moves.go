@@ -1,6 +1,6 @@
 package comm
 
-// gather joins all members' arrays on one.
+// gather plans joining all members' arrays on the member of a slot.
 func (p *Plan) gather(slot int) {
 	dim := p.calls[slot].Dim
 	counts := make([]int, len(p.calls))
@@ -18,7 +18,7 @@ func (p *Plan) gather(slot int) {
 	}
 }
 
-// exchange joins on one member the parts that all cut for it.
+// exchange plans joining on one member the parts that all members cut for it.
 func (p *Plan) exchange(slot int) {
 	split, concat := p.calls[slot].Dim, p.calls[slot].Concat
 	boxes := make([]typ, len(p.calls))
@@ -86,7 +86,7 @@ func (p *Plan) permute() {
 	}
 }
 
-// message carries one array from slot 0 to slot 1; their types have been compared.
+// message plans the copy from slot 0 to slot 1; their types have been compared.
 func (p *Plan) message() {
 	t := p.calls[0].inType()
 	p.whole(1, p.result(1, t), 0, t)

@@ -9,35 +9,35 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// blockLen is the elements that are combined at a time: few enough that partial results stay in the first
+// blockLen is the number of elements combined at a time: small enough that partial results stay in the L1
 // cache.
 const blockLen = 2048
 
-// reduction combines the arrays of members from to to element by element into each output. Its positions are
+// reduction combines the arrays of members from..to element by element into each output. Its positions are
 // the elements of the result.
 type reduction struct {
 	by       Reduce
 	dtype    array.DType
-	ins      []array.Array // by member; the zero Array where it is another process's
+	ins      []array.Array // by member; the zero Array if it is in another process
 	from, to int
-	at       region // where in the inputs
+	at       region // the part of the inputs
 	outs     []array.Array
 	base     int // the position of the outputs' first element
 
 	given []given
-	// partial is a term of a larger tree: nothing is divided, and 16-bit floats are left as float32.
+	// partial marks a subtree of a larger tree: a mean is not divided, and 16-bit floats stay float32.
 	partial bool
 }
 
-// given is a term that another process has combined: members from to to, from position base on.
+// given is a subtree that another process has combined: members from..to, from position base on.
 type given struct {
 	from, to int
 	base     int
 	data     []byte
 }
 
-// Combine returns arrays of one type combined as an all-reduce of a group that holds them does it, to the
-// bit.
+// Combine reduces arrays of one type with the same bits as an all-reduce of a group that holds
+// them.
 func Combine(by Reduce, parts []array.Array) (array.Array, error) {
 	first := parts[0]
 	for _, x := range parts {
@@ -69,7 +69,7 @@ func (r region) runs(lo, hi int, f func(at, from, n int)) {
 	}
 }
 
-// contiguous returns where the region's elements lo to hi begin in the array, if they are in one run.
+// contiguous returns where the region's elements lo to hi begin in the array, if they are contiguous.
 func (r region) contiguous(lo, hi int) (from int, ok bool) {
 	in := lo % r.span
 	return lo/r.span*r.stride + r.off + in, in+hi-lo <= r.span
@@ -120,23 +120,23 @@ func (r *reduction) do(mem *Scratch, lo, hi int) {
 // tree combines contributions in the one order that all reductions have: a balanced binary tree over group
 // positions.
 type tree[C any] struct {
-	// load is a member's elements of the block: where they are, or copied or widened to slot.
+	// load returns a member's elements of the block: in place, or copied or widened to slot.
 	load func(slot []C, member, lo, hi int) []C
-	// given is the elements of a term that has been combined elsewhere, as load gives them; nil if it has not.
+	// given returns the elements of a subtree that was combined elsewhere, as load does; nil if it was not.
 	given func(slot []C, from, to, lo, hi int) []C
 	join  func(dst, x, y []C)
 	mem   []C // blocks, one for each level that waits for its right side
 }
 
-// treeDepth returns how many blocks a tree of k contributions needs.
+// treeDepth returns the number of blocks that a tree of k contributions needs.
 func treeDepth(k int) int { return bits.Len(uint(k)) + 1 }
 
-// treeMiddle returns where the tree over positions from to to, at least two, is cut: the left subtree holds
-// the largest power of two below their number, as in kernel.Tree.
+// treeMiddle returns the position at which the tree over positions from..to, at least two, is split: the left
+// subtree holds the largest power of two below their number, as in kernel.Tree.
 func treeMiddle(from, to int) int { return from + 1<<(bits.Len(uint(to-from-1))-1) }
 
-// combine returns the elements lo to hi of members from to to, in dst unless they are somewhere already.
-// Memory of deeper levels is free.
+// combine returns elements lo to hi of members from..to, in dst unless they are in memory already. Blocks of
+// deeper levels are free to use.
 func (t *tree[C]) combine(dst []C, from, to, depth, lo, hi int) []C {
 	n := hi - lo
 	slot := t.mem[depth*blockLen:][:n]
@@ -155,7 +155,7 @@ func (t *tree[C]) combine(dst []C, from, to, depth, lo, hi int) []C {
 	return dst
 }
 
-// find returns the given term of members from to to.
+// find returns the given subtree of members from..to.
 func (r *reduction) find(from, to int) *given {
 	for i := range r.given {
 		if g := &r.given[i]; g.from == from && g.to == to {
@@ -245,7 +245,7 @@ func halfTree(r *reduction, mem *Scratch, format halfFormat) tree[float32] {
 		switch {
 		case g == nil:
 			return nil
-		case to-from > 1: // a copy, since what is given may be the root, which finish writes to
+		case to-from > 1: // a copy: the term may be the root, which finish overwrites
 			copy(slot, elementsOf[float32](g.data)[lo-g.base:hi-g.base])
 		default:
 			format.widen(slot, elementsOf[uint16](g.data)[lo-g.base:hi-g.base])

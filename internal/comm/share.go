@@ -12,16 +12,16 @@ type Part struct {
 	Rank  int
 	DType array.DType
 	Shape array.Shape
-	// To is the processes that are given it; nil is all. The rank's own has it anyway.
+	// To is the processes that receive it; nil means all. The process of the rank has it already.
 	To []int
 }
 
-// goes reports whether a process that does not hold the part is given it.
+// goes reports whether the part is sent to a process that does not hold it.
 func (p Part) goes(process int) bool { return p.To == nil || slices.Contains(p.To, process) }
 
-// Share gives processes the parts that go to them: held are the arrays of those that live here, by their
-// number. It is a collective of processes: all of them call it with the same list. Where there is one process
-// nothing moves.
+// Share sends parts to the processes listed in them; held are the arrays of parts in this process, by index
+// in parts. It is a collective of processes: all call it with the same list. With one process nothing is
+// sent.
 func Share(ctx context.Context, w World, parts []Part, held map[int]array.Array) (map[int]array.Array,
 	error) {
 	leaders := Leaders(w)
@@ -40,8 +40,8 @@ func Share(ctx context.Context, w World, parts []Part, held map[int]array.Array)
 	return all, w.Run(ctx, func(_ context.Context, c Comm) error { return share(c, w, leaders, parts, all) })
 }
 
-// share sends what the rank holds to the leaders of the other processes, and receives what they hold if it
-// leads its own.
+// share sends what the rank holds to the leaders of the other processes, and receives what they hold if it is
+// its process's leader.
 func share(c Comm, w World, leaders []int, parts []Part, all map[int]array.Array) error {
 	world, err := c.Group(nil)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// A signature is a call without its arrays, as bytes: what processes tell each other of their members.
+// A signature is a call without its arrays, as bytes: what processes send each other about their members.
 
 // AppendSignature adds the call's signature to b.
 func (c *Call) AppendSignature(b []byte) []byte {
@@ -39,8 +39,8 @@ func appendType(b []byte, t typ) []byte {
 	return b
 }
 
-// ParseSignature reads the call of a member that lives in another process, and returns what follows it. The
-// call has the types of its arrays only; Fill gives it its operand.
+// ParseSignature reads the call of a member in another process, and returns the rest of b. The call has only
+// the types of its arrays; Fill adds the operand.
 func ParseSignature(b []byte, g *Group) (*Call, []byte, error) {
 	r := &signatureReader{rest: b}
 	c := &Call{Group: g, Kind: Kind(r.byte()), Reduce: Reduce(r.byte())}
@@ -64,7 +64,7 @@ func ParseSignature(b []byte, g *Group) (*Call, []byte, error) {
 	return c, r.rest, nil
 }
 
-// plausible reports whether the call could have passed Check in its own process: what plans rely on.
+// plausible reports whether the call could have passed Check in its own process, which plans rely on.
 func (c *Call) plausible() bool {
 	if int(c.Kind) >= len(kinds) || int(c.Reduce) >= len(reduces) {
 		return false
@@ -81,7 +81,7 @@ func (c *Call) plausible() bool {
 	return !c.contributes() || c.checkDims() == nil && c.checkSizes() == nil
 }
 
-// Operand returns the bytes of what the member gives; nil if it gives nothing.
+// Operand returns the bytes of the member's input; nil if it has none.
 func (c *Call) Operand() []byte {
 	if !c.contributes() {
 		return nil
@@ -89,7 +89,7 @@ func (c *Call) Operand() []byte {
 	return c.In.Bytes()
 }
 
-// Fill takes the operand of a member of another process from the front of b.
+// Fill reads the operand of a member in another process from the front of b.
 func (c *Call) Fill(b []byte) (rest []byte, err error) {
 	if !c.contributes() {
 		return b, nil
@@ -102,7 +102,7 @@ func (c *Call) Fill(b []byte) (rest []byte, err error) {
 	return b[copy(c.In.Bytes(), b):], nil
 }
 
-// signatureReader reads numbers until there is something that is none.
+// signatureReader reads numbers; after malformed input it returns zeros and is marked bad.
 type signatureReader struct {
 	rest []byte
 	bad  bool
@@ -128,7 +128,7 @@ func (r *signatureReader) int() int {
 	return int(v)
 }
 
-// count returns the length of a list, each of whose elements has at least a byte.
+// count reads the length of a list whose elements have at least one byte each.
 func (r *signatureReader) count() int {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 || v > uint64(len(r.rest)) {

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// start checks the call and hands it to the world. A call that is wrong by itself never reaches the peers.
+// start checks the call and passes it to the world. A call that is wrong by itself never reaches the peers.
 func (g *Group) start(c *Call) *Pending {
 	c.Group = g
 	if err := c.Check(); err != nil {
@@ -18,7 +18,7 @@ func (g *Group) start(c *Call) *Pending {
 // equal returns the sizes of equal parts along dim of x.
 func (g *Group) equal(kind Kind, x array.Array, dim int, sizes []int) ([]int, error) {
 	if sizes != nil || dim < 0 || dim >= len(x.Shape()) {
-		return sizes, nil // Check says what is wrong
+		return sizes, nil // Check reports what is wrong
 	}
 	n, k := x.Shape()[dim], g.Size()
 	if n%k != 0 {
@@ -60,7 +60,7 @@ func (g *Group) StartAllToAll(dst, x array.Array, split int, sizes []int, concat
 	return g.start(&Call{Kind: AllToAll, In: x, Dst: dst, Dim: split, Concat: concat, Sizes: sizes})
 }
 
-// StartAllToAllV begins an AllToAllV; Pending.Counts says how many rows came from each member.
+// StartAllToAllV begins an AllToAllV; Pending.Counts returns the number of rows from each member.
 func (g *Group) StartAllToAllV(dst, x array.Array, rows []int) *Pending {
 	return g.start(&Call{Kind: AllToAllV, In: x, Dst: dst, Sizes: rows})
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Traffic is what collectives of one kind moved on one rank.
+// Traffic is the traffic of one rank in collectives of one kind.
 type Traffic struct {
 	Calls int64
-	// Sent and Received are bytes between different ranks, as a direct exchange has them: an array that k
-	// members all-gather is received but for the rank's own part, a reduce-scatter sends all but it, an
-	// all-reduce is the one after the other. What stays on a rank is not counted.
+	// Sent and Received are bytes between different ranks, for a direct exchange: in an all-gather a rank
+	// receives all but its own part, in a reduce-scatter it sends all but its own part, and an all-reduce is the
+	// two one after the other. Data that stays on a rank is not counted.
 	Sent, Received int64
 }
 
@@ -35,7 +35,7 @@ func (s Stats) Total() Traffic {
 	return sum
 }
 
-// Since returns what was moved after an earlier reading.
+// Since returns the traffic after an earlier reading.
 func (s Stats) Since(earlier Stats) Stats {
 	for k, t := range earlier.kinds {
 		s.kinds[k] = s.kinds[k].plus(Traffic{-t.Calls, -t.Sent, -t.Received})
@@ -43,7 +43,7 @@ func (s Stats) Since(earlier Stats) Stats {
 	return s
 }
 
-// Add counts one more call of kind k, for implementations of Comm.
+// Add counts one more call of kind k; implementations of Comm call it.
 func (s *Stats) Add(k Kind, t Traffic) { s.kinds[k] = s.kinds[k].plus(t) }
 
 // String prints one line for each kind that was called.
@@ -57,7 +57,7 @@ func (s Stats) String() string {
 	return b.String()
 }
 
-// Traffic returns what the call counts for when its result is as given.
+// Traffic returns the traffic of the call, given its result.
 func (c *Call) Traffic(result array.Array) Traffic {
 	in, out, k := int64(len(c.In.Bytes())), int64(len(result.Bytes())), int64(c.Group.Size())
 	t := Traffic{Calls: 1}
@@ -84,7 +84,7 @@ func (c *Call) Traffic(result array.Array) Traffic {
 	return t
 }
 
-// ownBytes returns the part of In that the member keeps in an AllToAll.
+// ownBytes returns the bytes of In that the member keeps in an AllToAll.
 func (c *Call) ownBytes() int64 {
 	return int64(typeOf(c.In).with(c.Dim, c.Sizes[c.Group.pos]).bytes())
 }

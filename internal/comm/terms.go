@@ -2,8 +2,8 @@ package comm
 
 import "github.com/galley-ml/galley/array"
 
-// Reduction is a reduction whose operands are in several processes. The tree over group positions is the one
-// of all reductions; a process combines the terms that it can, and whoever joins them has the same bits.
+// Reduction is a reduction whose operands are in several processes. Its tree is that of all reductions: each
+// process combines the subtrees that it holds, and joining these gives the same bits.
 type Reduction struct {
 	// Len is the number of elements of the result.
 	Len int
@@ -13,13 +13,13 @@ type Reduction struct {
 	job *reduction
 }
 
-// Term is a largest subtree of the tree over positions all of whose leaves live in one process.
+// Term is a largest subtree of the tree over positions all of whose leaves are in one process.
 type Term struct{ From, To, Process int }
 
 // leaves returns how many members a term combines.
 func (t Term) leaves() int { return t.To - t.From }
 
-// Terms returns the subtrees of a tree over members that live in the given processes, in order.
+// Terms returns the largest one-process subtrees of a tree over members in the given processes, in order.
 func Terms(owner []int) []Term { return appendTerms(nil, owner, 0, len(owner)) }
 
 func appendTerms(list []Term, owner []int, from, to int) []Term {
@@ -35,8 +35,8 @@ func appendTerms(list []Term, owner []int, from, to int) []Term {
 // ElementBytes returns the size of one element of the operands.
 func (r *Reduction) ElementBytes() int { return r.job.dtype.Size() }
 
-// TermBytes returns the bytes of n elements of a term on their way: 16-bit floats that have been combined
-// travel as float32, so that they are rounded once.
+// TermBytes returns the bytes of n elements of a term as it is sent: combined 16-bit floats are sent as
+// float32, so that they are rounded once.
 func (r *Reduction) TermBytes(t Term, n int) int {
 	if size := r.job.dtype.Size(); t.leaves() == 1 || !r.half() {
 		return n * size
@@ -46,7 +46,7 @@ func (r *Reduction) TermBytes(t Term, n int) int {
 
 func (r *Reduction) half() bool { return r.job.dtype == array.BF16 || r.job.dtype == array.F16 }
 
-// Direct returns the memory of elements lo to hi of a term that is one member's operand, if it is in one run.
+// Direct returns the memory of elements lo to hi of a term that is one member's operand, if contiguous.
 func (r *Reduction) Direct(t Term, lo, hi int) ([]byte, bool) {
 	from, ok := r.job.at.contiguous(lo, hi)
 	if !ok || t.leaves() > 1 {
@@ -70,15 +70,15 @@ func (r *Reduction) Term(mem *Scratch, t Term, lo, hi int, dst []byte) {
 	job.do(mem, lo, hi)
 }
 
-// Arrived is elements of a term that another process has sent, from position Lo of the result on. Data begins
-// at an address that any element may have.
+// Arrived is elements of a term received from another process, from position Lo of the result on. Data is
+// aligned for any element type.
 type Arrived struct {
 	Term Term
 	Lo   int
 	Data []byte
 }
 
-// Join combines elements lo to hi of the result from this process's operands and what has arrived.
+// Join combines elements lo to hi of the result from this process's operands and the received terms.
 func (r *Reduction) Join(mem *Scratch, lo, hi int, arrived []Arrived) {
 	job := *r.job
 	job.given = make([]given, len(arrived))
@@ -94,7 +94,7 @@ func (r *Reduction) Result(lo, hi int) []byte {
 	return r.job.outs[0].Bytes()[lo*size : hi*size]
 }
 
-// Spread copies elements lo to hi of the first result of this process to its others.
+// Spread copies elements lo to hi of the first result of this process to its other results.
 func (r *Reduction) Spread(lo, hi int) {
 	first, size := r.Result(lo, hi), r.job.dtype.Size()
 	for _, out := range r.job.outs[1:] {

@@ -1,30 +1,30 @@
 package comm
 
-// NoteBytes is the most that a note may have.
+// NoteBytes is the most bytes of a note.
 const NoteBytes = 32 << 10
 
-// Transport carries bytes between the processes of a job: all that a world of several processes asks of an
+// Transport carries bytes between the processes of a job: all that a multi-process world needs from an
 // engine. Its calls never wait for a peer, so any goroutine may make them.
 type Transport interface {
-	// Rank returns this process's place among Size.
+	// Rank returns this process's number, below Size.
 	Rank() int
 	Size() int
-	// Listen says who gets the notes of the other processes: those of each sender in order. It is called once,
-	// before all else. An error means that the process it is from is lost. f does not wait for anything.
+	// Listen registers the function that receives the notes of other processes, each sender's in order. It is
+	// called once, before everything else. An error means that its process is lost. f must not block.
 	Listen(f func(from int, note []byte, err error))
 	// Post sends a note of at most NoteBytes, which is copied.
 	Post(to int, note []byte)
-	// Start begins to send and receive. The messages' memory belongs to the transfer until it is over.
+	// Start starts sending and receiving. The messages' memory must not be used until the transfer is done.
 	Start(messages []Message) Transfer
-	// Drive does the engine's work until one of the channels is closed, or leaves it to another goroutine that
-	// does. The second may be nil. Work goes on slowly while nobody drives.
+	// Drive does the engine's work until one of the channels is closed, or waits while another goroutine does
+	// it. stop may be nil. Work advances slowly while no goroutine drives.
 	Drive(until, stop <-chan struct{})
-	// Close ends the engine when all processes have called it.
+	// Close shuts the engine down when all processes have called it.
 	Close() error
 }
 
-// Message is one end of bytes that go from one process to another: it meets the other end of the same number
-// between the same two processes.
+// Message is one side of a transfer from one process to another. It is matched with the other side by its
+// number between the two processes.
 type Message struct {
 	Peer   int
 	Number uint32
@@ -32,10 +32,10 @@ type Message struct {
 	Data   []byte
 }
 
-// Transfer is messages under way.
+// Transfer is a set of messages in flight.
 type Transfer interface {
-	// Done is closed when all of them are over.
+	// Done is closed when all of them are complete.
 	Done() <-chan struct{}
-	// Err returns what went wrong, once it is done.
+	// Err returns the error of the transfer, once it is done.
 	Err() error
 }

@@ -1,4 +1,4 @@
 package cpu
 
-// Device returns where the session's ops run.
+// Device returns the device that runs the session's ops.
 func (s *Session) Device() *Device { return s.device }

@@ -1,6 +1,6 @@
 // Package cpu runs programs on the host with the ops' own kernels.
 //
-// A Session runs each op as it comes and is the Scope of eager tensors. Compile plans a whole program's
+// A Session runs each op immediately and is the Scope of eager tensors. Compile plans a whole program's
 // memory by liveness into one arena and runs it again and again without allocating.
 //
 //	s := cpu.NewSession(cpu.Config{Threads: 2})

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/pass"
 )
 
-// fuse joins the ops of a local program to loops, unless the options ask for none.
+// fuse fuses the ops of a local program into loops, unless the options turn that off.
 func fuse(f *ir.Func, o Options) (*ir.Func, error) {
 	if o.NoFuse {
 		return f, nil
@@ -16,7 +16,7 @@ func fuse(f *ir.Func, o Options) (*ir.Func, error) {
 	return Loops(f)
 }
 
-// Loops joins the ops of a local program to loops, unless GALLEY_FUSE=off asks for none.
+// Loops fuses the ops of a local program into loops, unless GALLEY_FUSE=off.
 func Loops(f *ir.Func) (*ir.Func, error) {
 	if os.Getenv("GALLEY_FUSE") == "off" {
 		return f, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Modes is what a user can ask of all ops of an eager session: to compute in 16 bits where they gain from it,
-// and to be looked at.
+// Modes are settings for all ops of an eager session: to compute in 16 bits where they benefit, and to be
+// observed.
 type Modes struct {
 	caster *pass.Caster
 	watch  func(ExecutedOp)
@@ -18,23 +18,24 @@ type Modes struct {
 
 // ExecutedOp is an op that an eager session has computed.
 type ExecutedOp struct {
-	// Op is its name and attributes, Pos the line that asked for it.
+	// Op is its name and attributes, Pos the source line that applied it.
 	Op  string
 	Pos string
-	// In and Out are its operands and results: they have data, and of a tracked one OnGrad tells the gradient.
+	// In and Out are its operands and results: they have data, and OnGrad of a tracked one observes its
+	// gradient.
 	In, Out []*op.Tensor
 }
 
-// Watch has f told of every op that the session computes forward, until stop is called: so any tensor can be
-// looked at, within layers too. Its gradient comes to what ExecutedOp.Out's OnGrad is given.
+// Watch calls f for every op that the session computes forward, until stop is called, so that any tensor can
+// be inspected, also within layers. For its gradient call OnGrad of a tensor of ExecutedOp.Out.
 func (m *Modes) Watch(f func(ExecutedOp)) (stop func()) {
 	old := m.watch
 	m.watch = f
 	return func() { m.watch = old }
 }
 
-// Autocast returns f with ops that compute in a 16-bit dtype, bf16 or f16, where they gain from it, and in
-// f32 where they need it, as PyTorch's autocast does. Parameters stay as they are: their gradients are f32.
+// Autocast returns f computed with ops in a 16-bit dtype, bf16 or f16, where they benefit, and in f32 where
+// they require it, as PyTorch's autocast does. Parameters keep their dtype: their gradients are f32.
 func (m *Modes) Autocast(dtype array.DType, f func() *op.Tensor) *op.Tensor {
 	if !dtype.IsHalf() {
 		y := f()
@@ -50,13 +51,13 @@ func (m *Modes) Autocast(dtype array.DType, f func() *op.Tensor) *op.Tensor {
 	return f()
 }
 
-// Apply applies an op by apply as the modes say.
+// Apply applies an op by apply according to the modes.
 func (m *Modes) Apply(o ir.Op, in []*ir.Value, apply func(ir.Op, []*ir.Value) []*ir.Value) []*ir.Value {
 	c := m.caster
 	if c == nil {
 		return m.seen(o, in, apply)
 	}
-	m.caster = nil // casts are as they are
+	m.caster = nil // casts themselves are not autocast
 	defer func() { m.caster = c }()
 	return c.Apply(o, in, func(o ir.Op, in []*ir.Value) []*ir.Value { return m.seen(o, in, apply) })
 }
@@ -64,14 +65,14 @@ func (m *Modes) Apply(o ir.Op, in []*ir.Value, apply func(ir.Op, []*ir.Value) []
 func (m *Modes) seen(o ir.Op, in []*ir.Value, apply func(ir.Op, []*ir.Value) []*ir.Value) []*ir.Value {
 	out := apply(o, in)
 	if f := m.watch; f != nil {
-		m.watch = nil // what f computes is its own
+		m.watch = nil // ops within f are not observed
 		defer func() { m.watch = f }()
 		f(ExecutedOp{Op: ir.FormatOp(o), Pos: string(ir.Caller()), In: in, Out: out})
 	}
 	return out
 }
 
-// BackwardOf is op.Backward of a tensor, whose own ops are computed as they are.
+// BackwardOf runs op.Backward on a tensor, whose own ops are neither autocast nor observed.
 func (m *Modes) BackwardOf(y *ir.Value) error {
 	old := *m
 	*m = Modes{}

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// NaNError is a result that is no number, of an op whose operands all are.
+// NaNError reports a NaN in the result of an op whose operands have none.
 type NaNError struct {
 	Type    ir.Type
 	Element int
@@ -20,12 +20,13 @@ func (e *NaNError) Error() string {
 	return fmt.Sprintf("it is the first to make NaN: element %d of its result %v", e.Element, e.Type)
 }
 
-// DetectNaN returns the same device, which ends a computation at the first op that makes a NaN.
+// DetectNaN returns the same device in a mode that stops a computation at the first op that produces a NaN.
 func (d *Device) DetectNaN() *Device {
 	return &Device{pool: d.pool, comm: d.comm, watch: d.watch, at: d.at, detect: true}
 }
 
-// givenNaN returns an error where a program is given NaN: no op of it is the first to make one.
+// givenNaN returns an error if a program's arguments have NaN: then none of its ops is the first to produce
+// one.
 func (r *run) givenNaN() error {
 	for i, p := range r.e.f.Params() {
 		if at := firstNaN(r.params[i]); at >= 0 {
@@ -36,7 +37,7 @@ func (r *run) givenNaN() error {
 	return nil
 }
 
-// made returns an error where a node's results have NaN. All that ran before has none.
+// made returns an error if a node's results have NaN. All earlier results have none.
 func made(out []array.Array) error {
 	for _, a := range out {
 		if at := firstNaN(a); at >= 0 {
@@ -46,8 +47,8 @@ func made(out []array.Array) error {
 	return nil
 }
 
-// detecting runs an op and looks for NaN in its results. A loop of several ops that makes one is run again op
-// by op, to find which it was: its operands are kept for that, since results may be in their memory.
+// detecting runs an op and looks for NaN in its results. If a fused loop produces one it is run again op by
+// op, to find the op: its operands are kept for that, since results may overwrite their memory.
 func (r *run) detecting(o op.Op, in, out []array.Array) error {
 	body, fused := op.FusedBody(o)
 	kept := in
@@ -68,7 +69,7 @@ func (r *run) detecting(o op.Op, in, out []array.Array) error {
 	return err
 }
 
-// firstToMake returns the error of the first node of a body that makes NaN.
+// firstToMake returns the error for the first node of a body that produces NaN.
 func firstToMake(d *Device, body *ir.Func, args []array.Array) error {
 	values := make([]array.Array, body.NumValues())
 	for i, p := range body.Params() {
@@ -96,7 +97,7 @@ func firstToMake(d *Device, body *ir.Func, args []array.Array) error {
 	return nil
 }
 
-// madeNaN is like made where operands may have NaN: then it was not this op.
+// madeNaN is like made if operands may have NaN: then it was not this op.
 func madeNaN(in, out []array.Array) error {
 	if slices.ContainsFunc(in, func(a array.Array) bool { return firstNaN(a) >= 0 }) {
 		return nil
@@ -104,7 +105,7 @@ func madeNaN(in, out []array.Array) error {
 	return made(out)
 }
 
-// firstNaN returns the first element that is no number; -1 is none.
+// firstNaN returns the index of the first NaN; -1 if there is none.
 func firstNaN(a array.Array) int {
 	switch a.DType() {
 	case array.F32:

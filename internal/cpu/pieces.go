@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// inPieces reports whether all that reads a parameter that is away can do so piece by piece.
+// inPieces reports whether all ops that read an offloaded parameter can read it piecewise.
 func (p *planner) inPieces(param int, away Away) bool {
 	v := p.f.Params()[param]
 	if slices.Contains(away.After, param) || v.DType().Compute() != v.DType() || p.lastUse[v.ID()] < 0 {
@@ -33,22 +33,22 @@ func (p *planner) inPieces(param int, away Away) bool {
 // pieceKey is an operand of a node.
 type pieceKey struct{ node, operand int }
 
-// piece is bytes of a parameter that are fetched before a node asks for them.
+// piece is bytes of a parameter that are prefetched for a node.
 type piece struct {
 	offset int
 	bytes  []byte
 	done   chan error
 }
 
-// pieces is what an executable has learned of its piecemeal nodes: the piece that each asked for first the
-// last time. Routers choose alike from one batch to the next, so it is fetched while the nodes before are
-// computed.
+// pieces is what an executable has learned about its piecewise nodes: the piece that each read first the
+// last time. Routers choose similarly from one batch to the next, so it is prefetched while earlier nodes
+// compute.
 type pieces struct {
 	mu    sync.Mutex
 	first map[pieceKey][2]int // offset and length
 }
 
-// nodePieces is the source of one node in one run.
+// nodePieces is the PieceSource of one node in one run.
 type nodePieces struct {
 	v     *visitor
 	node  int
@@ -56,13 +56,13 @@ type nodePieces struct {
 	asked [8]bool
 }
 
-// Has reports whether an operand of the node is away.
+// Has reports whether an operand of the node is offloaded.
 func (s *nodePieces) Has(operand int) bool {
 	n := s.v.r.e.f.Nodes()[s.node]
 	return s.v.r.e.plan.places[n.In()[operand].ID()].home == homePieces
 }
 
-// Read copies bytes of an operand: those that were fetched ahead, or others now.
+// Read copies bytes of an operand: prefetched ones, or others fetched now.
 func (s *nodePieces) Read(operand, offset int, into []byte) error {
 	key := pieceKey{s.node, operand}
 	s.mu.Lock()
@@ -98,7 +98,7 @@ func (p *pieces) learn(key pieceKey, offset, bytes int) {
 	p.first[key] = [2]int{offset, bytes}
 }
 
-// fetch sets out for what the first piecemeal node from one on will ask for, by what it asked for last.
+// fetch prefetches what the first piecewise node from an index on will probably read, as in the last run.
 func (v *visitor) fetch(from int) {
 	e := v.r.e
 	for i := from; i < len(e.f.Nodes()); i++ {
@@ -123,7 +123,7 @@ func (v *visitor) fetch(from int) {
 	}
 }
 
-// settle waits for pieces that are on their way.
+// settle waits for pieces in flight.
 func (v *visitor) settle() {
 	for _, x := range v.ahead {
 		x.done <- <-x.done
@@ -131,7 +131,7 @@ func (v *visitor) settle() {
 	v.ahead = nil
 }
 
-// piecesOf returns the source of a node's operands; nil where it is none that has one.
+// piecesOf returns the source of a node's operands; nil if it has none.
 func (r *run) piecesOf(i int, n *ir.Node) op.PieceSource {
 	if _, ok := n.Op().(op.Piecemeal); !ok || r.visitor == nil {
 		return nil

@@ -12,47 +12,48 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Config says what of the host to use.
+// Config selects the host's resources to use.
 type Config struct {
-	// Threads is how many threads the kernels share; 0 means all cores.
+	// Threads is the number of threads that kernels share; 0 means all cores.
 	Threads int
 }
 
-// Device is the host as a place to compute: its threads.
+// Device is the host as a compute device: its threads.
 type Device struct {
 	pool  *kernel.Pool
 	comm  comm.Comm
 	watch func(n *ir.Node, took time.Duration)
-	// at is the node of a compiled program that is being computed.
+	// at is the node of a compiled program that is running.
 	at *atomic.Pointer[ir.Node]
-	// detect ends a computation at the first op that makes a NaN.
+	// detect stops a computation at the first op that produces a NaN.
 	detect bool
 }
 
-// NewDevice starts the threads; Close ends them.
+// NewDevice starts the threads; Close stops them.
 func NewDevice(c Config) *Device {
 	return &Device{pool: kernel.NewPool(c.Threads), at: new(atomic.Pointer[ir.Node])}
 }
 
-// RunningOp returns the node of a compiled program that the device is computing, nil between programs: what a
-// run that does not move hangs at.
+// RunningOp returns the node of a compiled program that the device is running, nil between programs: where a
+// stuck run hangs.
 func (d *Device) RunningOp() *ir.Node { return d.at.Load() }
 
-// In returns the same device as part of a world, whose end on it is c: ops on the tensors of its sessions may
+// In returns the same device as part of a world, with c as its Comm: ops on the tensors of its sessions may
 // be collectives.
 func (d *Device) In(c comm.Comm) *Device {
 	return &Device{pool: d.pool, comm: c, at: d.at, detect: d.detect}
 }
 
-// Watched returns the same device, which tells f how long each node took of programs that RunOver runs on it.
+// Watched returns the same device, which calls f with the time of each node of programs that RunOver runs on
+// it.
 func (d *Device) Watched(f func(n *ir.Node, took time.Duration)) *Device {
 	return &Device{pool: d.pool, comm: d.comm, watch: f, at: d.at, detect: d.detect}
 }
 
-// Close ends the device's threads.
+// Close stops the device's threads.
 func (d *Device) Close() { d.pool.Close() }
 
-// Threads returns how many threads compute.
+// Threads returns the number of threads.
 func (d *Device) Threads() int { return d.pool.Threads() }
 
 func (d *Device) env() *op.Env { return &op.Env{Pool: d.pool, Comm: d.comm} }
@@ -83,11 +84,11 @@ func Read(x *op.Tensor) (array.Array, error) {
 	return a, nil
 }
 
-// Apply runs o now. Results remember how they were made only where an operand is tracked.
+// Apply runs o now. Results record how they were computed only if an operand is tracked.
 func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value { return s.Modes.Apply(o, in, s.apply) }
 
-// Backward is that of a tensor of the session: gradients are added to the tracked tensors that y was computed
-// from.
+// Backward differentiates a tensor of the session: gradients are added to the tracked tensors that y was
+// computed from.
 func (s *Session) Backward(y *ir.Value) error { return s.BackwardOf(y) }
 
 func (s *Session) apply(o ir.Op, in []*ir.Value) []*ir.Value {
@@ -116,7 +117,7 @@ func (s *Session) apply(o ir.Op, in []*ir.Value) []*ir.Value {
 	return out
 }
 
-// Compute runs one op on arrays whose types it has accepted, into new memory or, for an alias, its operand's.
+// Compute runs one op on arrays of checked types, into new memory or, for an alias, its operand's.
 func (d *Device) Compute(o op.Op, in []array.Array, types []ir.Type) (out []array.Array, err error) {
 	if _, ok := o.(op.Aliaser); ok {
 		return []array.Array{array.View(types[0].DType, types[0].Shape, in[0].Bytes())}, nil
@@ -134,8 +135,8 @@ func (d *Device) Compute(o op.Op, in []array.Array, types []ir.Type) (out []arra
 	return out, nil
 }
 
-// recoverIndex turns an index that was found out of range while computing, the one fault of data that kernels
-// can meet, and a collective that went wrong into an error. Other panics are bugs and continue.
+// recoverIndex turns the panic of an index out of range, the one error of data that kernels detect, and of a
+// failed collective into an error. Other panics are bugs and continue.
 func recoverIndex(err *error) {
 	switch what := recover().(type) {
 	case nil:
@@ -170,5 +171,5 @@ func operands(in []*ir.Value) (types []ir.Type, arrays []array.Array, tracked bo
 	return types, arrays, tracked, nil
 }
 
-// Eval runs one op on arrays: the driver's innermost call, for tests and benchmarks of single ops.
+// Eval runs one op on arrays without checks, for tests and benchmarks of single ops.
 func (d *Device) Eval(o op.Op, in, out []array.Array) { op.Run(d.env(), o, in, out) }

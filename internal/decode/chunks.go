@@ -5,14 +5,14 @@ import (
 	"github.com/galley-ml/galley/internal/paged"
 )
 
-// fewTokens is how many new tokens of a sequence make it a row beside others; one with more is a program of
-// its own.
+// fewTokens is the most new tokens of a sequence that is batched with others; one with more runs in a program
+// of its own.
 const fewTokens = 8
 
-// leastChunk is the shortest chunk that a program is made for.
+// leastChunk is the smallest chunk size that programs are compiled for.
 const leastChunk = 16
 
-// Run computes sequences as paged.Step.Run does, and returns the logits that are wanted, in order.
+// Run processes sequences as paged.Step.Run does, and returns the requested logits, in order.
 func (s *Step) Run(seqs []paged.Sequence) ([]float32, error) {
 	s.hidden = s.hidden[:0]
 	results := make([][]float32, len(seqs))
@@ -45,10 +45,10 @@ func (s *Step) Run(seqs []paged.Sequence) ([]float32, error) {
 	return logits, nil
 }
 
-// Row returns the stream, after the last norm, of the i-th row whose logits were wanted.
+// Row returns the hidden state, after the last norm, of the i-th row whose logits were requested.
 func (s *Step) Row(i int) []float32 { return s.hidden[i] }
 
-// chunk computes some of the sequences together, each a row of one program.
+// chunk processes some of the sequences together, each as a row of one program.
 func (s *Step) chunk(seqs []paged.Sequence, which []int, results, hidden [][]float32) error {
 	seq, pages, wanted := 1, 1, 0
 	for _, i := range which {
@@ -90,7 +90,7 @@ func (s *Step) chunk(seqs []paged.Sequence, which []int, results, hidden [][]flo
 	return nil
 }
 
-// chunkInputs returns what the program of a bucket is given.
+// chunkInputs returns the inputs of a bucket's program.
 func (s *Step) chunkInputs(b bucket, seqs []paged.Sequence, which []int) []array.Array {
 	ids, positions := make([]int32, b.rows*b.seq), make([]int32, b.rows*b.seq)
 	slots, wanted := make([]int32, b.rows*b.seq), make([]int32, 0, b.wanted)

@@ -1,9 +1,9 @@
-// Package decode computes a language model over pages of keys and values on a backend: package paged's work
-// as whole programs.
+// Package decode runs a language model with a paged KV cache on a backend: what package paged does on the
+// host, as whole programs.
 //
-// Weights and pages stay on the backend. A program is for a bucket, so many sequences of so many pages;
-// shorter batches are filled up with rows that write to a page of nobody. Programs are given the pages'
-// memory and give it back (they are donated). Prompts are read in chunks by one program; another takes
-// several steps of many sequences, chooses tokens itself and feeds them to its next step, so the host is
-// asked once in so many steps.
+// Weights and pages stay on the backend. A program is compiled for a bucket, a number of sequences and of
+// pages; smaller batches are padded with rows that write to an unused page. The pages' memory is donated to
+// programs, which return it. One program reads prompts in chunks (prefill); another runs several decoding
+// steps of many sequences, samples tokens itself and feeds them to the next step, so that the host is
+// involved only once in several steps.
 package decode

@@ -13,17 +13,17 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// loader reads a model's parameters as a backend is given them.
+// loader loads a model's parameters for a backend.
 type loader struct {
 	Config
 	from models.Model
-	// sources is the parameters of from by their names, integers those that take a matrix's place.
+	// sources holds the parameters of from by name, integers those of quantized weights that replace a matrix.
 	sources  map[string]*nn.Param
 	integers map[*nn.Param]func() (array.Array, error)
 }
 
-// shape returns the model as the backend computes it: with floats of 16 bits where the weights have them,
-// and with integers where they are wanted or stored.
+// shape returns the model that the backend runs: with 16-bit floats if the weights have them, and with
+// quantized weights if these are requested or stored.
 func (l *loader) shape() (models.Model, error) {
 	dtype := array.F32
 	if l.Weights == packed.BF16 || l.Weights != packed.F32 && l.from.Config().DType == array.BF16 {
@@ -43,7 +43,7 @@ func (l *loader) shape() (models.Model, error) {
 	return m, l.checkIntegers(m)
 }
 
-// checkIntegers says which matrices stay floats where integers were asked for.
+// checkIntegers reports the matrices that stay floats although quantization was requested.
 func (l *loader) checkIntegers(m models.Model) error {
 	if l.Weights != packed.Int8 && l.Weights != packed.Int4 {
 		return nil
@@ -62,7 +62,7 @@ func (l *loader) checkIntegers(m models.Model) error {
 	return err
 }
 
-// value returns a parameter's values in its own type.
+// value returns a parameter's values in its own dtype.
 func (l *loader) value(p *nn.Param) (array.Array, error) {
 	if read := l.integers[p]; read != nil {
 		return read()
@@ -74,7 +74,7 @@ func (l *loader) value(p *nn.Param) (array.Array, error) {
 	return converted(a, p.Type.DType), nil
 }
 
-// converted returns floats in another type.
+// converted converts floats to another dtype.
 func converted(a array.Array, to array.DType) array.Array {
 	out := array.New(to, a.Shape()...)
 	x := floats(a)
@@ -103,7 +103,7 @@ func floats(a array.Array) []float32 {
 	return x
 }
 
-// read returns what a parameter of the model that was given is.
+// read returns the values of a parameter of the original model.
 func (l *loader) read(name string) (array.Array, error) {
 	p := l.sources[name]
 	switch {
@@ -117,7 +117,7 @@ func (l *loader) read(name string) (array.Array, error) {
 	return cpu.Read(p.Value)
 }
 
-// replacement returns the integers in place of a matrix; nil leaves it as it is.
+// replacement returns the quantized weight that replaces a matrix; nil if it is not replaced.
 func (l *loader) replacement(w *nn.Param) (*nn.QuantizedWeight, error) {
 	rows, cols := w.Type.Shape[0], w.Type.Shape[1]
 	switch l.Weights {
@@ -146,15 +146,15 @@ func (l *loader) replacement(w *nn.Param) (*nn.QuantizedWeight, error) {
 	}
 	m, ok, err := l.Grouped(l.sources[w.Name])
 	if err != nil || !ok || m.Order != nil || m.In%m.Group != 0 {
-		return nil, err // columns in an order of their own, or a short last group, are read as floats
+		return nil, err // weights with permuted columns, or a shorter last group, are loaded as floats
 	}
 	return l.put(w, models.IntegersOf(w, m.Bits, m.Group, m.Zeros != nil), stored), nil
 }
 
-// quantGroup is how many neighbours share a scale where Galley itself rounds.
+// quantGroup is the number of weights that share a scale when Galley quantizes.
 const quantGroup = 32
 
-// put notes where the integers in place of a weight come from.
+// put registers the sources of a quantized weight's tensors.
 func (l *loader) put(w *nn.Param, q *nn.QuantizedWeight,
 	from func() (quant.Matrix, error)) *nn.QuantizedWeight {
 	part := func(p *nn.Param, f func(m quant.Matrix) array.Array) {
@@ -169,7 +169,7 @@ func (l *loader) put(w *nn.Param, q *nn.QuantizedWeight,
 	part(q.Q, func(m quant.Matrix) array.Array {
 		return array.FromSlice(models.PackedBytes(m.Values, m.Bits), q.Q.Type.Shape...)
 	})
-	q.Scale.Type.DType = w.Type.DType // that of what they multiply, so that no step has to convert them
+	q.Scale.Type.DType = w.Type.DType // the dtype of the activations, so that no step has to convert them
 	part(q.Scale, func(m quant.Matrix) array.Array {
 		return converted(array.FromSlice(m.Scales, q.Scale.Type.Shape...), w.Type.DType)
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Config says how a model is kept; fields that package paged's has mean the same.
+// Config describes how a model is stored; fields with the names of package paged's mean the same.
 type Config struct {
 	Backend backend.Backend
 	Weights packed.Format
@@ -22,14 +22,14 @@ type Config struct {
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
 	// KV is f32 or bf16; empty means f32.
 	KV paged.KVFormat
-	// Threads choose tokens on the host, where a request asks for more than the backend does.
+	// Threads sample on the host, for requests whose sampling the backend does not support.
 	Threads int
 }
 
 // Model is a language model whose weights are on a backend.
 type Model struct {
 	b       backend.Backend
-	m       models.Model // shapes, and names bound to values while a program is traced
+	m       models.Model // shapes, and names that are bound to values while a program is traced
 	limit   int
 	kv      array.DType
 	weights []backend.Buffer
@@ -37,7 +37,7 @@ type Model struct {
 	pool    *kernel.Pool
 }
 
-// New brings a model's weights to a backend, one at a time.
+// New copies a model's weights to a backend, one at a time.
 func New(m models.Model, c Config) (*Model, error) {
 	parts, err := models.PartsOf(m)
 	if err != nil {
@@ -73,16 +73,16 @@ func New(m models.Model, c Config) (*Model, error) {
 	return d, nil
 }
 
-// Config returns the model's shape.
+// Config returns the model's configuration.
 func (d *Model) Config() models.Config { return d.m.Config() }
 
-// Limit returns the longest sequence; 0 is no limit.
+// Limit returns the length of the longest sequence; 0 means no limit.
 func (d *Model) Limit() int { return d.limit }
 
-// Bytes returns the memory of the weights.
+// Bytes returns the size of the weights.
 func (d *Model) Bytes() int { return d.bytes }
 
-// StepBytes returns how much of the weights a step reads: all but a table of which it takes single rows.
+// StepBytes returns the bytes of weights that a step reads: all but an embedding table of single rows.
 func (d *Model) StepBytes() int {
 	parts, err := models.PartsOf(d.m)
 	if err != nil || parts.Head == nil {
@@ -91,7 +91,7 @@ func (d *Model) StepBytes() int {
 	return d.bytes - parts.Tokens.Weight.Type.Bytes()
 }
 
-// PageBytes returns the memory of one page in all layers.
+// PageBytes returns the size of one page in all layers.
 func (d *Model) PageBytes() int {
 	n := 0
 	for _, t := range d.poolTypes(1) {
@@ -100,12 +100,12 @@ func (d *Model) PageBytes() int {
 	return n
 }
 
-// poolTypes returns the memory of so many pages.
+// poolTypes returns the types of the memory of the given number of pages.
 func (d *Model) poolTypes(pages int) []op.Type {
 	return models.PoolTypes(d.m, pages*paged.PageTokens, d.kv)
 }
 
-// Pool returns the threads of the host.
+// Pool returns the thread pool of the host.
 func (d *Model) Pool() *kernel.Pool { return d.pool }
 
 func (d *Model) free() {
@@ -115,7 +115,7 @@ func (d *Model) free() {
 	d.weights = nil
 }
 
-// Close gives the weights back.
+// Close releases the weights.
 func (d *Model) Close() {
 	d.free()
 	d.pool.Close()

@@ -15,11 +15,11 @@ import (
 
 // bucket is what a program is compiled for.
 type bucket struct {
-	// rows sequences of up to pages pages each.
+	// rows is the number of sequences, pages the most pages of each.
 	rows, pages int
-	// seq tokens of each are read, and the logits of wanted of them all given: steps is then 0.
+	// seq is the number of tokens read of each sequence, wanted the number of logits returned; steps is then 0.
 	seq, wanted int
-	// steps are taken one after the other, whose tokens the program chooses by sampling.
+	// steps is the number of decoding steps, whose tokens the program chooses by sampling.
 	steps    int
 	sampling sampling
 }
@@ -31,7 +31,7 @@ func (b bucket) String() string {
 	return fmt.Sprintf("read_r%d_p%d_t%d_w%d", b.rows, b.pages, b.seq, b.wanted)
 }
 
-// inputs returns the types of what a program is given beside weights and pools.
+// inputs returns the types of a program's inputs besides weights and pools.
 func (b bucket) inputs() []op.Type {
 	ints := func(shape ...int) op.Type { return op.Type{DType: array.I32, Shape: shape} }
 	if b.steps == 0 {
@@ -43,8 +43,8 @@ func (b bucket) inputs() []op.Type {
 	return append(of, knobTypes(b.rows)...)
 }
 
-// compile makes the program of a bucket, over pools of so many pages. It gives the pools, whose memory is
-// donated, and what the bucket computes.
+// compile compiles the program of a bucket, for pools of the given number of pages. It returns the pools,
+// whose memory is donated, and the bucket's results.
 func (d *Model) compile(b bucket, pages int) (backend.Executable, error) {
 	build := ir.NewBuilder(b.String())
 	params := d.m.Params()
@@ -76,7 +76,7 @@ func (d *Model) compile(b bucket, pages int) (backend.Executable, error) {
 	return d.b.Compile(f, backend.Options{Donate: donate})
 }
 
-// read returns the tokens of chunks.
+// read traces the processing of chunks of tokens.
 func (d *Model) read(b bucket, pools, in []*op.Tensor) []*op.Tensor {
 	c := models.PagedCache(pools, &nn.Pages{Table: in[0], Positions: in[2], Slots: in[3],
 		Tokens: paged.PageTokens})
@@ -84,7 +84,7 @@ func (d *Model) read(b bucket, pools, in []*op.Tensor) []*op.Tensor {
 	return append(c.Values(), hidden, logits)
 }
 
-// steps returns tokens that the program chooses, each fed to the next step.
+// steps traces decoding steps: each samples a token and feeds it to the next.
 func (d *Model) steps(b bucket, pools, in []*op.Tensor) []*op.Tensor {
 	table, first, rest := in[0], in[1], in[2:5]
 	k := knobsOf(in[5:])

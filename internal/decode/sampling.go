@@ -10,22 +10,22 @@ import (
 
 // How a row's token is chosen.
 const (
-	// greedily: the likeliest.
+	// greedily: the most likely one.
 	greedily = iota
-	// fromAll: drawn from all tokens in the order of their numbers.
+	// fromAll: sampled from all tokens in the order of their ids.
 	fromAll
-	// fromLikeliest: drawn from the likeliest in their order, since top-k or top-p cut the rest.
+	// fromLikeliest: sampled from the most likely ones in their order, after top-k or top-p.
 	fromLikeliest
 )
 
-// sampling is what a program does to choose tokens, beside taking the likeliest.
+// sampling is what a program supports for choosing tokens, besides the most likely one.
 type sampling struct {
 	all bool
-	// likeliest is how many are sorted; 0 is none.
+	// likeliest is how many tokens are sorted; 0 means none.
 	likeliest int
 }
 
-// fewLikeliest is how many tokens are sorted where no row of a batch asks for more.
+// fewLikeliest is how many tokens are sorted if no row of a batch needs more.
 const fewLikeliest = 64
 
 // wayOf returns how a configuration chooses.
@@ -39,7 +39,7 @@ func wayOf(c sample.Config, vocab int) int32 {
 	return fromAll
 }
 
-// with returns the sampling that also does what c asks for.
+// with returns the sampling that also supports c.
 func (s sampling) with(c sample.Config, vocab int) sampling {
 	switch wayOf(c, vocab) {
 	case fromAll:
@@ -54,7 +54,7 @@ func (s sampling) with(c sample.Config, vocab int) sampling {
 	return s
 }
 
-// knobs is a batch's configurations as tensors, one element a row.
+// knobs are a batch's sampling parameters as tensors, one element a row.
 type knobs struct {
 	way, topK                *op.Tensor // int32
 	temperature, topP, floor *op.Tensor // float32; floor is how far below the largest logit a token may be
@@ -71,7 +71,7 @@ func knobsOf(in []*op.Tensor) knobs {
 	return knobs{way: in[0], topK: in[1], temperature: in[2], topP: in[3], floor: in[4]}
 }
 
-// knobValues returns configurations as arrays of knobTypes, filled up with greedy rows.
+// knobValues returns sampling parameters as arrays of knobTypes, padded with greedy rows.
 func knobValues(configs []sample.Config, rows, vocab int) []array.Array {
 	way, topK := make([]int32, rows), make([]int32, rows)
 	temperature, topP, floor := make([]float32, rows), make([]float32, rows), make([]float32, rows)
@@ -97,7 +97,7 @@ func knobValues(configs []sample.Config, rows, vocab int) []array.Array {
 }
 
 // choose returns a token [rows] (int32) for each row of logits [rows, vocab], and its log-probability. A row
-// that draws takes the first token whose share of the cumulated weights passes uniform [rows].
+// that samples takes the first token whose cumulative probability exceeds uniform [rows].
 func (s sampling) choose(logits, uniform *op.Tensor, k knobs) (ids, logProbs *op.Tensor) {
 	if logits.Err() != nil {
 		return logits, logits
@@ -120,7 +120,7 @@ func (s sampling) choose(logits, uniform *op.Tensor, k knobs) (ids, logProbs *op
 
 func is(way *op.Tensor, which int) *op.Tensor { return op.Equal(way, op.Const(way, float64(which))) }
 
-// weights returns the relative probabilities of logits [rows, n]; 0 where a token is too unlikely.
+// weights returns the relative probabilities of logits [rows, n]; 0 for tokens that are too unlikely.
 func (k knobs) weights(logits, top *op.Tensor) *op.Tensor {
 	if logits.Err() != nil {
 		return logits
@@ -132,7 +132,7 @@ func (k knobs) weights(logits, top *op.Tensor) *op.Tensor {
 	return op.Where(op.GreaterEqual(below, column(k.floor)), weights, op.Const(weights, 0))
 }
 
-// fromLikeliest draws after top-k and top-p.
+// fromLikeliest samples after top-k and top-p.
 func (s sampling) fromLikeliest(logits, top, uniform *op.Tensor, k knobs) *op.Tensor {
 	values, order := op.TopK(logits, s.likeliest, 1)
 	weights := k.weights(values, top)
@@ -144,15 +144,15 @@ func (s sampling) fromLikeliest(logits, top, uniform *op.Tensor, k knobs) *op.Te
 	number := op.Iota(logits.Scope(), array.I32, shape, 1)
 	zero := op.Const(weights, 0)
 	weights = op.Where(op.Less(number, column(k.topK)), weights, zero)
-	before := op.Sub(op.CumSum(weights, 1), weights) // the nucleus ends with the token that reaches enough
+	before := op.Sub(op.CumSum(weights, 1), weights) // the nucleus ends with the token that reaches topP
 	enough := op.Mul(k.topP, op.Sum(weights, 1))
 	weights = op.Where(op.Less(before, column(enough)), weights, zero)
 	first := op.Full(logits.Scope(), array.I32, array.Shape{rows, 1}, 0)
 	return op.Reshape(op.Cast(op.TakeAlongDim(order, drawn(weights, uniform, first), 1), array.I32), rows)
 }
 
-// drawn returns the place [rows, 1] of the first of weights [rows, n] whose cumulated sum passes uniform of
-// all; where rounding leaves none, other.
+// drawn returns the index [rows, 1] of the first of weights [rows, n] whose cumulative sum exceeds uniform
+// times the total; if rounding leaves none, other.
 func drawn(weights, uniform, other *op.Tensor) *op.Tensor {
 	if weights.Err() != nil {
 		return weights

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/layout"
 )
 
-// Annotatable returns an executor that starts on one device. If a traced program asks for other devices, it
+// Annotatable returns an executor that starts on one device. If a traced program requests other devices, it
 // switches to an executor for those and moves the state there.
 func (c Config) Annotatable(one Executor, many func() (Executor, error)) Executor {
 	return &annotatable{Executor: one, c: c, many: many}
@@ -26,7 +26,7 @@ type annotatable struct {
 	turn int
 }
 
-// turned handles the error of a program that asks for other devices by switching to an executor for them.
+// turned handles the error of a program that requests other devices by switching to an executor for them.
 func (e *annotatable) turned(err *error) bool {
 	if _, ok := errors.AsType[*layout.AnnotatedError](*err); !ok || e.turn > 0 || e.c.Mode == Eager {
 		return false
@@ -103,7 +103,7 @@ type annotatedForward struct {
 	turn int
 }
 
-// renew follows the executor, if it was turned.
+// renew remakes the forward pass if the executor was switched.
 func (f *annotatedForward) renew() {
 	if f.turn != f.e.turn {
 		f.Forward, f.turn = f.e.Executor.Forward(f.f), f.e.turn

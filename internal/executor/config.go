@@ -63,7 +63,7 @@ type Config struct {
 	SkipNorm bool
 	// DetectNaN makes a step fail at the first op that produces a NaN.
 	DetectNaN bool
-	// Observe, if set, receives the time of each node of a compiled step, Watch the timeline of a strategy's
+	// Observe, if set, receives the time of each node of a compiled step, and Watch the timeline of a strategy's
 	// devices.
 	Observe func(n *ir.Node, took time.Duration)
 	Watch   func(step.Span)

@@ -23,17 +23,17 @@ type Cutting struct {
 	numbered bool
 }
 
-// NeedsWhole reports whether micro-batches get something that is computed of the whole batch.
+// NeedsWhole reports whether micro-batches receive tensors that are computed from the whole batch.
 func (c *Cutting) NeedsWhole() bool { return c.given != nil }
 
-// StepNumber is the step number as a program parameter, which is added after the batch if the program asks
-// for it.
+// StepNumber is the step number as a program parameter, which is added after the batch if the program uses
+// it.
 type StepNumber struct {
 	b *ir.Builder
 	x *op.Tensor
 }
 
-// NewStepNumber returns the number of the program that b builds.
+// NewStepNumber returns the step number of the program that b builds.
 func NewStepNumber(b *ir.Builder) *StepNumber { return &StepNumber{b: b} }
 
 // Tensor returns the number, an i64 scalar.
@@ -44,7 +44,7 @@ func (n *StepNumber) Tensor() *op.Tensor {
 	return n.x
 }
 
-// Micros cuts a batch of a step.
+// Micros splits the batch of a step into micro-batches.
 func (c *Cutting) Micros(batch []array.Array, step int) ([][]array.Array, error) {
 	if c.numbered {
 		c.shared[0] = array.Scalar(int64(step))
@@ -113,7 +113,7 @@ func CutProgram(f *ir.Func, weights int, batch []ir.Type, rows []int, number *St
 	return list, variant, c, err
 }
 
-// returning returns a program of some of another's results.
+// returning returns the program with only the given results.
 func returning(f *ir.Func, results []int) (*ir.Func, error) {
 	b := ir.NewBuilder(f.Name())
 	all := f.Replay(b, b.ParamsOf(f), nil)
@@ -128,8 +128,8 @@ func returning(f *ir.Func, results []int) (*ir.Func, error) {
 	return pass.Prune(g)
 }
 
-// parts returns the programs of micro-batches: one for each size, or one for each where it matters which rows
-// they are.
+// parts returns the programs of micro-batches: one for each size, or one for each micro-batch if the program
+// depends on the rows' positions.
 func parts(r *stage.Rows, rows []int) (list []*ir.Func, variant []int, err error) {
 	start, sizes := 0, map[int]int{}
 	for _, n := range rows {
@@ -149,7 +149,7 @@ func parts(r *stage.Rows, rows []int) (list []*ir.Func, variant []int, err error
 	return list, variant, nil
 }
 
-// compileGiven compiles what is computed from the whole batch; it is nil where nothing is.
+// compileGiven compiles the part that is computed from the whole batch; it returns nil if there is none.
 func compileGiven(r *stage.Rows) (*cpu.Executable, error) {
 	f, err := r.Given()
 	if f == nil || err != nil {

@@ -52,7 +52,7 @@ type Gatherer interface {
 // RowReader is an executor that knows which rows of a batch its devices read.
 type RowReader interface {
 	// Rows returns the rows that some devices read of batches of the given types; nil means all. own reports
-	// whether a device, of so many, is one of them.
+	// whether a device, out of a total number, is one of them.
 	Rows(own func(device, of int) bool, batch ...ir.Type) ([]bool, error)
 }
 

@@ -25,7 +25,7 @@ func (c Config) TraceWith(name string, types, batch []ir.Type, f func([]*op.Tens
 		params = append(params, b.Param(p.Name, types[i]))
 	}
 	in := BatchParams(b, batch)
-	defer nn.Bind(c.Params, c.stopped(params))() // as training has them: stages then keep the same weights
+	defer nn.Bind(c.Params, c.stopped(params))() // as in training, so that stages keep the same weights
 	p, err := b.Build(f(in)...)
 	for _, rewrite := range c.forwardPasses() {
 		if err == nil {
@@ -35,9 +35,9 @@ func (c Config) TraceWith(name string, types, batch []ir.Type, f func([]*op.Tens
 	return p, err
 }
 
-// LossForms returns a loss in two forms, each as a sum and what it is divided by: the quotient that it is, so
-// that both can be summed over a batch before it is known what all of it comes to, or the loss and how many
-// rows it is of. The last form is always right.
+// LossForms returns a loss in two forms, each as a numerator and a divisor. The first is the quotient that
+// the loss is, whose parts can both be summed over micro-batches; the second is the loss times the number of
+// rows, and that number. The last form is always valid.
 func LossForms(loss *op.Tensor, params []*op.Tensor, rows int) []*op.Tensor {
 	count := op.Const(loss, float64(rows))
 	forms := []*op.Tensor{op.Mul(loss, count), count}
@@ -48,7 +48,7 @@ func LossForms(loss *op.Tensor, params []*op.Tensor, rows int) []*op.Tensor {
 	return append([]*op.Tensor{sum, count}, forms...)
 }
 
-// FormIndex returns the results of a program that are the forms of a loss.
+// FormIndex returns the result indices of each form of a loss.
 func FormIndex(forms []*op.Tensor) (list [][]int) {
 	for i := 0; i < len(forms); i += 2 {
 		list = append(list, []int{i, i + 1})

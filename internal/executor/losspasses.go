@@ -9,13 +9,13 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// forwardPasses returns what happens to the program of the loss before its gradient is taken.
+// forwardPasses returns the passes that rewrite the program of the loss before it is differentiated.
 func (c Config) forwardPasses() []func(*ir.Func) (*ir.Func, error) {
 	var list []func(*ir.Func) (*ir.Func, error)
 	chosen := c.Passes()
 	if c.Backend != nil && !c.splitsTensors() && !chosen.Explicit && chosen.Has(pass.JoinName) {
-		// One large product feeds an accelerator better than three; the host's caches gain nothing. Weights that
-		// are split would have to be brought together to be joined.
+		// One large product uses an accelerator better than three; on the host it gains nothing. Sharded weights
+		// would have to be gathered first.
 		list = append(list, pass.Join, pass.Fold)
 	}
 	if len(chosen.At(pass.OnLoss)) > 0 {
@@ -29,8 +29,8 @@ func (c Config) forwardPasses() []func(*ir.Func) (*ir.Func, error) {
 
 func (c Config) splitsTensors() bool { return c.Strategy != nil && c.Strategy.TP > 1 }
 
-// rewrittenLoss traces the loss by itself, passes it through and applies the result to the tensors, eager or
-// traced.
+// rewrittenLoss traces the loss by itself, runs the passes on it and applies the result to the tensors, eager
+// or traced.
 func (c Config) rewrittenLoss(passes []func(*ir.Func) (*ir.Func, error), params, batch []*op.Tensor,
 	step func() *op.Tensor) *op.Tensor {
 	args := slices.Concat(params, batch)

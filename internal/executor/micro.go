@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// MicroRows returns how many of a batch's rows each of n micro-batches has: as evenly as it goes, the larger
-// ones first.
+// MicroRows returns the number of rows of each of n micro-batches: as even as possible, the larger ones
+// first.
 func MicroRows(batch, n int) ([]int, error) {
 	if batch < n {
 		return nil, fmt.Errorf(
@@ -22,7 +22,7 @@ func MicroRows(batch, n int) ([]int, error) {
 	return Spread(batch, n), nil
 }
 
-// Spread returns n rows in k groups, the larger ones first.
+// Spread splits n rows into k groups as evenly as possible, the larger ones first.
 func Spread(n, k int) []int {
 	rows := make([]int, k)
 	for i := range rows {
@@ -34,7 +34,7 @@ func Spread(n, k int) []int {
 	return rows
 }
 
-// RowsIn returns how many rows a batch of these types has: scalars have none, they are the same for all rows.
+// RowsIn returns the number of rows of a batch of these types; scalars have no rows and apply to all.
 func RowsIn(batch []ir.Type) (int, error) {
 	for _, t := range batch {
 		if len(t.Shape) > 0 {
@@ -44,11 +44,11 @@ func RowsIn(batch []ir.Type) (int, error) {
 	return 0, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
 }
 
-// hasRows reports whether a tensor of a batch of so many rows has one for each of them in its first dim:
-// others, scalars and masks of a sequence among them, are the same for all rows.
+// hasRows reports whether the first dim of a tensor is the rows of a batch: other tensors, such as scalars
+// and masks of a sequence, are the same for all rows.
 func hasRows(t ir.Type, rows int) bool { return len(t.Shape) > 0 && t.Shape[0] == rows }
 
-// CutRows cuts a batch. What has no rows goes to every part.
+// CutRows splits a batch. Tensors without rows go to every part.
 func CutRows(batch []array.Array, rows []int) ([][]array.Array, error) {
 	all, err := RowsIn(TypesOf(batch))
 	if err != nil {

@@ -7,20 +7,20 @@ import (
 	"github.com/galley-ml/galley/internal/pass"
 )
 
-// Passes returns those that the strategy names, or what everybody has.
+// Passes returns the passes that the strategy names, or the default ones.
 func (c Config) Passes() pass.List {
 	var names []string
 	if c.Strategy != nil {
 		names = c.Strategy.FusedPasses
 	}
 	l, err := pass.Select(names)
-	if err != nil { // CheckPasses has refused it
+	if err != nil { // CheckPasses has rejected it
 		l, _ = pass.Select(nil)
 	}
 	return l
 }
 
-// CheckPasses refuses passes that are asked for where they cannot be had.
+// CheckPasses returns an error for requested passes that this config does not support.
 func (c Config) CheckPasses() error {
 	if c.Strategy == nil {
 		return nil
@@ -47,10 +47,10 @@ func (c Config) CheckPasses() error {
 	return nil
 }
 
-// OptimizeProgram runs the passes of a program before it is split over devices, or handed to a backend.
+// OptimizeProgram runs the passes of a program before it is split over devices or given to a backend.
 func (c Config) OptimizeProgram(p *ir.Func) (*ir.Func, error) {
 	return c.Passes().Run(pass.OnProgram, p)
 }
 
-// OptimizeLocal runs the passes of what one device runs.
+// OptimizeLocal runs the passes of a program of one device.
 func (c Config) OptimizeLocal(p *ir.Func) (*ir.Func, error) { return c.Passes().Run(pass.OnDevice, p) }

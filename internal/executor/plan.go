@@ -66,8 +66,8 @@ func (c Config) PlanForwardOne(p *ir.Func) (*Plan, error) {
 	return c.planOne(p, w, call)
 }
 
-// planOne returns the plan of one call of a program on one device, which takes the rest of its parameters
-// from the batch.
+// planOne returns the plan of one call of a program on one device; its parameters after those of the call are
+// the batch.
 func (c Config) planOne(p *ir.Func, w step.WholeConfig, call step.Call) (*Plan, error) {
 	p, err := pass.Optimize(p)
 	if err != nil {
@@ -96,12 +96,12 @@ func (c Config) planOne(p *ir.Func, w step.WholeConfig, call step.Call) (*Plan, 
 func OneDevice() *mesh.Mesh {
 	m, err := mesh.New([]mesh.Axis{{Name: strategy.DataAxis, Size: 1}}, 0)
 	if err != nil {
-		panic(err) // it is a mesh
+		panic(err) // cannot fail: it is a valid mesh
 	}
 	return m
 }
 
-// WholeWeights returns the parameters, whole on every device, with the optimizer's slots.
+// WholeWeights returns the parameters, replicated on every device, with the optimizer's slots.
 func (c Config) WholeWeights() []step.State {
 	var list []step.State
 	for i, p := range c.Params {
@@ -113,7 +113,7 @@ func (c Config) WholeWeights() []step.State {
 	return list
 }
 
-// StatePieces returns the parameters, then their slots, as a step takes and returns them.
+// StatePieces returns the parameters, then their slots, in the order of a step's inputs and results.
 func (c Config) StatePieces() []step.Piece {
 	var list []step.Piece
 	for i := range c.Params {
@@ -136,7 +136,7 @@ func Optimize(p *ir.Func) (*ir.Func, error) {
 	return local(p)
 }
 
-// local runs the passes of one device that runs a program as it is.
+// local runs the passes of one device on a program that is not split.
 func local(p *ir.Func) (*ir.Func, error) {
 	p, err := pass.Fuse(p)
 	if err != nil {

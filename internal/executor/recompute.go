@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Recomputed returns a training step whose backward pass computes again what the policy does not keep. Its
-// first parameters are the weights, its first results, as many as losses says, those of the forward pass.
-// Weights that are gathered for use are gathered again: they are not kept from one pass to the other.
+// Recomputed returns a training step whose backward pass recomputes what the policy does not keep. The
+// program's first parameters are the weights; its first results, as many as losses, are those of the forward
+// pass. Weights that are gathered for use are gathered again in the backward pass instead of being kept.
 func Recomputed(p *ir.Func, weights, losses int, policy stage.Recompute, gathered []bool) (*ir.Func, error) {
 	if policy == stage.RecomputeNone && !slices.Contains(gathered, true) {
 		return p, nil
@@ -32,8 +32,8 @@ func Recomputed(p *ir.Func, weights, losses int, policy stage.Recompute, gathere
 		values[i] = v
 	}
 	replay(b, forward, values, func(v *ir.Value) *ir.Value { return v })
-	// A compiler would find that the forward pass has computed the same, and keep it after all. What weights
-	// alone decide may be kept: it is the same for all of the batch.
+	// Otherwise a compiler would eliminate the recomputation as a common subexpression. Values that depend on
+	// weights alone may be kept: they do not grow with the batch.
 	replay(b, backward, values, func(v *ir.Value) *ir.Value {
 		if v.Node() == nil && !(v.ID() < len(gathered) && gathered[v.ID()]) {
 			return v
@@ -47,8 +47,8 @@ func Recomputed(p *ir.Func, weights, losses int, policy stage.Recompute, gathere
 	return b.Build(results...)
 }
 
-// replay adds a part of a program to b. values is what the whole program's values are there, by ID; seen is
-// how the part sees those that it is given.
+// replay adds a part of a program to b. values maps the whole program's values, by ID, to those of b; seen is
+// applied to the part's inputs.
 func replay(b *ir.Builder, part *stage.Part, values []*ir.Value, seen func(*ir.Value) *ir.Value) {
 	args := make([]*ir.Value, len(part.Params))
 	for i, id := range part.Params {
@@ -59,8 +59,8 @@ func replay(b *ir.Builder, part *stage.Part, values []*ir.Value, seen func(*ir.V
 	}
 }
 
-// PolicyOutside returns the policy before the first layer and after the last: the head's logits are not worth
-// computing twice.
+// PolicyOutside returns the policy before the first layer and after the last: the logits are too expensive to
+// recompute.
 func PolicyOutside(p stage.Recompute) stage.Recompute {
 	if p == stage.RecomputeFull {
 		return stage.RecomputeSelective
@@ -68,7 +68,7 @@ func PolicyOutside(p stage.Recompute) stage.Recompute {
 	return p
 }
 
-// BetweenLayers reports whether a mark stands where a layer begins, or behind the last.
+// BetweenLayers reports whether a mark is at the beginning of a layer or after the last one.
 func BetweenLayers(mark string) bool {
 	_, ok := nn.LayerOf(mark)
 	return ok || mark == nn.HeadMark

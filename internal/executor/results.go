@@ -32,7 +32,7 @@ func Stack(parts [][]array.Array, rows []int) (out []array.Array, err error) {
 	return out, nil
 }
 
-// stack puts the rows of result i of all parts together.
+// stack concatenates the rows of result i of all parts.
 func stack(parts [][]array.Array, i int) array.Array {
 	n := 0
 	for _, p := range parts {

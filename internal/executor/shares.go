@@ -35,7 +35,7 @@ func ShareRows(rows int, shares []Share) ([]int, error) {
 	return list, nil
 }
 
-// CheckMixed refuses members and ranks where there are none.
+// CheckMixed returns an error for shares or rank backends that this config does not support.
 func (c Config) CheckMixed() error {
 	switch {
 	case len(c.RankBackends) > 0 && c.Strategy == nil && !c.Annotated():
@@ -43,7 +43,7 @@ func (c Config) CheckMixed() error {
 			"trainer: RankBackends are of a pipeline's ranks: want a Strategy with PP, or Backend alone",
 		)
 	case c.Strategy != nil && c.Strategy.Devices() > 1 && len(c.RankBackends) > max(c.Strategy.PP, 1):
-		return c.CheckRanks(max(c.Strategy.PP, 1)) // without degrees meshes may make the ranks
+		return c.CheckRanks(max(c.Strategy.PP, 1)) // without degrees, meshes may determine the ranks
 	case len(c.RankBackends) > 0 && c.Backend != nil, len(c.Shares) > 0 && c.Backend != nil:
 		return fmt.Errorf("trainer: Backend runs all of a step: want it, or RankBackends, or Shares")
 	case len(c.Shares) > 0 && (c.Strategy != nil || c.Mode == Eager):
@@ -55,7 +55,7 @@ func (c Config) CheckMixed() error {
 	return nil
 }
 
-// CheckRanks refuses backends of more ranks than a pipeline has.
+// CheckRanks returns an error if there are backends for more ranks than the pipeline has.
 func (c Config) CheckRanks(ranks int) error {
 	if n := len(c.RankBackends); n > ranks {
 		return fmt.Errorf("trainer: RankBackends of %d ranks: the pipeline has pp=%d", n, ranks)

@@ -95,8 +95,8 @@ func (c Config) StepParts(in []*op.Tensor) (params, rest, batch []*op.Tensor) {
 	return in[:n], in[n:last], in[last:]
 }
 
-// Update returns the end of a step, and what a step returns. rest is as StepParts says; scale, where it is
-// not nil, makes of grads those of the loss.
+// Update returns the results of a step. rest is as in StepParts; scale, if not nil, is the factor that turns
+// grads into gradients of the loss.
 func (c Config) Update(loss *op.Tensor, params, grads, rest []*op.Tensor, scale *op.Tensor) []*op.Tensor {
 	slots := c.Optimizer.Slots()
 	state, numbers := rest[:len(rest)-2], rest[len(rest)-2:]
@@ -122,8 +122,8 @@ func (c Config) Update(loss *op.Tensor, params, grads, rest []*op.Tensor, scale 
 	return append(next, nextState...)
 }
 
-// learned returns gradients without those of buffers, which are what is added to them, and of fixed
-// parameters, which have none.
+// learned returns the gradients without those of buffers, which are increments, and of frozen parameters,
+// which have none.
 func (c Config) learned(grads []*op.Tensor) (list []*op.Tensor) {
 	for i, g := range grads {
 		if !c.Params[i].Buffer && !c.Params[i].Fixed {
@@ -145,8 +145,8 @@ func (c Config) Updated(i int, p, grad *op.Tensor, slots []*op.Tensor, s optim.S
 	return optim.For(c.Optimizer, c.Params[i].Name).Update(p, grad, slots, s)
 }
 
-// stopped returns params with no gradient for those that training leaves alone: they are no part of the
-// gradients' norm.
+// stopped returns params with gradients stopped for frozen ones, so that these do not count in the gradient
+// norm.
 func (c Config) stopped(params []*op.Tensor) []*op.Tensor {
 	out := slices.Clone(params)
 	for i, p := range c.Params {
@@ -157,13 +157,13 @@ func (c Config) stopped(params []*op.Tensor) []*op.Tensor {
 	return out
 }
 
-// StepOf returns the number of a step, where it is asked for, by what StepParts says.
+// StepOf returns a function that returns the step number, given rest as in StepParts.
 func StepOf(rest []*op.Tensor) func() *op.Tensor {
 	return sync.OnceValue(func() *op.Tensor { return op.Cast(rest[len(rest)-1], array.I64) })
 }
 
-// LossOf returns the loss as a function of parameters and a batch while the model trains, after the passes
-// that the config asks for; step is the number of the step, where it is asked for.
+// LossOf returns the loss as a function of parameters and a batch in training mode, after the passes that the
+// config selects; step returns the step number if the model needs it.
 func (c Config) LossOf(params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
 	if passes := c.forwardPasses(); len(passes) > 0 {
 		return c.rewrittenLoss(passes, params, batch, step)
@@ -176,7 +176,7 @@ func (c Config) plainLoss(params, batch []*op.Tensor, step func() *op.Tensor) *o
 	return c.Loss(batch)
 }
 
-// CheckedLoss returns loss, or an invalid tensor where it cannot be what was meant.
+// CheckedLoss returns loss, or an invalid tensor if it is not a usable loss.
 func CheckedLoss(loss *op.Tensor, params []*op.Tensor) *op.Tensor {
 	var err error
 	switch {
@@ -211,8 +211,8 @@ func dependsOn(y *op.Tensor, xs []*op.Tensor) bool {
 	return false
 }
 
-// barrier returns gradients none of which is there before all are, so that an update that writes over a
-// weight comes after whatever reads it. What widens a gradient is left to the update, which reads less then.
+// barrier makes every gradient depend on all of them, so that an update overwrites a weight only after
+// everything has read it. Casts to a wider dtype are moved behind it: the update then reads fewer bytes.
 func barrier(grads []*op.Tensor) []*op.Tensor {
 	short := make([]*op.Tensor, len(grads))
 	for i, g := range grads {
@@ -232,5 +232,5 @@ func barrier(grads []*op.Tensor) []*op.Tensor {
 	return all
 }
 
-// Metrics is how many of a step's results come before the state: the loss and the gradients' norm.
+// Metrics is the number of a step's results before the state: the loss and the gradient norm.
 const Metrics = 2

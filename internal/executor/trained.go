@@ -13,19 +13,19 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Trained is the values of parameters that are on devices of an executor: those after its last step, which
-// are brought here when somebody looks at them. Where the executor keeps them in Params there is nothing to
+// Trained manages the values of parameters that are on an executor's devices: they are copied to the
+// host when they are first read after a step. If the executor keeps them in Params there is nothing to
 // do.
 type Trained struct {
 	exec   Executor
 	params []*nn.Param
-	// version is how often the state has changed; a value of an earlier one cannot be had any more.
+	// version counts changes of the state; a value of an earlier version can no longer be read.
 	version int
-	// values are those that params were given last.
+	// values are those that were last set in params.
 	values []*op.Tensor
-	// laid is where those are that were on a mesh: they come back there.
+	// laid holds the layouts of values that were on a mesh, to which they return.
 	laid map[int]op.Layout
-	// lost is why there is no state that could be read or saved.
+	// lost is why the state can no longer be read or saved.
 	lost error
 }
 
@@ -46,11 +46,11 @@ func NewTrained(e Executor, params []*nn.Param) *Trained {
 	return t
 }
 
-// Lost returns why there is no state any more.
+// Lost returns why the state is lost; nil if it is not.
 func (t *Trained) Lost() error { return t.lost }
 
-// Ready returns an error where there is no state to continue from. It brings the devices what somebody has
-// given parameters.
+// Ready returns an error if there is no state to continue from. It copies values that were set in parameters
+// to the devices.
 func (t *Trained) Ready() error {
 	if t.lost != nil {
 		return t.lost
@@ -58,7 +58,7 @@ func (t *Trained) Ready() error {
 	return t.Adopt()
 }
 
-// Changed gives parameters the values of the state after a step, without moving any.
+// Changed sets parameters to the state after a step; values are copied when first read.
 func (t *Trained) Changed(step int) {
 	if !t.exec.Away() {
 		return
@@ -70,7 +70,7 @@ func (t *Trained) Changed(step int) {
 	t.values = make([]*op.Tensor, len(t.params))
 	for i, p := range t.params {
 		if p.Value == nil {
-			continue // a model that has only shapes on the host stays one
+			continue // a model that has only shapes on the host keeps only shapes
 		}
 		v := ir.Later(p.Value.Scope(), p.Type, func() (any, error) {
 			mu.Lock()
@@ -93,14 +93,14 @@ func (t *Trained) Changed(step int) {
 	}
 }
 
-// Loaded is like Changed by a checkpoint: whatever was lost is there again.
+// Loaded is like Changed for a checkpoint: it also recovers a lost state.
 func (t *Trained) Loaded(step int) {
 	t.lost = nil
 	t.Changed(step)
 }
 
-// Adopt brings the devices what parameters were given in place of trained values, by LoadState or by hand:
-// training continues from that.
+// Adopt copies values that were set in parameters after training, by LoadState or by the caller, to the
+// devices: training continues from them.
 func (t *Trained) Adopt() error {
 	for i, v := range t.values {
 		p := t.params[i]
@@ -122,8 +122,8 @@ func (t *Trained) Adopt() error {
 	return nil
 }
 
-// Sync gives parameters their values as tensors of s, or on the meshes that they were on, if keep is set:
-// in a job one process does, and the others take part.
+// Sync sets parameters to their values, as tensors of s or on their former meshes, if keep is set, and else
+// to placeholders. In a job all processes call it, and one sets keep.
 func (t *Trained) Sync(s *cpu.Session, keep bool) error {
 	if !t.exec.Away() {
 		return t.lost
@@ -154,7 +154,7 @@ func (t *Trained) Sync(s *cpu.Session, keep bool) error {
 	return nil
 }
 
-// elsewhere returns the value of a parameter that another process has.
+// elsewhere returns the placeholder of a value that another process has.
 func elsewhere(s *cpu.Session, p *nn.Param) *op.Tensor {
 	return ir.Later(s, p.Type, func() (any, error) {
 		return nil, fmt.Errorf(
@@ -165,7 +165,7 @@ func elsewhere(s *cpu.Session, p *nn.Param) *op.Tensor {
 }
 
 // Each calls f with the value of every parameter, one after the other. In a job all processes call it, and
-// the first is given the values that are on devices.
+// the first one gets the values that are on devices.
 func (t *Trained) Each(f func(p *nn.Param, a array.Array) error) error {
 	if err := t.Ready(); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (t *Trained) value(i int, s *cpu.Session, a array.Array) (*op.Tensor, error
 	return ir.Leaf(scope, p.Type, store).Track(), nil
 }
 
-// store returns the data of a parameter as its tensor has it: on its mesh, if it was on one.
+// store returns the data of a parameter's tensor: on its mesh, if it was on one.
 func (t *Trained) store(i int, s op.Scope, a array.Array) (any, error) {
 	at, ok := t.laid[i]
 	w, world := s.(*runtime.Session)
@@ -209,7 +209,7 @@ func (t *Trained) store(i int, s op.Scope, a array.Array) (any, error) {
 	return w.Laid(a, at)
 }
 
-// firstReader reads parameters in the first process.
+// firstReader returns a reader of parameters for the first process.
 func (t *Trained) firstReader() (Reader, error) {
 	if !t.exec.Away() {
 		return func(x Tensor) (array.Array, error) { return Value(t.params[x.Param]) }, nil
@@ -220,7 +220,7 @@ func (t *Trained) firstReader() (Reader, error) {
 	return t.exec.Reader()
 }
 
-// readable returns an error where the state of a version is no more.
+// readable returns an error if the state of a version no longer exists.
 func (t *Trained) readable(version, step int) error {
 	switch {
 	case t.lost != nil:
@@ -232,11 +232,11 @@ func (t *Trained) readable(version, step int) error {
 	return nil
 }
 
-// errClosed is a trainer whose state was given up.
+// errClosed reports the use of a closed trainer.
 var errClosed = errors.New("trainer: it has no state any more: it was closed: make another and Resume")
 
-// Close reads all values that parameters still have from the executor, so that they outlive its devices,
-// which it then closes.
+// Close reads all values that have not been read from the executor, so that they outlive its devices, and
+// closes it.
 func (t *Trained) Close() error {
 	if !t.exec.Away() {
 		return t.exec.Close()
@@ -255,12 +255,12 @@ func (t *Trained) bringBack() error {
 	}
 	t.values = nil
 	if t.lost != nil {
-		return nil // whoever looks at a value is told
+		return nil // reading a value later returns the error
 	}
 	return errors.Join(errs...)
 }
 
-// Failed returns the error of a step that failed; where it failed half-way, the state is lost.
+// Failed returns the error of a failed step; if the step failed during its update, the state is lost.
 func (t *Trained) Failed(step int, err error) error {
 	if _, ok := errors.AsType[*TornError](err); ok {
 		t.lost = fmt.Errorf("trainer: step %d failed while it changed the parameters: they are lost: make another "+

@@ -70,7 +70,7 @@ func deepspeedState(j *job) map[string]any {
 	return zero
 }
 
-// deepspeedTensor is what splits layers.
+// deepspeedTensor sets tensor parallelism.
 func deepspeedTensor(j *job, c map[string]any) {
 	s := &j.s
 	switch {
@@ -80,7 +80,7 @@ func deepspeedTensor(j *job, c map[string]any) {
 			"(Megatron-DeepSpeed), with an mpu that knows the replicas", s.TP)
 	default:
 		c["tensor_parallel"] = map[string]any{"autotp_size": s.TP}
-		// Without an mpu DeepSpeed takes every device for a replica when it checks the batch.
+		// Without an mpu DeepSpeed counts every device as a replica when it checks the batch.
 		delete(c, "train_batch_size")
 		j.note("a batch of %d: DeepSpeed counts one for each of the %d ranks of tensor parallelism: they must "+
 			"read the same sequences", j.w.Batch, s.TP)
@@ -93,7 +93,7 @@ func deepspeedTensor(j *job, c map[string]any) {
 	}
 }
 
-// deepspeedSequence is parts of sequences, for which DeepSpeed makes a mesh of all devices.
+// deepspeedSequence sets sequence parallelism, for which DeepSpeed makes a mesh of all devices.
 func deepspeedSequence(j *job, c map[string]any) {
 	s := &j.s
 	if s.CP == 1 {
@@ -114,7 +114,7 @@ func deepspeedSequence(j *job, c map[string]any) {
 	}
 }
 
-// deepspeedPipeline reports what only the model's own code can: DeepSpeed reads no stages from its config.
+// deepspeedPipeline notes what must be done in the model's code: DeepSpeed's config has no pipeline stages.
 func deepspeedPipeline(j *job) {
 	s := &j.s
 	if s.PP == 1 {
@@ -152,10 +152,10 @@ func deepspeedRecompute(j *job, c map[string]any) {
 	}
 }
 
-// jsonText returns a config with its keys in order.
+// jsonText prints a config with its keys in order.
 func jsonText(c any) string {
 	text, err := json.MarshalIndent(c, "", "  ")
-	if err != nil { // numbers and words only
+	if err != nil { // cannot fail: the config has only numbers and words
 		panic("export: " + err.Error())
 	}
 	return string(text) + "\n"

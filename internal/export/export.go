@@ -10,26 +10,26 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// job is what a writer knows.
+// job is the input of a writer, and what it reports.
 type job struct {
 	w plan.Workload
 	m plan.Model
 	s strategy.Strategy
-	// hosts and devices of each, and micro-batches of a step.
+	// hosts, devices of each, and micro-batches of a step.
 	hosts, devices, micros int
 	mixed                  bool // hosts differ
-	// notes is what is said beside the text, faults why there can be none.
+	// notes are comments on the text, faults are reasons why there can be none.
 	notes, faults []string
 }
 
-// system is one target.
+// system is a training system to export to.
 type system struct {
 	name  string
 	write func(j *job) string
-	mark  string // of a comment
+	mark  string // begins a comment
 }
 
-// systems in the order of Systems.
+// systems are in the order of Systems.
 var systems = []system{
 	{"megatron", megatron, "# "},
 	{"torchtitan", torchtitan, "# "},
@@ -37,7 +37,7 @@ var systems = []system{
 	{"deepspeed", deepspeed, ""},
 }
 
-// Systems lists the systems that Write knows.
+// Systems lists the systems that Write supports.
 func Systems() []string {
 	var names []string
 	for _, s := range systems {
@@ -46,11 +46,12 @@ func Systems() []string {
 	return names
 }
 
-// Knows reports whether Write knows a system.
+// Knows reports whether Write supports a system.
 func Knows(name string) bool { return slices.Contains(Systems(), name) }
 
-// Write returns a strategy in a system's own words. JSON has no comments: there notes are a field. A strategy
-// that the system would refuse however it is written is an error with the nearest that it takes.
+// Write returns a strategy as the flags or config of a system. JSON has no comments: there notes are a field.
+// For a strategy that the system does not support in any form it returns an error with the nearest
+// alternative.
 func Write(name string, w plan.Workload, s strategy.Strategy, c *cluster.Cluster) (string, error) {
 	i := slices.IndexFunc(systems, func(x system) bool { return x.name == name })
 	if i < 0 {
@@ -66,7 +67,7 @@ func Write(name string, w plan.Workload, s strategy.Strategy, c *cluster.Cluster
 	if j.micros == 0 {
 		return "", fmt.Errorf("export: %w", s.Uneven(w.Batch))
 	}
-	if s.Devices() != c.Size() { // launchers take the rest for replicas
+	if s.Devices() != c.Size() { // launchers count the other devices as replicas
 		return "", fmt.Errorf("export: the plan takes %d devices, the cluster %s has %d: make one for it with "+
 			"galley plan", s.Devices(), c, c.Size())
 	}
@@ -88,23 +89,23 @@ func Write(name string, w plan.Workload, s strategy.Strategy, c *cluster.Cluster
 	return b.String() + text, nil
 }
 
-// note reports what the system does in another way.
+// note reports what the system does in a different way.
 func (j *job) note(format string, args ...any) {
 	j.notes = append(j.notes, fmt.Sprintf(format, args...))
 }
 
-// refuse reports what the system cannot do at all, and the nearest that it can.
+// refuse reports what the system does not support at all, and the nearest alternative.
 func (j *job) refuse(format string, args ...any) {
 	j.faults = append(j.faults, fmt.Sprintf(format, args...))
 }
 
-// leaveOut says that a relief of memory has no word in the system, so that the plan may not fit without.
+// leaveOut reports that a memory saving is not supported, so that the plan may not fit without it.
 func (j *job) leaveOut(what string, part float64, why string) {
 	name := map[string]string{"activations": "activations", "optimizer": "optimizer's state"}[what]
 	j.note("%s offloaded by %g%%: left out, it may not fit: %s: pin offload.%s=0", name, 100*part, why, what)
 }
 
-// precision returns the format of products, said or not.
+// precision returns the number format of products, explicit or default.
 func (j *job) precision() string {
 	if j.w.Precision == "" {
 		return "bf16"
@@ -112,12 +113,12 @@ func (j *job) precision() string {
 	return j.w.Precision
 }
 
-// recomputes reports whether the backward pass computes anything again.
+// recomputes reports whether the backward pass recomputes anything.
 func (j *job) recomputes() bool {
 	return j.s.Recompute.Mode() == strategy.Full || j.s.Recompute.Mode() == strategy.Selective
 }
 
-// sharded is over how many ranks the state is: replicas and parts of their sequences together.
+// sharded returns the number of ranks that the state is sharded over: data and context parallelism together.
 func (j *job) sharded() int {
 	switch {
 	case j.s.Zero == 0:
@@ -128,8 +129,8 @@ func (j *job) sharded() int {
 	return j.s.DP * j.s.CP
 }
 
-// shards is over how many replicas the state is where a system cuts it by whole replicas: the fewest
-// that make up sharded.
+// shards returns the number of replicas that the state is sharded over, for systems that shard by whole
+// replicas: the fewest that cover sharded.
 func (j *job) shards() int {
 	n := 1
 	for n < j.s.DP && (j.s.DP%n != 0 || n*j.s.CP < j.sharded()) {
@@ -138,8 +139,8 @@ func (j *job) shards() int {
 	return n
 }
 
-// otherSchedule returns the name of the strategy's schedule where it is none of those that a system offers,
-// else empty.
+// otherSchedule returns the name of the strategy's schedule if the system does not offer it; empty
+// otherwise.
 func (j *job) otherSchedule(offers ...string) string {
 	name := j.s.Class().Name
 	if slices.Contains(offers, name) {
@@ -148,7 +149,7 @@ func (j *job) otherSchedule(offers ...string) string {
 	return name
 }
 
-// chunks returns the layers of each chunk.
+// chunks returns the number of layers of each chunk.
 func (j *job) chunks() []int {
 	if len(j.s.Layers) > 0 {
 		return j.s.Layers
@@ -164,7 +165,7 @@ func (j *job) chunks() []int {
 	return sizes
 }
 
-// even reports whether all chunks are of one length.
+// even reports whether all chunks have the same number of layers.
 func (j *job) even() bool {
 	c := j.chunks()
 	return slices.Min(c) == slices.Max(c)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// flags is a command line under way.
+// flags is a command line being built.
 type flags struct{ list []string }
 
 func (f *flags) add(name string, value any) {

@@ -27,8 +27,8 @@ func megatron(j *job) string {
 		j.hosts, j.devices, f.text())
 }
 
-// megatronEnv returns what Megatron asks of the environment before Blackwell: one queue, so that exchanges
-// start in order. Its FSDP asks for the opposite.
+// megatronEnv returns the environment that Megatron requires before Blackwell: one hardware queue, so that
+// collectives start in order. Its FSDP requires the opposite.
 func megatronEnv(j *job) string {
 	if j.s.Zero < 2 && j.s.TP*j.s.CP > 1 {
 		return "CUDA_DEVICE_MAX_CONNECTIONS=1 "
@@ -86,7 +86,7 @@ func megatronAttention(j *job, f *flags) {
 		f.add("kv-channels", m.HeadDim)
 	}
 	if m.Window > 0 && m.Window < j.w.Seq {
-		f.add("window-size", fmt.Sprintf("%d,0", m.Window-1)) // keys before the query's own
+		f.add("window-size", fmt.Sprintf("%d,0", m.Window-1)) // keys before the query's own position
 	}
 	if l := &m.Latent; m.MLA() {
 		f.on("multi-latent-attention")
@@ -118,7 +118,7 @@ func megatronExperts(j *job, f *flags) {
 	f.add("expert-model-parallel-size", s.EP)
 	f.add("expert-tensor-parallel-size", s.ETP)
 	f.add("moe-token-dispatcher-type", "alltoall")
-	if p := j.precision(); p != "fp16" && p != "fp32" && p != "tf32" { // grouped products are for bfloat16
+	if p := j.precision(); p != "fp16" && p != "fp32" && p != "tf32" { // grouped products support only bfloat16
 		f.on("moe-grouped-gemm")
 	} else if p == "fp16" && s.EP > 1 {
 		j.refuse("fp16 with ep %d: Megatron spreads experts in bf16 only: plan with --precision bf16 or pin ep=1",
@@ -168,7 +168,7 @@ func megatronPrecision(j *job, f *flags) {
 	switch p := j.precision(); p {
 	case "bf16", "fp16":
 		f.on(p)
-	case "fp32": // what no flag means
+	case "fp32": // the default without a flag
 	case "fp8":
 		f.on("bf16")
 		f.add("fp8-format", "hybrid")

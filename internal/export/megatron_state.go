@@ -32,8 +32,8 @@ func megatronPipeline(j *job, f *flags) {
 	}
 }
 
-// megatronGroups is how many micro-batches a chunk takes in a row. Megatron wants no fewer than stages in
-// each group, the last one too; without the flag a group has as many as there are stages.
+// megatronGroups sets the number of consecutive micro-batches of a chunk. Megatron requires at least as many
+// as stages in each group, including the last; without the flag a group has as many as there are stages.
 func megatronGroups(j *job, f *flags) {
 	for n := j.s.PP; n <= j.micros; n++ {
 		if rest := j.micros % n; rest == 0 || rest >= j.s.PP {
@@ -47,7 +47,7 @@ func megatronGroups(j *job, f *flags) {
 		j.s.VPP, j.s.PP)
 }
 
-// layout returns the stages in Megatron's letters: E embedding, t a layer, L the loss, | between stages.
+// layout prints the stages in Megatron's letters: E embedding, t a layer, L the loss, | between stages.
 func layout(chunks []int) string {
 	parts := make([]string, len(chunks))
 	for i, n := range chunks {
@@ -67,7 +67,7 @@ func megatronState(j *job, f *flags) {
 	if s.Zero > 1 {
 		f.on("use-megatron-fsdp")
 		f.add("data-parallel-sharding-strategy", []string{2: "optim_grads", 3: "optim_grads_params"}[s.Zero])
-		f.add("ckpt-format", "fsdp_dtensor") // the only one that it takes
+		f.add("ckpt-format", "fsdp_dtensor") // the only format that it supports
 		if s.PP > 1 {
 			j.note("zero %d with a pipeline: Megatron-FSDP is meant for pp 1; zero 1 is --use-distributed-optimizer",
 				s.Zero)
@@ -81,7 +81,7 @@ func megatronState(j *job, f *flags) {
 	megatronOffload(j, f)
 }
 
-// megatronInstances is how many copies of the sharded state there are.
+// megatronInstances sets the number of copies of the sharded state.
 func megatronInstances(j *job, f *flags) {
 	s := &j.s
 	n := s.DP * s.CP / j.sharded()

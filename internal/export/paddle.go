@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// paddle returns flags of PaddleNLP's run_pretrain.py. They stand behind a JSON file of the arguments that a
-// plan does not know, and overrule it; the file itself could not have them with notes, since PaddleNLP
-// refuses fields that it does not know.
+// paddle returns flags of PaddleNLP's run_pretrain.py. They follow a JSON file with the arguments that are
+// not part of a plan, and override it. Notes cannot be in that file, since PaddleNLP rejects unknown
+// fields.
 func paddle(j *job) string {
 	f, s := &flags{}, &j.s
 	f.add("max_seq_length", j.w.Seq)
@@ -78,7 +78,7 @@ func paddlePipeline(j *job, f *flags) {
 	}
 }
 
-// paddleState is sharding, which Paddle does over replicas alone.
+// paddleState sets sharding, which Paddle does only over replicas.
 func paddleState(j *job, f *flags) {
 	s := &j.s
 	degree := j.shards()
@@ -95,7 +95,7 @@ func paddleState(j *job, f *flags) {
 		f.add("sharding", fmt.Sprintf("stage%d", stage))
 		f.add("sharding_parallel_degree", degree)
 	} else {
-		f.add("sharding", `""`) // over what the JSON file says
+		f.add("sharding", `""`) // overrides the JSON file
 		f.add("sharding_parallel_degree", 1)
 	}
 	if x := s.Offload.Optimizer; x > 0 {
@@ -131,7 +131,8 @@ func paddleRecompute(j *job, f *flags) {
 	}
 }
 
-// paddlePrecision keeps parameters in half precision with a copy and gradients in float32, as plans have it.
+// paddlePrecision keeps parameters in half precision with a master copy and gradients in float32, as plans
+// assume.
 func paddlePrecision(j *job, f *flags) {
 	p := j.precision()
 	if p != "bf16" && p != "fp16" && p != "fp32" {

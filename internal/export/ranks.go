@@ -8,15 +8,15 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// Launchers lists what Ranks writes for.
+// Launchers lists the launchers that Ranks supports.
 func Launchers() []string { return []string{"mpirun", "slurm"} }
 
-// Places reports whether Ranks writes for a launcher.
+// Places reports whether Ranks supports a launcher.
 func Places(launcher string) bool { return slices.Contains(Launchers(), launcher) }
 
 // Ranks places a process for each device of a plan: process i on device order[i] of the cluster, or on device
-// i where there is no order. For mpirun it is a rank file, for Slurm the lines of a batch file; hosts are
-// those of the allocation, in its order.
+// i without an order. For mpirun it returns a rank file, for Slurm the lines of a batch file; hosts are those
+// of the allocation, in its order.
 func Ranks(launcher string, c *cluster.Cluster, order []int) (string, error) {
 	n := c.Size()
 	if order == nil {

@@ -44,7 +44,7 @@ func torchtitan(j *job) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// flavors are the shapes that torchtitan knows, by the names of ours.
+// flavors are the model shapes that torchtitan has, by our names.
 var flavors = map[string][2]string{
 	"llama-3-8b": {"llama3", "8B"}, "llama-3-70b": {"llama3", "70B"}, "llama-3-405b": {"llama3", "405B"},
 	"deepseek-v3": {"deepseek_v3", "671B"},
@@ -65,7 +65,7 @@ func titanModel(j *job) (name, flavor string) {
 	return "llama3", j.m.Name
 }
 
-// titanLocal returns how many micro-batches a pipeline takes at a time: torchtitan cuts a local batch into
+// titanLocal returns the number of micro-batches of a pipeline: torchtitan splits a local batch into
 // them.
 func titanLocal(j *job) int {
 	if j.s.PP == 1 {
@@ -74,8 +74,8 @@ func titanLocal(j *job) int {
 	return j.micros
 }
 
-// titanData returns replicas and shards: what it calls hybrid sharding. Its shards are cut over the ranks of
-// context parallelism, too.
+// titanData returns the degrees of replication and sharding: torchtitan's hybrid sharding. State is sharded
+// over context-parallel ranks, too.
 func titanData(j *job) (replicate, shard int) {
 	s := &j.s
 	if s.Zero == 0 {
@@ -93,7 +93,7 @@ func titanData(j *job) (replicate, shard int) {
 	return s.DP / shard, shard
 }
 
-// titanReplicas returns data parallelism without shards.
+// titanReplicas returns the degrees for data parallelism without sharding.
 func titanReplicas(j *job) (replicate, shard int) {
 	s := &j.s
 	switch {
@@ -162,8 +162,8 @@ func titanContext(j *job) []string {
 	return append(rows, fmt.Sprintf("context_parallel_rotate_method = %q", method))
 }
 
-// titanExperts returns expert parallelism, which takes all of context parallelism, all or nothing of tensor
-// parallelism, and shards.
+// titanExperts returns expert parallelism, which must include all of context parallelism, all or nothing of
+// tensor parallelism, and shards.
 func titanExperts(j *job, shard int) []string {
 	s := &j.s
 	if !j.m.MoE() {

@@ -31,13 +31,13 @@ func titanPipeline(j *job) []string {
 	if !j.even() {
 		return append(rows, "module_fqns_per_model_part = [\n"+titanParts(j.chunks())+"\n]")
 	}
-	// torchtitan counts embedding and output as a layer each unless told otherwise, and then cuts other stages
-	// than these.
+	// torchtitan counts embedding and output as a layer each by default, which would give other stages than
+	// these.
 	return append(rows, fmt.Sprintf("pipeline_parallel_layers_per_stage = %d", j.m.Layers/(s.PP*s.VPP)),
 		"pipeline_parallel_first_stage_less_layers = 0", "pipeline_parallel_last_stage_less_layers = 0")
 }
 
-// titanMicros checks what PyTorch asks of the number of micro-batches.
+// titanMicros checks PyTorch's requirements on the number of micro-batches.
 func titanMicros(j *job, class *pipeline.Class) {
 	pp := j.s.PP
 	switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Arrange returns a model as a strategy trains it on sequences of a length, with the reason for each thing
-// that it cannot have.
+// Arrange returns a model adapted to a strategy and sequence length, with the reason for each setting that it
+// does not support.
 func Arrange(m models.Model, s strategy.Strategy, seq int) (models.Model, []string, error) {
 	s, err := s.WithDefaults()
 	if err != nil || s.CP == 1 && s.EP == 1 && s.Offload.Experts == 0 {

@@ -10,22 +10,22 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Plan is the strategy that was chosen, and why.
+// Plan is the chosen strategy, and why.
 type Plan struct {
 	Strategy strategy.Strategy
-	// Step is the seconds that it should take, between Low and High.
+	// Step is the predicted seconds of a step, between Low and High.
 	Step, Low, High float64
-	// Reasons is a line for each of the next best ones: what it loses.
+	// Reasons has a line for each of the next best strategies: how much slower it is.
 	Reasons []string
-	// Alone is the seconds that one device with all of the machine's cores should take; 0 where it does not fit.
+	// Alone is the predicted seconds on one device with all of the machine's cores; 0 if it does not fit.
 	Alone float64
-	// Uncalibrated means that nothing was measured here: the seconds are what such machines usually take.
+	// Uncalibrated means that this machine was not measured: the prediction is for a typical machine.
 	Uncalibrated bool
-	// Devices is how many were asked for.
+	// Devices is the number of devices requested.
 	Devices int
 }
 
-// String returns what was chosen and why.
+// String prints the chosen strategy and why.
 func (p *Plan) String() string {
 	text := fmt.Sprintf("chose %s: a step should take %s (%s to %s)", p.Strategy, search.Seconds(p.Step),
 		search.Seconds(p.Low), search.Seconds(p.High))
@@ -49,7 +49,8 @@ func (p *Plan) String() string {
 	return text
 }
 
-// Auto plans a run on this machine: the best strategy under the cost model, and what others would lose.
+// Auto plans a run on this machine: it returns the best strategy by the cost model, and how much slower
+// others are.
 func Auto(r Run) (*Plan, error) {
 	w, err := r.workload()
 	if err != nil {
@@ -73,7 +74,7 @@ func Auto(r Run) (*Plan, error) {
 	return p, nil
 }
 
-// find searches among what trainers run.
+// find searches the strategies that trainers support.
 func (r Run) find(devices int, w plan.Workload, top int) (*search.Answer, error) {
 	hw, cal, err := r.machine(devices, w)
 	if err != nil {
@@ -95,7 +96,7 @@ func (r Run) search(
 	}, cal)
 }
 
-// chosen returns the first plan that can run here, with what the next ones lose to it.
+// chosen returns the first plan that can run here, with how much slower the next ones are.
 func chosen(w plan.Workload, plans []search.Plan, amp string) (*Plan, error) {
 	var out *Plan
 	var best search.Plan

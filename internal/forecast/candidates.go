@@ -8,15 +8,15 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Candidate is a strategy that may be the best of a run, and what it should take.
+// Candidate is a strategy that may be the best for a run, with its predicted cost.
 type Candidate struct {
 	Strategy strategy.Strategy
 	Estimate plan.Estimate
 }
 
-// Candidates returns the best strategies of a run under the cost model that can run here, the best first,
-// each of another division of the devices, and the plain forms of the first of them: what the model holds for
-// a small gain may be a loss.
+// Candidates returns the best strategies for a run by the cost model that can run here, the best first, each
+// with other degrees of parallelism, and the plain forms of the first ones: a small gain by the model may be
+// a loss in reality.
 func Candidates(r Run, most int) ([]Candidate, error) {
 	w, err := r.workload()
 	if err != nil {
@@ -46,7 +46,7 @@ func Candidates(r Run, most int) ([]Candidate, error) {
 	return append(list, r.plain(w, list[:min(len(list), plainForms)])...), nil
 }
 
-// plainForms is of how many candidates the plain form is one, too.
+// plainForms is the number of candidates whose plain form is added.
 const plainForms = 3
 
 // plain returns candidates without ZeRO, sequence parallelism, recomputation and special schedules, where
@@ -74,14 +74,14 @@ func (r Run) plain(w plan.Workload, list []Candidate) (out []Candidate) {
 	return out
 }
 
-// Measured is a strategy and the seconds that its step took here.
+// Measured is a strategy and the measured seconds of its step.
 type Measured struct {
 	Strategy strategy.Strategy
 	Seconds  float64
 }
 
-// Learn returns the calibration of a run's machine with constants from steps that were measured on it: what
-// is known without them is kept.
+// Learn returns the calibration of a run's machine with constants fitted to measured steps; what was
+// calibrated before is kept.
 func Learn(r Run, seen []Measured) (plan.Calibration, error) {
 	w, err := r.workload()
 	if err != nil {

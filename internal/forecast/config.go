@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// ConfigOf returns a model of a shape that the planner knows by its sizes alone, such as a preset: one of the
-// family that has such layers.
+// ConfigOf returns a model config for a shape that the planner knows only by its sizes, such as a preset: of
+// the family that has such layers.
 func ConfigOf(m plan.Model) (models.Config, error) {
 	family, keys := familyOf(m)
 	if family == "" {
@@ -33,7 +33,7 @@ func ConfigOf(m plan.Model) (models.Config, error) {
 	return c, err
 }
 
-// familyOf returns the family whose layers a shape has, with its sizes as a config.json says them.
+// familyOf returns the family with a shape's layers, and its sizes as fields of a config.json.
 func familyOf(m plan.Model) (string, map[string]any) {
 	keys := map[string]any{"num_hidden_layers": m.Layers, "hidden_size": m.Hidden,
 		"num_attention_heads": m.Heads, "num_key_value_heads": orElse(m.KVHeads, m.Heads),

@@ -1,8 +1,8 @@
-// Package forecast plans and prices the training of a model on in-process devices: it is where models, which
-// have layers and parameters, meet the planner, which knows shapes and clusters.
+// Package forecast plans the training of a model on in-process devices and predicts its time: it connects
+// models, which have layers and parameters, with the planner, which knows shapes and clusters.
 //
-// Its one idea: a run is described once (Run), and everything is asked of that: the best strategy (Auto), the
-// time of a given one (Price), whether a plan file is for it (File). What a plan says is what a trainer runs;
-// a strategy that no trainer runs is never chosen. Where a calibration has measured the machine, the measured
-// cluster is planned for, and not what such machines usually do.
+// A run is described once (Run), and everything is computed from that: the best strategy (Auto), the time of
+// a given one (Price), whether a plan file is for it (File). A trainer runs exactly what a plan describes; a
+// strategy that no trainer supports is never chosen. If a calibration has measured the machine, the planner
+// uses the measured cluster instead of a typical one.
 package forecast

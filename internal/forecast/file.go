@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// File returns the strategy of a file that galley plan wrote, for a run. A plan for another model, batch or
-// sequence is refused, as is one for another number of devices, where that is not 0.
+// File returns the strategy of a file that galley plan wrote, for a run. It returns an error for a plan of
+// another model, batch or sequence length, or of another number of devices, unless that is 0.
 func File(path string, r Run) (strategy.Strategy, error) {
 	f, err := planfile.Load(path)
 	if err != nil {
@@ -29,8 +29,8 @@ func File(path string, r Run) (strategy.Strategy, error) {
 	return s, nil
 }
 
-// Runnable returns the strategy of a plan as a trainer takes it: its micro-batches counted, its stages cut as
-// planned, and its products in the planned precision.
+// Runnable returns the strategy of a plan in a trainer's form: with its number of micro-batches, its planned
+// stages, and the planned precision of products.
 func Runnable(f *planfile.File) (strategy.Strategy, error) {
 	s, err := runnable(folded(f.Strategy), f.Workload.Batch)
 	if err != nil {
@@ -43,8 +43,8 @@ func Runnable(f *planfile.File) (strategy.Strategy, error) {
 	return s, err
 }
 
-// folded returns a planned strategy with experts as a trainer counts them: a plan's EP is all devices that
-// share experts, those of the tensor axis first, where a trainer's is those of the data axes alone.
+// folded converts the expert parallelism of a planned strategy to a trainer's: a plan's EP counts all devices
+// that share experts, those of the tensor axis first, while a trainer's counts only those of the data axes.
 func folded(s strategy.Strategy) strategy.Strategy {
 	if s = s.Filled(); s.ETP == 1 {
 		s.EP = max(1, s.EP/s.TP)
@@ -67,7 +67,7 @@ func amp(precision string) (string, error) {
 		precision)
 }
 
-// matches returns what a plan is for that the run is not.
+// matches returns how a plan differs from the run.
 func matches(f *planfile.File, w plan.Workload, devices int) error {
 	switch have := f.Workload; {
 	case sameShape(have.Model, w.Model) != "":
@@ -83,7 +83,7 @@ func matches(f *planfile.File, w plan.Workload, devices int) error {
 	return nil
 }
 
-// sameShape returns the first difference between a planned model and one that is to run; empty where there is
+// sameShape returns the first difference between a planned model and the one to run; empty if there is
 // none.
 func sameShape(a, b plan.Model) string {
 	for _, x := range []struct {
@@ -111,7 +111,7 @@ func orElse(n, fallback int) int {
 	return n
 }
 
-// runnable returns a planned strategy for steps of a batch, or the reason why no trainer runs it.
+// runnable returns a planned strategy for steps of a batch, or the reason why no trainer supports it.
 func runnable(s strategy.Strategy, batch int) (strategy.Strategy, error) {
 	s, err := s.ForBatch(batch)
 	if err == nil {

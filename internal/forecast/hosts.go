@@ -9,25 +9,25 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Host is one of the hosts of a job: its processes share its cores. Hosts of one machine exchange through its
-// memory.
+// Host is one of the hosts of a job: its processes share its cores. Hosts on one machine communicate through
+// its memory.
 type Host struct {
 	Machine          string
 	Processes, Cores int
 }
 
-// ethernet joins machines of which nothing else is known: 10 Gbit/s.
+// ethernet is the assumed link between machines of which nothing else is known: 10 Gbit/s.
 var ethernet = cluster.Link{Kind: "eth", Bandwidth: 1.25e9}
 
-// between returns what joins processes of one machine: what one of them writes to its memory, another has to
-// fetch, and a collective begins with a note each way. docs/processes.md has what was measured.
+// between returns the link between processes of one machine: data that one writes to memory another has to
+// fetch, and a collective begins with a note in each direction. docs/processes.md has the measurements.
 func between(memory cluster.Link) cluster.Link {
 	memory.Bandwidth /= 2
 	memory.Latency, memory.Setup = 5e-6, 10e-6
 	return memory
 }
 
-// processes returns how many run on hosts.
+// processes returns the number of processes on hosts.
 func processes(hosts []Host) (n int) {
 	for _, h := range hosts {
 		n += h.Processes
@@ -63,8 +63,8 @@ func (r Run) discovered(w plan.Workload) (*cluster.Cluster, plan.Calibration, er
 	return hw, cal, err
 }
 
-// OnHosts returns how many seconds a step should take on hosts, by a strategy whose devices their processes
-// share evenly or, where that is nil, by the best for r.Devices, or for a device each.
+// OnHosts returns the predicted seconds of a step on hosts, with a strategy whose devices their processes
+// share evenly or, if that is nil, with the best for r.Devices, or for a device each.
 func OnHosts(r Run, hosts []Host, given *strategy.Strategy) (float64, error) {
 	if given != nil {
 		s, err := given.WithDefaults()
@@ -99,8 +99,8 @@ func OnHosts(r Run, hosts []Host, given *strategy.Strategy) (float64, error) {
 	return out.Step, err
 }
 
-// hosts returns a cluster of hosts that are as this machine is, each with as many cores as it has. Equal ones
-// are a group.
+// hosts returns a cluster of hosts like this machine, each with its own number of cores. Equal ones form a
+// group.
 func (r Run) hosts(list []Host, w plan.Workload) (*cluster.Cluster, plan.Calibration, error) {
 	n, one := processes(list), true
 	for _, h := range list {
@@ -141,7 +141,7 @@ func (r Run) hosts(list []Host, w plan.Workload) (*cluster.Cluster, plan.Calibra
 	return out, cal, out.Check()
 }
 
-// divided returns this machine as it would be with so many cores, shared by so many devices.
+// divided returns this machine as if it had the given number of cores, shared by the given number of devices.
 func divided(g cluster.Group, devices, cores int) cluster.Group {
 	own := cluster.Cores()
 	if cores == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// Shape returns a model's shape as the planner sees it: what its config.json says, with everything that the
-// family fills in.
+// Shape returns a model's shape in the planner's form: its config.json, with everything that the family fills
+// in.
 func Shape(c models.Config) (plan.Model, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -20,9 +20,9 @@ func Shape(c models.Config) (plan.Model, error) {
 	return plan.ParseModel(c.Family, text)
 }
 
-// ReadModel reads the shape of a config.json. Of families that can be built, the reader of models decides
-// what a file means: what it refuses is refused here, and what it fills in is priced. The planner knows
-// further families by their shapes alone.
+// ReadModel reads the shape of a config.json. For families that can be built, package models parses the file:
+// what it rejects is rejected here, and its defaults are included. The planner knows further families by
+// their shapes alone.
 func ReadModel(name string, text []byte) (plan.Model, error) {
 	var kind struct {
 		Type string `json:"model_type"`

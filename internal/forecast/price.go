@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Price returns how long a step of a run should take under a strategy on this machine, by the cost model that
-// Auto plans with.
+// Price returns the predicted time of a step of a run with a strategy on this machine, by the cost model that
+// Auto uses.
 func Price(r Run, s strategy.Strategy) (time.Duration, error) {
 	s, err := s.WithDefaults()
 	if err != nil {

@@ -8,26 +8,26 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// Run is a training run that is planned for.
+// Run is a training run to plan for.
 type Run struct {
 	Model models.Config
-	// Batch and Seq are the sequences of a step and the tokens of each.
+	// Batch is the sequences of a step and Seq the tokens of each.
 	Batch, Seq int
-	// Devices is how many in-process devices there are.
+	// Devices is the number of in-process devices.
 	Devices int
-	// Calibration is a file of galley calibrate as text; empty takes what such machines usually do.
+	// Calibration is the text of a file of galley calibrate; empty means a typical machine.
 	Calibration []byte
 	// AMP is as in Strategy.
 	AMP string
-	// Hosts is where the processes of a job run, in order, each with as many of the devices; none is this
+	// Hosts lists the hosts of a job's processes, in order, each with equally many devices; empty means this
 	// process alone.
 	Hosts []Host
-	// Cluster is a file of galley doctor --cluster as text, which measured the links of these processes; empty
-	// takes what is usual.
+	// Cluster is the text of a file of galley doctor --cluster with the measured links of these processes; empty
+	// means typical ones.
 	Cluster []byte
 }
 
-// workload returns the run as the planner sees it.
+// workload returns the run in the planner's form.
 func (r Run) workload() (plan.Workload, error) {
 	m, err := Shape(r.Model)
 	if err != nil {
@@ -40,8 +40,8 @@ func (r Run) workload() (plan.Workload, error) {
 	return w, w.Check()
 }
 
-// machine returns the machine of so many devices as a cluster, and what is known of it: that of the job if it
-// is all of them, else this one.
+// machine returns a cluster of the given number of devices, and its calibration: that of the job if it is all
+// of them, else this machine.
 func (r Run) machine(devices int, w plan.Workload) (*cluster.Cluster, plan.Calibration, error) {
 	if devices == r.Devices && len(r.Cluster) > 0 {
 		return r.discovered(w)
@@ -67,8 +67,8 @@ func (r Run) machine(devices int, w plan.Workload) (*cluster.Cluster, plan.Calib
 	return hw, cal, err
 }
 
-// shared returns a measured machine whose cores and memory another number of in-process devices share. What
-// passes between two devices goes through the same memory, however many there are.
+// shared returns a measured machine whose cores and memory are shared by another number of in-process
+// devices. Traffic between two devices goes through the same memory, however many there are.
 func shared(measured, here *cluster.Cluster) (*cluster.Cluster, error) {
 	if len(measured.Groups) != 1 || measured.Groups[0].Hosts != 1 ||
 		measured.Groups[0].Device.Name != here.Groups[0].Device.Name {
@@ -87,7 +87,7 @@ func shared(measured, here *cluster.Cluster) (*cluster.Cluster, error) {
 		rate.Peak, rate.Measured = rate.Peak*part, rate.Measured*part
 		to.Device.Rates = append(to.Device.Rates, rate)
 	}
-	if from.Devices > 1 { // one device alone has nobody to exchange with
+	if from.Devices > 1 { // with one device alone there is no exchange to measure
 		to.Fabric = from.Fabric
 	}
 	out.Groups = []cluster.Group{to}

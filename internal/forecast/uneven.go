@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Replan returns the fastest strategy of a run on processes of unlike speed, each with as many of the
-// devices, and what the one that runs now should take there. Stages of pipelines are cut by the speed of who
-// holds them.
+// Replan returns the fastest strategy for a run on processes of different speed, each with equally many
+// devices, and the predicted time of the current one there. Pipeline stages are sized by the speed of the
+// devices that hold them.
 func Replan(r Run, now strategy.Strategy, speeds []float64) (best Candidate, seconds float64, err error) {
 	w, err := r.workload()
 	if err != nil {
@@ -48,14 +48,14 @@ func Replan(r Run, now strategy.Strategy, speeds []float64) (best Candidate, sec
 	return best, seconds, nil
 }
 
-// pipelined is a pipeline of all devices: the one that can give the slow ones least, though it is seldom
-// among the best where all are as fast.
+// pipelined returns a pipeline of all devices: it can give the slow ones the least work, though it is seldom
+// among the best if all are equally fast.
 func pipelined(now strategy.Strategy, devices int) Candidate {
 	return Candidate{Strategy: strategy.Strategy{DP: 1, TP: 1, PP: devices, Micro: 1, AMP: now.AMP}}
 }
 
-// recuts returns a strategy as it is and, where it is a pipeline, with stages cut by the speed of who holds
-// them, in ever more micro-batches: slow stages are waited for in the first alone.
+// recuts returns a strategy and, if it is a pipeline, variants with stages sized by the speed of their
+// devices, with ever more micro-batches: then slow stages delay only the first.
 func recuts(s strategy.Strategy, w plan.Workload, speeds []float64) []strategy.Strategy {
 	list := []strategy.Strategy{s}
 	if cut := recut(s, w.Model.Layers, speeds); len(cut.Layers) > 0 {
@@ -67,7 +67,7 @@ func recuts(s strategy.Strategy, w plan.Workload, speeds []float64) []strategy.S
 	return list
 }
 
-// slowed returns a machine whose devices are assigned to processes of such speeds, in order.
+// slowed returns a machine whose devices belong to processes of the given speeds, in order.
 func slowed(hw *cluster.Cluster, speeds []float64) (*cluster.Cluster, error) {
 	g := hw.Groups[0]
 	if len(speeds) == 0 || g.Devices%len(speeds) != 0 {
@@ -83,19 +83,19 @@ func slowed(hw *cluster.Cluster, speeds []float64) (*cluster.Cluster, error) {
 			p.Device.Rates[i].Measured *= speed
 		}
 		p.Device.Bandwidth *= speed
-		p.NIC, p.NICs = g.Fabric, p.Devices // processes of one machine exchange through its memory
+		p.NIC, p.NICs = g.Fabric, p.Devices // processes of one machine communicate through its memory
 		out.Groups = append(out.Groups, p)
 	}
 	return out, out.Check()
 }
 
-// recut gives the ranks of a pipeline as many layers as the slowest process that holds them is fast.
+// recut sizes the stages of a pipeline by the speed of the slowest process of each rank.
 func recut(s strategy.Strategy, layers int, speeds []float64) strategy.Strategy {
 	if s.PP < 2 || s.VPP > 1 || layers < s.PP {
 		return s
 	}
 	rank := make([]float64, s.PP)
-	for i := range rank { // devices of a rank are neighbours, and so are ranks
+	for i := range rank { // devices of a rank are adjacent, and so are ranks
 		first, last := i*len(speeds)/s.PP, max(i*len(speeds)/s.PP, ((i+1)*len(speeds)-1)/s.PP)
 		rank[i] = slices.Min(speeds[first : last+1])
 	}
@@ -103,7 +103,7 @@ func recut(s strategy.Strategy, layers int, speeds []float64) strategy.Strategy 
 	for i := range s.Layers {
 		s.Layers[i] = 1
 	}
-	for range layers - s.PP { // each further layer to who is done first with one more
+	for range layers - s.PP { // each further layer goes to the rank that would finish it first
 		next := 0
 		for i := range rank {
 			if float64(s.Layers[i]+1)/rank[i] < float64(s.Layers[next]+1)/rank[next] {
@@ -115,7 +115,7 @@ func recut(s strategy.Strategy, layers int, speeds []float64) strategy.Strategy 
 	return s
 }
 
-// Estimate returns the step of a strategy by terms, as Price sees it.
+// Estimate returns the cost terms of a step of a strategy, as Price computes them.
 func Estimate(r Run, s strategy.Strategy) (plan.Estimate, error) {
 	w, err := r.workload()
 	if err != nil {
@@ -132,7 +132,7 @@ func Estimate(r Run, s strategy.Strategy) (plan.Estimate, error) {
 	return e.Estimate(s)
 }
 
-// Scaled returns the calibration of a run with its terms multiplied by what was measured of them.
+// Scaled returns the calibration of a run with its terms multiplied by measured factors.
 func Scaled(r Run, c plan.Constants) (plan.Calibration, error) {
 	w, err := r.workload()
 	if err != nil {

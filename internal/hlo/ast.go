@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Program is a module that has been read: one function called main.
+// Program is a parsed module: one function called main.
 type Program struct {
 	Name  string
 	Attrs []NamedAttr
 	Main  Block
-	// Results is the types of what main returns.
+	// Results are the types that main returns.
 	Results []TensorType
 }
 
-// TensorType is a type as the text has it; it also names element types that no array has, such as ui32.
+// TensorType is a type in the text; its element type may be one that no array has, such as ui32.
 type TensorType struct {
 	Elem  string
 	Shape []int
@@ -42,7 +42,7 @@ func (t TensorType) Len() int {
 // Equal reports whether t and u are the same type.
 func (t TensorType) Equal(u TensorType) bool { return t.String() == u.String() }
 
-// Block is parameters and operations, the last of which returns.
+// Block is parameters and operations, the last of which is the terminator.
 type Block struct {
 	Params []Param
 	Ops    []*Operation
@@ -57,17 +57,17 @@ type Param struct {
 
 // Operation is one operation in generic form.
 type Operation struct {
-	// Result is the name of the results without the number of each, Name the operation's, with its dialect.
+	// Result is the name of the results without the index of each, Name the operation's, with its dialect.
 	Result, Name string
 	Operands     []string
 	Regions      []Block
 	Attrs        []NamedAttr
 	In, Out      []TensorType
-	// Line is where it stands in the text.
+	// Line is its line in the text.
 	Line int
 }
 
-// Attr returns the attribute of a name, or nil.
+// Attr returns the attribute with a name, or nil.
 func (o *Operation) Attr(name string) Attr {
 	for _, a := range o.Attrs {
 		if a.Name == name {
@@ -77,7 +77,7 @@ func (o *Operation) Attr(name string) Attr {
 	return nil
 }
 
-// ResultName returns the name by which result i is used.
+// ResultName returns the name of result i.
 func (o *Operation) ResultName(i int) string {
 	if len(o.Out) == 1 {
 		return o.Result

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// NamedAttr is an attribute and its name; a nil value is one that only has to be there.
+// NamedAttr is an attribute and its name; a nil value means a unit attribute, which is only present or not.
 type NamedAttr struct {
 	Name  string
 	Value Attr
@@ -35,14 +35,14 @@ type (
 		Words []string
 		Splat bool
 	}
-	// EnumAttr is one of a kind: #stablehlo<precision HIGHEST>.
+	// EnumAttr is an enum value: #stablehlo<precision HIGHEST>.
 	EnumAttr struct{ Kind, Value string }
 	// StructAttr is numbers and lists by name: #stablehlo.dot<lhs_batching_dimensions = [0] …>.
 	StructAttr struct {
 		Kind   string
 		Fields []NamedAttr
 	}
-	// ConvAttr is which dims of a convolution's tensors are what.
+	// ConvAttr is the meaning of each dim of a convolution's tensors.
 	ConvAttr struct{ In, Kernel, Out []string }
 )
 
@@ -55,7 +55,7 @@ func (a NumberAttr) String() string {
 
 func (a TextAttr) String() string { return `"` + string(a) + `"` }
 
-// Quote escapes a text as MLIR's strings want it.
+// Quote escapes a text for an MLIR string.
 func Quote(text string) TextAttr {
 	var b strings.Builder
 	for _, c := range []byte(text) {
@@ -92,7 +92,7 @@ func (a TextAttr) Text() string {
 
 func (a DictAttr) String() string { return "{" + attrWords(a) + "}" }
 
-// Field returns the attribute of a name, or nil.
+// Field returns the attribute with a name, or nil.
 func (a DictAttr) Field(name string) Attr { return StructAttr{Fields: a}.Field(name) }
 
 func (a ListAttr) String() string {
@@ -120,7 +120,7 @@ func (a DenseAttr) String() string {
 	return fmt.Sprintf("dense<%s> : %s", b.String(), a.Type)
 }
 
-// nest prints elements in one pair of brackets for each dim.
+// nest prints elements with one pair of brackets for each dim.
 func (a DenseAttr) nest(b *strings.Builder, dim int, words []string) {
 	if dim == len(a.Type.Shape) {
 		b.WriteString(words[0])
@@ -142,7 +142,7 @@ func (a EnumAttr) String() string { return "#stablehlo<" + a.Kind + " " + a.Valu
 
 func (a StructAttr) String() string { return "#stablehlo." + a.Kind + "<" + attrWords(a.Fields) + ">" }
 
-// Field returns the attribute of a name, or nil.
+// Field returns the attribute with a name, or nil.
 func (a StructAttr) Field(name string) Attr {
 	for _, f := range a.Fields {
 		if f.Name == name {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Groups returns the attribute that says who talks to whom: groups of devices, all of one size.
+// Groups returns the replica_groups attribute: groups of devices, all of one size.
 func Groups(groups [][]int) string {
 	rows := make([]string, len(groups))
 	for i, g := range groups {
@@ -21,12 +21,12 @@ func Groups(groups [][]int) string {
 		size)
 }
 
-// Combine writes a collective that folds elements with a binary op of the dialect.
+// Combine emits a collective that reduces elements with a binary op of the dialect.
 func (w *Writer) Combine(name, attrs, binary string, x Ref, out Type) Ref {
 	return w.OpN(name, attrs, []string{w.Binary(binary, x.DType)}, []Type{out}, x)[0]
 }
 
-// PerDevice returns the entry of a table that belongs to the device that runs the program: an i32 scalar.
+// PerDevice returns the entry of a table for the device that runs the program: an i32 scalar.
 func (w *Writer) PerDevice(table []int) Ref {
 	id := w.Once("device", func() Ref {
 		id := w.write("replica_id", "", nil, []string{"tensor<ui32>"}, nil)[0]

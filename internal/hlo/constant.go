@@ -9,13 +9,13 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Constant returns one number, repeated over the whole of t. The number is written once and broadcast: a
-// literal of a whole tensor would be kept as one.
+// Constant returns a tensor of type t with one number everywhere. The number is written once and broadcast: a
+// literal of the whole tensor would be stored as one.
 func (w *Writer) Constant(t Type, x float64) Ref {
 	return w.splat(t, literal(t.DType, x))
 }
 
-// splat returns one element, repeated over the whole of t.
+// splat returns a tensor of type t with one element everywhere.
 func (w *Writer) splat(t Type, value string) Ref {
 	scalar := Type{DType: t.DType}
 	one := w.Once(value+" : "+scalar.String(), func() Ref {
@@ -27,12 +27,12 @@ func (w *Writer) splat(t Type, value string) Ref {
 	return w.Once(value+" : "+t.String(), func() Ref { return w.Broadcast(one, t.Shape, nil) })
 }
 
-// Int64 returns an i64 that a float64 may not hold, repeated over a shape.
+// Int64 returns a tensor with one i64, which a float64 may not represent, everywhere.
 func (w *Writer) Int64(shape array.Shape, x int64) Ref {
 	return w.splat(Type{array.I64, shape}, strconv.FormatInt(x, 10))
 }
 
-// List returns a vector of numbers.
+// List returns a constant vector of numbers.
 func (w *Writer) List(d array.DType, xs []float64) Ref {
 	t := Type{d, array.Shape{len(xs)}}
 	words := make([]string, len(xs))
@@ -68,7 +68,7 @@ func literal(d array.DType, x float64) string {
 	return fmt.Sprintf("0x%04X", uint16(array.ToFloat16(float32(x))))
 }
 
-// roundTo returns x as d holds it.
+// roundTo rounds x to dtype d.
 func roundTo(d array.DType, x float64) float64 {
 	switch d {
 	case array.F32:
@@ -81,7 +81,7 @@ func roundTo(d array.DType, x float64) float64 {
 	return x
 }
 
-// decimal returns the shortest number that reads back as x; MLIR wants a point in it.
+// decimal returns the shortest number that parses as x; MLIR requires a decimal point.
 func decimal(d array.DType, x float64) string {
 	size := 32
 	if d == array.F64 {
@@ -95,12 +95,12 @@ func decimal(d array.DType, x float64) string {
 	return digits + "e" + exponent
 }
 
-// Broadcast repeats x to shape: dim i of x becomes dim dims[i] of the result.
+// Broadcast broadcasts x to shape: dim i of x becomes dim dims[i] of the result.
 func (w *Writer) Broadcast(x Ref, shape array.Shape, dims []int) Ref {
 	return w.Op("broadcast_in_dim", "broadcast_dimensions = "+Ints(dims), Type{x.DType, shape}, x)
 }
 
-// Convert returns x with elements of another dtype; x itself where they are.
+// Convert returns x with elements of another dtype; x itself if it has that dtype.
 func (w *Writer) Convert(x Ref, d array.DType) Ref {
 	if x.DType == d {
 		return x
@@ -125,8 +125,8 @@ func Ints(xs []int) string {
 	return "array<i64: " + strings.Join(words, ", ") + ">"
 }
 
-// Dot writes a general product: batch dims pair up, contracting dims are summed over. Numbers of 32 bits and
-// more are multiplied as such, not as what a tensor core makes of them.
+// Dot emits a general product: batch dims are paired, contracting dims are summed over. Products of 32-bit
+// and wider floats are in full precision, not in a tensor core's reduced one.
 func (w *Writer) Dot(x, y Ref, batchX, batchY, sumX, sumY []int, out Type) Ref {
 	attrs := fmt.Sprintf("dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = %s, "+
 		"rhs_batching_dimensions = %s, "+
@@ -137,10 +137,10 @@ func (w *Writer) Dot(x, y Ref, batchX, batchY, sumX, sumY []int, out Type) Ref {
 	return r
 }
 
-// IsProduct reports whether x is what Dot wrote.
+// IsProduct reports whether x is a result of Dot.
 func (w *Writer) IsProduct(x Ref) bool { return w.products[x.id] }
 
-// Precision returns the attribute of products of numbers of a dtype.
+// Precision returns the precision attribute of products of a dtype.
 func Precision(d array.DType) string { return "precision_config = " + precision(d) }
 
 func precision(d array.DType) string {

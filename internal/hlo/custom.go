@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// KernelTarget is the custom call that runs a kernel which it carries as text in Triton's IR.
+// KernelTarget is the custom call that runs a kernel given as text in Triton's IR.
 const KernelTarget = "__gpu$xla.gpu.triton"
 
-// PTXTarget is the custom call that runs a kernel which it carries as text in PTX.
+// PTXTarget is the custom call that runs a kernel given as text in PTX.
 const PTXTarget = "__gpu$xla.gpu.ptx"
 
-// PTXConfig returns what such a call says of its kernel.
+// PTXConfig returns the configuration of a call of a PTX kernel.
 func PTXConfig(name, text string, blocks, threads, shared int) string {
 	return fmt.Sprintf(`{block_x = %d : i32, block_y = 1 : i32, block_z = 1 : i32, grid_x = %d : i32, grid_y = 1 : i32, grid_z = 1 : i32, kernel_data = %s, kernel_type = "ptx", name = "%s", shared_mem_bytes = %d : i32}`,
 		threads, blocks, Quote(text), name, shared)
@@ -50,7 +50,7 @@ func customRule(o *Operation) error {
 	return nil
 }
 
-// kernelRule checks what a kernel's call says of it.
+// kernelRule checks the configuration of a kernel's call.
 func kernelRule(o *Operation, texts, numbers []string) error {
 	if v, ok := o.Attr("api_version").(NumberAttr); !ok || v != (NumberAttr{"4", "i32"}) {
 		return fmt.Errorf("api_version is %v: want 4 : i32", o.Attr("api_version"))

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Parse reads a module in the form that a Writer prints: MLIR's generic form.
+// Parse parses a module in the form that a Writer prints: MLIR's generic form.
 func Parse(text string) (p *Program, err error) {
 	s := &parser{scanner: scanner{text: text}}
 	defer func() {
@@ -60,7 +60,7 @@ func (s *parser) module() *Program {
 	return p
 }
 
-// maxDepth is how deep regions and lists may be in each other.
+// maxDepth is how deeply regions and lists may be nested.
 const maxDepth = 32
 
 func (s *parser) enter() {
@@ -141,7 +141,7 @@ func (s *parser) types() []TensorType {
 	return ts
 }
 
-// maxElements is the most that a tensor may have.
+// maxElements is the most elements of a tensor.
 const maxElements = 1 << 40
 
 func (s *parser) tensor() TensorType {
@@ -151,7 +151,7 @@ func (s *parser) tensor() TensorType {
 	parts := strings.Split(word, "x")
 	t := TensorType{Elem: parts[len(parts)-1]}
 	n := 1
-	if t.Elem == "inde" || t.Elem == "" { // the x of index is none that separates
+	if t.Elem == "inde" || t.Elem == "" { // the x of index is not a separator
 		s.fail("an element type")
 	}
 	for _, p := range parts[:len(parts)-1] {
@@ -225,7 +225,7 @@ func (s *parser) array() Attr {
 	return a
 }
 
-// word returns a number or a truth value.
+// word parses a number or a truth value.
 func (s *parser) word() string {
 	for _, w := range []string{"true", "false"} {
 		if s.accept(w) {
@@ -249,7 +249,7 @@ func (s *parser) dense() Attr {
 	return a
 }
 
-// layoutOrTensor returns a tensor type; the element type index only occurs here.
+// layoutOrTensor parses a tensor type; the element type index is only allowed here.
 func (s *parser) layoutOrTensor() TensorType {
 	if !s.peek("tensor<") {
 		s.fail("a tensor type")
@@ -303,7 +303,7 @@ func (s *parser) structure() Attr {
 	return a
 }
 
-// IntsOf returns the numbers of an attribute: of an array, a list, or all of a dense one.
+// IntsOf returns the integers of an attribute: of an array, a list, or all of a dense one.
 func IntsOf(a Attr) ([]int, error) {
 	var words []string
 	switch a := a.(type) {

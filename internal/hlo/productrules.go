@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// field returns a list or number of an attribute that is a structure; one that is left out is empty.
+// field returns a list or number in a struct attribute; empty if it is omitted.
 func field(o *Operation, attr, name string) ([]int, error) {
 	s, ok := o.Attr(attr).(StructAttr)
 	if !ok {
@@ -68,7 +68,7 @@ func unused(shape, dims []int) []int {
 	return out
 }
 
-// convDims finds the two dims that are not space, by letter, and those of space in order.
+// convDims finds the two dims that are not spatial, by letter, and the spatial ones in order.
 func convDims(words []string, t TensorType, first, second string) (a, b int, space []int, err error) {
 	a, b = slices.Index(words, first), slices.Index(words, second)
 	for i := range len(words) - 2 {
@@ -80,7 +80,7 @@ func convDims(words []string, t TensorType, first, second string) (a, b int, spa
 	return a, b, space, nil
 }
 
-// convSpace is the attributes of each dim of space.
+// convSpace holds the attributes of each spatial dim.
 type convSpace struct{ stride, padding, spread, dilate []int }
 
 func newConvSpace(o *Operation, n int) (c convSpace, err error) {
@@ -95,7 +95,7 @@ func newConvSpace(o *Operation, n int) (c convSpace, err error) {
 	return c, errors.Join(errs[:]...)
 }
 
-// size returns how many places a kernel has along dim i.
+// size returns the number of positions of a kernel along dim i.
 func (c convSpace) size(i, n, kernel int) int {
 	grown := func(n, by int) int {
 		if n == 0 {
@@ -141,8 +141,8 @@ func convRule(o *Operation) error {
 	return gives(o, x.Elem, shape)
 }
 
-// picking is the dimension numbers of gather and scatter: which dims of the tensor of windows are the
-// windows', which dims of the other tensor they lack, and which an index names.
+// picking is the dimension numbers of gather and scatter: which dims of the result or updates are window
+// dims, which operand dims the windows omit, and which an index selects.
 type picking struct {
 	window, dropped, named []int
 	vector                 int
@@ -175,8 +175,8 @@ func newPicking(o *Operation, attr string, names [3]string, index TensorType) (p
 	return p, nil
 }
 
-// shape returns the shape of the tensor of windows: the index's dims but the vectors', with the windows'
-// among them.
+// shape returns the shape of the result or updates: the index's dims except the index vector's, with the
+// window dims inserted.
 func (p picking) shape(index TensorType, sizes []int) []int {
 	batch := slices.Clone(index.Shape)
 	if p.vector < len(batch) {

@@ -6,9 +6,9 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Region writes a block that takes values of these types and returns what body gives. The text goes to OpN.
-// Nothing from outside may be used in it, since XLA's computations are closed, but in a branch, which takes
-// nothing.
+// Region emits a block that has parameters of these types and returns body's results. The text is passed to
+// OpN. It must not use values from outside, since XLA's computations are closed, except in a branch, which
+// has no parameters.
 func (w *Writer) Region(args []Type, body func(in []Ref) []Ref) string {
 	outer, once := w.body, w.once
 	w.body, w.once = &strings.Builder{}, map[string]Ref{}
@@ -24,7 +24,7 @@ func (w *Writer) Region(args []Type, body func(in []Ref) []Ref) string {
 	return text
 }
 
-// label writes a block's parameters, if it has some.
+// label emits a block's parameters, if it has any.
 func (w *Writer) label(args []Type) []Ref {
 	if len(args) == 0 {
 		return nil
@@ -43,13 +43,13 @@ func (w *Writer) label(args []Type) []Ref {
 	return refs
 }
 
-// Binary returns the region of a function of two scalars.
+// Binary returns the region of a binary op on scalars.
 func (w *Writer) Binary(name string, d array.DType) string {
 	t := Type{DType: d}
 	return w.Region([]Type{t, t}, func(in []Ref) []Ref { return []Ref{w.Op(name, "", t, in...)} })
 }
 
-// Reduce folds x along dims with a binary op of the dialect (add, maximum …), starting from init.
+// Reduce reduces x along dims with a binary op of the dialect (add, maximum …), starting from init.
 func (w *Writer) Reduce(binary string, x Ref, init float64, dims []int, out Type) Ref {
 	start := w.Constant(Type{DType: x.DType}, init)
 	region := w.Binary(binary, x.DType)
@@ -57,7 +57,7 @@ func (w *Writer) Reduce(binary string, x Ref, init float64, dims []int, out Type
 }
 
 // While repeats body on state as long as its first element, an i32 that body must increase by one, is below
-// n: a loop whose length is known, which XLA runs without asking the host.
+// n: a loop of known length, which XLA runs without involving the host.
 func (w *Writer) While(n int, state []Ref, body func(in []Ref) []Ref) []Ref {
 	types := make([]Type, len(state))
 	for i, r := range state {

@@ -8,7 +8,7 @@ import (
 // rule checks the types of one operation.
 type rule func(o *Operation) error
 
-// rules is every operation that a program may have.
+// rules holds a rule for every operation that a program may have.
 var rules map[string]rule
 
 func init() {
@@ -50,7 +50,7 @@ func init() {
 	}
 }
 
-// elementRule is for n operands and a result of one type, whose elements are among these.
+// elementRule returns a rule for n operands and a result of one type, with one of the given element types.
 func elementRule(n int, elems ...string) rule {
 	return func(o *Operation) error {
 		if err := counts(o, n, 1); err != nil {
@@ -68,7 +68,7 @@ func elementRule(n int, elems ...string) rule {
 	}
 }
 
-// counts checks the numbers of operands and results; a negative one is any.
+// counts checks the numbers of operands and results; a negative one allows any.
 func counts(o *Operation, in, out int) error {
 	if in >= 0 && len(o.In) != in || out >= 0 && len(o.Out) != out {
 		return fmt.Errorf("got %d operands and %d results: want %d and %d", len(o.In), len(o.Out), in, out)
@@ -76,7 +76,7 @@ func counts(o *Operation, in, out int) error {
 	return nil
 }
 
-// gives checks the only result against what it should be.
+// gives checks the type of the only result.
 func gives(o *Operation, elem string, shape []int) error {
 	if want := (TensorType{elem, shape}); !o.Out[0].Equal(want) {
 		return fmt.Errorf("got %v of %s: want %v", o.Out[0], typeWords(o.In), want)
@@ -107,7 +107,7 @@ func iotaRule(o *Operation) error {
 	return err
 }
 
-// dimOf returns an attribute that names a dim of a type.
+// dimOf returns an attribute that is a dim of a type.
 func dimOf(o *Operation, name string, t TensorType) (int, error) {
 	d, err := IntsOf(o.Attr(name))
 	if err != nil {
@@ -119,7 +119,7 @@ func dimOf(o *Operation, name string, t TensorType) (int, error) {
 	return d[0], nil
 }
 
-// numbers returns an attribute of n numbers.
+// numbers returns an attribute of n integers.
 func numbers(o *Operation, name string, n int) ([]int, error) {
 	xs, err := IntsOf(o.Attr(name))
 	if err == nil && len(xs) != n {
@@ -138,7 +138,7 @@ func convertRule(o *Operation) error {
 	return gives(o, o.Out[0].Elem, o.In[0].Shape)
 }
 
-// bitsRule knows bits of elements of one size; the dialect also cuts elements into smaller ones.
+// bitsRule allows elements of equal size only; the dialect also allows splitting elements into smaller ones.
 func bitsRule(o *Operation) error {
 	if err := convertRule(o); err != nil {
 		return err

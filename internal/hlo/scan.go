@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// scanner reads text piece by piece. Its methods panic with a syntaxError, which Parse returns.
+// scanner splits text into tokens. Its methods panic with a syntaxError, which Parse returns.
 type scanner struct {
 	text string
 	at   int
-	// lines is the line breaks before counted.
+	// lines is the number of line breaks before counted.
 	lines, counted int
 }
 
 type syntaxError struct{ error }
 
-// fail reports what was wanted and what is there, with the line.
+// fail reports what was expected and what was found, with the line.
 func (s *scanner) fail(want string) {
 	rest := s.text[s.at:]
 	if i := strings.IndexByte(rest, '\n'); i >= 0 {
@@ -27,7 +27,7 @@ func (s *scanner) fail(want string) {
 	panic(syntaxError{fmt.Errorf("stablehlo: line %d: got %q: want %s", s.line(), rest, want)})
 }
 
-// line returns where the scanner stands; it never goes back to an earlier line.
+// line returns the current line; the scanner never goes back to an earlier one.
 func (s *scanner) line() int {
 	s.lines += strings.Count(s.text[s.counted:max(s.at, s.counted)], "\n")
 	s.counted = max(s.at, s.counted)
@@ -40,13 +40,13 @@ func (s *scanner) space() {
 	}
 }
 
-// peek reports whether word comes next.
+// peek reports whether word is next.
 func (s *scanner) peek(word string) bool {
 	s.space()
 	return strings.HasPrefix(s.text[s.at:], word)
 }
 
-// accept takes word if it comes next.
+// accept consumes word if it is next.
 func (s *scanner) accept(word string) bool {
 	if !s.peek(word) {
 		return false
@@ -61,7 +61,7 @@ func (s *scanner) want(word string) {
 	}
 }
 
-// run takes characters for which ok holds: at least one.
+// run consumes at least one character for which ok holds.
 func (s *scanner) run(what string, ok func(c byte) bool) string {
 	s.space()
 	start := s.at
@@ -83,7 +83,7 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func (s *scanner) name() string { return s.run("a name", isName) }
 
-// quoted takes a string and gives what is between the quotes, escapes and all. A string ends on its line.
+// quoted consumes a string and returns it without the quotes, with its escapes. It must end on its line.
 func (s *scanner) quoted() string {
 	s.want(`"`)
 	start := s.at
@@ -105,7 +105,7 @@ func (s *scanner) quoted() string {
 	return text
 }
 
-// escape returns the length of the escape that a text begins with; 0 if it is none.
+// escape returns the length of the escape at the beginning of a text; 0 if there is none.
 func escape(text string) int {
 	isHex := func(c byte) bool { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 	switch {
@@ -117,7 +117,7 @@ func escape(text string) int {
 	return 0
 }
 
-// value takes the name of a value: %3, %arg0 or %3#1.
+// value consumes the name of a value: %3, %arg0 or %3#1.
 func (s *scanner) value() string {
 	s.want("%")
 	name := "%" + s.name()
@@ -128,14 +128,14 @@ func (s *scanner) value() string {
 	return name
 }
 
-// number takes an integer, a float, or the bits of one.
+// number consumes an integer, a float, or the bits of one.
 func (s *scanner) number() string {
 	return s.run("a number", func(c byte) bool {
 		return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' || strings.IndexByte("+-.x", c) >= 0
 	})
 }
 
-// list calls item for what stands between open and end, separated by commas.
+// list calls item for each of the comma-separated elements between open and end.
 func (s *scanner) list(open, end string, item func()) {
 	s.want(open)
 	if s.accept(end) {

@@ -141,7 +141,7 @@ func distinctDims(dims []int, t TensorType) error {
 	return nil
 }
 
-// wantStarts checks a start, an integer scalar of one type, for every dim.
+// wantStarts checks that there is a start, an integer scalar, for every dim, all of one type.
 func wantStarts(starts []TensorType, t TensorType) error {
 	if len(starts) != len(t.Shape) {
 		return fmt.Errorf("got %d starts for %v", len(starts), t)
@@ -194,7 +194,7 @@ func dynamicUpdateRule(o *Operation) error {
 	return gives(o, x.Elem, x.Shape)
 }
 
-// wantFold checks operands and their first values: n of each, all operands of one shape.
+// wantFold checks the operands and initial values of a reduction: n of each, all operands of one shape.
 func wantFold(o *Operation) (int, error) {
 	n := len(o.In) / 2
 	if n == 0 || len(o.In) != 2*n || len(o.Out) != n {
@@ -208,7 +208,7 @@ func wantFold(o *Operation) (int, error) {
 	return n, nil
 }
 
-// foldGives checks the results of a fold, all of one shape.
+// foldGives checks the results of a reduction, all of one shape.
 func foldGives(o *Operation, n int, shape []int) error {
 	want := make([]TensorType, n)
 	for i := range want {
@@ -238,7 +238,7 @@ func reduceRule(o *Operation) error {
 	return foldGives(o, n, shape)
 }
 
-// windowShape returns how often a window fits into a shape.
+// windowShape returns the number of positions of a window in a shape.
 func windowShape(o *Operation, t TensorType) ([]int, error) {
 	n := len(t.Shape)
 	size, err1 := numbers(o, "window_dimensions", n)

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Verify checks a program as far as types go: every value is defined once and before its use, is used with
-// its type, and the types of each operation's operands and results are such as StableHLO allows.
+// Verify type-checks a program: every value is defined once and before its use, is used with its type, and
+// the types of each operation's operands and results are valid in StableHLO.
 func (p *Program) Verify() error {
 	return verifier{}.block(p.Main, p.Results)
 }
 
 type verifier struct{ types map[string]TensorType }
 
-// block checks a block that sees what v has.
+// block checks a block in which the values of v are visible.
 func (v verifier) block(b Block, results []TensorType) error {
 	own := verifier{types: map[string]TensorType{}}
 	maps.Copy(own.types, v.types)
@@ -48,7 +48,7 @@ func (v *verifier) define(name string, t TensorType) error {
 
 var elems = []string{"f64", "f32", "bf16", "f16", "i64", "i32", "i16", "ui32", "ui8", "i1"}
 
-// elemBits is the size of elements.
+// elemBits holds the sizes of element types.
 var elemBits = map[string]int{"f64": 64, "f32": 32, "bf16": 16, "f16": 16, "i64": 64, "i32": 32, "i16": 16,
 	"ui32": 32, "ui8": 8, "i1": 1}
 
@@ -84,7 +84,7 @@ func (v *verifier) operation(o *Operation, results []TensorType, last bool) erro
 	return v.regions(name, o)
 }
 
-// regions checks what an operation's regions take and give.
+// regions checks the parameters and results of an operation's regions.
 func (v *verifier) regions(name string, o *Operation) error {
 	want, ok := regionRules[name]
 	if !ok && len(o.Regions) > 0 {
@@ -105,7 +105,7 @@ func (v *verifier) regions(name string, o *Operation) error {
 		if err := sameTypes("region's parameters", params, s.in); err != nil {
 			return err
 		}
-		outer := verifier{} // computations are closed, but for branches
+		outer := verifier{} // computations are closed, except for branches
 		if name == "case" {
 			outer = *v
 		}
@@ -123,7 +123,7 @@ func sameTypes(what string, got, want []TensorType) error {
 	return nil
 }
 
-// signature is what a region takes and gives.
+// signature is the parameter and result types of a region.
 type signature struct{ in, out []TensorType }
 
 func scalarsOf(ts []TensorType) []TensorType {
@@ -136,7 +136,7 @@ func scalarsOf(ts []TensorType) []TensorType {
 
 var truth = []TensorType{{Elem: "i1"}}
 
-// folding returns the signature of a region that folds the first half of the operands.
+// folding returns the signature of a region that reduces the first half of the operands.
 func folding(o *Operation) []signature {
 	s := scalarsOf(o.In[:len(o.In)/2])
 	return []signature{{slices.Concat(s, s), s}}

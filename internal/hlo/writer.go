@@ -11,23 +11,23 @@ import (
 // Target is the kind of device that a program is written for.
 type Target string
 
-// Any is a device of which nothing is known: plain StableHLO. CUDA has cuDNN's fused attention as well.
+// Any is an unknown device: plain StableHLO. CUDA also has cuDNN's fused attention.
 const (
 	Any  Target = ""
 	CUDA Target = "cuda"
 )
 
-// Config says for what a program is written; the zero value is one device of any kind.
+// Config describes the target of a program; the zero value means one device of any kind.
 type Config struct {
 	Target Target
-	// Plain leaves out the kernels of our own that the target could run.
+	// Plain omits our own kernels that the target could run.
 	Plain bool
-	// Products is the least share of a device's units that kernels of our own, which compute products with what
-	// follows them, must keep at work to be called, from 0 to 1; 0 is for devices for which they are not made.
+	// Products is the least share of a device's SMs, from 0 to 1, that our own kernels for products with fused
+	// epilogues must keep busy to be used; 0 means that there are none for the device.
 	Products float64
-	// Replicas is how many devices run the program; 0 means 1.
+	// Replicas is the number of devices that run the program; 0 means 1.
 	Replicas int
-	// Scores is how many of attention's scores may be held at once where no kernel does without them; 0 means 64
+	// Scores is the most attention scores that may be stored at once if no fused kernel avoids that; 0 means 64
 	// million.
 	Scores int
 }
@@ -56,31 +56,31 @@ func (t Type) String() string {
 	return b.String()
 }
 
-// Ref names a value that has been written.
+// Ref refers to a value that has been emitted.
 type Ref struct {
 	Type
 	id string
 }
 
-// param is a parameter and the attributes that say what becomes of its memory.
+// param is a parameter and its attributes about donation of its memory.
 type param struct {
 	Ref
 	attrs string
 }
 
-// Writer collects the text of one function. The first error sticks.
+// Writer collects the text of one function. The first error is kept.
 type Writer struct {
 	config Config
 	body   *strings.Builder
 	params []param
 	next   int
-	// depth is how many regions the writer is in.
+	// depth is the nesting depth of regions.
 	depth int
-	// once is the values that are written a single time in this region, by what they are.
+	// once holds the values that are emitted a single time in this region, by key.
 	once map[string]Ref
-	// products is the names of what Dot wrote.
+	// products holds the names of results of Dot.
 	products map[string]bool
-	// bodies writes the programs inside of ops; nil writes them op by op.
+	// bodies emits the programs inside of ops; nil emits them op by op.
 	bodies func(program any, in []Ref) []Ref
 	err    error
 }
@@ -90,14 +90,14 @@ func NewWriter(c Config) *Writer {
 	return &Writer{config: c, body: &strings.Builder{}, once: map[string]Ref{}, products: map[string]bool{}}
 }
 
-// Target returns what the program is written for.
+// Target returns the target of the program.
 func (w *Writer) Target() Target { return w.config.Target }
 
-// Kernels reports whether the program may carry kernels of our own.
+// Kernels reports whether the program may contain our own kernels.
 func (w *Writer) Kernels() bool { return w.config.Target == CUDA && !w.config.Plain }
 
-// Products returns the least share of the device's units that kernels of products must keep at work; 0 if
-// there are to be none.
+// Products returns the least share of the device's SMs that product kernels must keep busy; 0 if none may be
+// used.
 func (w *Writer) Products() float64 {
 	if !w.Kernels() {
 		return 0
@@ -105,14 +105,14 @@ func (w *Writer) Products() float64 {
 	return w.config.Products
 }
 
-// SetBodies says how programs inside of ops, such as the body of a loop, are written: with refs for their
-// parameters, giving those of their results.
+// SetBodies sets the function that emits programs inside of ops, such as the body of a loop: it gets refs for
+// their parameters and returns those of their results.
 func (w *Writer) SetBodies(write func(program any, in []Ref) []Ref) { w.bodies = write }
 
-// Bodies returns what SetBodies was given; nil writes bodies op by op.
+// Bodies returns the function given to SetBodies; nil emits bodies op by op.
 func (w *Writer) Bodies() func(program any, in []Ref) []Ref { return w.bodies }
 
-// Scores returns how many of attention's scores may be held at once.
+// Scores returns the most attention scores that may be stored at once.
 func (w *Writer) Scores() int {
 	if w.config.Scores > 0 {
 		return w.config.Scores
@@ -120,10 +120,10 @@ func (w *Writer) Scores() int {
 	return 1 << 26
 }
 
-// Err returns why the program cannot be written: an op that has no lowering.
+// Err returns why the program cannot be emitted: an op without a lowering.
 func (w *Writer) Err() error { return w.err }
 
-// Unsupported records that an op has no lowering and gives refs that stand for its results.
+// Unsupported records that an op has no lowering and returns placeholder refs for its results.
 func (w *Writer) Unsupported(op string, out ...Type) []Ref {
 	if w.err == nil {
 		w.err = fmt.Errorf("op %s: no StableHLO lowering", op)
@@ -142,7 +142,7 @@ func (w *Writer) Param(t Type) Ref {
 	return r
 }
 
-// Donate gives the memory of parameter i to result, or where that is negative to whatever has a use for it.
+// Donate donates the memory of parameter i to result or, if that is negative, to any use.
 func (w *Writer) Donate(i, result int) {
 	w.params[i].attrs = " {jax.buffer_donor = true}"
 	if result >= 0 {
@@ -150,13 +150,13 @@ func (w *Writer) Donate(i, result int) {
 	}
 }
 
-// Op writes one op of the stablehlo dialect with one result. attrs is MLIR text: `dimensions = array<i64:
+// Op emits one op of the stablehlo dialect with one result. attrs is MLIR text: `dimensions = array<i64:
 // 0>`.
 func (w *Writer) Op(name, attrs string, out Type, in ...Ref) Ref {
 	return w.OpN(name, attrs, nil, []Type{out}, in...)[0]
 }
 
-// OpN writes an op with any number of results and regions, which Region has written.
+// OpN emits an op with any number of results and regions, made by Region.
 func (w *Writer) OpN(name, attrs string, regions []string, out []Type, in ...Ref) []Ref {
 	types := make([]string, len(out))
 	for i, t := range out {
@@ -170,7 +170,7 @@ func (w *Writer) OpN(name, attrs string, regions []string, out []Type, in ...Ref
 	return refs
 }
 
-// write adds a line, or several where there are regions, and gives the names of the results.
+// write emits a line, or several if there are regions, and returns the names of the results.
 func (w *Writer) write(name, attrs string, regions, out []string, in []Ref) []string {
 	w.indent()
 	var ids []string
@@ -193,7 +193,7 @@ func (w *Writer) write(name, attrs string, regions, out []string, in []Ref) []st
 	return ids
 }
 
-// name writes the names of n new values and returns how each is used.
+// name emits the names of n new values and returns how each is referred to.
 func (w *Writer) name(n int) []string {
 	id := fmt.Sprintf("%%%d", w.next)
 	w.next++
@@ -211,7 +211,7 @@ func (w *Writer) name(n int) []string {
 
 func (w *Writer) indent() { w.body.WriteString(strings.Repeat("  ", w.depth+2)) }
 
-// Once returns what f writes, written when it is first asked for by this key.
+// Once returns the result of f, which is called only for the first use of a key.
 func (w *Writer) Once(key string, f func() Ref) Ref {
 	if r, ok := w.once[key]; ok {
 		return r
@@ -221,7 +221,7 @@ func (w *Writer) Once(key string, f func() Ref) Ref {
 	return r
 }
 
-// Module closes the function and prints the whole program.
+// Module ends the function and prints the whole program.
 func (w *Writer) Module(name string, results ...Ref) string {
 	params, ids, types := make([]string, len(w.params)), make([]string, len(results)), make([]string,
 		len(results))
@@ -237,7 +237,7 @@ func (w *Writer) Module(name string, results ...Ref) string {
 		w.body.String(), strings.Join(ids, ", "), strings.Join(types, ", "))
 }
 
-// symbol returns a name with only such characters as MLIR takes without quotes.
+// symbol returns a name with only the characters that MLIR allows without quotes.
 func symbol(name string) string {
 	clean := func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// autograd is what Backward and an eager tensor have to do with each other. A parameter hands it on to the
-// value that an update gives it.
+// autograd is the state of an eager tensor for Backward. When an update replaces a parameter's value, the new
+// value takes it over.
 type autograd struct {
 	grad *Value
-	// retain asks for the gradient of a value that is no leaf.
+	// retain requests the gradient of a value that is not a leaf.
 	retain bool
 	hooks  []func(dy *Value) *Value
-	// fused is the op that has taken the place of those that v is between: no gradient passes v.
+	// fused is the op that has replaced the ops around v: no gradient reaches v.
 	fused string
-	// place, if set, says the layout in which gradients of a leaf are kept.
+	// place, if set, returns a gradient of a leaf in the layout in which it is kept.
 	place func(g *Value) *Value
 }
 
@@ -25,9 +25,9 @@ func (v *Value) autograd() *autograd {
 	return v.auto
 }
 
-// Backward adds the gradients of v, a scalar computed in an eager session, to all tracked tensors that it was
-// computed from: their Grad. What was kept for it is given back, so it is called once; op.Backward can keep
-// it, and takes what is no scalar.
+// Backward adds the gradients of v, a scalar computed in an eager session, to the Grad of all tracked tensors
+// that it was computed from. It releases what was kept for it, so it can be called once; op.Backward can keep
+// it, and accepts values that are not scalars.
 func (v *Value) Backward() error {
 	if v.err != nil {
 		return v.err
@@ -40,7 +40,7 @@ func (v *Value) Backward() error {
 	return s.Backward(v)
 }
 
-// Grad returns the sum of the gradients that Backward has brought since the last ClearGrad; nil before the
+// Grad returns the sum of the gradients that Backward has added since the last ClearGrad; nil before the
 // first.
 func (v *Value) Grad() *Value {
 	if v.auto == nil {
@@ -49,17 +49,17 @@ func (v *Value) Grad() *Value {
 	return v.auto.grad
 }
 
-// SetGrad puts g in the place of v's gradient; nil clears it.
+// SetGrad sets v's gradient; nil clears it.
 func (v *Value) SetGrad(g *Value) {
 	if g != nil || v.auto != nil {
 		v.autograd().grad = g
 	}
 }
 
-// ClearGrad forgets v's gradient.
+// ClearGrad clears v's gradient.
 func (v *Value) ClearGrad() { v.SetGrad(nil) }
 
-// RetainGrad asks Backward for the gradient of a tensor that was computed from tracked ones; those have
+// RetainGrad makes Backward keep the gradient of a tensor that was computed from tracked ones; leaves have
 // theirs anyway.
 func (v *Value) RetainGrad() error {
 	if err := v.watchable("retain_grad"); err != nil {
@@ -69,8 +69,8 @@ func (v *Value) RetainGrad() error {
 	return nil
 }
 
-// OnGrad has f called with the gradient of v whenever one is taken, as PyTorch's register_hook does: it may
-// look at it, and what it returns, where that is not nil, takes its place.
+// OnGrad registers f to be called with each gradient of v, as PyTorch's register_hook does. If f returns a
+// value, it replaces the gradient.
 func (v *Value) OnGrad(f func(dy *Value) *Value) error {
 	if err := v.watchable("on_grad"); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (v *Value) OnGrad(f func(dy *Value) *Value) error {
 	return nil
 }
 
-// watchable refuses a tensor that no gradient with data will ever reach.
+// watchable returns an error for a tensor that never gets a gradient with data.
 func (v *Value) watchable(what string) error {
 	var err error
 	switch {
@@ -99,13 +99,13 @@ func (v *Value) watchable(what string) error {
 	return &Error{Pos: Caller(), Op: what, Err: err}
 }
 
-// Watched reports whether somebody asks for the gradient of v, which is no leaf.
+// Watched reports whether v, which is not a leaf, has hooks or retains its gradient.
 func Watched(v *Value) bool { return v.auto != nil && (v.auto.retain || len(v.auto.hooks) > 0) }
 
-// FuseInto says that the ops around v have become one: later wishes for its gradient are refused.
+// FuseInto records that the ops around v were fused: later requests for its gradient are errors.
 func FuseInto(v *Value, op string) { v.autograd().fused = op }
 
-// RetainsGrad reports whether Backward keeps the gradient of v, which is no leaf.
+// RetainsGrad reports whether Backward keeps the gradient of v, which is not a leaf.
 func (v *Value) RetainsGrad() bool { return v.auto != nil && v.auto.retain }
 
 // Hooked returns the gradient dy of v after its hooks.
@@ -121,10 +121,10 @@ func (v *Value) Hooked(dy *Value) *Value {
 	return dy
 }
 
-// PlaceGrad says in which layout gradients of a leaf are kept, in place of its own.
+// PlaceGrad sets the layout in which gradients of a leaf are kept, instead of its own.
 func (v *Value) PlaceGrad(f func(g *Value) *Value) { v.autograd().place = f }
 
-// GradPlace returns what PlaceGrad was given.
+// GradPlace returns the function given to PlaceGrad.
 func (v *Value) GradPlace() func(g *Value) *Value {
 	if v.auto == nil {
 		return nil
@@ -132,14 +132,14 @@ func (v *Value) GradPlace() func(g *Value) *Value {
 	return v.auto.place
 }
 
-// Follow makes v the next value of a leaf: it has the leaf's gradient and hooks from now on.
+// Follow makes v the next value of a leaf: it takes over the leaf's gradient and hooks.
 func (v *Value) Follow(old *Value) *Value {
 	v.auto = old.auto
 	return v
 }
 
-// Release forgets what the node was computed from, so that its memory can go; by is the line that says so.
+// Release drops the node's operands, so that their memory can be freed; by is the line that did so.
 func (n *Node) Release(by Pos) { n.in, n.out, n.released, n.by = nil, nil, true, by }
 
-// Released reports whether the node's operands are gone, and the line that released them.
+// Released reports whether the node's operands were dropped, and the line that did so.
 func (n *Node) Released() (by Pos, ok bool) { return n.by, n.released }

@@ -6,21 +6,21 @@ import (
 	"sync/atomic"
 )
 
-// Builder makes a Func. It is the Scope of the values in it. The first error sticks: later ops are inert, and
-// Build returns it.
+// Builder builds a Func. It is the Scope of the values in it. The first error is kept: later ops do nothing,
+// and Build returns it.
 type Builder struct {
 	name     string
 	params   []*Value
 	nodes    []*Node
 	captured map[*Value]*Value
 	sources  []*Value
-	// as, if set, is what stands for a captured value where it is used; shown is what stood for each.
+	// as, if set, returns the replacement of a captured value where it is used; shown caches these.
 	as    func(x *Value) *Value
 	shown map[*Value]*Value
 	pos   Pos
 	err   error
 	built bool
-	// level is above that of every program around this one; 0 is a program of its own.
+	// level is above that of every enclosing program; 0 means a program that is not a body.
 	level int64
 }
 
@@ -29,11 +29,11 @@ func NewBuilder(name string) *Builder {
 	return &Builder{name: name, captured: map[*Value]*Value{}}
 }
 
-// levels counts the bodies that were begun: one inside another is begun later.
+// levels counts the bodies that were started: an inner one is started later.
 var levels atomic.Int64
 
 // NewBody starts a program inside another, the body of an op. A value from outside, traced or eager, becomes
-// a captured parameter; where values of several programs meet in an op, it belongs to the innermost.
+// a captured parameter; an op on values of several programs belongs to the innermost.
 func NewBody(name string) *Builder {
 	b := NewBuilder(name)
 	b.level = levels.Add(1)
@@ -50,15 +50,15 @@ func (b *Builder) Param(name string, t Type) *Value {
 	return v
 }
 
-// At makes the following nodes carry pos, in place of the caller's, until restore is called. Passes use it so
-// that what they add names the line it is for.
+// At makes the following nodes carry pos, instead of the caller's position, until restore is called. Passes
+// use it so that nodes they add name the source line that they are for.
 func (b *Builder) At(pos Pos) (restore func()) {
 	old := b.pos
 	b.pos = pos
 	return func() { b.pos = old }
 }
 
-// Err returns the first mistake made so far.
+// Err returns the first error so far.
 func (b *Builder) Err() error { return b.err }
 
 // Apply adds a node.
@@ -145,15 +145,15 @@ func (b *Builder) within(s Scope) bool {
 	return ok && outer.level < b.level && !outer.built
 }
 
-// CaptureAs makes uses of eager values that the trace meets from now on uses of what f makes of them: a cast.
+// CaptureAs replaces uses of eager values that are captured from now on by f of them, such as a cast.
 func (b *Builder) CaptureAs(f func(x *Value) *Value) { b.as, b.shown = f, map[*Value]*Value{} }
 
-// inert gives enough invalid values for any caller to index.
+// inert returns enough invalid values for any caller to index.
 func (b *Builder) inert(op Op, in []Type) []*Value {
 	return InvalidResults(b, op, len(in), b.err)
 }
 
-// Build ends the program with its results. A value of another scope among them is captured.
+// Build ends the program with its results. Results of another scope are captured.
 func (b *Builder) Build(results ...*Value) (*Func, error) {
 	owned := make([]*Value, len(results))
 	for i, v := range results {
@@ -180,7 +180,7 @@ func (b *Builder) Build(results ...*Value) (*Func, error) {
 	return f, nil
 }
 
-// returnOp names the place of a mistake among a program's results.
+// returnOp is the op that errors about a program's results name.
 type returnOp struct{}
 
 func (returnOp) Name() string                 { return "return" }

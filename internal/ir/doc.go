@@ -1,8 +1,8 @@
-// Package ir is the program: values, the nodes that make them, functions, and their text.
+// Package ir defines programs: values, the nodes that compute them, functions, and their text form.
 //
 // A Func is immutable. It is made by a Builder, one op at a time, and a pass makes a new one with another
-// Builder. A Value lives in a Scope: in a Builder it is a name in a program, in an eager session it has data;
-// the ops applied to it are the same.
+// Builder. A Value belongs to a Scope: in a Builder it is a name in a program, in an eager session it has
+// data; the ops applied to it are the same.
 //
 //	b := ir.NewBuilder("main")
 //	x := b.Param("x", ir.Type{DType: array.F32, Shape: array.Shape{4, 6}})

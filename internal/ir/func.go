@@ -17,20 +17,20 @@ func (f *Func) Name() string { return f.name }
 // Params returns the program's parameters, the captured ones last; the slice must not be changed.
 func (f *Func) Params() []*Value { return f.params }
 
-// Captures returns the eager values that the trace met, in the order of the last parameters, which stand for
-// them.
+// Captures returns the eager values that the trace captured, in the order of the last parameters, which
+// represent them.
 func (f *Func) Captures() []*Value { return f.captures }
 
 // Nodes returns the program's nodes in order; the slice must not be changed.
 func (f *Func) Nodes() []*Node { return f.nodes }
 
-// Results returns what the program returns; the slice must not be changed.
+// Results returns the program's results; the slice must not be changed.
 func (f *Func) Results() []*Value { return f.results }
 
-// NumValues returns the number of values: IDs run from 0 below it, so side tables are slices.
+// NumValues returns the number of values: IDs are 0 to NumValues-1, so side tables are slices.
 func (f *Func) NumValues() int { return f.values }
 
-// number gives every value its dense ID: params first, then results in program order.
+// number assigns every value its dense ID: params first, then results in program order.
 func (f *Func) number() {
 	id := 0
 	for _, p := range f.params {
@@ -46,8 +46,8 @@ func (f *Func) number() {
 	f.values = id
 }
 
-// Replay adds f's nodes to scope with args for its parameters and returns the values of its results. Each
-// node passes through apply, which a pass gives to change some of them; nil applies the op as it is.
+// Replay adds f's nodes to scope with args for its parameters and returns the values of its results. apply is
+// called for each node, so that a pass can change some of them; nil applies the op unchanged.
 func (f *Func) Replay(scope Scope, args []*Value, apply func(n *Node, in []*Value) []*Value) []*Value {
 	if apply == nil {
 		apply = func(n *Node, in []*Value) []*Value { return scope.Apply(n.op, in) }
@@ -81,7 +81,7 @@ func replayNode(b *Builder, n *Node, in []*Value, apply func(*Node, []*Value) []
 	return apply(n, in)
 }
 
-// Rewrite makes a new program with f's parameters and captures, its nodes passed through apply.
+// Rewrite returns a new program with f's parameters and captures, and its nodes replaced by apply.
 func (f *Func) Rewrite(apply func(b *Builder, n *Node, in []*Value) []*Value) (*Func, error) {
 	b := NewBuilder(f.name)
 	args := b.ParamsOf(f)
@@ -96,7 +96,7 @@ func (f *Func) WithResults(results []*Value) (*Func, error) {
 	return g.Rewrite(func(b *Builder, n *Node, in []*Value) []*Value { return b.Apply(n.op, in) })
 }
 
-// Reordered returns the program with its nodes in another order, in which each comes after those that it
+// Reordered returns the program with its nodes in another order; each must come after those that it
 // reads.
 func (f *Func) Reordered(order []int) (*Func, error) {
 	g := *f

@@ -7,14 +7,14 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Parse reads a program that String printed, or that a person wrote. The zero op for a name comes from
-// lookup. Types after the colon may be left out: the ops infer them; where given they must agree.
+// Parse reads a program that String printed, or that a person wrote. lookup returns the zero op of a name.
+// Types after the colon may be left out: the ops infer them; where given they must agree.
 func Parse(text string, lookup func(name string) (Op, bool)) (*Func, error) {
 	p := &parser{lookup: lookup, values: map[int]*Value{}}
 	return p.parse(text)
 }
 
-// Noted is the notes of a program that was read: of values by ID, and of results by number.
+// Noted holds the notes of a parsed program: of values by ID, and of results by index.
 type Noted struct{ Values, Results []string }
 
 // ParseNoted is like Parse for a text with Notes.
@@ -41,7 +41,7 @@ func ParseType(text string) (Type, error) {
 	return t, err
 }
 
-// SyntaxError is a mistake in a program's text.
+// SyntaxError is an error in a program's text.
 type SyntaxError struct {
 	// Line and Column count from one; columns are bytes.
 	Line, Column int
@@ -73,12 +73,12 @@ type parser struct {
 	results []*Value
 	done    bool
 	f       *Func
-	// notes is those of values; nil where none may be there.
+	// notes holds the notes of values; nil if notes are not allowed.
 	notes       map[*Value]string
 	resultNotes []string
 }
 
-// line reads one line according to how far the program has come.
+// line parses one line, depending on the part of the program it is in.
 func (p *parser) line() error {
 	p.scan.space()
 	var err error
@@ -165,7 +165,7 @@ func (p *parser) param() error {
 	return nil
 }
 
-// note reads what is noted behind a type or a result, where notes may be there.
+// note parses the note after a type or a result, if notes are allowed.
 func (p *parser) note() string {
 	if p.notes == nil || p.scan.peek() != '@' {
 		return ""
@@ -184,7 +184,7 @@ func (p *parser) note() string {
 	return p.scan.s[start:]
 }
 
-// returned reads the results.
+// returned parses the results.
 func (p *parser) returned() error {
 	for {
 		p.scan.space()
@@ -208,7 +208,7 @@ func (p *parser) close() error {
 	return err
 }
 
-// node reads: refs = op{attrs} operands [: types] [# place].
+// node parses: refs = op{attrs} operands [: types] [# place].
 func (p *parser) node() error {
 	var ids []int
 	for {
@@ -270,7 +270,7 @@ func (p *parser) add(op Op, in []*Value, ids []int, types []Type) ([]*Value, err
 	return out, nil
 }
 
-// unplaced marks nodes read from text that names no place, so that they do not name the parser's caller.
+// unplaced marks nodes parsed from text without a position, so that they do not name the parser's caller.
 const unplaced Pos = "-"
 
 func (p *parser) pos() Pos {
@@ -352,7 +352,7 @@ func (p *parser) ref() (int, error) {
 	return p.scan.number()
 }
 
-// typ reads f32[2,3].
+// typ parses f32[2,3].
 func (p *parser) typ() (Type, error) {
 	p.scan.space()
 	dtype, err := array.ParseDType(p.scan.ident())

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// attrs reads name=value pairs up to the closing brace into a copy of op.
+// attrs parses name=value pairs up to the closing brace into a copy of op.
 func (p *parser) attrs(op Op) (Op, error) {
 	if reflect.TypeOf(op).Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%s has no attributes", op.Name())
@@ -43,7 +43,7 @@ func attrField(v reflect.Value, name string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// attr reads one value into field.
+// attr parses one value into field.
 func (s *scanner) attr(field reflect.Value) error {
 	if u, ok := field.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return u.UnmarshalText([]byte(s.plain()))
@@ -59,7 +59,7 @@ func (s *scanner) attr(field reflect.Value) error {
 	return setPlain(field, s.plain())
 }
 
-// plain returns the text up to what ends a value.
+// plain returns the text up to the end of a value.
 func (s *scanner) plain() string {
 	n := strings.IndexAny(s.rest(), " ,]}")
 	if n < 0 {

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Pos is a place in the user's source, file.go:line; it is empty where none is known.
+// Pos is a position in the user's source, file.go:line; it is empty if unknown.
 type Pos string
 
 const module = "github.com/galley-ml/galley"
 
-// layers are the packages whose frames are never the user's own line.
+// layers lists the packages whose frames are never the user's own line.
 var layers = []string{
 	module + "/op.", module + "/nn.", module + "/optim.", module + ".", module + "/dtensor.",
 	module + "/parallel.",

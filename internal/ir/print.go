@@ -11,8 +11,8 @@ import (
 // String prints the program; Parse reads it back.
 func (f *Func) String() string { return f.Text(Notes{}) }
 
-// Notes are what is printed behind a program's types and results, such as @[dp,_]: each is empty or begins
-// with @ and has neither blanks nor commas outside of brackets. ParseNoted reads them back.
+// Notes are printed after a program's types and results, such as @[dp,_]: each is empty or begins with @ and
+// has neither blanks nor commas outside of brackets. ParseNoted parses them.
 type Notes struct {
 	Value  func(v *Value) string
 	Result func(i int) string
@@ -106,7 +106,7 @@ func fieldCount(v reflect.Value) int {
 	return v.NumField()
 }
 
-// attrName returns a field's name as programs write it, its leading capitals made small: TransX is transX,
+// attrName returns a field's name in program text, with its leading capitals in lower case: TransX is transX,
 // DType is dtype.
 func attrName(field string) string {
 	n := 0

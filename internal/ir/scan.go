@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// scanner reads the small words of one line.
+// scanner splits one line into tokens.
 type scanner struct {
 	s string
 	i int
@@ -36,7 +36,7 @@ func (s *scanner) byte(c byte) bool {
 	return true
 }
 
-// word consumes w if it stands here as a whole word.
+// word consumes w if it is next as a whole word.
 func (s *scanner) word(w string) bool {
 	if !strings.HasPrefix(s.rest(), w) {
 		return false
@@ -60,7 +60,7 @@ func (s *scanner) ident() string {
 	return s.s[start:s.i]
 }
 
-// funcName returns the name of a program: words with dots between them.
+// funcName reads the name of a program: words with dots between them.
 func (s *scanner) funcName() string {
 	start := s.i
 	for isIdent(s.peek()) || s.peek() == '.' {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Type is what is known of a value before it is computed.
+// Type is the dtype and shape of a value.
 type Type struct {
 	DType array.DType
 	Shape array.Shape
@@ -22,7 +22,7 @@ func (t Type) Equal(u Type) bool { return t.DType == u.DType && t.Shape.Equal(u.
 // String prints the type as programs do: f32[64,512].
 func (t Type) String() string { return t.DType.String() + t.Shape.String() }
 
-// check returns an error where no value of this type can exist.
+// check returns an error if no value of this type can exist.
 func (t Type) check() error {
 	if !t.DType.IsValid() {
 		return fmt.Errorf("%v: no such dtype", t)
@@ -45,16 +45,16 @@ func typeList(ts []Type) string {
 	return strings.Join(words, ", ")
 }
 
-// Op is as much of an operation as a program needs to know. Its fields are its attributes: exported, and of
-// types that print and parse (int, float64, bool, string, slices of them, and encoding.TextMarshalers).
+// Op is the part of an operation that programs need. Its fields are its attributes: exported, and of types
+// that print and parse (int, float64, bool, string, slices of them, and encoding.TextMarshalers).
 type Op interface {
 	Name() string
-	// Infer checks the operands and says what the results are.
+	// Infer checks the operands and returns the types of the results.
 	Infer(in []Type) ([]Type, error)
 }
 
-// Infer returns op's own Infer with what holds for every op besides: a result whose size overflows is an
-// error. Every scope asks it, so that no op runs on memory that is smaller than its type says.
+// Infer calls op's Infer and checks what holds for every op: a result whose size overflows is an error. Every
+// scope calls it, so that no op runs on memory that is smaller than its type.
 func Infer(op Op, in []Type) ([]Type, error) {
 	out, err := op.Infer(in)
 	if err != nil {
@@ -68,7 +68,7 @@ func Infer(op Op, in []Type) ([]Type, error) {
 	return out, nil
 }
 
-// Error is a user's mistake with the place where it was made.
+// Error is a user's mistake with its source position.
 type Error struct {
 	Pos Pos
 	Op  string

@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Scope is where values live and where ops on them happen: a Builder adds a node, an eager session computes.
+// Scope holds values and applies ops to them: a Builder adds a node, an eager session computes.
 type Scope interface {
-	// Apply never fails: a mistake makes the results invalid, and they carry the error on.
+	// Apply never fails: an error makes the results invalid, and they carry it.
 	Apply(op Op, in []*Value) []*Value
 }
 
@@ -22,16 +22,16 @@ type Value struct {
 	node  *Node
 	index int
 	store any
-	// tracked values remember the node that made them even where nothing else would, so that they can be
+	// tracked values keep the node that computed them even if nothing else needs it, so that they can be
 	// differentiated.
 	tracked bool
 	err     error
-	// later is data that is brought here when somebody first looks.
+	// later is data that is fetched when it is first read.
 	later *later
 	auto  *autograd
 }
 
-// later is shared by all values that are the same data.
+// later is shared by all values with the same data.
 type later struct {
 	once  sync.Once
 	fetch func() (any, error)
@@ -42,7 +42,7 @@ type later struct {
 func (l *later) get() (any, error) {
 	l.once.Do(func() {
 		l.store, l.err = l.fetch()
-		l.fetch = nil // what it holds on to is not needed again
+		l.fetch = nil // release what it references
 	})
 	return l.store, l.err
 }
@@ -54,12 +54,12 @@ type Node struct {
 	out []*Value
 	pos Pos
 	seq int
-	// released nodes have lost their operands, by the line that is kept.
+	// released nodes have dropped their operands; by is the line that did so.
 	released bool
 	by       Pos
 }
 
-// Op returns what the node does.
+// Op returns the node's op.
 func (n *Node) Op() Op { return n.op }
 
 // In returns the node's operands; the slice must not be changed.
@@ -71,11 +71,11 @@ func (n *Node) Out() []*Value { return n.out }
 // Pos returns the source line that made the node.
 func (n *Node) Pos() Pos { return n.pos }
 
-// Seq grows in the order in which a scope made its nodes: an operand's node has a smaller one.
+// Seq increases in the order in which a scope made its nodes: an operand's node has a smaller one.
 func (n *Node) Seq() int { return n.seq }
 
-// Apply applies op to values in the scope they share. Where eager and traced values meet, the trace wins and
-// captures the eager ones; of a trace and one inside it, the inner.
+// Apply applies op to values in the scope they share. If eager and traced values are mixed, the trace
+// captures the eager ones; of a trace and one inside it, the inner applies.
 func Apply(op Op, in ...*Value) []*Value {
 	return scopeOf(in).Apply(op, in)
 }
@@ -84,7 +84,7 @@ func scopeOf(in []*Value) Scope {
 	var eager Scope
 	var traced *Builder
 	for _, v := range in {
-		if v == nil { // the scope says which
+		if v == nil { // the scope reports which
 			continue
 		}
 		if b, ok := v.scope.(*Builder); ok && (traced == nil || b.level > traced.level) {
@@ -103,7 +103,7 @@ func scopeOf(in []*Value) Scope {
 	return eager
 }
 
-// Leaf makes a value that a scope already knows: data that an eager session was given. It is invalid if t is.
+// Leaf returns a value with data given to a scope, such as an eager session. It is invalid if t is.
 func Leaf(s Scope, t Type, store any) *Value {
 	if err := t.check(); err != nil {
 		return Invalid(s, &Error{Pos: Caller(), Op: "tensor", Err: err})
@@ -111,24 +111,24 @@ func Leaf(s Scope, t Type, store any) *Value {
 	return &Value{typ: t, scope: s, store: store}
 }
 
-// Later returns a leaf whose data fetch brings when somebody first looks at it: state that is on other
+// Later returns a leaf whose data is fetched when it is first read: state on other
 // devices.
 func Later(s Scope, t Type, fetch func() (any, error)) *Value {
 	return &Value{typ: t, scope: s, later: &later{fetch: fetch}}
 }
 
-// Invalid makes a value that carries an error in place of data.
+// Invalid returns a value with an error instead of data.
 func Invalid(s Scope, err error) *Value { return &Value{scope: s, err: err} }
 
-// fewResults is more than any op has whose number of results is fixed.
+// fewResults is more than the number of results of any op for which it is fixed.
 const fewResults = 16
 
-// InvalidResults makes as many invalid values as op has results, or more where that is not known. An op whose
-// number of results is an attribute says it with NumResults.
+// InvalidResults returns as many invalid values as op has results, or more if that is unknown. An op whose
+// number of results is an attribute implements NumResults.
 func InvalidResults(s Scope, op Op, operands int, err error) []*Value {
 	count := fewResults
 	if c, ok := op.(interface{ NumResults(operands int) int }); ok {
-		count = max(1, c.NumResults(operands)) // one carries the error where attributes ask for no result
+		count = max(1, c.NumResults(operands)) // at least one carries the error
 	}
 	out := make([]*Value, count)
 	for i := range out {
@@ -137,7 +137,7 @@ func InvalidResults(s Scope, op Op, operands int, err error) []*Value {
 	return out
 }
 
-// Record ties results to the op and operands that made them; seq orders the scope's nodes.
+// Record sets the node of results: the op and operands that computed them; seq orders the scope's nodes.
 func Record(op Op, in, out []*Value, seq int) {
 	n := &Node{op: op, in: in, out: out, seq: seq}
 	for i, v := range out {
@@ -145,8 +145,8 @@ func Record(op Op, in, out []*Value, seq int) {
 	}
 }
 
-// Detach returns the same data without the memory of how it was made. A traced value is returned as it is:
-// there the gradient is cut by an op.
+// Detach returns the same data without its gradient history. A traced value is returned unchanged: there an
+// op stops the gradient.
 func (v *Value) Detach() *Value {
 	if v.node == nil && !v.tracked || v.store == nil && v.later == nil {
 		return v
@@ -154,13 +154,13 @@ func (v *Value) Detach() *Value {
 	return &Value{typ: v.typ, scope: v.scope, store: v.store, later: v.later, name: v.name}
 }
 
-// Track returns a leaf with v's data that remembers what is computed from it, so that gradients can reach it.
+// Track returns a leaf with v's data; what is computed from it is recorded, so that gradients can reach it.
 func (v *Value) Track() *Value {
 	return &Value{typ: v.typ, scope: v.scope, store: v.store, later: v.later, name: v.name, tracked: true,
 		err: v.err}
 }
 
-// Tracked reports whether results computed from v are remembered.
+// Tracked reports whether computations with v are recorded.
 func (v *Value) Tracked() bool { return v.tracked }
 
 // Type returns v's dtype and shape; an invalid value has none.
@@ -172,8 +172,8 @@ func (v *Value) DType() array.DType { return v.typ.DType }
 // Shape returns v's dims; it must not be changed.
 func (v *Value) Shape() array.Shape { return v.typ.Shape }
 
-// Dim returns the size of dim i; a negative i counts from the last. It is 0 where there is no such dim, so
-// that a mistake shows up in the op that uses it.
+// Dim returns the size of dim i; a negative i counts from the last. It is 0 for a dim that does not exist, so
+// that the op that uses it reports the mistake.
 func (v *Value) Dim(i int) int {
 	if i < 0 {
 		i += len(v.typ.Shape)
@@ -184,22 +184,22 @@ func (v *Value) Dim(i int) int {
 	return v.typ.Shape[i]
 }
 
-// Scope returns where v lives.
+// Scope returns the scope of v.
 func (v *Value) Scope() Scope { return v.scope }
 
 // ID returns v's index in its Func: params first, then results in program order.
 func (v *Value) ID() int { return v.id }
 
-// Name returns what a param is called; other values have none.
+// Name returns the name of a param; other values have none.
 func (v *Value) Name() string { return v.name }
 
-// Node returns what made v; nil for a param or a leaf.
+// Node returns the node that computed v; nil for a param or a leaf.
 func (v *Value) Node() *Node { return v.node }
 
 // Index returns v's position among its node's results.
 func (v *Value) Index() int { return v.index }
 
-// Store returns what an eager scope keeps for v; nil for a traced value.
+// Store returns the data that an eager scope keeps for v; nil for a traced value.
 func (v *Value) Store() any {
 	if v.later != nil {
 		store, _ := v.later.get()
@@ -208,7 +208,7 @@ func (v *Value) Store() any {
 	return v.store
 }
 
-// Err returns why v is invalid; nil for a good one.
+// Err returns why v is invalid; nil if it is valid.
 func (v *Value) Err() error {
 	if v.later != nil && v.err == nil {
 		_, err := v.later.get()
@@ -217,7 +217,7 @@ func (v *Value) Err() error {
 	return v.err
 }
 
-// String names v in its program.
+// String returns v's name in its program.
 func (v *Value) String() string {
 	if err := v.Err(); err != nil {
 		return "invalid: " + err.Error()

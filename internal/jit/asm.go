@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The general registers that are used, by the processor's numbers.
+// The general registers in use, by the processor's numbers.
 const (
 	rax, rcx, rdx, rbx = 0, 1, 2, 3
 	rsi, rdi           = 6, 7
@@ -13,17 +13,17 @@ const (
 	r12, r13, r15      = 12, 13, 15
 )
 
-// mem is an operand in memory: base + index·scale + disp, or a constant of the code's own.
+// mem is a memory operand: base + index·scale + disp, or a constant stored after the code.
 type mem struct {
-	base, index int // index is negative where there is none
+	base, index int // index is negative if there is none
 	scale       int
 	disp        int32
-	constant    int // one more than its number; 0 is none
+	constant    int // its number plus one; 0 means none
 }
 
 func at(base int, disp int) mem { return mem{base: base, index: -1, disp: int32(disp)} }
 
-// ins is a vector instruction: where it stands in the processor's tables.
+// ins is the encoding of a vector instruction.
 type ins struct {
 	name string
 	op   byte
@@ -32,7 +32,7 @@ type ins struct {
 	w    byte // evexW, vexW
 }
 
-// The bits of w: the wide form of EVEX, and of VEX, where most instructions on doubles do not have it.
+// The bits of w: W in EVEX, and in VEX, where most instructions on doubles do not set it.
 const (
 	evexW = 1
 	vexW  = 2
@@ -88,22 +88,22 @@ var (
 	vmovd        = ins{"vmovd", 0x6E, 1, 1, 0}
 )
 
-// asm writes instructions one after the other.
+// asm emits machine code.
 type asm struct {
 	code []byte
-	// patches are places that name constants, which are behind the code.
+	// patches are the places that refer to constants, which are stored after the code.
 	patches []patch
 }
 
 type patch struct{ at, end, constant int }
 
-// form is what an instruction is encoded with besides its table entry.
+// form is the rest of an instruction's encoding.
 type form struct {
 	length int  // 0 128 bits, 1 256, 2 512
-	evex   bool // else VEX
+	evex   bool // otherwise VEX
 	mask   int  // opmask register, 0 none
 	zero   bool // masked lanes are zero
-	bcast  bool // memory is one lane
+	bcast  bool // memory operand is one lane, broadcast
 	imm    int  // -1 none
 }
 
@@ -141,7 +141,7 @@ func (a *asm) imm(f form) {
 
 func (a *asm) imm32(v int32) { a.code = binary.LittleEndian.AppendUint32(a.code, uint32(v)) }
 
-// end remembers where an instruction that names a constant ends: the distance is counted from there.
+// end records where an instruction that refers to a constant ends: the displacement is relative to its end.
 func (a *asm) end(m mem) {
 	if m.constant > 0 {
 		a.patches[len(a.patches)-1].end = len(a.code)
@@ -165,8 +165,8 @@ func (a *asm) modrm(reg int, m mem) {
 	a.imm32(m.disp)
 }
 
-// prefix writes VEX or EVEX. b and x are the high bits of the memory's base and index; of a register in place
-// of memory they are bits 3 and 4.
+// prefix emits VEX or EVEX. b and x are the high bits of the base and index registers; for a register instead
+// of memory they are its bits 3 and 4.
 func (a *asm) prefix(i ins, f form, reg, vvvv, b, x int) {
 	not := func(bit int) byte { return byte(bit&1) ^ 1 }
 	if !f.evex {
@@ -188,10 +188,10 @@ func (a *asm) prefix(i ins, f form, reg, vvvv, b, x int) {
 		i.w<<7|byte(^vvvv&15)<<3|4|i.pp, p2)
 }
 
-// shift emits a shift by a constant: kind 6 to the left, 4 to the right with the sign, 2 without.
+// shift emits a shift by a constant: kind 6 left, 4 arithmetic right, 2 logical right.
 func (a *asm) shift(f form, kind, dst, src int) { a.rr(shiftImm, f, kind, dst, src) }
 
-// The instructions on general registers, 64 bits unless they say so.
+// Instructions on general registers, 64 bits unless noted.
 
 func (a *asm) rex(reg, base int) { a.byte(0x48 | byte(reg>>3&1)<<2 | byte(base>>3&1)) }
 
@@ -213,16 +213,16 @@ func (a *asm) shr(reg int, n byte) { a.rex(0, reg); a.byte(0xC1, 0xE8|byte(reg&7
 
 func (a *asm) dec(reg int) { a.rex(0, reg); a.byte(0xFF, 0xC8|byte(reg&7)) }
 
-// movImm sets a register of the first eight to 32 bits, the upper half to zero.
+// movImm sets one of the first eight registers to a 32-bit value; the upper half becomes zero.
 func (a *asm) movImm(reg int, v int32) { a.byte(0xB8 | byte(reg)); a.imm32(v) }
 
-// jump emits a conditional jump back to a place; cc is 5 for not zero, 0xC for less.
+// jump emits a conditional jump backward; cc is 5 for not zero, 0xC for less.
 func (a *asm) jump(cc byte, to int) {
 	a.byte(0x0F, 0x80|cc)
 	a.imm32(int32(to - (len(a.code) + 4)))
 }
 
-// prefetch asks for a line of memory; base is one of the upper registers, or rbx.
+// prefetch prefetches a cache line; base is one of the upper registers, or rbx.
 func (a *asm) prefetch(m mem) {
 	if m.base >= 8 {
 		a.byte(0x41)
@@ -231,7 +231,7 @@ func (a *asm) prefetch(m mem) {
 	a.modrm(1, m)
 }
 
-// fence has what was written past the cache be seen before what is written next.
+// fence orders non-temporal stores before later stores.
 func (a *asm) fence() { a.byte(0x0F, 0xAE, 0xF8) }
 
 func (a *asm) finish() { a.byte(0xC5, 0xF8, 0x77, 0xC3) } // vzeroupper, ret

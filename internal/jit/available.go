@@ -8,11 +8,11 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// ErrOff is why nothing is compiled where GALLEY_JIT is off.
+// ErrOff is the error of Best if GALLEY_JIT is off.
 var ErrOff = errors.New("GALLEY_JIT is off")
 
-// Best returns the instruction set that code is made for: that of the kernels, so that it gives their bits.
-// The error says why there is none.
+// Best returns the instruction set to compile for: that of the kernels, so that results have the same bits.
+// The error explains why none can be used.
 func Best() (Set, error) {
 	if os.Getenv("GALLEY_JIT") == "off" {
 		return 0, ErrOff
@@ -33,7 +33,7 @@ var best = sync.OnceValues(func() (Set, error) {
 	return set, err
 })
 
-// newMemoryProbe tries whether memory can be made executable.
+// newMemoryProbe checks whether memory can be made executable.
 func newMemoryProbe() ([]byte, error) {
 	m, err := newMemory([]byte{0xC3})
 	if err == nil {

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Code is a program that runs. Its memory is given back when nothing holds the Code any more.
+// Code is compiled code. Its memory is released when the Code is garbage collected.
 type Code struct {
 	memory  []byte
 	scratch int
@@ -14,8 +14,8 @@ type Code struct {
 	size    int
 }
 
-// Compile makes code of a program. It fails where the set has no instructions for it, or where memory cannot
-// be made executable.
+// Compile compiles a program. It returns an error if the instruction set does not support it, or if memory
+// cannot be made executable.
 func Compile(p *Program, set Set) (*Code, error) {
 	text, scratch, err := compile(p, set)
 	if err != nil {
@@ -30,25 +30,25 @@ func Compile(p *Program, set Set) (*Code, error) {
 	return c, nil
 }
 
-// Size returns the code's bytes.
+// Size returns the size of the code in bytes.
 func (c *Code) Size() int { return c.size }
 
-// Scratch returns how much memory a run needs besides its streams, in bytes.
+// Scratch returns the bytes of scratch memory that a run needs.
 func (c *Code) Scratch() int { return c.scratch }
 
-// Call is one run: some blocks of rows.
+// Call describes one run over some blocks of rows.
 type Call struct {
-	// Rows is how many a block has, and Blocks how many of them there are, at least one each.
+	// Rows is the number of rows in a block, and Blocks the number of blocks; each is at least one.
 	Rows, Blocks int
-	// Base is where each stream's first row begins, Stride how far apart rows of a block are, and Block how far
-	// apart blocks are, in bytes.
+	// Base is the address of each stream's first row, Stride the distance between rows of a block, and Block the
+	// distance between blocks, in bytes.
 	Base          []unsafe.Pointer
 	Stride, Block []int
-	// Scratch is memory of the run's own.
+	// Scratch is the run's own scratch memory.
 	Scratch []byte
 }
 
-// Run computes the rows. What the pointers point to must stay alive until it returns.
+// Run runs the code. The memory behind the pointers must stay alive until it returns.
 func (c *Code) Run(r *Call) {
 	if min(r.Rows, r.Blocks) < 1 || len(r.Base) != c.streams || len(r.Stride) != c.streams ||
 		len(r.Block) != c.streams || len(r.Scratch) < c.scratch {

@@ -18,7 +18,7 @@ const (
 	AVX512
 )
 
-// String names the set as the kernels do.
+// String returns the name that the kernels use for the set.
 func (s Set) String() string {
 	if s == AVX512 {
 		return "AVX512"
@@ -27,7 +27,7 @@ func (s Set) String() string {
 }
 
 // The arguments of generated code, in words of 8 bytes from DI on: rows of a block, scratch memory, blocks,
-// and for each stream a pointer, a stride, and the way from behind a block's last row to the next block.
+// and for each stream a pointer, a stride, and the distance from the end of a block to the next.
 const (
 	argRows = iota
 	argScratch
@@ -35,20 +35,20 @@ const (
 	argStreams
 )
 
-// argStream is how many words a stream has.
+// argStream is the number of words of a stream.
 const argStream = 3
 
-// leaf is the longest run of elements that is summed without a tree, as kernel.SumBlock.
+// leaf is the most elements that are summed without a tree, as kernel.SumBlock.
 const leaf = 4096
 
-// cheapCost is how many instructions a value may take that is computed again in a later pass over a row and
-// not kept.
+// cheapCost is the most instructions of a value that is recomputed in a later pass over a row instead of
+// stored.
 const cheapCost = 6
 
-// slotBytes is a vector of either set, which is how a number of a row is kept.
+// slotBytes is the size of a slot, a vector of either set, in which a value of a row is kept.
 const slotBytes = 64
 
-// compiler writes the code of one program.
+// compiler generates the code of one program.
 type compiler struct {
 	asm
 	p         *Program
@@ -57,7 +57,7 @@ type compiler struct {
 	size      int // bytes of a lane
 	constants []uint64
 	numbers   map[uint64]int
-	tailMask  int // number of the mask's constant, AVX2
+	tailMask  int // index of the mask constant, AVX2
 	kept      map[int]mem
 	spillBase int
 	spills    int
@@ -65,7 +65,7 @@ type compiler struct {
 	rowLimit  int // vector registers below it are free between passes
 }
 
-// compile returns the code of a program with its constants, and the scratch memory that it needs.
+// compile returns the code of a program with its constants, and the bytes of scratch memory that it needs.
 func compile(p *Program, set Set) (code []byte, scratch int, err error) {
 	c := &compiler{p: p, wide: set == AVX512, size: p.size(), numbers: map[uint64]int{}, kept: map[int]mem{},
 		tailMask: -1}
@@ -80,7 +80,7 @@ func compile(p *Program, set Set) (code []byte, scratch int, err error) {
 	return c.link(), c.spillBase + c.spills*slotBytes, nil
 }
 
-// check refuses what there are no instructions for.
+// check returns an error for anything that the instruction set does not support.
 func (c *compiler) check() error {
 	if c.p.Cols < 1 {
 		return fmt.Errorf("rows of no columns")
@@ -107,8 +107,8 @@ func (c *compiler) check() error {
 	return nil
 }
 
-// layout parts the scratch memory: slots of rows, one for a moment, leaves of sums, rows that are kept, and
-// registers that did not suffice.
+// layout assigns the scratch memory: slots of rows, one temporary, leaves of sums, stored rows, and spilled
+// registers.
 func (c *compiler) layout() {
 	at := c.leafBase() + len(c.p.Values)*slotBytes
 	row := (c.p.Cols*c.size+slotBytes-1)/slotBytes*slotBytes + slotBytes
@@ -120,7 +120,7 @@ func (c *compiler) layout() {
 			continue
 		}
 		costs[i] = 1
-		if s := c.storeOf(i); s >= 0 { // it is where its result is
+		if s := c.storeOf(i); s >= 0 { // stored with its result
 			continue
 		}
 		c.kept[i] = mem{base: rdx, index: rcx, scale: c.size, disp: int32(at)}
@@ -132,7 +132,7 @@ func (c *compiler) layout() {
 func (c *compiler) tmpSlot() int  { return len(c.p.Values) * slotBytes }
 func (c *compiler) leafBase() int { return c.tmpSlot() + slotBytes }
 
-// cost returns how many instructions an element of a value takes.
+// cost returns the number of instructions to compute an element of a value.
 func (c *compiler) cost(i int, costs []int) int {
 	v := &c.p.Values[i]
 	if v.Kind == Copy {
@@ -161,7 +161,7 @@ func (c *compiler) crosses(i int) bool {
 			return true
 		}
 	}
-	for _, v := range c.p.Values { // under another name
+	for _, v := range c.p.Values { // through a copy of it
 		if v.Kind == Copy && v.In[0] == i && c.copyCrosses(v.In[0]) {
 			return true
 		}
@@ -191,7 +191,7 @@ func (c *compiler) origin(i int) int {
 	return i
 }
 
-// storeOf returns the stream that a value is stored to as it is; -1 is none.
+// storeOf returns the stream that a value is stored to unchanged; -1 if there is none.
 func (c *compiler) storeOf(i int) int {
 	for _, s := range c.p.Stores {
 		if c.origin(s.Value) == i && !s.Add {
@@ -201,7 +201,7 @@ func (c *compiler) storeOf(i int) int {
 	return -1
 }
 
-// constant returns the operand for bits in every lane.
+// constant returns the memory operand of a constant with bits in every lane.
 func (c *compiler) constant(bits uint64) mem {
 	k, ok := c.numbers[bits]
 	if !ok {
@@ -212,7 +212,7 @@ func (c *compiler) constant(bits uint64) mem {
 	return mem{constant: k + 1}
 }
 
-// link puts the constants behind the code: a lane each for AVX-512, a vector each for AVX2.
+// link appends the constants to the code: a lane each for AVX-512, a vector each for AVX2.
 func (c *compiler) link() []byte {
 	code := c.code
 	for len(code)%slotBytes != 0 {
@@ -247,7 +247,7 @@ func (c *compiler) builder(inputs int) *lane.Builder {
 	return lane.NewBuilder(c.wide, inputs)
 }
 
-// full returns the form of an instruction on whole vectors.
+// full returns the encoding form for whole vectors.
 func (c *compiler) full() form {
 	if c.wide {
 		return form{length: 2, evex: true, imm: -1}
@@ -255,7 +255,7 @@ func (c *compiler) full() form {
 	return form{length: 1, imm: -1}
 }
 
-// function writes the whole function.
+// function generates the whole function.
 func (c *compiler) function() {
 	c.load(rsi, at(rdi, 8*argRows))
 	c.load(rdx, at(rdi, 8*argScratch))
@@ -298,7 +298,7 @@ func (c *compiler) function() {
 	c.finish()
 }
 
-// advance moves the pointers of streams by one of their words.
+// advance adds one of their argument words to the pointers of all streams.
 func (c *compiler) advance(word int) {
 	for s := range c.p.Streams {
 		c.load(rax, c.pointer(s))
@@ -307,7 +307,7 @@ func (c *compiler) advance(word int) {
 	}
 }
 
-// tailK is the opmask with the lanes of a last, short vector; workK one for a moment.
+// tailK is the opmask register with the lanes of a partial last vector; workK is a temporary one.
 const (
 	tailK = 7
 	workK = 1

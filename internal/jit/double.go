@@ -7,7 +7,7 @@ var (
 	shiftImm64 = ins{"", 0x73, 1, 1, evexW} // with 6 vpsllq, with 2 vpsrlq
 )
 
-// doubles is the instructions on lanes of 64 bits beside those on lanes of 32.
+// doubles maps instructions on 32-bit lanes to those on 64-bit lanes.
 var doubles = map[ins]ins{
 	vaddps:       {"vaddpd", 0x58, 1, 1, evexW},
 	vsubps:       {"vsubpd", 0x5C, 1, 1, evexW},
@@ -47,7 +47,7 @@ var doubles = map[ins]ins{
 	vpmovdb:      {"vpmovqb", 0x32, 2, 2, 0},
 }
 
-// sized returns the instruction on lanes of the program's size.
+// sized returns the instruction for lanes of the program's size.
 func (c *compiler) sized(i ins) ins {
 	if d, ok := doubles[i]; ok && c.p.Double {
 		return d
@@ -55,7 +55,7 @@ func (c *compiler) sized(i ins) ins {
 	return i
 }
 
-// rr and rm are like asm's for lanes of the program's size, and so is shift.
+// rr, rm and shift are like asm's, for lanes of the program's size.
 
 func (c *compiler) rr(i ins, f form, reg, vvvv, rm int) { c.asm.rr(c.sized(i), f, reg, vvvv, rm) }
 

@@ -7,32 +7,32 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// The vector registers that no value has: for an operand, and for a second one.
+// Vector registers that are reserved as temporaries for operands.
 const (
 	work  = 0
 	work2 = 1
 )
 
-// stepper writes one step: it gives virtual registers to those of the processor.
+// stepper generates one step: it allocates registers for the virtual ones.
 type stepper struct {
 	p      *pass
 	c      *compiler
 	list   []inst
 	line   int
-	disp   int // columns from CX
+	disp   int // column offset from CX
 	masked bool
-	last   []int       // instruction that uses a virtual register last
-	at     map[int]int // register of a virtual one
-	in     []int       // virtual register in a register, -1 none
-	saved  map[int]int // place in memory of one that had to go
+	last   []int       // the last instruction that uses a virtual register
+	at     map[int]int // the register of a virtual one
+	in     []int       // the virtual register in a register, -1 if none
+	saved  map[int]int // the memory of a spilled one
 	now    int
-	busy   []int // registers of the operands of this instruction
+	busy   []int // registers of the current instruction's operands
 }
 
-// step writes the pass' instructions for the columns disp after CX; masked is a vector that is not whole.
+// step generates the pass' instructions for the columns disp after CX; masked means a partial vector.
 func (p *pass) step(line, disp int, masked bool) { p.write(p.steps, 1, line, disp, masked) }
 
-// write writes a list of instructions for so many vectors, the first of which is at line and disp.
+// write generates a list of instructions for the given number of vectors, the first at line and disp.
 func (p *pass) write(list []inst, vectors, line, disp int, masked bool) {
 	s := &stepper{p: p, c: p.c, list: list, masked: masked, at: map[int]int{}, saved: map[int]int{}}
 	s.in = slices.Repeat([]int{-1}, p.limit)
@@ -66,7 +66,7 @@ func (p *pass) write(list []inst, vectors, line, disp int, masked bool) {
 	}
 }
 
-// release frees the registers of what nothing uses any more.
+// release frees the registers of values that are not used any more.
 func (s *stepper) release(i *inst) {
 	for _, a := range i.args() {
 		if !a.IsConst() && s.last[a.Reg] <= s.now {
@@ -91,7 +91,7 @@ func (s *stepper) dies(a lane.Arg) bool {
 	return !a.IsConst() && here && s.last[a.Reg] <= s.now
 }
 
-// room returns a free register; the value that is used latest makes place where there is none.
+// room returns a free register; if there is none it spills the value whose next use is the latest.
 func (s *stepper) room() int {
 	best, far := -1, -1
 	for r := work2 + 1; r < len(s.in); r++ {
@@ -128,7 +128,7 @@ func (s *stepper) next(v int) int {
 	return math.MaxInt
 }
 
-// result gives the instruction's result a register; that of an operand that dies may be it.
+// result allocates a register for the result; it may reuse that of an operand that dies.
 func (s *stepper) result(i *inst) int {
 	for _, a := range i.args() {
 		if s.dies(a) {
@@ -147,7 +147,7 @@ func (s *stepper) take(v, r int) int {
 	return r
 }
 
-// reg returns an operand in a register: its own, or spare for constants and numbers of rows.
+// reg returns an operand in a register: its own, or spare for constants and values of rows.
 func (s *stepper) reg(a lane.Arg, spare int) int {
 	if r, ok := s.p.fixed(a); ok {
 		return r
@@ -169,14 +169,14 @@ func (s *stepper) reg(a lane.Arg, spare int) int {
 	return r
 }
 
-// source is an operand that may be memory.
+// source is an operand that may be in memory.
 type source struct {
 	inMemory, bcast bool
 	m               mem
 	r               int
 }
 
-// source returns where an operand is: a constant, a number of a row, one that had to go, or a register.
+// source returns where an operand is: a constant, a value of a row, spilled, or in a register.
 func (s *stepper) source(a lane.Arg) source {
 	if r, ok := s.p.fixed(a); ok {
 		return source{r: r}
@@ -195,7 +195,7 @@ func (s *stepper) source(a lane.Arg) source {
 	return source{r: r}
 }
 
-// withSource emits an instruction with such an operand.
+// withSource emits an instruction with a source operand.
 func (c *compiler) withSource(i ins, f form, reg, vvvv int, x source) {
 	if x.inMemory {
 		f.bcast = x.bcast
@@ -205,7 +205,7 @@ func (c *compiler) withSource(i ins, f form, reg, vvvv int, x source) {
 	c.rr(i, f, reg, vvvv, x.r)
 }
 
-// with is an instruction on a register and a constant.
+// with emits an instruction on a register and a constant.
 func (c *compiler) with(i ins, reg, vvvv int, m mem) {
 	f := c.full()
 	f.bcast = c.wide

@@ -6,10 +6,10 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// fewVectors is how many vectors a row has at least for which numbers are put into registers at its begin.
+// fewVectors is the least vectors of a row for which row values are loaded to registers at its start.
 const fewVectors = 8
 
-// fixed returns the register of a constant or of a number of a row, if it has one for the whole pass.
+// fixed returns the register of a constant or of a row's value, if it keeps one for the whole pass.
 func (p *pass) fixed(a lane.Arg) (int, bool) {
 	if a.IsConst() {
 		r, ok := p.constants[a.Bits]
@@ -23,20 +23,20 @@ func (p *pass) fixed(a lane.Arg) (int, bool) {
 	return r, ok
 }
 
-// fix gives registers that a step does not need to the constants and numbers of rows that it reads most.
+// fix assigns registers that a step does not need to the constants and row values that it reads most.
 func (p *pass) fix() {
 	p.limit = p.first
 	defer p.skipLoads()
 	if !p.hoisted && p.c.p.Cols < fewVectors*p.c.lanes {
 		return
 	}
-	const spare = 1 // a last vector that is not whole may need one more
+	const spare = 1 // a partial last vector may need one more
 	used, spilled := p.try(1)
 	if spilled {
 		return
 	}
 	numbers := p.mostRead()
-	for n := p.mostWoven(); n > 1; n /= 2 { // as many vectors at once as leave registers for all numbers
+	for n := p.mostWoven(); n > 1; n /= 2 { // as many vectors at once as leave registers for all of them
 		if more, spilled := p.try(n); !spilled && p.limit-max(more+spare, work2+2) >= len(numbers) {
 			used, p.woven = more, n
 			break
@@ -56,7 +56,7 @@ func (p *pass) fix() {
 	}
 }
 
-// skipLoads has instructions read constants where they are: one that only copies a constant is left out.
+// skipLoads makes instructions read constants in place and drops those that only copy a constant.
 func (p *pass) skipLoads() {
 	p.loaded = map[int]bool{}
 	from := map[int]lane.Arg{}
@@ -76,7 +76,7 @@ func (p *pass) skipLoads() {
 	}
 }
 
-// try writes a step of so many vectors for nothing, and says how many registers it takes.
+// try generates a step of the given number of vectors, discards it, and returns the registers it uses.
 func (p *pass) try(vectors int) (used int, spilled bool) {
 	c := p.c
 	code, patches, spills := len(c.code), len(c.patches), c.spills
@@ -87,7 +87,7 @@ func (p *pass) try(vectors int) (used int, spilled bool) {
 	return p.used, spilled
 }
 
-// mostRead returns the constants and numbers of rows of a step, those that are read most often first.
+// mostRead returns the constants and row values of a step, ordered by how often they are read.
 func (p *pass) mostRead() []lane.Arg {
 	var list []lane.Arg
 	var count []int
@@ -115,7 +115,7 @@ func (p *pass) mostRead() []lane.Arg {
 	return sorted
 }
 
-// loadFixed fills the registers that hold numbers of the row, and constants if they are not there yet.
+// loadFixed loads the fixed registers: row values, and constants if they are not loaded yet.
 func (p *pass) loadFixed() {
 	for _, a := range p.mostRead() {
 		r, ok := p.fixed(a)
@@ -129,7 +129,7 @@ func (p *pass) loadFixed() {
 	}
 }
 
-// onlyPass plans the pass of a loop that goes over its rows once, and loads its constants.
+// onlyPass plans the pass of a loop with a single pass, and loads its constants.
 func (c *compiler) onlyPass() *pass {
 	p := &pass{c: c, reg: map[int]int{}, first: c.registers(), hoisted: true, lines: plainLines}
 	p.plan(0, true)
@@ -143,7 +143,7 @@ func (c *compiler) onlyPass() *pass {
 	return p
 }
 
-// fetchAhead keeps the next row of streams that are read: the first pass over it finds it in the cache.
+// fetchAhead keeps pointers to the next row of the streams read, to prefetch it for its first pass.
 func (p *pass) fetchAhead() {
 	free := append([]int{r13}, pinned[len(p.reg):]...)
 	for i, v := range p.c.p.Values {

@@ -4,19 +4,19 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// plain is the instructions of lanes that have one of the processor with two operands.
+// plain maps lane ops to instructions with two operands.
 var plain = map[lane.Op]ins{lane.Add: vaddps, lane.Sub: vsubps, lane.Mul: vmulps, lane.Div: vdivps,
 	lane.Min: vminps, lane.Max: vmaxps, lane.And: vandps, lane.Or: vorps, lane.Xor: vxorps,
 	lane.AddInt: vpaddd, lane.SubInt: vpsubd}
 
-// multiply is those that write over their first operand.
+// multiply maps lane ops to instructions that overwrite their first operand.
 var multiply = map[lane.Op]ins{lane.MulAdd: vfmadd213ps, lane.AddMul: vfmadd231ps, lane.DedMul: vfnmadd231ps,
 	lane.MulDed: vfmsub231ps, lane.OrAnd: vpternlogd}
 
 // orAnd is the truth table of a | b&c.
 const orAnd = 0xf8
 
-// inst writes one instruction.
+// inst generates one instruction.
 func (s *stepper) inst(i *inst) {
 	if i.kind != laneInst {
 		s.special(i)
@@ -34,7 +34,7 @@ func (s *stepper) inst(i *inst) {
 	s.other(i)
 }
 
-// multiply emits a product and a sum in one, over a copy of the first operand where that is needed again.
+// multiply emits a fused multiply-add, on a copy of the first operand if that is needed again.
 func (s *stepper) multiply(op ins, i *inst) {
 	y, z := s.reg(i.Arg[1], work), s.source(i.Arg[2])
 	first := i.Arg[0]
@@ -90,7 +90,7 @@ func (s *stepper) other(i *inst) {
 		c.shift(f, kind, s.result(i), x)
 	case lane.Round:
 		x := s.reg(i.Arg[0], work)
-		f.imm = int(i.Imm) | 8 // no exception for what is not whole
+		f.imm = int(i.Imm) | 8 // suppress the precision exception
 		c.rr(vroundps, f, s.result(i), 0, x)
 	case lane.Compare:
 		x, y := s.reg(i.Arg[0], work), s.source(i.Arg[1])
@@ -108,7 +108,7 @@ func (s *stepper) other(i *inst) {
 	}
 }
 
-// truth compares into the opmask for work, AVX-512.
+// truth compares into the temporary opmask register, AVX-512.
 func (s *stepper) truth(predicate uint8, x int, y source, within int) {
 	f := s.c.full()
 	f.imm, f.mask = int(predicate), within
@@ -126,7 +126,7 @@ func (s *stepper) compare(i *inst, x int, y source) {
 	c.withSource(vcmpps, f, s.result(i), x, y)
 }
 
-// choose compares and takes one of two.
+// choose compares and selects one of two operands.
 func (s *stepper) choose(i *inst) {
 	c, f := s.c, s.c.full()
 	x, y, yes := s.reg(i.Arg[0], work), s.source(i.Arg[1]), s.source(i.Arg[2])
@@ -143,7 +143,7 @@ func (s *stepper) choose(i *inst) {
 	c.withSource(vblendvps, f, s.result(i), no, yes)
 }
 
-// choosing takes one of two by a truth.
+// choosing selects one of two operands by a truth value.
 func (s *stepper) choosing(i *inst) {
 	c, f := s.c, s.c.full()
 	truth, yes, no := s.reg(i.Arg[0], work), s.source(i.Arg[1]), s.reg(i.Arg[2], work2)
@@ -157,7 +157,7 @@ func (s *stepper) choosing(i *inst) {
 	c.withSource(vblendvps, f, s.result(i), no, yes)
 }
 
-// special writes what reads and writes memory, and folds.
+// special generates loads, stores and folds.
 func (s *stepper) special(i *inst) {
 	c, f := s.c, s.c.full()
 	switch i.kind {
@@ -193,7 +193,7 @@ func (s *stepper) keptAt(value int) mem {
 	return m
 }
 
-// place returns where a stream is at this step.
+// place returns the memory operand of a stream at this step.
 func (s *stepper) place(stream int) mem {
 	bytes := s.c.p.Bytes[stream]
 	base, ok := s.p.reg[stream]
@@ -204,7 +204,7 @@ func (s *stepper) place(stream int) mem {
 	return mem{base: base, index: rcx, scale: bytes, disp: int32(bytes * s.disp)}
 }
 
-// masking makes a form of the lanes that are there: zero elsewhere for a load.
+// masking masks a form to the lanes that exist: a load sets the others to zero.
 func (s *stepper) masking(f *form, load bool) {
 	if s.masked && s.c.wide {
 		f.mask, f.zero = tailK, load
@@ -230,7 +230,7 @@ func (s *stepper) storeMasked(f form, r int, m mem) {
 	s.c.rm(vmovupsTo, f, r, 0, m)
 }
 
-// loadMask is the lanes of the last vector of a row, AVX2.
+// loadMask loads the mask of the last vector of a row, AVX2.
 func (s *stepper) loadMask(r int) {
 	s.c.rm(vmovups, s.c.full(), r, 0, mem{constant: s.c.tailMask + 1})
 }
@@ -252,7 +252,7 @@ func (s *stepper) streamIn(i *inst) {
 	s.spread(r)
 }
 
-// widen reads 16-bit floats.
+// widen loads 16-bit floats and widens them.
 func (s *stepper) widen(f form, stream, r int, m mem) {
 	if s.c.isHalf(stream) {
 		s.c.rm(vcvtph2ps, f, r, 0, m)
@@ -264,7 +264,7 @@ func (s *stepper) widen(f form, stream, r int, m mem) {
 	s.c.shift(f, 6, r, r)
 }
 
-// narrow writes 16-bit floats of lanes that hold such.
+// narrow stores lanes as 16-bit floats; they hold values that are exact in that format.
 func (s *stepper) narrow(f form, stream, x int, m mem) {
 	if s.c.isHalf(stream) {
 		f.imm = 0
@@ -279,7 +279,7 @@ func (s *stepper) narrow(f form, stream, x int, m mem) {
 
 func (c *compiler) isHalf(stream int) bool { return stream < len(c.p.Half) && c.p.Half[stream] }
 
-// spread makes all ones of a lane whose lowest bit is set.
+// spread turns a lane whose lowest bit is set into all ones.
 func (s *stepper) spread(r int) {
 	f := s.c.full()
 	f.imm = 8*s.c.size - 1
@@ -308,7 +308,7 @@ func (s *stepper) streamOut(i *inst) {
 	c.rm(vpmovdb, f, work, 0, m)
 }
 
-// rowIn reads one number into every lane.
+// rowIn loads one value into every lane.
 func (s *stepper) rowIn(i *inst) {
 	c := s.c
 	c.load(rax, c.pointer(i.index))
@@ -331,7 +331,7 @@ func (s *stepper) rowIn(i *inst) {
 	s.spread(r)
 }
 
-// rowOut writes one number, or one truth.
+// rowOut stores one value, or one truth value.
 func (s *stepper) rowOut(i *inst) {
 	c := s.c
 	x := s.reg(i.Arg[0], work)
@@ -351,14 +351,14 @@ func (s *stepper) rowOut(i *inst) {
 	c.rm(vpmovdb, f, work, 0, at(rax, 0))
 }
 
-// oneLane returns the opmask for work with the first lane alone.
+// oneLane returns the temporary opmask register with only the first lane set.
 func (s *stepper) oneLane() int {
 	s.c.movImm(rax, 1)
 	s.c.rr(kmovw, form{imm: -1}, workK, 0, rax)
 	return workK
 }
 
-// fold adds a step to the accumulators of its place.
+// fold adds a step to the accumulators for its position.
 func (s *stepper) fold(f *fold, a lane.Arg) {
 	how := s.c.p.Values[f.value].Fold
 	if how == lane.FoldSum {
@@ -374,7 +374,7 @@ func (s *stepper) fold(f *fold, a lane.Arg) {
 
 func (s *stepper) foldSum(acc int, a lane.Arg) {
 	c, form := s.c, s.c.full()
-	if s.masked && !c.wide { // what is not there is zero
+	if s.masked && !c.wide { // missing lanes are zero
 		s.loadMask(work)
 		c.withSource(vandps, form, work, work, s.source(a))
 		c.rr(vaddps, form, acc, acc, work)
@@ -384,7 +384,7 @@ func (s *stepper) foldSum(acc int, a lane.Arg) {
 	c.withSource(vaddps, form, acc, acc, s.source(a))
 }
 
-// foldExtreme takes the larger or smaller, and remembers what is NaN.
+// foldExtreme folds a maximum or minimum, and records NaNs.
 func (s *stepper) foldExtreme(f *fold, op ins, how lane.Fold, a lane.Arg) {
 	c, full := s.c, s.c.full()
 	x := s.reg(a, work2)
@@ -400,7 +400,7 @@ func (s *stepper) foldExtreme(f *fold, op ins, how lane.Fold, a lane.Arg) {
 	}
 	if s.masked {
 		y := x
-		if x == work2 { // the mask needs its place
+		if x == work2 { // the mask needs that register
 			y = s.room()
 			c.rr(vmovups, full, y, 0, x)
 		}
@@ -418,7 +418,7 @@ func (s *stepper) foldExtreme(f *fold, op ins, how lane.Fold, a lane.Arg) {
 	c.rr(vorps, full, f.seen, f.seen, work)
 }
 
-// pin loads the pointers of the streams that the pass uses, as far as there are registers.
+// pin loads the pointers of the pass's streams into registers, as far as there are any.
 func (p *pass) pin() {
 	for i := range p.steps {
 		in := &p.steps[i]

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newMemory puts code into memory of its own that can be read and run, and not written.
+// newMemory copies code to memory that can be read and executed, but not written.
 func newMemory(code []byte) ([]byte, error) {
 	m, err := unix.Mmap(-1, 0, len(code), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

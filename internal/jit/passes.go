@@ -1,48 +1,48 @@
 package jit
 
-// pinned is the general registers that hold pointers of streams during a pass.
+// pinned lists the general registers that hold stream pointers during a pass.
 var pinned = []int{rbx, r8, r9, r10, r11, r12, r15}
 
-// pass is one way over a row.
+// pass is one loop over the columns of a row.
 type pass struct {
 	c     *compiler
 	steps []inst
 	folds []fold
 	reg   map[int]int // of streams
 	lines int         // unrolled steps
-	woven int         // vectors whose instructions take turns
-	first int         // vector registers from it on are accumulators
-	limit int         // those from it on hold numbers that do not change within a row
-	// constants and rows are those numbers' registers, by their bits and by value.
+	woven int         // vectors whose instructions are interleaved
+	first int         // vector registers from here on are accumulators
+	limit int         // those from here on hold values that are constant within a row
+	// constants and rows map such values, by their bits and by value, to registers.
 	constants map[uint64]int
 	rows      map[int]int
-	fetches   bool         // the next row is fetched
-	ahead     []int        // general registers with the next row of streams
+	fetches   bool         // the next row is prefetched
+	ahead     []int        // general registers that point to the next row of streams
 	loaded    map[int]bool // virtual registers that are a constant's register
 	hoisted   bool         // constants are loaded before the first row
-	used      int          // registers that a step takes
-	slots     map[int]int  // virtual registers that are numbers of rows, by value
+	used      int          // registers that a step uses
+	slots     map[int]int  // virtual registers of row values, by value
 }
 
-// fold is a fold with its registers: four for the elements, and one for NaN where it is an extreme.
+// fold is a fold with its registers: four accumulators, and one that records NaN for a maximum or minimum.
 type fold struct {
 	value int
 	acc   [4]int
 	seen  int
 }
 
-// accumulators is how many sums an element's place chooses among, as in kernel.Sum.
+// accumulators is the number of partial sums, chosen by an element's position, as in kernel.Sum.
 const accumulators = 4
 
-// plainLines is how many vectors a turn of a loop without folds takes.
+// plainLines is the number of vectors of an iteration of a loop without folds.
 const plainLines = 2
 
-// fetchPhases is from how many phases before the last one on that fetches the next row: with one, the memory
-// is busy with this row.
+// fetchPhases is the least number of phases with which the last one prefetches the next row: with one phase
+// memory is busy with the current row.
 const fetchPhases = 2
 
-// passes writes the ways over a row of a phase: as many as its folds need registers for, the last with
-// stores.
+// passes generates the passes of a phase over a row: as many as its folds need registers for, the last one
+// with the stores.
 func (c *compiler) passes(phase int) {
 	var folds []int
 	for i, v := range c.p.Values {
@@ -93,7 +93,7 @@ func (c *compiler) passes(phase int) {
 	}
 }
 
-// emit writes the pass.
+// emit generates the pass.
 func (p *pass) emit() {
 	if len(p.steps) == 0 {
 		return
@@ -115,7 +115,7 @@ func (p *pass) emit() {
 	p.end()
 }
 
-// sums reports whether a fold adds up elements.
+// sums reports whether any fold is a sum.
 func (p *pass) sums() bool {
 	for _, f := range p.folds {
 		if p.c.p.Values[f.value].Fold == 0 {
@@ -125,7 +125,7 @@ func (p *pass) sums() bool {
 	return false
 }
 
-// begin clears accumulators: those of sums, and unless a leaf only begins, the others.
+// begin clears the accumulators of sums and, unless leafOnly is set, all others.
 func (p *pass) begin(leafOnly bool) {
 	c := p.c
 	for _, f := range p.folds {
@@ -145,7 +145,7 @@ func (p *pass) begin(leafOnly bool) {
 	}
 }
 
-// leaves goes over whole leaves of a long row; the sum of each is kept.
+// leaves processes the whole leaves of a long row and stores the sum of each.
 func (p *pass) leaves(full int) {
 	c := p.c
 	c.movImm(rax, leaf)
@@ -171,7 +171,7 @@ func (p *pass) leaves(full int) {
 	c.jump(0xC, top)
 }
 
-// columns goes from column lo, where CX is, to hi: unrolled, then vector by vector, then what is left.
+// columns processes columns lo, where CX is, to hi: unrolled, then vector by vector, then the remainder.
 func (p *pass) columns(lo, hi int) {
 	c := p.c
 	chunk := p.lines * c.lanes
@@ -194,7 +194,7 @@ func (p *pass) columns(lo, hi int) {
 	}
 }
 
-// endLeaf keeps the sums of the last leaf, where there are several.
+// endLeaf stores the sums of the last leaf, if there are several.
 func (p *pass) endLeaf(number int) {
 	c := p.c
 	if number == 0 {
@@ -208,7 +208,7 @@ func (p *pass) endLeaf(number int) {
 	}
 }
 
-// end makes numbers of the rows of the accumulators.
+// end reduces the accumulators to row values.
 func (p *pass) end() {
 	c := p.c
 	for _, f := range p.folds {
@@ -237,7 +237,7 @@ func (p *pass) end() {
 	}
 }
 
-// total joins accumulators by halves and then their lanes, into the low lane of register 0.
+// total reduces four accumulators by halves and then their lanes, into the low lane of register 0.
 func (c *compiler) total(acc [4]int, op ins) {
 	for n := len(acc); n > 1; n /= 2 {
 		for i := range n / 2 {
@@ -247,7 +247,7 @@ func (c *compiler) total(acc [4]int, op ins) {
 	c.across(acc[0], op)
 }
 
-// across joins the lanes of a register by halves into the low lane of register 0; it uses register 1.
+// across reduces the lanes of a register by halves into the low lane of register 0; it uses register 1.
 func (c *compiler) across(r int, op ins) {
 	half := form{length: 1, evex: c.wide, imm: -1}
 	if c.wide {
@@ -269,7 +269,7 @@ func (c *compiler) across(r int, op ins) {
 	}
 }
 
-// tree adds n sums of leaves that are one after the other, as kernel.Tree does, into the low lane of register
+// tree adds the sums of n consecutive leaves in the order of kernel.Tree, into the low lane of register
 // 0.
 func (c *compiler) tree(n, base int) {
 	x := form{imm: -1}

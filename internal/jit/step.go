@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// instKind is what an instruction of a step does besides those of lanes.
+// instKind is the kind of a step's instruction, besides those of lanes.
 type instKind uint8
 
 const (
@@ -14,12 +14,12 @@ const (
 	streamIn           // reads a stream
 	streamOut          // writes one
 	streamAdd          // adds to one
-	keptIn             // reads a row that was kept
-	keptOut            // keeps one
+	keptIn             // reads a stored row
+	keptOut            // stores one
 	foldIn             // folds a value into its accumulators
-	rowIn              // reads a stream once a row, into every lane
-	slotOut            // keeps the number of a row
-	rowOut             // writes the number of a row
+	rowIn              // reads a stream once a row and broadcasts it
+	slotOut            // stores a row value in its slot
+	rowOut             // writes a row value to its stream
 )
 
 // inst is an instruction of a step over virtual registers.
@@ -27,7 +27,7 @@ type inst struct {
 	lane.Instr
 	kind   instKind
 	index  int // stream, value or fold
-	vector int // of those that are woven
+	vector int // index among interleaved vectors
 }
 
 // args returns the operands.
@@ -50,12 +50,12 @@ func extreme(how lane.Fold) float64 {
 	return math.Inf(1)
 }
 
-// stepBuilder makes the list of a step: what a pass must compute for a vector of columns.
+// stepBuilder builds the list of a step: what a pass must compute for a vector of columns.
 type stepBuilder struct {
 	c     *compiler
 	b     *lane.Builder
 	phase int
-	row   bool // values of rows are computed, not read
+	row   bool // row values are computed instead of read
 	done  map[int]lane.Arg
 	slots map[int]int // virtual registers that are slots of values
 	list  []inst
@@ -66,7 +66,7 @@ func (c *compiler) newStep(phase int) *stepBuilder {
 		slots: map[int]int{}}
 }
 
-// flush moves the instructions that formulas have written to the list.
+// flush moves the instructions of formulas to the list.
 func (s *stepBuilder) flush() {
 	for _, i := range s.b.Code {
 		s.list = append(s.list, inst{Instr: i})
@@ -74,7 +74,7 @@ func (s *stepBuilder) flush() {
 	s.b.Code = s.b.Code[:0]
 }
 
-// in adds an instruction that sets a register.
+// in adds an instruction that defines a register.
 func (s *stepBuilder) in(kind instKind, index int) lane.Arg {
 	s.flush()
 	r := s.b.New()
@@ -127,7 +127,7 @@ func (s *stepBuilder) make(i int) lane.Arg {
 	return a
 }
 
-// numberBits returns the bits of a lane that holds a known number.
+// numberBits returns the bits of a lane with a constant.
 func (p *Program) numberBits(v *Value) uint64 {
 	switch {
 	case !v.Truth:
@@ -140,7 +140,7 @@ func (p *Program) numberBits(v *Value) uint64 {
 	return math.MaxUint32
 }
 
-// plan makes the list of a pass: its folds, and with stores what the phase stores and keeps.
+// plan builds the list of a pass: its folds and, with stores, what the phase writes and stores for later.
 func (p *pass) plan(phase int, stores bool) {
 	s := p.c.newStep(phase)
 	for k, f := range p.folds {
@@ -173,7 +173,7 @@ func (p *pass) plan(phase int, stores bool) {
 	p.slots = s.slots
 }
 
-// rowValues computes the numbers of rows that a phase is the first to know.
+// rowValues computes the row values that become available in a phase.
 func (c *compiler) rowValues(phase int) {
 	s := c.newStep(phase)
 	s.row = true
@@ -187,7 +187,7 @@ func (c *compiler) rowValues(phase int) {
 	p.step(0, 0, false)
 }
 
-// rowStores writes the results that rows have one number of.
+// rowStores writes the results that have one value a row.
 func (c *compiler) rowStores() {
 	s := c.newStep(c.phases)
 	for _, st := range c.p.Stores {

@@ -1,10 +1,10 @@
 package jit
 
-// weaveFrom is from how many instructions on, for each vector that is read or written, several vectors are
-// woven: steps with fewer wait for memory, and not for each other.
+// weaveFrom is the least number of instructions, per vector loaded or stored, for which several vectors are
+// interleaved: steps with fewer wait for memory, not for each other.
 const weaveFrom = 8
 
-// mostWoven returns how many vectors may be woven.
+// mostWoven returns the most vectors that may be interleaved.
 func (p *pass) mostWoven() int {
 	computed, moved := 0, 0
 	for i := range p.steps {
@@ -21,7 +21,7 @@ func (p *pass) mostWoven() int {
 	return p.lines
 }
 
-// unrolled writes the steps of a turn of the loop.
+// unrolled generates the steps of an iteration of the loop.
 func (p *pass) unrolled() {
 	n := max(p.woven, 1)
 	list := p.weave(n)
@@ -30,9 +30,9 @@ func (p *pass) unrolled() {
 	}
 }
 
-// weave returns the instructions of so many vectors in turns, each with registers of its own but for numbers
-// of rows. An instruction waits for the one before it of the same vector, several cycles: turns give the
-// processor others meanwhile, without having to look for them far ahead.
+// weave interleaves the instructions of the given number of vectors, each with registers of its own except
+// for row values. An instruction waits several cycles for the previous one of the same vector; interleaving
+// gives the processor others meanwhile, without a large out-of-order window.
 func (p *pass) weave(vectors int) []inst {
 	if vectors == 1 {
 		return p.steps
@@ -56,7 +56,7 @@ func (p *pass) weave(vectors int) []inst {
 	return list
 }
 
-// ofVector returns an instruction of one of the vectors, whose registers are so many behind the first one's.
+// ofVector returns an instruction for one of the vectors, with its registers offset by regs a vector.
 func (p *pass) ofVector(in inst, vector, regs int) inst {
 	in.vector = vector
 	for k, a := range in.args() {

@@ -14,23 +14,23 @@ type Attention[T Float] struct {
 	Heads, KVHeads    int
 	Dim, DimV         int
 	Scale             T
-	// Cap, where it is not zero, bounds the scores s as Cap·tanh(s/Cap).
+	// Cap, if not zero, bounds the scores s as Cap·tanh(s/Cap).
 	Cap     T
 	Mask    AttentionMask
 	Q, K, V []T
 }
 
-// AttentionMask says which keys a query sees. A row without any gives zeros.
+// AttentionMask defines which keys a query attends to. A row without any gives zeros.
 type AttentionMask struct {
 	// Causal hides keys after the query's position, which is Offset plus its
 	// index.
 	Causal bool
-	// Window, where it is not zero, leaves only that many keys, the last of
-	// them at the query's position.
+	// Window, if not zero, is the number of keys that a query attends to, the last of them at the query's
+	// position.
 	Window int
 	Offset int
-	// SegmentsQ and SegmentsK, where they are not nil, are [batch, seq] numbers:
-	// a query sees the keys of its own number only.
+	// SegmentsQ and SegmentsK, if not nil, are [batch, seq] segment numbers: a query attends only to keys of its
+	// own segment.
 	SegmentsQ, SegmentsK []int32
 }
 
@@ -39,14 +39,14 @@ type keySpan struct{ lo, hi int }
 
 func (s keySpan) len() int { return s.hi - s.lo }
 
-// and returns the part of t that s shares; it is within t even where it is empty.
+// and returns the intersection of s and t; it is within t even if it is empty.
 func (s keySpan) and(t keySpan) keySpan {
 	lo := min(max(s.lo, t.lo), t.hi)
 	return keySpan{lo, max(lo, min(s.hi, t.hi))}
 }
 
-// visible returns the keys among seqK that queries first to last see between them,
-// segments aside.
+// visible returns the keys among seqK that at least one of queries first to last attends to, ignoring
+// segments.
 func (m *AttentionMask) visible(first, last, seqK int) keySpan {
 	s := keySpan{0, seqK}
 	if m.Causal || m.Window > 0 {
@@ -58,9 +58,9 @@ func (m *AttentionMask) visible(first, last, seqK int) keySpan {
 	return s
 }
 
-// segmentsMeet reports whether any of the queries may share a number with any
-// of the keys. It compares ranges, so packed sequences in order never meet by
-// mistake.
+// segmentsMeet reports whether any of the queries may be in the same segment as any of
+// the keys. It compares ranges of numbers, which is exact for packed sequences in
+// order.
 func segmentsMeet(q, k []int32) bool {
 	q0, q1 := limits(q)
 	k0, k1 := limits(k)
@@ -80,30 +80,30 @@ func limits(x []int32) (lo, hi int32) {
 const (
 	attentionRows = 64
 	attentionKeys = 256
-	// attentionScores bounds the scores held at once, which lets fewer rows
-	// take more keys.
+	// attentionScores bounds the scores held at once: blocks of fewer rows have more
+	// keys.
 	attentionScores = attentionRows * attentionKeys
-	// attentionSplit is how many keys a task takes where tasks are few.
+	// attentionSplit is the number of keys of a task when there are few tasks.
 	attentionSplit = 2048
-	// attentionTasks is how many tasks are enough for any machine.
+	// attentionTasks is a number of tasks that is enough for any machine.
 	attentionTasks = 64
-	// attentionWork is up to where threads cost more than they save, in
-	// multiplications.
+	// attentionWork is the number of multiplications below which threads cost more than they
+	// save.
 	attentionWork = 1 << 17
 )
 
-// A row of a block is one query head at one position. The heads that share a
-// key head are neighbours in memory, so they are rows of one block: a block of
-// n positions has n·group rows, the heads of a position first.
+// A row of a block is one query head at one position. The heads that share a key head are adjacent in
+// memory, so they are rows of one block: a block of n positions has n·group rows, ordered by position, then
+// head.
 
 func (a *Attention[T]) group() int { return a.Heads / a.KVHeads }
 
-// positions returns how many positions a block of queries has.
+// positions returns the number of positions in a block of queries.
 func (a *Attention[T]) positions() int {
 	return max(1, min(a.SeqQ, attentionRows/a.group()))
 }
 
-// queryBlocks returns how many blocks of queries each key head has.
+// queryBlocks returns the number of query blocks of each key head.
 func (a *Attention[T]) queryBlocks() int { return ceilDiv(a.SeqQ, a.positions()) }
 
 // queries returns the positions of query block n.
@@ -112,7 +112,7 @@ func (a *Attention[T]) queries(n int) (first, count int) {
 	return first, min(a.positions(), a.SeqQ-first)
 }
 
-// small reports whether the whole is not worth more than one thread.
+// small reports whether the work is too little for more than one thread.
 func (a *Attention[T]) small() bool {
 	return a.Batch*a.Heads*a.SeqQ*a.SeqK*(a.Dim+a.DimV) < attentionWork
 }
@@ -128,8 +128,8 @@ func (a *Attention[T]) gather(dst, src []T, b, g, first, count, width int) {
 	}
 }
 
-// keyRows returns the rows of keys of head g from key first on, as an operand of a
-// product; the stride between them is width elements of all heads.
+// keyRows returns the rows of keys of head g from key first on, as a matrix operand; the stride between rows
+// is width elements of all heads.
 func (a *Attention[T]) keyRows(src []T, b, g, first, width int) []T {
 	return src[((b*a.SeqK+first)*a.KVHeads+g)*width:]
 }
@@ -140,8 +140,8 @@ func (a *Attention[T]) scores(dst, rows, keys []T, m, n, width int, alpha T) {
 		A: Dense(rows, width, NoTrans), B: Dense(keys, a.KVHeads*width, Transpose)}.Run(nil)
 }
 
-// capped bounds raw scores and, where slopes is not nil, stores the derivative
-// of each there.
+// capped bounds raw scores and, if slopes is not nil, stores their derivatives
+// there.
 func (a *Attention[T]) capped(scores, slopes []T) {
 	if a.Cap == 0 {
 		return
@@ -164,7 +164,7 @@ func hideSegments[T Float](scores []T, segment int32, keys []int32) {
 	}
 }
 
-// scratch cuts pooled memory into slices.
+// scratch divides pooled memory into slices.
 type scratch[T Float] struct {
 	buf  *gemmBuffer
 	rest []T
@@ -175,7 +175,7 @@ func newScratch[T Float](n int) scratch[T] {
 	return scratch[T]{buf, unsafe.Slice((*T)(buf.ptr), n)}
 }
 
-// cut takes the next n elements, which hold anything.
+// cut returns the next n elements, uninitialized.
 func (s *scratch[T]) cut(n int) []T {
 	part := s.rest[:n:n]
 	s.rest = s.rest[n:]

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// AttentionGrad is the gradient of an Attention: of what Forward gave, and of
-// what reaches its results; DLSE may be nil. DQ, DK and DV are the results.
+// AttentionGrad holds the inputs of Backward, which are Forward's results and their gradients (DLSE may be
+// nil), and its results DQ, DK and DV.
 type AttentionGrad[T Float] struct {
 	Out, LSE   []T
 	DOut, DLSE []T
 	DQ, DK, DV []T
-	// Update says whether DQ, DK and DV are added to.
+	// Update tells whether to overwrite DQ, DK and DV or to add to them.
 	Update Update
 }
 
-// Backward computes g.DQ, g.DK and g.DV. Weights are computed again from LSE,
-// so that scratch memory grows with the sequence and not with its square.
+// Backward computes g.DQ, g.DK and g.DV. Weights are recomputed from LSE, so that
+// scratch memory grows linearly with the sequence and not with its square.
 //
-// A unit of work is one block of keys of one key head: it runs over the blocks
-// of queries, last first, and sums its own rows of DK and DV. What it has for
-// DQ is added in the order of key blocks, for which units wait for each other
-// where they have to; so no sum depends on the number of threads, and each
-// block is computed once.
+// A unit of work is one block of keys of one key head: it loops over the blocks of
+// queries, last first, and sums its own rows of DK and DV. Contributions to DQ are
+// added in the order of key blocks, for which units wait for each other if
+// necessary; so no sum depends on the number of threads, and each block is computed
+// once.
 func (a *Attention[T]) Backward(p *Pool, g AttentionGrad[T]) {
 	if a.Batch*a.Heads*a.SeqQ*a.SeqK == 0 {
 		if g.Update == Overwrite {
@@ -45,7 +45,7 @@ func (a *Attention[T]) Backward(p *Pool, g AttentionGrad[T]) {
 	defer mem.free()
 	p.For(a.Batch*a.SeqQ, 64, j.prepare)
 	j.turn = make([]atomic.Int32, pairs*blocks)
-	if pairs >= 4*p.Threads() { // enough to share out whole: keys and queries of a pair stay in the cache
+	if pairs >= 4*p.Threads() { // enough pairs for all threads: keys and queries of a pair stay in the cache
 		p.Run(pairs, func(pair int) { j.runUnits(pair, 0, j.keyBlocks) })
 		return
 	}
@@ -57,7 +57,7 @@ type attentionJob[T Float] struct {
 	*Attention[T]
 	AttentionGrad[T]
 	keys, keyBlocks int
-	// delta is what each row's weights lose together: Σ dout·out, less dlse.
+	// delta is Σ dout·out - dlse of each row, the term that the softmax gradient subtracts.
 	delta []T
 	// turn counts, for each block of queries, the key blocks that have added
 	// to its DQ.
@@ -82,8 +82,8 @@ func (j *attentionJob[T]) prepare(lo, hi int) {
 	}
 }
 
-// claim runs units until none is left. They are handed out in the order of key
-// blocks, so whatever a unit waits for is done or running.
+// claim runs units until none is left. They are claimed in the order of key blocks, so the units that one
+// waits for are done or running.
 func (j *attentionJob[T]) claim(pairs int) {
 	for {
 		u := int(j.next.Add(1)) - 1
@@ -97,7 +97,7 @@ func (j *attentionJob[T]) claim(pairs int) {
 // runUnits runs some key blocks of one pair of batch element and key head.
 func (j *attentionJob[T]) runUnits(pair, lo, hi int) {
 	done := false
-	defer func() { // those who wait for a unit that panicked must not wait on
+	defer func() { // units that wait for one that panicked must not wait forever
 		if !done {
 			j.failed.Store(true)
 		}
@@ -116,7 +116,7 @@ type flashUnit[T Float] struct {
 	pair, b, g        int
 	q, dout, dq       []T
 	weights, dweights []T
-	slopes            []T // of capped scores; empty where there is no cap
+	slopes            []T // of capped scores; empty without a cap
 	mem               scratch[T]
 }
 
@@ -150,8 +150,8 @@ func (u *flashUnit[T]) run(n int) {
 	}
 }
 
-// block adds what one block of queries gives to the keys in see, and then,
-// when its turn has come, what they give to it.
+// block adds what one block of queries contributes to the keys in see and then, in its turn, what the keys
+// contribute to DQ.
 func (u *flashUnit[T]) block(block int, see keySpan, turn int) {
 	first, count := u.queries(block)
 	mine := &u.turn[u.pair*u.queryBlocks()+block]
@@ -167,8 +167,8 @@ func (u *flashUnit[T]) block(block int, see keySpan, turn int) {
 	mine.Add(1)
 }
 
-// await returns when it is the unit's turn. Others are a block or two behind
-// at most, unless the processor is shared with other programs.
+// await returns when it is the unit's turn. Others are usually at most a block or two behind, unless other
+// programs use the processor.
 func (u *flashUnit[T]) await(mine *atomic.Int32, turn int) {
 	for spins := 0; int(mine.Load()) != turn && !u.failed.Load(); spins++ {
 		if spins < 1000 {
@@ -179,7 +179,7 @@ func (u *flashUnit[T]) await(mine *atomic.Int32, turn int) {
 	}
 }
 
-// compute adds to DK and DV and leaves in dq what the block adds to DQ.
+// compute adds to DK and DV and stores the block's contribution to DQ in dq.
 func (u *flashUnit[T]) compute(first, count int, see keySpan) {
 	rows, n := count*u.group(), see.len()
 	u.gather(u.q, u.Q, u.b, u.g, first, count, u.Dim)
@@ -206,20 +206,20 @@ func (u *flashUnit[T]) compute(first, count int, see keySpan) {
 // addKeys adds alpha·weightsᵀ·x to rows of DK or DV.
 func (u *flashUnit[T]) addKeys(dst, weights, x []T, rows, n, width int, alpha T) {
 	ld := u.KVHeads * width
-	for i := 0; i < n; i += stripTaskRows { // so few at a time that nothing is packed
+	for i := 0; i < n; i += stripTaskRows { // few enough rows at a time that the product does not pack
 		Gemm[T]{M: min(stripTaskRows, n-i), N: width, K: rows, Alpha: alpha, C: dst[i*ld:], LDC: ld,
 			Update: Accumulate,
 			A:      Dense(weights[i:], n, Transpose), B: Dense(x, width, NoTrans)}.Run(nil)
 	}
 }
 
-// rowAt returns where lse and delta hold row i of the block at position first.
+// rowAt returns the index of row i, of the block at position first, in lse and delta.
 func (u *flashUnit[T]) rowAt(i, first int) int {
 	h, s := u.g*u.group()+i%u.group(), first+i/u.group()
 	return (u.b*u.Heads+h)*u.SeqQ + s
 }
 
-// weigh turns a row of scores into weights.
+// weigh turns a row of scores into softmax weights.
 func (u *flashUnit[T]) weigh(i int, row []T, keys keySpan, position int) {
 	h := u.g*u.group() + i%u.group()
 	lse := u.LSE[(u.b*u.Heads+h)*u.SeqQ+position]

@@ -2,9 +2,9 @@ package kernel
 
 import "math"
 
-// Forward computes out, [batch, seqQ, heads, dimV], and lse, [batch, heads,
-// seqQ]: the logarithm of each row's sum of exponentials, -Inf for a row that
-// sees no key. Results do not depend on the number of threads.
+// Forward computes out, [batch, seqQ, heads, dimV], and lse, [batch, heads, seqQ]: the logarithm of each
+// row's sum of exponentials, -Inf for a row without visible keys. Results do not depend on the number of
+// threads.
 func (a *Attention[T]) Forward(p *Pool, out, lse []T) {
 	if a.Batch*a.Heads*a.SeqQ == 0 {
 		return
@@ -22,15 +22,15 @@ func (a *Attention[T]) Forward(p *Pool, out, lse []T) {
 		return
 	}
 	p.Run(pairs*blocks, func(t int) {
-		f := a.newRows(t/blocks, blocks-1-t%blocks) // causal: long rows first
+		f := a.newRows(t/blocks, blocks-1-t%blocks) // causal: the longest rows first
 		f.run(keySpan{0, a.SeqK})
 		f.store(out, lse)
 		f.free()
 	})
 }
 
-// Resume continues where Forward, or another Resume, over other keys ended: out and lse hold what the rows
-// have so far, zeros and -Inf at first, and then the same over all keys.
+// Resume continues a Forward, or another Resume, over more keys: out and lse hold the results over the keys
+// so far, zeros and -Inf at first, and are updated to those over all keys.
 func (a *Attention[T]) Resume(p *Pool, out, lse []T) {
 	if a.Batch*a.Heads*a.SeqQ*a.SeqK == 0 {
 		return
@@ -48,8 +48,8 @@ func (a *Attention[T]) Resume(p *Pool, out, lse []T) {
 	})
 }
 
-// forwardSplit is like Forward where rows are few and keys many, as in generation:
-// each task takes some of the keys, and the parts are joined in order.
+// forwardSplit is like Forward for few rows and many keys, as in generation: each task handles some of the
+// keys, and the parts are joined in order.
 func (a *Attention[T]) forwardSplit(p *Pool, out, lse []T, splits int) {
 	blocks := a.queryBlocks()
 	tasks := a.Batch * a.KVHeads * blocks
@@ -71,13 +71,13 @@ func (a *Attention[T]) forwardSplit(p *Pool, out, lse []T, splits int) {
 	})
 }
 
-// flashRows is a block of query rows on their way over the keys.
+// flashRows is the running state of a block of query rows in the loop over keys.
 type flashRows[T Float] struct {
 	*Attention[T]
 	b, g         int
 	first, count int // positions
 	rows         int
-	keys         int // most keys at once
+	keys         int // most keys of a block
 	q, scores    []T
 	out          []T // not yet divided by sum
 	max, sum     []T
@@ -103,7 +103,7 @@ func (a *Attention[T]) newRows(pair, block int) *flashRows[T] {
 
 func (f *flashRows[T]) free() { f.mem.free() }
 
-// run takes the rows over a span of keys.
+// run processes a span of keys.
 func (f *flashRows[T]) run(keys keySpan) {
 	all := f.Mask.visible(f.first, f.first+f.count-1, f.SeqK).and(keys)
 	size := blockSize(all.len(), max(1, f.keys), 16)
@@ -115,7 +115,7 @@ func (f *flashRows[T]) run(keys keySpan) {
 	}
 }
 
-// block takes the rows over one block of keys.
+// block processes one block of keys.
 func (f *flashRows[T]) block(keys keySpan) {
 	if !f.meets(keys) {
 		return
@@ -135,7 +135,7 @@ func (f *flashRows[T]) block(keys keySpan) {
 		B: Dense(f.keyRows(f.V, f.b, f.g, keys.lo, f.DimV), f.KVHeads*f.DimV, NoTrans)}.Run(nil)
 }
 
-// meets reports whether segments leave anything of a block.
+// meets reports whether any query and key of a block may be in the same segment.
 func (f *flashRows[T]) meets(keys keySpan) bool {
 	m := &f.Mask
 	if m.SegmentsQ == nil {
@@ -145,8 +145,8 @@ func (f *flashRows[T]) meets(keys keySpan) bool {
 	return segmentsMeet(q, m.SegmentsK[f.b*f.SeqK+keys.lo:][:keys.len()])
 }
 
-// absorb turns a row of scores into weights relative to the row's maximum so
-// far, and rescales what the row has summed if that has grown.
+// absorb turns a row of scores into weights relative to the row's maximum so far, and rescales the row's sums
+// if the maximum has grown.
 func (f *flashRows[T]) absorb(i int, row []T, keys keySpan, position int) {
 	see := f.Mask.visible(position, position, f.SeqK).and(keys)
 	seen := row[see.lo-keys.lo : see.hi-keys.lo]
@@ -166,7 +166,7 @@ func (f *flashRows[T]) absorb(i int, row []T, keys keySpan, position int) {
 	clear(row[see.hi-keys.lo:])
 }
 
-// rescale makes sums relative to a larger maximum.
+// rescale makes the sums of a row relative to a larger maximum.
 func (f *flashRows[T]) rescale(i int, top T) {
 	if f.sum[i] != 0 {
 		factor := expOf(f.max[i] - top)
@@ -177,7 +177,7 @@ func (f *flashRows[T]) rescale(i int, top T) {
 	f.max[i] = top
 }
 
-// join adds what the same rows summed over other keys.
+// join adds the sums of the same rows over other keys.
 func (f *flashRows[T]) join(g *flashRows[T]) {
 	for i, top := range g.max {
 		if g.sum[i] == 0 {
@@ -192,7 +192,7 @@ func (f *flashRows[T]) join(g *flashRows[T]) {
 	}
 }
 
-// load makes rows continue from what was stored of them: one key whose weight is all that they have seen.
+// load restores rows from their stored results, which then count as one key with weight exp(lse).
 func (f *flashRows[T]) load(out, lse []T) {
 	f.gather(f.out, out, f.b, f.g, f.first, f.count, f.DimV)
 	f.started = true

@@ -2,17 +2,17 @@ package kernel
 
 import "math"
 
-// Rotation is the cosines and sines that turn pairs of elements by their
-// position: Cos[p*half+i] for angle Freqs[i] times the p-th position. Sin is
-// kept with either sign, so that a row is turned by products alone.
+// Rotation holds the cosines and sines that rotate pairs of elements by their position: Cos[p*half+i] is of
+// angle Freqs[i] times the p-th position. Sin is stored with both signs, so that a row is rotated by products
+// alone.
 type Rotation[T Float] struct {
 	half          int
 	Cos, Sin, Neg []T
 	mem           scratch[T]
 }
 
-// RotationBlock is how many positions in a row are computed from each other;
-// threads take whole blocks, so that results do not depend on their number.
+// RotationBlock is the number of consecutive positions whose angles are computed from each other. Threads
+// compute whole blocks, so that results do not depend on their number.
 const RotationBlock = 64
 
 // NewRotation returns the rotation by the angles freqs[i]*positions[p], its
@@ -44,9 +44,9 @@ func NewRotation[T Float](p *Pool, freqs []float64, positions []int, factor, sig
 	return r
 }
 
-// begin sets the angles to those of a position. All others are reached from the
-// last multiple of RotationBlock, so that they depend on the position alone and
-// not on where a sequence was cut.
+// begin sets the angles to those of a position. They are always advanced from the last multiple
+// of RotationBlock, so that they depend on the position alone and not on where a sequence was
+// split.
 func begin(angles [][2]float64, freqs []float64, position int) {
 	for i, f := range freqs {
 		angles[i][1], angles[i][0] = math.Sincos(f * float64(position))
@@ -56,9 +56,9 @@ func begin(angles [][2]float64, freqs []float64, position int) {
 // Free releases the memory; r must not be used any more.
 func (r *Rotation[T]) Free() { r.mem.free() }
 
-// advance turns each angle by its step: the next position costs a product
-// where a sine would cost ten. Within a block the error stays near that of the
-// first.
+// advance rotates each angle by its step: a product for the next position costs a
+// tenth of a sine. Within a block the error stays near that of the first
+// position.
 func advance(angles, step [][2]float64) {
 	for i, s := range step {
 		c, d := angles[i][0], angles[i][1]
@@ -74,9 +74,9 @@ func (r *Rotation[T]) store(at int, angles [][2]float64, factor, sign float64) {
 	}
 }
 
-// Halves turns the heads in x, width elements each, by the p-th position:
-// element i of a head and element i+half are a pair, and what follows them is
-// copied. y may be x; tmp is of a head's size.
+// Halves rotates the heads in x, of width elements each, by the p-th position: elements i and i+half
+// of a head are a pair, and elements beyond the pairs are copied. y may be x; tmp has the size of a
+// head.
 func (r *Rotation[T]) Halves(y, x []T, p, width int, tmp []T) {
 	n := r.half
 	cos, sin, neg := r.Cos[p*n:(p+1)*n], r.Sin[p*n:(p+1)*n], r.Neg[p*n:(p+1)*n]
@@ -94,7 +94,7 @@ func (r *Rotation[T]) Halves(y, x []T, p, width int, tmp []T) {
 	}
 }
 
-// turnHalves32 is like Halves by vector kernels, called directly since heads are
+// turnHalves32 is like Halves with vector kernels, called directly since heads are
 // short.
 func turnHalves32(y, x []float32, width int, cos, sin, neg, tmp []float32) {
 	n := len(cos)

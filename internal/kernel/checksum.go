@@ -6,8 +6,8 @@ import "hash/crc32"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// CopySum copies src over as many bytes of dst and returns their CRC-32C, as crc32.Update does from crc on.
-// It is one pass, of which the caches keep nothing where src is large.
+// CopySum copies src to the beginning of dst and returns the CRC-32C of it, continued from crc as
+// crc32.Update does. It is one pass, which bypasses the caches if src is large.
 func CopySum(dst, src []byte, crc uint32) uint32 {
 	if n := len(src); n >= leastSummed && canCopySum() {
 		return copySumWide(dst[:n], src, crc)
@@ -15,8 +15,8 @@ func CopySum(dst, src []byte, crc uint32) uint32 {
 	return copySumPlain(dst, src, crc)
 }
 
-// leastSummed is from how many bytes on the wide loop pays for its beginning and end; plainSummed how many
-// are copied before they are summed up: what the first cache holds.
+// leastSummed is the number of bytes from which the vector loop is faster; plainSummed is the number of bytes
+// that are copied before they are summed: they fit the L1 cache.
 const (
 	leastSummed = 4 << 10
 	plainSummed = 32 << 10

@@ -13,11 +13,11 @@ import (
 
 func canCopySum() bool { return hasAVX512() && cpu.X86.HasAVX512VPCLMULQDQ }
 
-// sumBlock is how many bytes are summed up at a time.
+// sumBlock is the number of bytes summed at a time.
 const sumBlock = 256
 
-// sumFold is the factors of the halves of a lane that take it a block further. A product without carries of
-// two numbers whose bits are in reverse is one place short of twice the bits: hence one power less.
+// sumFold holds the factors that advance the two halves of a lane by a block. A carry-less product of two
+// bit-reversed numbers is one bit short of twice the width: hence one power less.
 var sumFold = func() (f [16]byte) {
 	for i, power := range []int{8*sumBlock + 63, 8*sumBlock - 1} {
 		binary.LittleEndian.PutUint64(f[8*i:], uint64(bits.Reverse32(powerOfX(power)))<<32)
@@ -36,7 +36,7 @@ func powerOfX(n int) uint32 {
 	return p
 }
 
-// copySumWide is the loop in assembly, which wants dst to begin a line of memory.
+// copySumWide calls the assembly loop, which requires dst to begin on a cache line.
 func copySumWide(dst, src []byte, crc uint32) uint32 {
 	head := -int(uintptr(unsafe.Pointer(&dst[0]))) & 63
 	crc = copySumPlain(dst[:head], src[:head], crc)

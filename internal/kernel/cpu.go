@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// LimitVariable names the best set of kernels that a process may use: hosts whose processors differ then
-// compute the same bits.
+// LimitVariable is the environment variable with the best kernel set that a process may use: with it hosts
+// with different processors compute the same bits.
 const LimitVariable = "GALLEY_KERNELS"
 
-// setRanks is the sets by name, in the order of what they need.
+// setRanks holds the kernel sets by name, ordered by the features they need.
 var setRanks = map[string]int{"plain": 0, "avx2": 1, "avx512": 2, "": 2}
 
-// CheckLimit returns an error if the environment setRanks kernels to a set that there is not.
+// CheckLimit returns an error if the environment names an unknown kernel set.
 func CheckLimit() error {
 	if name := os.Getenv(LimitVariable); !known(name) {
 		return fmt.Errorf("%s=%s: want plain, avx2 or avx512", LimitVariable, name)
@@ -24,7 +24,7 @@ func CheckLimit() error {
 
 func known(name string) bool { _, ok := setRanks[name]; return ok }
 
-// allows reports whether the environment lets kernels of a set be used.
+// allows reports whether the environment permits a kernel set.
 func allows(set string) bool { return setRanks[os.Getenv(LimitVariable)] >= setRanks[set] }
 
 // hasAVX2 reports whether the processor runs the AVX2 kernels, which need fused

@@ -13,7 +13,7 @@ func CrossEntropyRow[T Float](logits []T, label int, smoothing T) (loss, lse T) 
 	if label < 0 {
 		return 0, lse
 	}
-	// max-x[label] is exact or nearly so where lse-x[label] has lost bits.
+	// max-x[label] is exact or nearly so, while lse-x[label] has lost bits.
 	l := float64(m-logits[label]) + logSum
 	if smoothing != 0 {
 		mean := float64(Sum(logits)) / float64(len(logits))

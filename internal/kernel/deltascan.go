@@ -8,14 +8,14 @@ import "math"
 type DeltaScan[T Float] struct {
 	Batch, Seq, Heads int
 	Dim, States       int
-	// Chunk is how many positions Backward computes again at once.
+	// Chunk is the number of positions that Backward recomputes at once.
 	Chunk            int
 	R, W, K, V, A, B []T
 	First            []T
 }
 
-// DeltaScanGrad is the gradient of a DeltaScan: of what reaches its two results, and the gradients of its
-// operands, which Backward writes.
+// DeltaScanGrad holds the gradients of a DeltaScan's two results, and the gradients of its operands, which
+// Backward writes.
 type DeltaScanGrad[T Float] struct {
 	DY, DLast                      []T
 	DR, DW, DK, DV, DA, DB, DFirst []T
@@ -23,7 +23,7 @@ type DeltaScanGrad[T Float] struct {
 
 func (s *DeltaScan[T]) state() int { return s.Dim * s.States }
 
-// pool returns nil where the whole is not worth more than one thread.
+// pool returns p, or nil if the work is too little for more than one thread.
 func (s *DeltaScan[T]) pool(p *Pool) *Pool {
 	if s.Batch*s.Seq*s.Heads*s.state() < attentionWork {
 		return nil
@@ -48,7 +48,7 @@ func (s *DeltaScan[T]) Forward(p *Pool, y, last []T) {
 	})
 }
 
-// deltaHead is one batch element and head, with the decay of the position at hand.
+// deltaHead is one batch element and head, with the decay of the current position.
 type deltaHead[T Float] struct {
 	*DeltaScan[T]
 	b, h  int
@@ -59,14 +59,14 @@ func (s *DeltaScan[T]) head(task int) deltaHead[T] {
 	return deltaHead[T]{s, task / s.Heads, task % s.Heads, make([]T, s.States)}
 }
 
-// at returns the place of position t in [batch, seq, heads].
+// at returns the index of position t in [batch, seq, heads].
 func (h deltaHead[T]) at(t int) int { return (h.b*h.Seq+t)*h.Heads + h.h }
 
-// row returns position t of what has a number for each state, value that of V and what is shaped as it.
+// row returns position t of an operand with States elements a position, value that of one shaped as V.
 func (h deltaHead[T]) row(src []T, t int) []T   { return src[h.at(t)*h.States:][:h.States] }
 func (h deltaHead[T]) value(src []T, t int) []T { return src[h.at(t)*h.Dim:][:h.Dim] }
 
-// shrink sets by how much the states shrink at position t.
+// shrink sets the decay factors of the states at position t.
 func (h deltaHead[T]) shrink(t int) []T {
 	for j, w := range h.row(h.W, t) {
 		h.decay[j] = T(math.Exp(float64(w)))
@@ -74,7 +74,7 @@ func (h deltaHead[T]) shrink(t int) []T {
 	return h.decay
 }
 
-// step makes the state after position t of the one before.
+// step advances the state from before position t to after it.
 func (h deltaHead[T]) step(state []T, t int) {
 	d, k, a, b := h.shrink(t), h.row(h.K, t), h.row(h.A, t), h.row(h.B, t)
 	for i, v := range h.value(h.V, t) {
@@ -96,13 +96,13 @@ func (s *DeltaScan[T]) Backward(p *Pool, g DeltaScanGrad[T]) {
 	})
 }
 
-// deltaGrad is the gradients of one batch element and head.
+// deltaGrad holds the gradients of one batch element and head.
 type deltaGrad[T Float] struct {
 	deltaHead[T]
 	DeltaScanGrad[T]
 }
 
-// gradient takes the gradient of the state from after position t to before it.
+// gradient propagates the gradient of the state from after position t to before it.
 func (h deltaGrad[T]) gradient(dstate []T, t int, before, after []T) {
 	r, k, a, b := h.row(h.R, t), h.row(h.K, t), h.row(h.A, t), h.row(h.B, t)
 	dr, dw, dk, da, db := h.row(h.DR, t), h.row(h.DW, t), h.row(h.DK, t), h.row(h.DA, t), h.row(h.DB, t)

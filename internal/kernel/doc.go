@@ -1,8 +1,8 @@
-// Package kernel holds the loops: over slices of float32 and float64, in assembly where the processor has
-// AVX2 or AVX-512 and in plain Go everywhere, and the pool of threads that they share.
+// Package kernel has the CPU kernels: loops over slices of float32 and float64, in assembly for AVX2 and
+// AVX-512 and in plain Go for all processors, and the thread pool that they share.
 //
-// A kernel knows nothing of tensors. Its doc comment says the loop that it is; the plain body is that loop,
-// and tests hold every other body to it.
+// A kernel does not know about tensors. Its doc comment defines the loop; the plain Go body is that loop, and
+// tests compare every other body with it.
 //
 //	p := kernel.NewPool(2)
 //	p.For(len(x), 1<<13, func(lo, hi int) { kernel.Exp(y[lo:hi], x[lo:hi]) })

@@ -87,9 +87,9 @@ func gemmF64AVX2() gemmKernels {
 	}
 }
 
-// packAcrossAsm makes a gemmPack of a copying kernel, for elements of size
-// bytes. The kernel leaves gaps as they are; one whose counts must be multiples
-// of unit has another to take the others.
+// packAcrossAsm makes a gemmPack of a copying kernel, for elements of size bytes. The kernel
+// does not write gaps; if it needs counts that are multiples of unit, a fallback handles the
+// others.
 func packAcrossAsm(size, unit int, kernel func(dst, src unsafe.Pointer, ld, count, k, width int),
 	other gemmPack) gemmPack {
 	return func(dst, src unsafe.Pointer, ld, count, k, width int) {
@@ -104,9 +104,9 @@ func packAcrossAsm(size, unit int, kernel func(dst, src unsafe.Pointer, ld, coun
 	}
 }
 
-// packAlongAsm makes a gemmPack of a transposing kernel, which takes lanes
-// source rows of elements of from bytes at a time. One whose k must be a
-// multiple of unit has another to take the rest.
+// packAlongAsm makes a gemmPack of a transposing kernel, which reads lanes source rows of elements
+// of from bytes at a time. If it needs a k that is a multiple of unit, a fallback handles the
+// rest.
 func packAlongAsm(size, from, lanes, unit int,
 	kernel func(dst, src unsafe.Pointer, ld, count, k, width, store int), other gemmPack) gemmPack {
 	return func(dst, src unsafe.Pointer, ld, count, k, width int) {

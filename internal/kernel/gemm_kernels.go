@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// gemmFormat is how an operand stores its elements: as the product computes,
-// or in one of the 16 bit formats.
+// gemmFormat is the format of an operand's elements: that of the computation, or one of the 16-bit
+// formats.
 type gemmFormat uint8
 
 const (
@@ -17,8 +17,8 @@ const (
 	formatCount
 )
 
-// gemmView is an operand in strides: element (i, j) is i·row + j·col elements of size bytes after ptr, and
-// row or col is 1.
+// gemmView is a strided operand: element (i, j) is i·row + j·col elements of size bytes after ptr, and row or
+// col is 1.
 type gemmView struct {
 	ptr      unsafe.Pointer
 	row, col int
@@ -59,18 +59,18 @@ type (
 	gemmSpread func(dst, src unsafe.Pointer, ld, k, panels, stride int)
 )
 
-// axpyRows and dotRows are how many rows of B one call of a gemmAxpy and of a
-// gemmDot take.
+// axpyRows and dotRows are the rows of B that one call of a gemmAxpy and of a gemmDot
+// process.
 const (
 	axpyRows = 8
 	dotRows  = 4
 )
 
-// nextBytes is how many bytes for each term a gemmTile prefetches.
+// nextBytes is the bytes that a gemmTile prefetches for each term.
 const nextBytes = 16
 
-// gemmKernels is what computes a product of one element type on one kind of
-// processor.
+// gemmKernels is the kernels of a product for one element type and instruction
+// set.
 type gemmKernels struct {
 	size       int // bytes in an element
 	mr, nr     int // tile of C held in registers
@@ -78,34 +78,34 @@ type gemmKernels struct {
 	stripTerms int // terms that a strip adds one after another; see sumChain
 	stripCols  int // columns of a strip of many, 0 without strip kernels
 	stripWide  int // widest strip of a product with a small matrix
-	stripRows  int // up to where strips are faster than tiles
+	stripRows  int // most rows for which strips are faster than tiles
 
 	tile  gemmTile
 	strip gemmStrip
 	axpy  gemmAxpy
 	dot   gemmDot
-	// packAcross takes sources whose k index strides by ld; packAlong those
-	// whose k index is contiguous, which it transposes.
+	// packAcross is for sources whose k index is strided; packAlong for those whose k index is contiguous, which
+	// it transposes.
 	packAcross, packAlong [formatCount]gemmPack
 	// spreadA and spreadB, for panels of mr and nr, may be absent.
 	spreadA, spreadB [formatCount]gemmSpread
 }
 
-// sumChain bounds the terms of a float32 sum that are added one after another;
-// the totals of such chains are added then. The error of a sum grows with the
-// length of its chains, and Adam magnifies it: however small a gradient is, its
-// sign decides where a weight moves. In the gradients of a small transformer
-// chains of 64 leave a third less error than one chain of a few hundred.
+// sumChain is the most terms of a float32 sum that are added sequentially; the sums of these
+// chains are then added. The error of a sum grows with the length of its chains, and Adam
+// magnifies it: however small a gradient is, its sign decides the direction of the update. In the
+// gradients of a small transformer chains of 64 have a third less error than one chain of a few
+// hundred.
 const sumChain = 64
 
-// gemmSet is the kernels for one kind of processor.
+// gemmSet is the kernels for one instruction set.
 type gemmSet struct {
 	name     string
 	f32, f64 gemmKernels
 }
 
-// gemmSets is every set that this processor can run, the best first and the
-// one in plain Go last.
+// gemmSets lists the sets that this processor can run, the best first and plain Go
+// last.
 var gemmSets = append(gemmAsmSets(), gemmSet{"plain", plainKernels[float32](), plainKernels[float64]()})
 
 func kernelsOf[T Float](set *gemmSet) *gemmKernels {
@@ -115,12 +115,12 @@ func kernelsOf[T Float](set *gemmSet) *gemmKernels {
 	return &set.f64
 }
 
-// gemmPanels reports what to pack: rows p to p+k and panels lo to hi, of width columns each, of a view with n
-// columns in all.
+// gemmPanels describes what to pack: rows p to p+k and panels lo to hi, of width columns each, of a view with
+// n columns in all.
 type gemmPanels struct{ p, k, lo, hi, width, n int }
 
-// spreadPanels is how many panels are packed at once: enough to read the
-// source in long runs, which the processor then fetches ahead.
+// spreadPanels is the number of panels packed at once: enough to read the source in long runs, which the
+// hardware prefetches.
 const spreadPanels = 32
 
 // panelStride returns the elements from one panel to the next. The line between
@@ -158,15 +158,15 @@ func (ks *gemmKernels) pack(dst unsafe.Pointer, v *gemmView, p, j, k, n, width i
 	ks.packAlong[v.format](dst, v.at(p, j), v.col, count, k, width)
 }
 
-// gemmBuffer is scratch memory that begins on a cache line.
+// gemmBuffer is scratch memory aligned to a cache line.
 type gemmBuffer struct {
 	ptr   unsafe.Pointer
 	class int
 }
 
-// gemmBuffers keeps free buffers by the logarithm of their size. They are
-// shared by all products because allocating means clearing, which for the
-// larger ones takes longer than many a product.
+// gemmBuffers holds free buffers by the logarithm of their size. All products share them,
+// because allocation clears memory, which for large buffers takes longer than many
+// products.
 var gemmBuffers [48]sync.Pool
 
 const cacheLine = 64

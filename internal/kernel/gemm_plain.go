@@ -2,8 +2,8 @@ package kernel
 
 import "unsafe"
 
-// plainTile is the tile of the plain kernels: what fits the sixteen vector
-// registers that the compiler has for scalars on amd64.
+// plainTile is the tile size of the plain kernels: it fits the sixteen vector registers that the compiler
+// uses for scalars on amd64.
 const plainTile = 4
 
 // plainKernels returns the kernels written in Go, for any processor.
@@ -68,8 +68,8 @@ func addChain[T Float](acc *[plainTile][plainTile]T, a, b []T) {
 	}
 }
 
-// sumRowPair computes two rows of a tile: more sums at once than these eight
-// would leave the registers of amd64.
+// sumRowPair computes two rows of a tile: more than these eight sums at once would spill the registers of
+// amd64.
 func sumRowPair[T Float](r0, r1 *[plainTile]T, a, b []T) {
 	var s00, s01, s02, s03, s10, s11, s12, s13 T
 	for len(b) >= plainTile && len(a) >= 2 {

@@ -5,15 +5,15 @@ import (
 	"unsafe"
 )
 
-// skinnyJob is a product of few rows in progress: C is skinny by n, the rows of A are in x one after the
+// skinnyJob is a running product of few rows: C is skinny by n, the rows of A are copied to x one after the
 // other, and B is read once.
 type skinnyJob struct {
 	gemmProduct
 	ks    *gemmKernels
-	cCol  int // stride of a column of C: 1, unless the product was transposed
+	cCol  int // stride between columns of C: 1, unless the product was transposed
 	x     *gemmBuffer
 	ldx   int
-	chunk int // columns to a task
+	chunk int // columns of a task
 	task  func(int)
 }
 
@@ -26,7 +26,7 @@ var skinnyJobs = sync.Pool{New: func() any {
 func runSkinny(pr *gemmProduct, ks *gemmKernels, p *Pool) {
 	j := skinnyJobs.Get().(*skinnyJob)
 	j.gemmProduct, j.ks, j.cCol = *pr, ks, 1
-	if pr.n < pr.m { // C transposed is B transposed by A transposed
+	if pr.n < pr.m { // Cᵀ = BᵀAᵀ
 		j.m, j.n = pr.n, pr.m
 		j.a, j.b = pr.b.transposed(), pr.a.transposed()
 		j.ldc, j.cCol = 1, pr.ldc
@@ -48,8 +48,8 @@ func runSkinny(pr *gemmProduct, ks *gemmKernels, p *Pool) {
 	skinnyJobs.Put(j)
 }
 
-// chunkSize returns the columns of a task. Those of axpy are as long as its
-// sums stay in the L1 cache; those of dot are whole rows of B.
+// chunkSize returns the columns of a task. For axpy the sums must fit the L1 cache; for dot they are whole
+// rows of B.
 func (j *skinnyJob) chunkSize(threads int) int {
 	size := ceilDiv(j.n, 4*threads)
 	if j.dots() {
@@ -58,8 +58,8 @@ func (j *skinnyJob) chunkSize(threads int) int {
 	return min(max(ceilDiv(size, 64)*64, 128), skinnyChunk)
 }
 
-// skinnyChunk is the most columns of a task, and skinnyTerms the most terms
-// that a dot product sums at a time.
+// skinnyChunk is the most columns of a task, and skinnyTerms the most terms of a dot product at a
+// time.
 const (
 	skinnyChunk = 1024
 	skinnyTerms = 2048
@@ -130,8 +130,8 @@ func (j *skinnyJob) xAt(i, p int) unsafe.Pointer {
 	return unsafe.Add(j.x.ptr, (i*j.ldx+p)*j.ks.size)
 }
 
-// axpyColumns sums the rows of B, axpyRows at a time, which the rows of A
-// after the first then find in the L1 cache.
+// axpyColumns sums the rows of B, axpyRows at a time; for the rows of A after the first these are in the L1
+// cache.
 func (j *skinnyJob) axpyColumns(y unsafe.Pointer, col, cols int) {
 	ks := j.ks
 	wide := newGemmBuffer(axpyRows * cols * ks.size)
@@ -148,7 +148,7 @@ func (j *skinnyJob) axpyColumns(y unsafe.Pointer, col, cols int) {
 	wide.free()
 }
 
-// dotColumns takes the dot products of the rows of A and columns of B.
+// dotColumns computes the dot products of the rows of A and columns of B.
 func (j *skinnyJob) dotColumns(y unsafe.Pointer, col, cols int) {
 	ks, terms := j.ks, min(j.k, skinnyTerms)
 	wide := newGemmBuffer(dotRows * terms * ks.size)

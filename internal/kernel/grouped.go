@@ -8,9 +8,9 @@ import (
 	"math"
 )
 
-// Grouped is a product with weights of 8 or 4 bits. Group neighbouring terms have one scale in a row of
-// weights and one in a row of activations, which have 8 bits. The sum of a group is one of integers; groups
-// are added in turn, so a row's result does not depend on the rows beside it, nor on the processor:
+// Grouped is a product with weights of 8 or 4 bits. A group of Group consecutive terms has one scale in a row
+// of weights and one in a row of activations, which have 8 bits. The sum of a group is in integers; groups
+// are added in order, so a row's result does not depend on other rows, nor on the processor:
 //
 //	sum = 0; for g from 0 to Groups: n = Σ (w-zero)·x in integers; sum = fma(float(n)·xscale, wscale, sum)
 //	y[i*LDY+j] = sum
@@ -22,17 +22,17 @@ type Grouped struct {
 	LDY                       int
 }
 
-// GroupedRows is how many rows of weights are a panel.
+// GroupedRows is the number of weight rows in a panel.
 const GroupedRows = 16
 
-// GroupedUnit is what the length of a group is a multiple of, and GroupedMost the longest.
+// The length of a group is a multiple of GroupedUnit and at most GroupedMost.
 const (
 	GroupedUnit = 32
 	GroupedMost = 128
 )
 
-// record is the bytes after a group of activations: its scale, and the sum of its terms times what the zero
-// point makes of it.
+// record is the bytes after a group of activations: its scale, and the sum of its terms, multiplied by the
+// zero point if that is fixed.
 const record = 8
 
 // groupedFunc computes rows of one panel, groupedRound rounds activations.
@@ -42,8 +42,8 @@ type (
 	groupedRound   func(groups, steps int, dst *uint8, x, factors *float32)
 )
 
-// groupedSet is the kernels for one kind of processor: for 8 and 4 bits, without and with zero points, by the
-// rows less one.
+// groupedSet is the kernels for one instruction set: for 8 and 4 bits, without and with zero points, by the
+// number of rows minus one.
 type groupedSet struct {
 	name    string
 	product [2][2][]groupedFunc
@@ -51,7 +51,7 @@ type groupedSet struct {
 	round   groupedRound
 }
 
-// groupedSets is every set that this processor can run, the best first.
+// groupedSets lists the sets that this processor can run, the best first.
 var groupedSets = append(groupedAsmSets(), groupedSet{name: "plain"})
 
 // Stride returns the bytes of a row of activations.
@@ -67,8 +67,8 @@ func (g Grouped) check(zeros bool) {
 	}
 }
 
-// Multiply sets y to the products of rows of activations, made by Activations, and one panel. zeros is nil
-// where the zero point is the middle of the range.
+// Multiply sets y to the products of rows of activations, made by Activations, and one panel. zeros is nil if
+// the zero point is the middle of the range.
 func (g Grouped) Multiply(y []float32, x, w []byte, scales []uint16, zeros []byte) {
 	g.multiply(&groupedSets[0], y, x, w, scales, zeros)
 }
@@ -100,7 +100,7 @@ func (g Grouped) multiply(set *groupedSet, y []float32, x, w []byte, scales []ui
 
 func (g Grouped) kind() int { return 1 - g.Bits/8 }
 
-// plain is the definition.
+// plain is the reference implementation.
 func (g Grouped) plain(y []float32, x, w []byte, scales []uint16, zeros []byte) {
 	for i := range g.Rows {
 		row := x[i*g.Stride() : (i+1)*g.Stride()]
@@ -123,7 +123,7 @@ func (g Grouped) plain(y []float32, x, w []byte, scales []uint16, zeros []byte) 
 	}
 }
 
-// place returns the byte of a panel that holds term p of row j, and by how much it is shifted.
+// place returns the byte of a panel that holds term p of row j, and its shift.
 func (g Grouped) place(j, p int) (at, shift int) {
 	if g.Bits == 8 {
 		return (p/4*GroupedRows+j)*4 + p%4, 0
@@ -131,13 +131,13 @@ func (g Grouped) place(j, p int) (at, shift int) {
 	return (p/8*GroupedRows+j)*4 + p%4, p / 4 % 2 * 4
 }
 
-// Weight returns a weight of a panel as it is stored, and SetWeight stores one where there was 0.
+// Weight returns a weight of a panel as stored.
 func (g Grouped) Weight(panel []byte, j, p int) byte {
 	at, shift := g.place(j, p)
 	return panel[at] >> shift & byte(1<<g.Bits-1)
 }
 
-// SetWeight stores a weight where there was 0.
+// SetWeight stores a weight; the bits must be 0 before.
 func (g Grouped) SetWeight(panel []byte, j, p int, v byte) {
 	at, shift := g.place(j, p)
 	panel[at] |= v << shift

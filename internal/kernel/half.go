@@ -12,7 +12,7 @@ func BF16ToF32(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) 
 func F32ToBF16(f float32) uint16 {
 	b := math.Float32bits(f)
 	if b&0x7fffffff > 0x7f800000 {
-		return uint16(b>>16) | 0x40 // quiet, so that the cut bits cannot leave an infinity
+		return uint16(b>>16) | 0x40 // quiet, so that truncating the bits cannot give an infinity
 	}
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }

@@ -2,9 +2,9 @@ package kernel
 
 import "math"
 
-// F32sToHalves takes float32s apart into bfloat16s, which are src rounded, and the 16 bits that are between
-// these and src. Of numbers half way between two bfloat16s, those that are rounded towards zero have no such
-// bits: they are taken for the next number towards zero.
+// F32sToHalves splits float32s into bfloat16s, which are src rounded to nearest, and the 16 bits of the
+// difference. For numbers half way between two bfloat16s that are rounded towards zero, the difference does
+// not fit: they are replaced by the next number towards zero.
 func F32sToHalves(upper []uint16, lower []int16, src []float32) {
 	F32sToBF16(upper, src)
 	lower = lower[:len(src)]
@@ -14,7 +14,7 @@ func F32sToHalves(upper []uint16, lower []int16, src []float32) {
 	}
 }
 
-// HalvesToF32s puts together what F32sToHalves took apart.
+// HalvesToF32s joins what F32sToHalves split.
 func HalvesToF32s(dst []float32, upper []uint16, lower []int16) {
 	lower = lower[:len(dst)]
 	for i, u := range upper[:len(dst)] {

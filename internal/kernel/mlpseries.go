@@ -2,23 +2,23 @@ package kernel
 
 import "unsafe"
 
-// MLPSeries is a network of layers x·w + b with tanh between them, on points and on their derivatives along
-// lines. A value and its derivatives are called series here, the value first; all have the same weights. The
-// points go through all layers in tiles that stay in the cache, with a point to a lane: a tile is, for each
-// series, a row of TilePoints for each column of the layer.
+// MLPSeries is a multi-layer perceptron, x·w + b with tanh between layers, evaluated at points together with
+// its derivatives along lines. A value and its derivatives are called series, the value first; all use the
+// same weights. The points go through all layers in tiles that stay in the cache, one point in each lane: a
+// tile has, for each series, a row of TilePoints for each column of the layer.
 type MLPSeries[T Float] struct {
-	// Orders is the derivatives along each line, one or two.
+	// Orders is the number of derivatives along each line, one or two.
 	Orders []int
-	// Widths is the columns of the points and of each layer's result.
+	// Widths are the columns of the points and of each layer's result.
 	Widths []int
 	// W and B are the weights [in, out] and the biases of each layer.
 	W, B [][]T
 }
 
-// TilePoints is the points of a tile: a row of them is one strip of a product or two.
+// TilePoints is the number of points in a tile: a row of them is one or two strips of a product.
 const TilePoints = 64
 
-// Series returns how many series there are.
+// Series returns the number of series.
 func (m *MLPSeries[T]) Series() int {
 	n := 1
 	for _, k := range m.Orders {
@@ -27,8 +27,8 @@ func (m *MLPSeries[T]) Series() int {
 	return n
 }
 
-// Kept returns how many rows Forward keeps of each tile for Backward: for each hidden layer tanh of its
-// value, and its other series before tanh.
+// Kept returns the number of rows of each tile that Forward keeps for Backward: for each hidden layer the
+// tanh of its value, and its other series before tanh.
 func (m *MLPSeries[T]) Kept() int {
 	rows := 0
 	for _, w := range m.Widths[1 : len(m.Widths)-1] {
@@ -37,16 +37,16 @@ func (m *MLPSeries[T]) Kept() int {
 	return rows
 }
 
-// blocks returns how many parts the points fall into, whatever the number of threads: sums over points are
-// taken within them, and then over them.
+// blocks returns how the points are split, independent of the number of threads: sums over points are
+// computed within blocks, and then over blocks.
 func (m *MLPSeries[T]) blocks(n int) (count, points int) {
 	points = min(max(ceilTo(ceilDiv(n, 8), TilePoints), 512), 2048)
 	return ceilDiv(n, points), points
 }
 
 // Forward computes the series of the network at n points x [n, in], with a velocity along each line: out is
-// the value and its derivatives [n, out], line by line, and kept [tiles, Kept, TilePoints] what Backward
-// needs, zero behind the last point.
+// the value and its derivatives [n, out], line by line, and kept [tiles, Kept, TilePoints] is for Backward,
+// with zeros after the last point.
 func (m *MLPSeries[T]) Forward(p *Pool, n int, x []T, along, out [][]T, kept []T) {
 	count, points := m.blocks(n)
 	p.Run(count, func(b int) {
@@ -77,13 +77,13 @@ func newMLPTile[T Float](m *MLPSeries[T], n, tiles int) *mlpTile[T] {
 	for _, w := range m.Widths {
 		width = max(width, w)
 	}
-	for range tiles { // dots read up to dotBlock-1 rows behind the last
+	for range tiles { // dots reads up to dotBlock-1 rows after the last
 		t.tiles = append(t.tiles, t.buffer((t.series*width+dotBlock-1)*TilePoints))
 	}
 	return t
 }
 
-// buffer returns zeros that are given back with the tile.
+// buffer returns zeroed memory that is released with the tile.
 func (t *mlpTile[T]) buffer(n int) []T {
 	b := newGemmBuffer(n * int(unsafe.Sizeof(*new(T))))
 	t.buffers = append(t.buffers, b)
@@ -98,7 +98,7 @@ func (t *mlpTile[T]) free() {
 	}
 }
 
-// of returns series s of a tile whose layer has so many columns.
+// of returns series s of a tile whose layer has width columns.
 func (t *mlpTile[T]) of(tile []T, s, width int) []T {
 	size := width * TilePoints
 	return tile[s*size : (s+1)*size]
@@ -136,13 +136,13 @@ func (t *mlpTile[T]) forward(lo int, x []T, along, out [][]T, kept []T) {
 	}
 }
 
-// keptAt returns what is kept of the tile that begins with point lo.
+// keptAt returns the kept rows of the tile that begins with point lo.
 func (t *mlpTile[T]) keptAt(kept []T, lo int) []T {
 	size := t.Kept() * TilePoints
 	return kept[lo/TilePoints*size:][:size]
 }
 
-// clearRest leaves nothing behind the last point.
+// clearRest clears the lanes after the last point.
 func (t *mlpTile[T]) clearRest(z []T, lo int) {
 	if count := t.n - lo; count < TilePoints {
 		for ; len(z) > 0; z = z[TilePoints:] {
@@ -151,7 +151,7 @@ func (t *mlpTile[T]) clearRest(z []T, lo int) {
 	}
 }
 
-// start fills the tile of the points: those behind the last are zero.
+// start fills the tile with the points; lanes after the last point are zero.
 func (t *mlpTile[T]) start(in []T, lo int, x []T, along [][]T) {
 	width, s := t.Widths[0], 1
 	clear(in[:t.series*width*TilePoints])
@@ -162,7 +162,7 @@ func (t *mlpTile[T]) start(in []T, lo int, x []T, along [][]T) {
 	}
 }
 
-// take turns rows of points from lo on into a row for each column, and put turns them back.
+// take transposes points from lo on into a row for each column, and put transposes them back.
 func (t *mlpTile[T]) take(dst []T, lo int, src []T, width int) {
 	for i := range min(TilePoints, t.n-lo) {
 		for j, v := range src[(lo+i)*width : (lo+i+1)*width] {
@@ -180,7 +180,7 @@ func (t *mlpTile[T]) put(dst []T, lo int, src []T, width int) {
 	}
 }
 
-// fillRows sets each row to its number.
+// fillRows fills each row with its number.
 func (t *mlpTile[T]) fillRows(dst, numbers []T) {
 	for j, b := range numbers {
 		row := dst[j*TilePoints : (j+1)*TilePoints]
@@ -208,7 +208,7 @@ func (t *mlpTile[T]) activate(y, z []T, width int) {
 	}
 }
 
-// slope is dst = (1 - y²) x.
+// slope sets dst = (1 - y²) x.
 func (t *mlpTile[T]) slope(dst, y, x []T) {
 	if t.t.lanes == 0 {
 		tanhSeries([][]T{dst}, y, [][]T{x})
@@ -217,8 +217,8 @@ func (t *mlpTile[T]) slope(dst, y, x []T) {
 	t.t.first(len(y), &dst[0], &y[0], &x[0])
 }
 
-// product computes rows of c, or adds to them: the product of weights w, whose element (i, p) is at i·row +
-// p·col, and the k rows of b.
+// product overwrites rows of c, or adds to them, with the product of weights w, whose element (i, p) is at
+// i·row + p·col, and the k rows of b.
 func (t *mlpTile[T]) product(c []T, rows, k int, w []T, row, col int, b []T, update Update) {
 	if t.strip == nil {
 		t.productPlain(c, rows, k, w, row, col, b, update)

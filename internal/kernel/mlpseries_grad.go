@@ -1,9 +1,9 @@
 package kernel
 
-// dotBlock is how many columns of a layer's input meet columns of its gradient at a time, at most as many.
+// dotBlock is the most columns of a layer's input, and of its gradient, that are multiplied at a time.
 const dotBlock = 4
 
-// MLPGrads is what Backward computes: gradients of the points, of velocities, of weights and of biases.
+// MLPGrads holds the results of Backward: gradients of the points, of velocities, of weights and of biases.
 type MLPGrads[T Float] struct {
 	X     []T
 	Along [][]T
@@ -33,10 +33,10 @@ func (m *MLPSeries[T]) Backward(p *Pool, n int, x []T, along [][]T, kept []T, do
 	}
 }
 
-// mlpSums is the gradients of weights and biases over some points: each a vector of sums, or joined to one.
+// mlpSums holds the gradients of weights and biases over some points: each a vector of sums, or their total.
 type mlpSums[T Float] struct{ w, b [][]T }
 
-// lanes returns how many sums a weight's gradient has.
+// lanes returns the number of sums of a weight's gradient.
 func (t *mlpTile[T]) lanes() int { return max(1, t.t.lanes) }
 
 func ceilTo(n, unit int) int { return ceilDiv(n, unit) * unit }
@@ -50,7 +50,7 @@ func (t *mlpTile[T]) newSums() (s mlpSums[T]) {
 	return s
 }
 
-// joined returns the sums of all lanes.
+// joined returns the totals over all lanes.
 func (s mlpSums[T]) joined(t *mlpTile[T]) (j mlpSums[T]) {
 	lanes := t.lanes()
 	for l := range t.W {
@@ -118,7 +118,7 @@ func (t *mlpTile[T]) backward(lo int, x []T, along [][]T, kept []T, dout [][]T, 
 	t.finish(dy, lo, g)
 }
 
-// deactivate turns gradients of tanh and its derivatives into those of what it was applied to.
+// deactivate turns gradients of tanh and its derivatives into gradients of its argument.
 func (t *mlpTile[T]) deactivate(d, z []T, width int) {
 	y, dy, s := t.of(z, 0, width), t.of(d, 0, width), 1
 	for _, k := range t.Orders {
@@ -150,8 +150,8 @@ func (t *mlpTile[T]) finish(d []T, lo int, g MLPGrads[T]) {
 	}
 }
 
-// addDots adds to vectors of sums, those of a column of x after another, the products of all columns of x and
-// of d, over series and points.
+// addDots adds the products of all columns of x and of d, over series and points, to vectors of sums, ordered
+// by columns of x.
 func (t *mlpTile[T]) addDots(acc, x []T, from int, d []T, to int) {
 	lanes := t.lanes()
 	row := ceilTo(to, dotBlock) * lanes

@@ -33,8 +33,8 @@ func normSums[T Float](dgamma, x, gamma, dy []T, mean, rstd T) (sumG, sumGH T) {
 	if len(x) <= SumBlock {
 		return normSumsLeaf(dgamma, x, gamma, dy, mean, rstd)
 	}
-	// Two sums of one pass, so the tree is walked with the leaves' second
-	// results put aside.
+	// One pass computes two sums, so the tree is walked for the first, and the leaves' second results are stored
+	// aside.
 	var aside [64]T
 	parts := aside[:0]
 	sumG = tree(len(x), func(lo, hi int) T {

@@ -7,33 +7,33 @@ import (
 	"math"
 )
 
-// Ordered is a product whose sums have one order, however many rows there are, on every processor:
+// Ordered is a product with a fixed order of summation, for any number of rows and on every processor:
 //
 //	sum = 0; for p from 0 to K: sum = fma(x[i*LDX+p], w[p*LDW+j], sum)
 //	y[i*LDY+j] += sum
 //
-// So a row's result does not depend on the rows beside it. Cols is a multiple of OrderedLanes.
+// So a row's result does not depend on other rows. Cols is a multiple of OrderedLanes.
 type Ordered struct {
 	Rows, K, Cols int
 	LDY, LDX, LDW int
 }
 
-// OrderedLanes is what the columns of an ordered product come in.
+// OrderedLanes is the unit of columns of an ordered product.
 const OrderedLanes = 16
 
-// OrderedTerms is how many terms a caller gives to one chain at most: longer sums lose more.
+// OrderedTerms is the most terms that callers sum in one chain: longer sums lose more precision.
 const OrderedTerms = 128
 
-// orderedRows is how many rows a kernel takes at most.
+// orderedRows is the most rows of a kernel.
 const orderedRows = 6
 
-// orderedWeight is what elements of w may be: float32, bfloat16 or small integers.
+// orderedWeight is the element types of w: float32, bfloat16 or small integers.
 type orderedWeight interface{ float32 | uint16 | int8 }
 
 // orderedFunc computes up to orderedRows rows of 16 or 64 columns.
 type orderedFunc[W orderedWeight] func(k int, y *float32, ldy int, x *float32, ldx int, w *W, ldw int)
 
-// orderedSet is the kernels for one kind of processor: for 16 and for 64 columns, by the rows less one.
+// orderedSet is the kernels of one instruction set: for 16 and for 64 columns, by the rows minus one.
 type orderedSet struct {
 	name string
 	f32  [2][orderedRows]orderedFunc[float32]
@@ -41,7 +41,7 @@ type orderedSet struct {
 	i8   [2][orderedRows]orderedFunc[int8]
 }
 
-// orderedSets is every set that this processor can run, the best first.
+// orderedSets lists the sets that this processor can run, the best first.
 var orderedSets = append(orderedAsmSets(), orderedSet{name: "plain"})
 
 // F32 adds x·w to y.
@@ -50,7 +50,7 @@ func (o Ordered) F32(y, x, w []float32) { o.f32(&orderedSets[0], y, x, w) }
 // BF16 is like F32 with w in bfloat16.
 func (o Ordered) BF16(y, x []float32, w []uint16) { o.bf16(&orderedSets[0], y, x, w) }
 
-// I8 is like F32 with w in integers of 8 bits.
+// I8 is like F32 with w in 8-bit integers.
 func (o Ordered) I8(y, x []float32, w []int8) { o.i8(&orderedSets[0], y, x, w) }
 
 func (o Ordered) f32(set *orderedSet, y, x, w []float32) {

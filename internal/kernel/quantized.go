@@ -1,20 +1,20 @@
 package kernel
 
-// Quantized is a matrix of small integers [Rows, Cols] in groups of columns: an element means (q-zero)·scale.
+// Quantized is a [Rows, Cols] matrix quantized in groups of columns: an element's value is (q-zero)·scale.
 type Quantized[T Float] struct {
 	Rows, Cols int
 	// Bits is 8, or 4 for two to a byte, the lower half first.
 	Bits, Group int
 	Q           []byte
-	// Scale has one number for each row and group, Zero likewise; a nil Zero is the middle of the range.
+	// Scale has one number for each row and group, and so has Zero; a nil Zero means the middle of the range.
 	Scale []T
 	Zero  []byte
 }
 
-// quantizedRows is how many rows are floats at a time.
+// quantizedRows is the number of rows that are converted to floats at a time.
 const quantizedRows = 128
 
-// Row writes what row i means to dst.
+// Row writes the values of row i to dst.
 func (m *Quantized[T]) Row(dst []T, i int) {
 	groups, size := m.Cols/m.Group, m.Group*m.Bits/8
 	for g := range groups {
@@ -40,7 +40,7 @@ func expand[T Float](dst []T, q []byte, bits, zero int, scale T) {
 	}
 }
 
-// MulT is y = x·mᵀ for n rows of x.
+// MulT computes y = x·mᵀ for n rows of x.
 func (m *Quantized[T]) MulT(p *Pool, y, x []T, n int) {
 	m.blocks(p, func(w []T, lo, rows int) {
 		Gemm[T]{M: n, N: rows, K: m.Cols, A: Dense(x, m.Cols, NoTrans), B: Dense(w, m.Cols, Transpose),
@@ -48,7 +48,7 @@ func (m *Quantized[T]) MulT(p *Pool, y, x []T, n int) {
 	})
 }
 
-// Mul is y = x·m for n rows of x. Blocks of rows are added in order.
+// Mul computes y = x·m for n rows of x. Blocks of rows are added in order.
 func (m *Quantized[T]) Mul(p *Pool, y, x []T, n int) {
 	clear(y)
 	m.blocks(p, func(w []T, lo, rows int) {
@@ -57,7 +57,7 @@ func (m *Quantized[T]) Mul(p *Pool, y, x []T, n int) {
 	})
 }
 
-// blocks hands on blocks of rows as floats, one after the other.
+// blocks calls f with blocks of rows as floats, one after the other.
 func (m *Quantized[T]) blocks(p *Pool, f func(w []T, lo, rows int)) {
 	if m.Rows*m.Cols == 0 {
 		return

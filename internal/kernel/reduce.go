@@ -31,9 +31,9 @@ func Tree[T Float](parts []T) T {
 	return fold(len(parts), func(i int) T { return parts[i] })
 }
 
-// tree returns the one definition of the order in which elements are added.
+// tree defines the order in which elements are added, for all sums.
 func tree[T Float](n int, leaf func(lo, hi int) T) T {
-	if n <= SumBlock { // the common row needs no bookkeeping
+	if n <= SumBlock { // most rows need no bookkeeping
 		return leaf(0, n)
 	}
 	return fold((n+SumBlock-1)/SumBlock, func(i int) T {
@@ -78,8 +78,8 @@ func sumLeaf[T Float](x []T) T {
 	return T(accumulate(len(x), func(i int) float64 { return float64(x[i]) }))
 }
 
-// sumDoubles is a leaf in the order that vectors of so many lanes have: elements are added to four of them in
-// turn, what is left to the first, and they are joined by halves, then their lanes.
+// sumDoubles computes a leaf in the order of vectors of the given number of lanes: elements are added to four
+// vectors in turn, the remainder to the first, and the vectors are joined by halves, then their lanes.
 func sumDoubles(x []float64, lanes int) float64 {
 	var acc [32]float64
 	n := 4 * lanes
@@ -144,7 +144,7 @@ func MaxOf[T Float](x []T) T {
 	for _, v := range x {
 		m = max(m, v)
 	}
-	return m + 0 // a zero has no sign, as vectors have it
+	return m + 0 // without the sign of zero, as in the vector kernels
 }
 
 // MinOf returns the smallest element, NaN if any element is, and +Inf for none.

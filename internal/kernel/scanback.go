@@ -1,12 +1,12 @@
 package kernel
 
-// scanBack goes backward through a recurrence whose states are not kept: they are computed again, chunk by
-// chunk from the last, so that scratch memory is a state for each chunk and for each position of one.
+// scanBack goes backward through a recurrence without stored states: they are recomputed chunk by chunk from
+// the last, so that scratch memory is a state for each chunk and for each position of one chunk.
 type scanBack[T Float] struct {
-	// seq is how many positions there are, chunk how many are computed again at once, size that of a state.
+	// seq is the number of positions, chunk how many are recomputed at once, size the elements of a state.
 	seq, chunk, size int
-	// starts is the state before each chunk, states that after each position of one, dstate the gradient of
-	// the state.
+	// starts holds the state before each chunk, states that after each position of a chunk, dstate the gradient
+	// of the state.
 	starts, states, dstate []T
 	mem                    scratch[T]
 }
@@ -18,14 +18,14 @@ func newScanBack[T Float](seq, chunk, size int) *scanBack[T] {
 	return u
 }
 
-// scanSteps is what a recurrence does at a position: step makes the state after it of the one before, and
-// gradient takes that of the state, in dstate, from after it to before.
+// scanSteps is a recurrence at one position: step advances the state from before it to after it, and gradient
+// propagates the gradient of the state, in dstate, from after it to before it.
 type scanSteps[T Float] interface {
 	step(state []T, t int)
 	gradient(dstate []T, t int, before, after []T)
 }
 
-// run takes the gradient of the last state to that of the first one, dfirst.
+// run propagates the gradient of the last state to that of the first one, dfirst.
 func (u *scanBack[T]) run(h scanSteps[T], first, dlast, dfirst []T) {
 	chunks := ceilDiv(u.seq, u.chunk)
 	state := u.starts[chunks*u.size:][:u.size]

@@ -61,8 +61,8 @@ func logSumExp[T Float](x []T) (m T, logSum float64) {
 	return m, math.Log(float64(expSum(x, m)))
 }
 
-// MaxExpSum returns the largest of x and the sum of exp(x[i]-max); the sum is 1
-// when max is infinite, as LogSumExpRow has it, and 0 without elements.
+// MaxExpSum returns the largest of x and the sum of exp(x[i]-max); the sum is 1 when max is infinite, as in
+// LogSumExpRow, and 0 without elements.
 func MaxExpSum[T Float](x []T) (m, sum T) {
 	m = MaxOf(x)
 	switch {

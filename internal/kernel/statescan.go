@@ -9,14 +9,14 @@ import "math"
 type StateScan[T Float] struct {
 	Batch, Seq, Heads, Groups int
 	Dim, States               int
-	// Chunk is how many positions Backward computes again at once.
+	// Chunk is the number of positions that Backward recomputes at once.
 	Chunk      int
 	X, A, B, C []T
 	First      []T
 }
 
-// StateScanGrad is the gradient of a StateScan: of what reaches its two
-// results, and the gradients of its operands, which Backward writes.
+// StateScanGrad holds the gradients of a StateScan's two results, and the gradients of its operands, which
+// Backward writes.
 type StateScanGrad[T Float] struct {
 	DY, DLast              []T
 	DX, DA, DB, DC, DFirst []T
@@ -25,7 +25,7 @@ type StateScanGrad[T Float] struct {
 func (s *StateScan[T]) group() int { return s.Heads / s.Groups }
 func (s *StateScan[T]) state() int { return s.Dim * s.States }
 
-// small reports whether the whole is not worth more than one thread.
+// small reports whether the work is too little for more than one thread.
 func (s *StateScan[T]) small() bool { return s.Batch*s.Seq*s.Heads*s.state() < attentionWork }
 
 // Forward computes y, shaped as X, and the last state, shaped as First. Heads
@@ -59,7 +59,7 @@ type scanHead[T Float] struct {
 
 func (s *StateScan[T]) head(b, h int) scanHead[T] { return scanHead[T]{s, b, h} }
 
-// at returns the place of position t in [batch, seq, heads].
+// at returns the index of position t in [batch, seq, heads].
 func (h scanHead[T]) at(t int) int { return (h.b*h.Seq+t)*h.Heads + h.h }
 
 // row returns position t of B, C or their gradients.
@@ -67,13 +67,13 @@ func (h scanHead[T]) row(src []T, t int) []T {
 	return src[((h.b*h.Seq+t)*h.Groups+h.h/h.group())*h.States:][:h.States]
 }
 
-// x returns position t of X or what is shaped as it.
+// x returns position t of X or an operand of its shape.
 func (h scanHead[T]) x(src []T, t int) []T { return src[h.at(t)*h.Dim:][:h.Dim] }
 
-// decay is by how much the state shrinks at position t.
+// decay returns the factor of the state at position t.
 func (h scanHead[T]) decay(t int) T { return T(math.Exp(float64(h.A[h.at(t)]))) }
 
-// step makes the state after position t of the one before.
+// step advances the state from before position t to after it.
 func (h scanHead[T]) step(state []T, t int) {
 	d, b := h.decay(t), h.row(h.B, t)
 	for i, x := range h.x(h.X, t) {
@@ -106,13 +106,13 @@ func (s *StateScan[T]) Backward(p *Pool, g StateScanGrad[T]) {
 	})
 }
 
-// scanGrad is the gradients of one batch element and head.
+// scanGrad holds the gradients of one batch element and head.
 type scanGrad[T Float] struct {
 	scanHead[T]
 	StateScanGrad[T]
 }
 
-// gradient takes the gradient of the state from after position t to before it.
+// gradient propagates the gradient of the state from after position t to before it.
 func (h scanGrad[T]) gradient(dstate []T, t int, before, after []T) {
 	b, c, db, dc := h.row(h.B, t), h.row(h.C, t), h.row(h.DB, t), h.row(h.DC, t)
 	x, dx, dy := h.x(h.X, t), h.x(h.DX, t), h.x(h.DY, t)

@@ -2,14 +2,14 @@ package kernel
 
 //go:generate go -C gen run ./series -out ../tanhseries_amd64.s -stubs ../tanhseries_stubs_amd64.go -pkg kernel
 
-// seriesTable is kernels on whole vectors of so many lanes; without lanes there are none.
+// seriesTable holds kernels on whole vectors of the given number of lanes; with 0 lanes there are none.
 type seriesTable[T Float] struct {
 	lanes      int
 	first      func(n int, y1, y, x1 *T)
 	second     func(n int, y1, y2, y, x1, x2 *T)
 	firstGrad  func(n int, dy, d1, y, x1, g1 *T)
 	secondGrad func(n int, dy, d1, d2, y, x1, x2, g1, g2 *T)
-	// dots adds to vectors of sums those of products of dotRows rows of x and dotCols of y.
+	// dots adds sums of products of dotRows rows of x and dotCols rows of y to vectors of sums.
 	dots    func(series, n int, acc *T, accRow int, x *T, nextX int, y *T, nextY, stride int)
 	dotCols int
 }
@@ -24,9 +24,9 @@ func seriesOf[T Float]() *seriesTable[T] {
 	return any(&series64).(*seriesTable[T])
 }
 
-// whole calls f for the elements of slices that are whole vectors, and for the rest of them in vectors of
-// their own: an element does not depend on its place. All slices are as long as the first; as many of them as
-// outs are written, over operands, too.
+// whole calls f for the part of the slices that is whole vectors, and for the rest copied to a padded vector:
+// an element's result does not depend on its position. All slices are as long as the first; the first outs of
+// them are written, and may be operands.
 func (t *seriesTable[T]) whole(slices [][]T, outs int, f func(n int, p []*T)) {
 	n := len(slices[0])
 	full := n / t.lanes * t.lanes
@@ -51,7 +51,7 @@ func (t *seriesTable[T]) whole(slices [][]T, outs int, f func(n int, p []*T)) {
 	}
 }
 
-// inVectors returns slices in a row, if there are vectors for them.
+// inVectors returns all slices in one list, and whether there are vector kernels for them.
 func (t *seriesTable[T]) inVectors(first []T, more ...[][]T) ([][]T, bool) {
 	if t.lanes == 0 || len(first) == 0 {
 		return nil, false
@@ -63,7 +63,7 @@ func (t *seriesTable[T]) inVectors(first []T, more ...[][]T) ([][]T, bool) {
 	return out, true
 }
 
-// TanhSeries sets dst to the first one or two derivatives along a line of y = tanh x, of those of x.
+// TanhSeries sets dst to the first one or two derivatives along a line of y = tanh x, given those of x.
 func TanhSeries[T Float](dst [][]T, y []T, x [][]T) {
 	t := seriesOf[T]()
 	s, ok := t.inVectors(dst[0], dst[1:], [][]T{y}, x)
@@ -77,8 +77,8 @@ func TanhSeries[T Float](dst [][]T, y []T, x [][]T) {
 	}
 }
 
-// TanhSeriesGrad is the gradient of TanhSeries: of g, those of its results, it makes dx, those of the
-// derivatives of x, and adds to dy.
+// TanhSeriesGrad computes the gradient of TanhSeries: from g, the gradients of its results, it sets dx, those
+// of the derivatives of x, and adds to dy.
 func TanhSeriesGrad[T Float](dy []T, dx [][]T, y []T, x, g [][]T) {
 	t := seriesOf[T]()
 	s, ok := t.inVectors(dy, dx, [][]T{y}, x, g)
@@ -118,7 +118,7 @@ func tanhSeriesGrad[T Float](dy []T, dx [][]T, y []T, x, g [][]T) {
 	x1, g1, d1 := x[0][:len(y)], g[0][:len(y)], dx[0][:len(y)]
 	if len(x) == 1 {
 		for i, t := range y {
-			g := g1[i] // d1 may be the same memory
+			g := g1[i] // d1 may be the same memory as g1
 			d1[i] = (1 - t*t) * g
 			dy[i] -= 2 * t * g * x1[i]
 		}

@@ -2,7 +2,7 @@
 
 package kernel
 
-// seriesKernels returns the kernels of tanh's derivatives of the best set that this processor has.
+// seriesKernels returns the kernels of tanh's derivatives for the best instruction set of this processor.
 func seriesKernels() (seriesTable[float32], seriesTable[float64]) {
 	switch {
 	case hasAVX512():

@@ -15,7 +15,7 @@ type Float interface{ float32 | float64 }
 // A nil field means that the plain loop is used.
 var simd, simd64 = bestTables()
 
-// namedTable is the tables of an instruction set and its name.
+// namedTable is the tables of an instruction set with its name.
 type namedTable struct {
 	name    string
 	table   table32
@@ -96,7 +96,7 @@ func inVectors[V, T Float](f func(dst, x []V), dst, x []T) bool {
 	return true
 }
 
-// binary32 is like inVectors for kernels of two operands of float32.
+// binary32 is like inVectors for float32 kernels of two operands.
 func binary32[T Float](f func(dst, x, y []float32), dst, x, y []T) bool {
 	if f == nil {
 		return false

@@ -2,5 +2,5 @@
 
 package kernel
 
-// vectorTables returns nothing: this build has the plain loops alone.
+// vectorTables returns nil: this build has only the plain loops.
 func vectorTables() []namedTable { return nil }

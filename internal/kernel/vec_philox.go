@@ -26,8 +26,8 @@ func Philox(key [2]uint32, counter [4]uint32) [4]uint32 {
 	return [4]uint32{c0, c1, c2, c3}
 }
 
-// The word of a 64-bit draw that a counter's third word asks for. float32 draws
-// use the high words alone, so they are the float64 draws cut short.
+// Which word of a 64-bit draw the third word of a counter selects. float32 draws use only the high words, so
+// they are the float64 draws truncated.
 const (
 	highWords = 0
 	lowWords  = 1
@@ -53,8 +53,8 @@ func UniformAt[T Float](dst []T, key, start uint64) {
 	uniformPlain(dst, key, start)
 }
 
-// uniformVector gives the kernel the largest run of whole groups of blocks and
-// fills what is before and after it with the plain loop, to the same bits.
+// uniformVector runs the kernel on the largest range of whole groups of blocks and the plain loop before and
+// after it, with the same bits.
 func uniformVector(dst []float32, key, start uint64) {
 	head := min(int(-start%4), len(dst))
 	body := (len(dst) - head) / drawGroup * drawGroup
@@ -123,7 +123,7 @@ func philoxFill(dst []uint32, key, block uint64, words uint32) {
 	}
 }
 
-// uniform53 makes a float64 in [0,1) of the top 53 bits of a 64-bit draw.
+// uniform53 converts the top 53 bits of a 64-bit draw to a float64 in [0,1).
 func uniform53(high, low uint32) float64 {
 	return float64((uint64(high)<<32|uint64(low))>>11) * (1.0 / (1 << 53))
 }

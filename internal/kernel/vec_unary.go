@@ -75,14 +75,14 @@ func unary[T Float](dst, x []T, single func(dst, x []float32), double func(dst, 
 	}
 }
 
-// mostTurn is the largest argument, without its sign, that vectors have sine and cosine of: those beyond need
-// more digits of pi. turnBlock is how many elements are looked at for such.
+// mostTurn is the largest absolute argument for which the vector kernels compute sine and cosine: larger ones
+// need more digits of pi. turnBlock is the number of elements that are checked at a time.
 const (
 	mostTurn  = 1 << 20
 	turnBlock = 256
 )
 
-// turned is like unary for sine and cosine of float64; what vectors do not have is computed one by one.
+// turned is like unary for sine and cosine of float64; large arguments are computed one by one.
 func turned[T Float](dst, x []T, double func(dst, x []float64), plain func(T) T) {
 	x = x[:len(dst)]
 	var block [turnBlock]T

@@ -13,11 +13,11 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// strategyAxes are the axes that a strategy can split parameters by; those of one device split nothing.
+// strategyAxes holds the axes by which a strategy can split parameters; those of size one split nothing.
 var strategyAxes = []string{strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis, strategy.TensorAxis}
 
-// CheckAnnotations reports which annotation asks for nothing that there is: a mistake in a name would else
-// train as if it were not there.
+// CheckAnnotations returns an error for an annotation that matches no parameter: a typo would otherwise be
+// ignored silently.
 func CheckAnnotations(list []mesh.Annotation, params []*nn.Param) error {
 	names := make([]string, len(params))
 	for i, p := range params {
@@ -36,7 +36,7 @@ func CheckAnnotations(list []mesh.Annotation, params []*nn.Param) error {
 	return nil
 }
 
-// check is like CheckAnnotations for one of them, as far as names go.
+// check is like CheckAnnotations for the name of one of them.
 func check(a mesh.Annotation, params []string) error {
 	if _, err := path.Match(a.Pattern, ""); err != nil {
 		return fmt.Errorf("pattern %q: %w", a.Pattern, err)
@@ -55,14 +55,14 @@ func check(a mesh.Annotation, params []string) error {
 	return nil
 }
 
-// AnnotatedError is a program of one device that asks for others: it runs on those.
+// AnnotatedError reports a program for one device that requests others.
 type AnnotatedError struct{ Err error }
 
 func (e *AnnotatedError) Error() string { return e.Err.Error() }
 func (e *AnnotatedError) Unwrap() error { return e.Err }
 
-// CheckConstraints reports which line of a traced program asks for other devices than the one that there is:
-// it would else be as if nothing had been asked.
+// CheckConstraints returns an error for a line of a traced program that requests other devices than the only
+// one: it would otherwise be ignored silently.
 func CheckConstraints(p *ir.Func) error {
 	for _, n := range p.Nodes() {
 		c, ok := n.Op().(op.Constrainer)

@@ -10,17 +10,17 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// asked is a mesh that somebody lays a tensor on, and where that is said.
+// asked is a mesh that a tensor is placed on, and where that is requested.
 type asked struct {
 	mesh *mesh.Mesh
 	// what is a line and an op, or a parameter.
 	what string
-	// strong is of parameters and of what they decide: it says where something is computed. What the batch alone
-	// decides is made wherever it is needed.
+	// strong is set for parameters and what depends on them: it determines where something is computed. What
+	// depends on the batch alone is computed wherever it is needed.
 	strong bool
 }
 
-// heldOf returns where the model's parameters lie, those that are on a mesh already, and who says so.
+// heldOf returns the layouts of the model's parameters that are on a mesh already, and who placed them there.
 func heldOf(params []*nn.Param) (map[string]placed, error) {
 	held := map[string]placed{}
 	for _, p := range params {
@@ -35,8 +35,8 @@ func heldOf(params []*nn.Param) (map[string]placed, error) {
 	return held, nil
 }
 
-// HeldAt returns where a parameter is, and whether it is on a mesh. One whose sums are pending is refused: it
-// has no value of its own that an optimizer could change.
+// HeldAt returns the layout of a parameter, and whether it is on a mesh. An unreduced one is refused, because
+// it has no value that an optimizer could update.
 func HeldAt(p *nn.Param) (at op.Layout, ok bool, err error) {
 	if p.Value == nil {
 		return at, false, nil
@@ -48,7 +48,7 @@ func HeldAt(p *nn.Param) (at op.Layout, ok bool, err error) {
 	return at, ok, nil
 }
 
-// ParameterText names a parameter and the line that laid it on its mesh, for messages.
+// ParameterText names a parameter and the line that put it on its mesh, for messages.
 func ParameterText(p *nn.Param) string {
 	if line := op.LaidAt(p.Value); line != "" {
 		return fmt.Sprintf("parameter %q, laid at %s", p.Name, line)
@@ -56,13 +56,13 @@ func ParameterText(p *nn.Param) string {
 	return fmt.Sprintf("parameter %q", p.Name)
 }
 
-// Held returns where a parameter lay when the run began, and whether it was on a mesh.
+// Held returns the layout of a parameter when the run began, and whether it was on a mesh.
 func (l *Layout) Held(name string) (op.Layout, bool) {
 	at, ok := l.held[name]
 	return at.Layout, ok
 }
 
-// asks returns every mesh that a program's tensors are laid on.
+// asks returns every mesh that a program's tensors are placed on.
 func (l *Layout) asks(f *ir.Func) ([]asked, error) {
 	var list []asked
 	for _, p := range l.Params {
@@ -90,7 +90,7 @@ func (l *Layout) asks(f *ir.Func) ([]asked, error) {
 	return list, nil
 }
 
-// learnedIn is, by value, whether one of the first parameters decides it.
+// learnedIn returns, by value, whether it depends on one of the first parameters.
 func learnedIn(f *ir.Func, weights int) []bool {
 	learned := make([]bool, f.NumValues())
 	for _, v := range f.Params()[:weights] {
@@ -113,8 +113,8 @@ func (l *Layout) strategyText() string {
 	return fmt.Sprintf("strategy %s at %s", l.given, l.Where)
 }
 
-// agree returns an error where somebody asks for other devices than a strategy that says how many there are:
-// both lines are named.
+// agree returns an error if a request for devices contradicts the strategy's number of devices; it names both
+// lines.
 func (l *Layout) agree(list []asked) error {
 	for _, a := range list {
 		if !slices.ContainsFunc(l.Meshes, func(m *mesh.Mesh) bool { return m.Covers(a.mesh) && a.mesh.Covers(m) }) {

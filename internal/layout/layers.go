@@ -11,22 +11,23 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Layers is what a plan asks of a model's layers by name: how their weights are split, how what goes in and
-// out is laid out, where stages begin. Builder makes one.
+// Layers holds what a plan requests for a model's layers by name: how their weights are split, the layouts of
+// their inputs and outputs, where stages begin. Builder makes one.
 type Layers struct {
 	params int // of the model
 	splits []weightSplit
 	hooks  []hook
 	points []point
-	// inputs is how the tensors of a batch are split besides their rows by the data axes.
+	// inputs holds how the tensors of a batch are split, in addition to their rows by the data axes.
 	inputs []mesh.Spec
 }
 
-// Found returns what a search says of a batch: how its tensors are split besides their rows by the data axes.
+// Found returns the result of a search for a batch: how its tensors are split, in addition to their rows by
+// the data axes.
 func Found(params int, inputs []mesh.Spec) *Layers { return &Layers{params: params, inputs: inputs} }
 
-// input returns a layout of tensor i of a batch with what was found besides; axes that the mesh lacks are
-// left out.
+// input returns a layout of tensor i of a batch with the result of the search added; axes that the mesh lacks
+// are omitted.
 func (p *Layers) input(m *mesh.Mesh, i int, s mesh.Sharding) mesh.Sharding {
 	if p == nil || i >= len(p.inputs) || len(p.inputs[i].Dims) != len(s.Spec.Dims) {
 		return s
@@ -43,18 +44,18 @@ type point struct {
 	before bool
 }
 
-// cuts reports whether a plan says where stages begin.
+// cuts reports whether a plan defines where stages begin.
 func (p *Layers) cuts() bool { return p != nil && len(p.points) > 0 }
 
-// Builder collects what a plan asks of layers.
+// Builder collects what a plan requests for layers.
 type Builder struct {
 	out Layers
-	// params and layers is their names, in the model's order.
+	// params and layers hold their names, in the model's order.
 	params, layers []string
 	shapes         map[string][]int
 }
 
-// NewBuilder finds the layers of a model: whatever a parameter's name has before its dots.
+// NewBuilder finds the layers of a model: the prefixes of parameter names before their dots.
 func NewBuilder(params []*nn.Param) *Builder {
 	b := &Builder{out: Layers{params: len(params)}, shapes: map[string][]int{}}
 	seen := map[string]bool{}
@@ -70,7 +71,7 @@ func NewBuilder(params []*nn.Param) *Builder {
 	return b
 }
 
-// Layers returns what was asked.
+// Layers returns what was requested.
 func (b *Builder) Layers() *Layers { return &b.out }
 
 // Match returns the outermost layers whose names match a pattern.
@@ -115,7 +116,7 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Side is a dim of a weight by what a layer does with it.
+// Side is a dim of a weight by its role in a layer.
 type Side uint8
 
 // The result of the layer has the dim, or it lacks it.
@@ -124,14 +125,14 @@ const (
 	Rows
 )
 
-// weightSplit asks for a side of a layer's weight to be split.
+// weightSplit requests a side of a layer's weight to be split.
 type weightSplit struct {
-	weight, bias string // bias is empty where it stays whole
+	weight, bias string // bias is empty if it is not split
 	side         Side
 	axis         string
 }
 
-// Split asks for a side of a layer's weight to be split along an axis; empty is the tensor axis.
+// Split requests a side of a layer's weight to be split along an axis; empty means the tensor axis.
 func (b *Builder) Split(layer string, s Side, axis string) error {
 	if axis == "" {
 		axis = strategy.TensorAxis
@@ -166,11 +167,11 @@ func (b *Builder) within(layer string) []string {
 	return list
 }
 
-// hook asks how what goes into a layer or comes out of it is laid out.
+// hook requests the layout of a layer's input or output.
 type hook struct {
 	layer string
 	at    HookSide
-	// sharding has no dims where only the batch and the context stay split.
+	// sharding has no dims if only batch and context stay split.
 	sharding mesh.Sharding
 }
 
@@ -194,7 +195,7 @@ func (b *Builder) Hook(layer string, at HookSide, text string) error {
 	return nil
 }
 
-// Point asks for a stage to begin before a layer, or after it.
+// Point requests a stage to begin before a layer, or after it.
 func (b *Builder) Point(layer string, before bool) error {
 	if !slices.Contains(b.layers, layer) {
 		return fmt.Errorf("split point at %q: no such layer: want one like %s", layer, nearest(layer, b.layers))

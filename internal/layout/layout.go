@@ -38,23 +38,23 @@ type Layout struct {
 	// Meshes has the devices of each pipeline rank, Schedule the order of their work.
 	Meshes   []*mesh.Mesh
 	Schedule *pipeline.Schedule
-	// given is the strategy without defaults; unscheduled is why it has no schedule of its own.
+	// given is the strategy without defaults; unscheduled is the reason why it has no schedule of its own.
 	given       strategy.Strategy
 	unscheduled error
 	// applied is the result of Layers for the last traced program.
 	applied *applied
-	// held is the layout of parameters that are on a mesh already, on where each parameter lies on which rank by
-	// that and by what the first program asks of it; homes is the ranks that hold it in any case.
+	// held is the layout of parameters that are on a mesh already, on that of each parameter on each rank, by
+	// held and by what the first program requests; homes lists the ranks that hold it in any case.
 	held  map[string]placed
 	on    map[string]map[int]placed
 	homes map[string][]int
-	// ranks is the devices of the pipeline, where meshes alone say them; nil where the strategy does. first is
-	// who says the first of them, for messages.
+	// ranks holds the devices of the pipeline if only meshes define them; nil if the strategy does. first is who
+	// defines the first of them, for messages.
 	ranks []*rank
 	first string
-	// cut is the stages that compute with each weight, where a step was cut by itself.
+	// cut lists the stages that compute with each weight, if a step was split automatically.
 	cut [][]int
-	// batchAxes is the axes that split the rows of a batch.
+	// batchAxes lists the axes that split the rows of a batch.
 	batchAxes []string
 }
 
@@ -75,7 +75,7 @@ func New(c Config) (*Layout, error) {
 	if l.Schedule, err = s.Pipeline(); err != nil && s.Devices() > 1 {
 		return nil, err
 	}
-	l.unscheduled = err // unless meshes make ranks for it
+	l.unscheduled = err // unless meshes define ranks for it
 	return l, nil
 }
 
@@ -135,7 +135,7 @@ func layerMarks(f *ir.Func) (layers []string) {
 	return layers
 }
 
-// checkCounts returns an error unless there is a count for each stage, and the sum of them is all layers.
+// checkCounts returns an error unless there is a count for each stage, and their sum is the number of layers.
 func checkCounts(counts []int, stages, layers int) error {
 	total := 0
 	for _, n := range counts {
@@ -158,7 +158,7 @@ func tooFewLayers(layers, stages int) error {
 		layers)
 }
 
-// Evenly returns n things in k groups; the first and the last, which have the embedding and the head besides,
+// Evenly divides n items into k groups; the first and the last, which also have the embedding and the head,
 // are not the larger ones.
 func Evenly(n, k int) []int {
 	list := slices.Repeat([]int{n / k}, k)
@@ -168,7 +168,7 @@ func Evenly(n, k int) []int {
 	return list
 }
 
-// dataAxes returns the axes along which devices see different data, those that a mesh has.
+// dataAxes returns the axes along which devices process different data, those that a mesh has.
 func (l *Layout) dataAxes(names ...string) mesh.Axes {
 	var axes mesh.Axes
 	for _, name := range names {
@@ -179,13 +179,13 @@ func (l *Layout) dataAxes(names ...string) mesh.Axes {
 	return axes
 }
 
-// Mark returns the layout of a marked value; of the stream between layers, batches by the data axes,
+// Mark returns the layout of a marked value: for the hidden states between layers, batches by the data axes,
 // sequences by the context axis and, with sequence parallelism, the tensor axis.
 func (l *Layout) Mark(label string) (mesh.Sharding, bool) {
 	if !nn.IsStream(label) {
 		return l.applied.marksOf(l.Meshes[0], label)
 	}
-	if l.ranks != nil { // the meshes of the program say it
+	if l.ranks != nil { // the meshes of the program define it
 		return mesh.Sharding{}, false
 	}
 	sequence := []string{strategy.ContextAxis}
@@ -196,7 +196,7 @@ func (l *Layout) Mark(label string) (mesh.Sharding, bool) {
 		nil)), true
 }
 
-// SequenceParallel returns the layout of sequences within a layer: where the tensor axis splits them between
+// SequenceParallel returns the layout of sequences within a layer: if the tensor axis splits them between
 // layers, it splits heads and widths within.
 func (l *Layout) SequenceParallel() shard.SequenceParallel {
 	if !l.Strategy.Sequence {
@@ -208,8 +208,8 @@ func (l *Layout) SequenceParallel() shard.SequenceParallel {
 			axes(strategy.TensorAxis)))}
 }
 
-// Inputs returns the layout of the parameters of a program that are no weights: n of the batch, and then what
-// every device has whole. meshes is where those are that are not on the mesh of their stage.
+// Inputs returns the layouts of the parameters of a program that are not weights: n of the batch, and then
+// replicated ones. meshes holds those that are not on the mesh of their stage.
 func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding, meshes []*mesh.Mesh) {
 	meshes = make([]*mesh.Mesh, len(f.Params())-len(l.Params))
 	for i, v := range f.Params()[len(l.Params):] {
@@ -249,8 +249,8 @@ func (l *Layout) Computed(t ir.Type) ir.Type {
 	return ir.Type{DType: dtype, Shape: t.Shape}
 }
 
-// Entering returns the type in which a parameter enters computation: a buffer in its own, since what a step
-// adds to it is little.
+// Entering returns the type in which a parameter enters computation: a buffer in its own, because a step adds
+// little to it.
 func (l *Layout) Entering(p *nn.Param) ir.Type {
 	if p.Buffer {
 		return p.Type

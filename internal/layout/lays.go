@@ -13,14 +13,14 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// placed is where a parameter is, and who says so.
+// placed is the layout of a parameter, and who defines it.
 type placed struct {
 	op.Layout
 	what string
 }
 
-// placedOn returns where parameters are on the ranks of meshes: as they are held there, else as a program
-// first asks for them.
+// placedOn returns the layouts of parameters on the ranks of meshes: the present ones, else as a program
+// first requests them.
 func (l *Layout) placedOn(f *ir.Func, meshes []*mesh.Mesh) map[string]map[int]placed {
 	on := map[string]map[int]placed{}
 	add := func(name string, at op.Layout, what string) {
@@ -49,7 +49,7 @@ func (l *Layout) placedOn(f *ir.Func, meshes []*mesh.Mesh) map[string]map[int]pl
 	return on
 }
 
-// sourceOf returns the parameter that a constraint is of, also where it is of another constraint.
+// sourceOf returns the parameter that a constraint applies to, directly or through another constraint.
 func sourceOf(n *ir.Node) *ir.Value {
 	v := n.In()[0]
 	if v.Node() != nil {
@@ -61,7 +61,7 @@ func sourceOf(n *ir.Node) *ir.Value {
 	return v
 }
 
-// closedConstraint returns what a node asks for, if it leaves nothing open.
+// closedConstraint returns what a node requests, if it leaves nothing open.
 func closedConstraint(n *ir.Node) (op.Layout, bool) {
 	c, ok := n.Op().(op.Constrainer)
 	if !ok || len(n.In()) != 1 {
@@ -72,8 +72,8 @@ func closedConstraint(n *ir.Node) (op.Layout, bool) {
 	return op.Layout{Mesh: m, Spec: s.Spec}, err == nil && !open && len(s.Spec.Partial) == 0
 }
 
-// lays returns how a parameter is laid out on the ranks of which its mesh or the program says it. What is
-// asked by name, too, must be the same.
+// lays returns the layouts of a parameter on the ranks for which its mesh or the program defines them.
+// Annotations by name must agree.
 func (l *Layout) lays(p *nn.Param) (map[int]step.Lay, error) {
 	on := map[int]step.Lay{}
 	byName, said := l.byName(p.Name)
@@ -102,7 +102,7 @@ func (l *Layout) lays(p *nn.Param) (map[int]step.Lay, error) {
 	return on, nil
 }
 
-// simplify says of a weight that is on the strategy's own meshes alike how it is laid out on all.
+// simplify merges equal layouts of a weight on the strategy's own meshes into one for all.
 func (l *Layout) simplify(w *step.Weight) {
 	if l.ranks != nil || len(w.On) == 0 {
 		return
@@ -118,7 +118,7 @@ func (l *Layout) simplify(w *step.Weight) {
 	w.Lay, w.On = first, nil
 }
 
-// byName returns what annotations or a plan of layers ask of a parameter.
+// byName returns what annotations or a plan of layers request for a parameter.
 func (l *Layout) byName(name string) (mesh.Spec, bool) {
 	for _, a := range l.Annotations {
 		if a.Matches(name) {
@@ -132,7 +132,7 @@ func (l *Layout) byName(name string) (mesh.Spec, bool) {
 	return mesh.Spec{}, false
 }
 
-// zeroed returns how a weight is laid out with the strategy's stage of ZeRO.
+// zeroed returns the layout of a weight with the strategy's ZeRO stage.
 func (l *Layout) zeroed(at step.Lay, m *mesh.Mesh, t ir.Type) step.Lay {
 	split := l.zero(m, at.Use, t)
 	if l.Strategy.Zero >= 1 {
@@ -147,8 +147,8 @@ func (l *Layout) zeroed(at step.Lay, m *mesh.Mesh, t ir.Type) step.Lay {
 	return at
 }
 
-// zeroAxes returns the axes of a mesh over which ZeRO splits: the one that was named, else those for data,
-// else those that split the rows of a batch.
+// zeroAxes returns the axes of a mesh over which ZeRO shards: the named one, else those for data, else those
+// that split the rows of a batch.
 func (l *Layout) zeroAxes(m *mesh.Mesh) (axes mesh.Axes) {
 	names := []string{strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis}
 	if l.ZeroAxis != "" && l.ZeroAxis != strategy.DataAxis {
@@ -183,7 +183,7 @@ func (l *Layout) groups(m *mesh.Mesh, axes mesh.Axes) bool {
 	return rest == 1
 }
 
-// checkZero returns an error where ZeRO has nothing to split over, or groups of the wrong size.
+// checkZero returns an error if ZeRO has nothing to shard over, or groups of the wrong size.
 func (l *Layout) checkZero() error {
 	if l.Strategy.Zero == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// planMark begins the marks that a plan puts into a program: a hook's number follows, or a cut's.
+// planMark is the prefix of the marks that a plan puts into a program: a hook's number follows, or a cut's.
 const (
 	planMark = "plan."
 	cutMark  = "plan.cut."
@@ -23,14 +23,14 @@ const (
 // applied is a plan applied to a traced program.
 type applied struct {
 	program *ir.Func
-	// cuts is the marks with which stages begin.
+	// cuts holds the marks with which stages begin.
 	cuts []string
-	// specs is the layout of weights, by name, and shardings how marked values do, by the hooks' numbers.
+	// specs holds the layouts of weights, by name, and shardings those of marked values, by the hooks' numbers.
 	specs     map[string]mesh.Spec
 	shardings []mesh.Sharding
 }
 
-// apply marks where a plan says something of a program, and finds what its sides of weights are there.
+// apply marks the places of a program that a plan refers to, and determines the sides of weights there.
 func (p *Layers) apply(f *ir.Func) (*applied, error) {
 	a := &planner{f: f, plan: p}
 	a.read()
@@ -72,11 +72,11 @@ func (p *Layers) apply(f *ir.Func) (*applied, error) {
 type planner struct {
 	f    *ir.Func
 	plan *Layers
-	// fixed is, by value, whether parameters and constants alone decide it, and from which parameters it comes.
+	// fixed marks, by value, what depends on parameters and constants alone, and from which parameters.
 	fixed []bool
 	from  [][]string
-	// readers is, by node, the names of the parameters that it computes with; one that only makes them ready has
-	// none.
+	// readers holds, by node, the names of the parameters that it computes with; a node that only prepares them
+	// has none.
 	readers [][]string
 }
 
@@ -119,7 +119,7 @@ func (a *planner) span(layer string) (first, last int, err error) {
 	return first, last, nil
 }
 
-// spot is a value that gets a mark, and the nodes that take the marked value in its place.
+// spot is a value that gets a mark, and the nodes that use the marked value instead.
 type spot struct {
 	value       *ir.Value
 	label       string
@@ -127,7 +127,7 @@ type spot struct {
 	made        map[*ir.Value]*ir.Value
 }
 
-// marked returns v with the mark, which is made once.
+// marked returns v with the mark, which is created once.
 func (s *spot) marked(v *ir.Value) *ir.Value {
 	if s.made == nil {
 		s.made = map[*ir.Value]*ir.Value{}
@@ -138,8 +138,8 @@ func (s *spot) marked(v *ir.Value) *ir.Value {
 	return s.made[v]
 }
 
-// of returns the sharding that a hook asks for a value: what it says, or rows by the data axes and sequences
-// by the context's.
+// of returns the sharding that a hook requests for a value: its own, or rows by the data axes and sequences
+// by the context axis.
 func (h hook) of(v *ir.Value) (mesh.Sharding, error) {
 	rank := len(v.Shape())
 	if h.sharding.Spec.Dims == nil {
@@ -173,14 +173,14 @@ func (a *planner) spot(layer string, at HookSide) (spot, error) {
 	return spot{}, fmt.Errorf("parallelize: layer %q has no input", layer)
 }
 
-// split finds a side of a weight where it is first used.
+// split determines a side of a weight where it is first used.
 func (a *planner) split(s weightSplit, specs map[string]mesh.Spec) error {
 	if _, said := specs[s.weight]; said {
 		return nil
 	}
 	at := slices.IndexFunc(a.readers, func(names []string) bool { return slices.Contains(names, s.weight) })
 	if at < 0 {
-		return nil // it lies as it likes
+		return nil // its layout is free
 	}
 	n := a.f.Nodes()[at]
 	k := slices.IndexFunc(n.In(), func(v *ir.Value) bool { return slices.Contains(a.from[v.ID()], s.weight) })
@@ -228,8 +228,8 @@ func ruleOf(n *ir.Node) (*mesh.Parsed, error) {
 	return rule, err
 }
 
-// dims returns where the dims of a parameter are in what is made of it alone, by transposing or casting it;
-// -1 where they are gone.
+// dims returns where the dims of a parameter are in a value that is made of it alone, by transposing or
+// casting; -1 if they are gone.
 func (a *planner) dims(v *ir.Value) ([]int, error) {
 	n := v.Node()
 	if n == nil {
@@ -256,7 +256,7 @@ func (a *planner) dims(v *ir.Value) ([]int, error) {
 	return dims, nil
 }
 
-// cuts returns where stages begin, in order. A layer's mark that the model has there is taken; otherwise the
+// cuts returns where stages begin, in order. It uses a layer mark that the model has there; otherwise the
 // value gets one.
 func (a *planner) cuts() ([]spot, error) {
 	var list []spot
@@ -304,7 +304,7 @@ func (a *planner) markNear(first, last int, before bool) (spot, bool) {
 	return spot{}, false
 }
 
-// rewriteMarks returns a program with marks put in.
+// rewriteMarks returns a program with marks inserted.
 func rewriteMarks(f *ir.Func, marks []spot) (*ir.Func, error) {
 	at := -1
 	return f.Rewrite(func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
@@ -322,8 +322,8 @@ func rewriteMarks(f *ir.Func, marks []spot) (*ir.Func, error) {
 	})
 }
 
-// marksOf returns the sharding that a mark of a plan asks for, or of its gradient; axes that the devices lack
-// are left out.
+// marksOf returns the sharding that a mark of a plan requests, or that of its gradient; axes that the devices
+// lack are omitted.
 func (p *applied) marksOf(m *mesh.Mesh, label string) (mesh.Sharding, bool) {
 	if p == nil {
 		return mesh.Sharding{}, false

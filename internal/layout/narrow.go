@@ -9,10 +9,10 @@ import (
 	"github.com/galley-ml/galley/internal/stage"
 )
 
-// stateBytes is what is kept for each byte of a weight: itself, its gradient and two slots.
+// stateBytes is the number of bytes stored for each byte of a weight: itself, its gradient and two slots.
 const stateBytes = 4
 
-// narrow cuts a program that says nothing of stages where it is narrowest.
+// narrow splits a program without stage marks where it is narrowest.
 func (l *Layout) narrow(f *ir.Func) (*Program, error) {
 	stages, err := stage.Narrow(f, stage.NarrowConfig{Weights: len(l.Params), Stages: l.Schedule.Stages,
 		Micros: l.Strategy.Micro, State: stateBytes})
@@ -22,8 +22,8 @@ func (l *Layout) narrow(f *ir.Func) (*Program, error) {
 	return l.inStages(f, stages, l.Schedule)
 }
 
-// inStages returns a program whose nodes are assigned to the stages of a schedule; what weights alone decide
-// is made where it is used.
+// inStages returns a program whose nodes are assigned to the stages of a schedule; what depends on weights
+// alone is computed where it is used.
 func (l *Layout) inStages(f *ir.Func, stages []int, s *pipeline.Schedule) (out *Program, err error) {
 	p := &placer{f: f, weights: len(l.Params), learned: learnedIn(f, len(l.Params)), place: s.Place,
 		stage: stages}
@@ -47,8 +47,8 @@ func (p *placer) weightUses() [][]int {
 	return uses
 }
 
-// follow cuts a forward pass where its weights are, those of a step that was cut before: stages of which it
-// has nothing, such as the loss, are left out.
+// follow splits a forward pass where its weights are, those of a step that was split before: stages of which
+// it has nothing, such as the loss, are omitted.
 func (l *Layout) follow(f *ir.Func) (*Program, error) {
 	p := &placer{f: f, weights: len(l.Params), learned: learnedIn(f, len(l.Params))}
 	number, own, reads := p.numbers(), p.ownWeights(), p.reads()
@@ -90,7 +90,7 @@ func (l *Layout) follow(f *ir.Func) (*Program, error) {
 	return l.inStages(f, stages, s)
 }
 
-// from returns the first stage from a number on whose rank has all of some weights.
+// from returns the first stage, starting at a number, whose rank has all of some weights.
 func (l *Layout) from(least int, weights []int) (int, bool) {
 	for s := least; s < l.Schedule.Stages; s++ {
 		has := !slices.ContainsFunc(weights, func(w int) bool {
@@ -113,7 +113,7 @@ func (p *placer) numbers() map[*ir.Node]int {
 	return number
 }
 
-// reads is, by node, the weights that it computes with, also those that others make ready for it.
+// reads returns, by node, the weights that it computes with, including those that others prepare for it.
 func (p *placer) reads() [][]int {
 	own, from := p.ownWeights(), make([][]int, p.f.NumValues())
 	for i, v := range p.f.Params()[:p.weights] {
@@ -135,8 +135,8 @@ func (p *placer) reads() [][]int {
 	return list
 }
 
-// bend cuts the stage at the bottom of a V in two, where a schedule goes down the ranks and up again: data
-// that stays on the last mesh passes it once.
+// bend splits the stage at the bottom of a V in two, for a schedule that goes down the ranks and up again:
+// data that stays on the last mesh passes it once.
 func (p *placer) bend(ranks int) {
 	var down []int
 	for r := range 2*ranks - 1 {
@@ -153,7 +153,7 @@ func (p *placer) bend(ranks int) {
 		stage.NarrowConfig{Weights: p.weights, Stages: 2, Micros: 1, State: stateBytes,
 			Only: only})
 	if err != nil {
-		return // there is nothing to cut: the schedule says what it wants
+		return // there is nothing to split: the schedule reports what it needs
 	}
 	own := p.ownWeights()
 	for i, n := range p.f.Nodes() {

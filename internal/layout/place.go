@@ -8,21 +8,21 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// placer finds on which rank every node of a program is computed, and which stages that makes.
+// placer determines the rank on which every node of a program is computed, and the resulting stages.
 type placer struct {
 	f       *ir.Func
 	weights int
 	ranks   []*rank
 	learned []bool
-	// at is the rank of each value, -1 where nothing says one; sure is whether weights have a part in that.
+	// at is the rank of each value, -1 if it is not determined; sure is whether weights contribute to that.
 	at   []int
 	sure []bool
-	// place is the rank of each stage, stage that of each node; -1 where no weight decides it.
+	// place is the rank of each stage, stage that of each node; -1 if it does not depend on weights.
 	place []int
 	stage []int
 }
 
-// newPlacer reads where a program is computed: where its operands are, as ops of tensors on meshes are.
+// newPlacer determines where a program is computed: where its operands are, as for ops of tensors on meshes.
 func newPlacer(f *ir.Func, l *Layout, ranks []*rank) (*placer, error) {
 	p := &placer{f: f, weights: len(l.Params), ranks: ranks, learned: learnedIn(f, len(l.Params)),
 		at: slices.Repeat([]int{-1}, f.NumValues()), sure: make([]bool, f.NumValues())}
@@ -46,7 +46,7 @@ func newPlacer(f *ir.Func, l *Layout, ranks []*rank) (*placer, error) {
 	return p, nil
 }
 
-// forward places a node by its operands, or where it says itself.
+// forward places a node by its operands, or by its own constraint.
 func (p *placer) forward(n *ir.Node) error {
 	at, sure := -1, false
 	if c, ok := n.Op().(op.Constrainer); ok {
@@ -74,7 +74,7 @@ func (p *placer) forward(n *ir.Node) error {
 	return nil
 }
 
-// backward places what nothing has placed yet where it is first used.
+// backward places what is not placed yet where it is first used.
 func (p *placer) backward() {
 	for _, n := range slices.Backward(p.f.Nodes()) {
 		out := p.at[n.Out()[0].ID()]
@@ -92,7 +92,7 @@ func (p *placer) backward() {
 	}
 }
 
-// stages deals the nodes to stages: each is of the first one on its rank that comes after all that it needs.
+// stages assigns the nodes to stages: each to the first one on its rank that comes after all that it needs.
 func (p *placer) stages() {
 	number := p.numbers()
 	p.stage = slices.Repeat([]int{-1}, len(p.f.Nodes()))
@@ -112,7 +112,7 @@ func (p *placer) stages() {
 	p.weightStages(number, own)
 }
 
-// next returns the first stage on a rank from a number on; where there is none, a new one.
+// next returns the first stage on a rank, starting at a number, or a new one.
 func (p *placer) next(least, rank int) int {
 	for s := least; s < len(p.place); s++ {
 		if p.place[s] == rank {
@@ -123,8 +123,8 @@ func (p *placer) next(least, rank int) int {
 	return len(p.place) - 1
 }
 
-// ownWeights returns the nodes that weights and constants alone decide and that are of one rank with all that
-// use them: what is computed of weights on one mesh and moved to another is handed on like anything else.
+// ownWeights returns the nodes that depend on weights and constants alone and are on one rank with all their
+// users: what is computed from weights on one mesh and moved to another is passed on like anything else.
 func (p *placer) ownWeights() map[*ir.Node]bool {
 	fixed := make([]bool, p.f.NumValues())
 	for _, v := range p.f.Params()[:p.weights] {
@@ -147,8 +147,8 @@ func (p *placer) ownWeights() map[*ir.Node]bool {
 	return own
 }
 
-// handOn takes out nodes whose results go to another rank and nodes that take such results. It reports
-// whether there were any.
+// handOn removes nodes whose results go to another rank and nodes that take such results. It reports whether
+// there were any.
 func (p *placer) handOn(own map[*ir.Node]bool) (found bool) {
 	for _, n := range p.f.Nodes() {
 		for _, v := range n.In() {
@@ -167,8 +167,8 @@ func (p *placer) handOn(own map[*ir.Node]bool) (found bool) {
 	return found
 }
 
-// weightStages puts what is made of weights alone into the first stage that uses it: nothing is handed on
-// that a stage can make of its own weights.
+// weightStages puts what is computed from weights alone into the first stage that uses it: nothing is passed
+// on that a stage can compute from its own weights.
 func (p *placer) weightStages(number map[*ir.Node]int, own map[*ir.Node]bool) {
 	for _, n := range slices.Backward(p.f.Nodes()) {
 		for _, v := range n.In() {
@@ -182,7 +182,7 @@ func (p *placer) weightStages(number map[*ir.Node]int, own map[*ir.Node]bool) {
 		}
 	}
 	for i, n := range p.f.Nodes() {
-		if own[n] && p.stage[i] < 0 { // nobody but the results use it
+		if own[n] && p.stage[i] < 0 { // only the results use it
 			p.stage[i] = max(0, len(p.place)-1)
 		}
 	}
@@ -191,7 +191,7 @@ func (p *placer) weightStages(number map[*ir.Node]int, own map[*ir.Node]bool) {
 	}
 }
 
-// order returns the ranks in the order in which data comes to them, as the numbers of the program's.
+// order returns the ranks in the order in which data reaches them, as numbers of the program's ranks.
 func (p *placer) order() []int {
 	var list []int
 	for _, r := range p.place {
@@ -202,7 +202,7 @@ func (p *placer) order() []int {
 	return list
 }
 
-// meshMark begins the marks with which stages of meshes begin.
+// meshMark is the prefix of the marks with which stages of meshes begin.
 const meshMark = "mesh.stage."
 
 // marked returns the program with its nodes in the order of their stages, each of which begins with a mark.
@@ -236,11 +236,11 @@ type marker struct {
 	p   *placer
 	b   *ir.Builder
 	env []*ir.Value
-	// stage is what stands for values within the stage at hand.
+	// stage maps values to their replacements within the current stage.
 	stage map[int]*ir.Value
 }
 
-// begin marks the first value that a stage takes from elsewhere: of another stage or, where it needs none, a
+// begin marks the first value that a stage takes from elsewhere: from another stage or, if it needs none, a
 // weight.
 func (m *marker) begin(k int, label string) {
 	var weight *ir.Value
@@ -269,7 +269,7 @@ func (m *marker) mark(v *ir.Value, pos ir.Pos, label string) {
 	m.stage[v.ID()] = op.Mark(m.env[v.ID()], label)
 }
 
-// nodes copies the nodes of a stage; -1 is what no weight decides.
+// nodes copies the nodes of a stage; -1 for those that depend on no weight.
 func (m *marker) nodes(k int) {
 	for i, n := range m.p.f.Nodes() {
 		if m.p.stage[i] != k {
@@ -290,8 +290,8 @@ func (m *marker) nodes(k int) {
 	}
 }
 
-// ownSource returns the weight itself where a weight that is laid on one mesh is laid on another: the second
-// has a copy, and nothing is handed on.
+// ownSource returns the weight itself if a weight on one mesh is placed on another: the second has a copy,
+// and nothing is passed on.
 func ownSource(n *ir.Node, v *ir.Value) *ir.Value {
 	if _, ok := n.Op().(op.Constrainer); !ok {
 		return v

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// batchRows is how a batch is cut: its examples by dp and by ep, whose devices share experts, and their
-// sequences by cp. Of the rows whose axes a mesh has, the first counts.
+// batchRows defines how a batch is split: its examples by dp and by ep, whose devices share experts, and
+// their sequences by cp. Of the rows whose axes a mesh has, the first counts.
 var batchRows = []planRow{
 	{"batch*", "@[dp.ep,cp]"}, {"batch*", "@[dp.ep,?]"}, {"batch*", "@[dp,cp]"}, {"batch*", "@[dp,?]"},
 	{"batch*", "@[ep,cp]"}, {"batch*", "@[ep,?]"}, {"batch*", "@[?,cp]"},
@@ -18,7 +18,7 @@ var batchRows = []planRow{
 	{"*.experts.down_proj", "@[ep,_,_]"},
 }
 
-// namedPlan is annotations with one name; those that need an axis which a mesh lacks are left out, all but
+// namedPlan is a named set of annotations; those that need an axis which a mesh lacks are omitted, except for
 // Needs.
 type namedPlan struct {
 	name  string
@@ -28,8 +28,8 @@ type namedPlan struct {
 
 type planRow struct{ pattern, sharding string }
 
-// plans is the built-in sets of annotations. A linear layer's weight is [out, in] in llama's families and
-// [in, out] in GPT-2: what is cut first is the output of a block's first products and the input of its last.
+// plans holds the built-in sets of annotations. A linear layer's weight is [out, in] in llama's families and
+// [in, out] in GPT-2: the output of a block's first products and the input of its last are split.
 var plans = []namedPlan{
 	{"none", "", nil},
 	{"data", strategy.DataAxis, batchRows},
@@ -59,7 +59,7 @@ var plans = []namedPlan{
 		{"*.mlp.c_fc.weight", "@[_,tp]"},
 		{"*.mlp.c_fc.bias", "@[tp]"},
 		{"*.mlp.c_proj.weight", "@[tp,_]"},
-		// Adapters beside what is split by outputs and by inputs.
+		// Adapters of what is split by outputs and by inputs.
 		{"*.[qkv]_proj.lora_B.weight", "@[tp,_]"},
 		{"*.[qkv]_proj.lora_magnitude_vector.weight", "@[tp]"},
 		{"*.o_proj.lora_A.weight", "@[_,tp]"},
@@ -126,13 +126,13 @@ func Plans() []string {
 	return names
 }
 
-// Plan returns a built-in set of annotations for a training step of one of the models' families:
+// Plan returns a built-in set of annotations for a training step of one of the model families:
 //
-//	data      the batch by axis dp, its sequences by cp, experts by ep, which then cuts the batch, too
+//	data      the batch by axis dp, its sequences by cp, experts by ep, which then splits the batch, too
 //	megatron  also the heads, the inner width and the vocabulary by axis tp: column, row and vocabulary parallel
 //	none      nothing
 //
-// Axes that the mesh lacks are left out, as is what the program has no parameters for.
+// Axes that the mesh lacks are omitted, as are annotations without parameters in the program.
 func Plan(name string, p *ir.Func, m *mesh.Mesh) ([]mesh.Annotation, error) {
 	i := slices.IndexFunc(plans, func(x namedPlan) bool { return x.name == name })
 	if i < 0 {
@@ -160,7 +160,7 @@ func known(m *mesh.Mesh, axes mesh.Axes) bool {
 	return !slices.ContainsFunc(axes, func(s mesh.Sub) bool { _, ok := m.Axis(s.Axis); return !ok })
 }
 
-// MatchesAny reports whether a program has a parameter that an annotation is for.
+// MatchesAny reports whether a program has a parameter that an annotation matches.
 func MatchesAny(a mesh.Annotation, p *ir.Func) bool {
 	return slices.ContainsFunc(p.Params(), func(v *ir.Value) bool { return a.Matches(v.Name()) })
 }

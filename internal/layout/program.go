@@ -10,20 +10,19 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Program is a traced program in stages: who asks for them, the strategy or the meshes of the program itself,
-// makes no difference any more.
+// Program is a traced program in stages, requested by the strategy or by the meshes of the program itself.
 type Program struct {
 	Func     *ir.Func
 	Schedule *pipeline.Schedule
-	// Cuts is the marks with which stages begin; nil is those of layers.
+	// Cuts holds the marks with which stages begin; nil means those of layers.
 	Cuts []string
-	// stages is those that compute with each weight, where the program was cut by itself.
+	// stages lists those that compute with each weight, if the program was split automatically.
 	stages [][]int
 }
 
-// Place finds the stages of a program. Where its parameters, its batch or what is computed are on meshes, and
-// the strategy names no degrees, these meshes are the devices: ranks in the order in which data comes to
-// them. The first program that is placed, which is that of the loss, decides for all.
+// Place determines the stages of a program. If its parameters, its batch or its values are on meshes, and the
+// strategy names no degrees, these meshes define the devices: ranks in the order in which data reaches them.
+// The first placed program, which is that of the loss, decides for all.
 func (l *Layout) Place(f *ir.Func) (*Program, error) {
 	p, err := l.place(f, trainingStep)
 	if err == nil && p.stages != nil {
@@ -32,13 +31,13 @@ func (l *Layout) Place(f *ir.Func) (*Program, error) {
 	return p, err
 }
 
-// PlaceForward returns Place of a forward pass: the step that is placed before it decides where weights are.
+// PlaceForward is Place for a forward pass: the step that was placed before it decides where weights are.
 func (l *Layout) PlaceForward(f *ir.Func) (*Program, error) { return l.place(f, forwardPass) }
 
 // Decided reports whether a step has decided where weights are.
 func (l *Layout) Decided() bool { return l.cut != nil }
 
-// passKind is what a program is of.
+// passKind is the kind of a program.
 type passKind uint8
 
 const (
@@ -81,7 +80,7 @@ func (l *Layout) place(f *ir.Func, kind passKind) (*Program, error) {
 	return l.placed(p, first)
 }
 
-// decide takes the ranks of the first program for all.
+// decide adopts the ranks of the first program for all.
 func (l *Layout) decide(p *placer, list []asked) (err error) {
 	if err := l.contradicted(list[0]); err != nil {
 		return err
@@ -123,7 +122,8 @@ func (l *Layout) decide(p *placer, list []asked) (err error) {
 	return nil
 }
 
-// contradicted returns an error where a strategy says what the meshes of a program, of which a is one, say.
+// contradicted returns an error if a strategy also defines what the meshes of a program, of which a is one,
+// define.
 func (l *Layout) contradicted(a asked) error {
 	switch s := l.given; {
 	case s.Layers != nil:
@@ -136,7 +136,8 @@ func (l *Layout) contradicted(a asked) error {
 	return nil
 }
 
-// alone returns the error of a strategy that says what the meshes of a program, of which a is one, say alone.
+// alone returns the error for a strategy that defines what only the meshes of a program, of which a is one,
+// may define.
 func (l *Layout) alone(a asked, what string) error {
 	return fmt.Errorf("%s: mesh %v: meshes say %s, and %s does: want one of both", a.what, a.mesh, what,
 		l.strategyText())
@@ -162,7 +163,7 @@ func (l *Layout) placed(p *placer, first bool) (out *Program, err error) {
 	return out, nil
 }
 
-// scheduled returns the strategy's schedule for the stages that meshes make.
+// scheduled returns the strategy's schedule for the stages that meshes define.
 func (l *Layout) scheduled(place []int) (*pipeline.Schedule, error) {
 	s := l.given
 	if s.VPP > 1 && s.VPP*len(l.ranks) != len(place) {
@@ -186,7 +187,7 @@ func (l *Layout) scheduled(place []int) (*pipeline.Schedule, error) {
 	return p, err
 }
 
-// placeIn finds the stages of a program that is annotated on the devices of a strategy.
+// placeIn determines the stages of a program that is annotated on the devices of a strategy.
 func (l *Layout) placeIn(f *ir.Func, list []asked, kind passKind) (*Program, error) {
 	if err := l.agree(list); err != nil {
 		return nil, err
@@ -221,8 +222,8 @@ func (l *Layout) placeIn(f *ir.Func, list []asked, kind passKind) (*Program, err
 	return out, err
 }
 
-// unplaced returns a program of which the strategy alone says the stages: it has layers, or is cut where it
-// is narrowest. That of a step decides where weights are, which others follow.
+// unplaced returns a program whose stages only the strategy defines: it has layers, or is split where it is
+// narrowest. That of a step decides where weights are, which others follow.
 func (l *Layout) unplaced(f *ir.Func, kind passKind) (*Program, error) {
 	switch {
 	case l.unscheduled != nil:
@@ -240,7 +241,7 @@ func (l *Layout) unplaced(f *ir.Func, kind passKind) (*Program, error) {
 	return l.narrow(f)
 }
 
-// Devices returns how many devices there are, those between that nothing is on included.
+// Devices returns the number of devices, including unused ones in between.
 func (l *Layout) Devices() int {
 	most := 0
 	for _, m := range l.Meshes {
@@ -249,10 +250,11 @@ func (l *Layout) Devices() int {
 	return most
 }
 
-// hasLayers reports whether a program says where its layers begin.
+// hasLayers reports whether a program marks where its layers begin.
 func hasLayers(f *ir.Func) bool { return len(layerMarks(f)) > 0 }
 
-// rowAxes returns the axes that split the rows of a batch: by the loader, or where the program first lays it.
+// rowAxes returns the axes that split the rows of a batch: by the loader, or by the program's first
+// constraint.
 func (l *Layout) rowAxes(f *ir.Func) (names []string) {
 	add := func(at op.Layout) {
 		if at.Mesh == nil || len(at.Spec.Dims) == 0 {
@@ -276,7 +278,7 @@ func (l *Layout) rowAxes(f *ir.Func) (names []string) {
 	return names
 }
 
-// renumber gives ranks other numbers: order is those that they had.
+// renumber gives ranks new numbers: order holds the old ones.
 func (p *placer) renumber(order []int, ranks []*rank) {
 	for i, r := range p.place {
 		p.place[i] = slices.Index(order, r)

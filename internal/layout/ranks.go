@@ -7,14 +7,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// rank is devices that meshes tie together: those that share a device.
+// rank is a group of devices connected by meshes that share devices.
 type rank struct {
 	devices []int // in order
 	meshes  []*mesh.Mesh
 }
 
-// ranksOf returns the devices of meshes in groups that share none. Meshes that are only asked of what the
-// batch decides tie nothing together: what they say of devices of several ranks holds on each.
+// ranksOf returns the devices of meshes in disjoint groups. Meshes that are requested only for what depends
+// on the batch connect nothing: what they request for devices of several ranks holds on each.
 func ranksOf(list []asked) []*rank {
 	var ranks []*rank
 	for _, strong := range []bool{true, false} {
@@ -40,7 +40,7 @@ func ranksOf(list []asked) []*rank {
 	return ranks
 }
 
-// join returns ranks as one.
+// join merges ranks into one.
 func join(list []*rank) *rank {
 	out := &rank{}
 	for _, r := range list {
@@ -65,7 +65,7 @@ func (r *rank) covers(m *mesh.Mesh) bool {
 	return !slices.ContainsFunc(m.Devices(), func(d int) bool { return !slices.Contains(r.devices, d) })
 }
 
-// mesh returns the first mesh of all devices of the rank; where there is none, a line of them.
+// mesh returns the first mesh with all devices of the rank, or a one-dimensional mesh of them.
 func (r *rank) mesh() (*mesh.Mesh, error) {
 	for _, m := range r.meshes {
 		if m.Size() == len(r.devices) {
@@ -75,7 +75,7 @@ func (r *rank) mesh() (*mesh.Mesh, error) {
 	return mesh.New([]mesh.Axis{{Name: "devices", Size: len(r.devices)}}, r.devices...)
 }
 
-// rankOf returns the number of the rank that has all devices of a mesh; -1 where none has.
+// rankOf returns the number of the rank that has all devices of a mesh; -1 if none has.
 func rankOf(ranks []*rank, m *mesh.Mesh) int {
 	return slices.IndexFunc(ranks, func(r *rank) bool { return r.covers(m) })
 }

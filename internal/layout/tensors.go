@@ -11,9 +11,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Asked returns every sharding that is asked of a program's parameters on a mesh, by value: where eager
-// tensors are that the trace met, then annotations by name, of which the first that matches a parameter
-// counts, then params by number. An annotation that matches none is a mistake.
+// Asked returns every sharding that is requested for a program's parameters on a mesh, by value: the layouts
+// of captured eager tensors, then annotations by name, of which the first that matches a parameter counts,
+// then params by number. An annotation that matches none is an error.
 func Asked(p *ir.Func, m *mesh.Mesh, list []mesh.Annotation,
 	params map[int]mesh.Sharding) (map[int]mesh.Sharding,
 	error) {
@@ -37,7 +37,7 @@ func Asked(p *ir.Func, m *mesh.Mesh, list []mesh.Annotation,
 	return asked, nil
 }
 
-// captured returns the layout of the eager tensors that the trace met: they stay there.
+// captured returns the layouts of the eager tensors that the trace captured: they keep them.
 func captured(p *ir.Func, m *mesh.Mesh) map[int]mesh.Sharding {
 	asked := map[int]mesh.Sharding{}
 	own := len(p.Params()) - len(p.Captures())

@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Weights returns the layout of the parameters: the tensor and expert axes by annotations and plans, the data
-// axes by the stage of ZeRO. A nil program is for parameters that are as before.
+// Weights returns the layouts of the parameters: the tensor and expert axes by annotations and plans, the
+// data axes by the ZeRO stage. A nil program means that the parameters are as before.
 func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 	if l.on == nil && f != nil {
 		l.on, l.homes = l.placedOn(f, l.Meshes), map[string][]int{}
@@ -36,7 +36,7 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 	if err := l.checkZero(); err != nil {
 		return nil, err
 	}
-	asked := len(l.Annotations) > 0 || l.Layers != nil // whoever asks for whole weights gets them
+	asked := len(l.Annotations) > 0 || l.Layers != nil // requested whole weights stay whole
 	if l.Strategy.TP > 1 && !asked && !l.splits(list, strategy.TensorAxis) {
 		return nil, l.unsplit()
 	}
@@ -54,8 +54,8 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 	return list, nil
 }
 
-// hasSequences reports whether the context axis may split something of a program: what is between layers, or
-// what somebody lays on meshes.
+// hasSequences reports whether the context axis may split something of a program: hidden states between
+// layers, or values that are placed on meshes.
 func (l *Layout) hasSequences(f *ir.Func) bool {
 	return len(l.Loaded) > 0 || slices.ContainsFunc(f.Nodes(), func(n *ir.Node) bool {
 		_, asks := n.Op().(op.Constrainer)
@@ -78,7 +78,7 @@ func (l *Layout) splits(list []step.Weight, axis string) bool {
 	})
 }
 
-// unsplit returns the error of a tensor axis that no parameter is along: every device of it would compute the
+// unsplit returns the error for a tensor axis that splits no parameter: all its devices would compute the
 // same.
 func (l *Layout) unsplit() error {
 	name := l.Params[0].Name
@@ -112,7 +112,7 @@ func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 			return onlyAxes(l.Meshes[0], s), nil
 		}
 	}
-	if l.ranks != nil { // what meshes do not split is whole
+	if l.ranks != nil { // what meshes do not split is replicated
 		return spec, nil
 	}
 	for _, r := range l.builtIn() {
@@ -151,13 +151,13 @@ func (l *Layout) builtIn() []planRow {
 
 var megatron = plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows
 
-// zero splits what is as use besides by the data axes that leave it whole.
+// zero splits a tensor with layout use further, by the data axes that do not split it yet.
 func (l *Layout) zero(m *mesh.Mesh, use mesh.Spec, t ir.Type) mesh.Spec {
 	return SplitBesides(m, use, t.Shape, l.shardAxes(m))
 }
 
-// SplitBesides splits a tensor that is as use besides by those of axes that leave it whole, as ZeRO does: the
-// dim of which a device has most.
+// SplitBesides splits a tensor with layout use further, by those of axes that do not split it yet, as ZeRO
+// does: along the dim that is longest on a device.
 func SplitBesides(m *mesh.Mesh, use mesh.Spec, shape []int, among mesh.Axes) mesh.Spec {
 	var axes mesh.Axes
 	for _, x := range among {
@@ -179,8 +179,9 @@ func SplitBesides(m *mesh.Mesh, use mesh.Spec, shape []int, among mesh.Axes) mes
 	return split
 }
 
-// shardAxes returns the axes that ZeRO splits over: all data axes or, where the strategy has groups, the
-// innermost parts of them that a group's devices differ in. Neighbours share a group, those of a host first.
+// shardAxes returns the axes that ZeRO shards over: all data axes or, if the strategy has groups, the
+// innermost parts of them that distinguish a group's devices. Neighbours share a group, those of a host
+// first.
 func (l *Layout) shardAxes(m *mesh.Mesh) mesh.Axes {
 	all := l.zeroAxes(m)
 	rest := l.Strategy.Shard

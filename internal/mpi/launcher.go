@@ -6,17 +6,17 @@ import (
 	"strconv"
 )
 
-// Job is what a launcher tells the processes that it starts.
+// Job is what a launcher passes to the processes that it starts.
 type Job struct {
-	// Launcher is who started the process.
+	// Launcher names the program that started the process.
 	Launcher string
-	// Rank and Size are its place and the number of processes; Size is 0 where the launcher does not say.
+	// Rank and Size are its rank and the number of processes; Size is 0 if the launcher does not pass it.
 	Rank, Size int
-	// Family is the kind of library that the launcher can serve.
+	// Family is the kind of MPI library that the launcher supports.
 	Family Family
 }
 
-// Family is a kind of MPI library: what its handles are.
+// Family is a kind of MPI library, with its own binary interface.
 type Family string
 
 // The families.
@@ -25,7 +25,7 @@ const (
 	MPICH   Family = "MPICH"
 )
 
-// String says who started the process: mpirun (Open MPI), process 1 of 4.
+// String prints the launcher and the rank: mpirun (Open MPI), process 1 of 4.
 func (j Job) String() string {
 	if j.Size == 0 {
 		return fmt.Sprintf("%s (%s), process %d", j.Launcher, j.Family, j.Rank)
@@ -33,8 +33,8 @@ func (j Job) String() string {
 	return fmt.Sprintf("%s (%s), process %d of %d", j.Launcher, j.Family, j.Rank, j.Size)
 }
 
-// launchers are the ways to be started, by the variables that say so: the innermost first, since a process
-// that mpirun starts within srun has the variables of both.
+// launchers lists the launchers and the variables by which they are recognized: the innermost first, since a
+// process that mpirun starts within srun has the variables of both.
 var launchers = []struct {
 	name       string
 	rank, size string
@@ -71,8 +71,8 @@ func launched(getenv func(string) string) (Job, bool) {
 	return Job{}, false
 }
 
-// Within returns the launcher within which this process's own runs, as mpirun may within srun; empty if there
-// is none.
+// Within returns the outer launcher if this process's launcher runs within another, as mpirun may within
+// srun; empty if there is none.
 func Within() string { return within(os.Getenv) }
 
 func within(getenv func(string) string) string {
@@ -94,7 +94,7 @@ func within(getenv func(string) string) string {
 	return ""
 }
 
-// Alone says why a process that something has started as one of many is by itself; empty where nothing has.
+// Alone explains why a process that was started as one of many runs by itself; empty if it was not.
 func Alone() string { return alone(os.Getenv) }
 
 func alone(getenv func(string) string) string {

@@ -13,11 +13,11 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// LibraryVariable names the library's file, where it is not found by itself or another is wanted.
+// LibraryVariable names the library's file, if it is not found by default or another one is wanted.
 const LibraryVariable = "GALLEY_MPI_LIBRARY"
 
-// names are the files of the families' libraries, as the dynamic linker knows them. The last ones are of
-// MPI's standard binary interface, which a library of either family may have.
+// names are the files of the families' libraries for the dynamic linker. The last ones implement MPI's
+// standard ABI, which libraries of either family may provide.
 var names = map[Family][]string{
 	OpenMPI: {"libmpi.so.40", "libmpi.so.80", "libmpi.40.dylib", "libmpi.dylib", "libmpi_abi.so.0",
 		"libmpi_abi.0.dylib"},
@@ -29,7 +29,7 @@ var names = map[Family][]string{
 type library struct {
 	abi
 	file    string
-	version string // the first line of what it says of itself
+	version string // the first line of its version text
 
 	initThread, commDup, setErrhandler, commRank, commSize, getAttr fn
 	isend, irecv, testsome, getCount, cancel, ibarrier, allreduce   fn
@@ -40,8 +40,8 @@ type library struct {
 type fn uintptr
 
 // call calls a C function that returns an int. Pointers are passed as uintptr, converted within the call:
-// without this directive what they point at could lie on the goroutine's stack, and would be elsewhere when C
-// writes to it if the stack grew meanwhile.
+// without the directive below, what they point to could be on the goroutine's stack, and C would write to the
+// wrong place if the stack grew and moved meanwhile.
 //
 //go:uintptrescapes
 func (f fn) call(args ...uintptr) int32 {
@@ -49,7 +49,7 @@ func (f fn) call(args ...uintptr) int32 {
 	return int32(r)
 }
 
-// abi is what differs between the families.
+// abi holds the constants that differ between the families.
 type abi struct {
 	family        Family
 	world, byte   uintptr
@@ -65,7 +65,7 @@ type abi struct {
 	threadsWanted int32
 }
 
-// mpichABI returns the numbers that MPICH and its kin have agreed on.
+// mpichABI returns the constants of the ABI that MPICH and its derivatives share.
 func mpichABI() abi {
 	return abi{
 		family: MPICH, world: 0x44000000, byte: 0x4c00010d, errorsReturn: 0x54000001,
@@ -75,7 +75,7 @@ func mpichABI() abi {
 	}
 }
 
-// openMPIABI is Open MPI's: a handle is the address of an object of the library.
+// openMPIABI returns the constants of Open MPI, whose handles are addresses of objects in the library.
 func openMPIABI(handle uintptr) (abi, error) {
 	a := abi{
 		family: OpenMPI, handleBytes: 8, anySource: -1, tagUB: 0, statusBytes: 24, statusSource: 0, statusError: 8,
@@ -93,7 +93,7 @@ func openMPIABI(handle uintptr) (abi, error) {
 	return a, nil
 }
 
-// standardABI returns the numbers of MPI's own binary interface, of MPI 5.0 (libmpi_abi.so).
+// standardABI returns the constants of MPI's standard ABI, of MPI 5.0 (libmpi_abi.so).
 func standardABI(family Family) abi {
 	return abi{
 		family: family, world: 0x101, byte: 0x247, errorsReturn: 0x142, float: 0x210, sum: 0x21,
@@ -102,8 +102,8 @@ func standardABI(family Family) abi {
 	}
 }
 
-// isStandard reports whether a library has MPI's standard binary interface: one with another says version -1
-// of it, or does not know the question.
+// isStandard reports whether a library implements MPI's standard ABI: others report its version as -1, or
+// lack the function.
 func isStandard(handle uintptr) bool {
 	address, err := purego.Dlsym(handle, "MPI_Abi_get_version")
 	if err != nil {
@@ -114,10 +114,10 @@ func isStandard(handle uintptr) bool {
 	return code == 0 && major == 1
 }
 
-// settings are variables for libraries, to be set before they are loaded, by C's own function: Go's Setenv
-// does not reach C without cgo. UCX, under MPICH, and Open MPI catch SIGSEGV, which is how Go sees a nil
-// pointer: a panic that could be recovered from would end the process. UCX prints a trace of C's stack where
-// it gives up, which it does when it reads the memory of a process that was killed.
+// settings are environment variables for libraries, set before these are loaded with C's setenv, since Go's
+// Setenv does not reach C without cgo. UCX, under MPICH, and Open MPI catch SIGSEGV, by which Go detects nil
+// pointers: a recoverable panic would end the process. UCX prints C stack traces when it aborts, as it does
+// when it reads the memory of a killed process.
 var settings = [][2]string{
 	{"UCX_ERROR_SIGNALS", ""}, {"UCX_HANDLE_ERRORS", "none"}, {"OMPI_MCA_opal_signal", "6"},
 }
@@ -141,8 +141,8 @@ func setenv(key, value string) error {
 	return errors.New("no C library to set variables with")
 }
 
-// load opens the library of a family, or the one that the variable names. With mode RTLD_LOCAL it is looked
-// at only: two libraries may be, side by side.
+// load opens the library of a family, or the one that the variable names. With mode RTLD_LOCAL it is only
+// inspected, so that two libraries can be loaded side by side.
 func load(family Family, mode int) (*library, error) {
 	for _, s := range settings {
 		if os.Getenv(s[0]) == "" {
@@ -173,7 +173,7 @@ func load(family Family, mode int) (*library, error) {
 		candidates, LibraryVariable)
 }
 
-// newLibrary finds the functions, and which family it is.
+// newLibrary looks up the functions and determines the family.
 func newLibrary(file string, handle uintptr) (*library, error) {
 	l := &library{file: file}
 	for name, to := range map[string]*fn{
@@ -194,12 +194,12 @@ func newLibrary(file string, handle uintptr) (*library, error) {
 	var n int32
 	l.libraryVersion.call(uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&n)))
 	l.version, _, _ = strings.Cut(string(bytes.TrimRight(text[:max(0, min(int(n), len(text)))], "\x00")), "\n")
-	// Open MPI adds who built it
+	// Open MPI adds the name of the packager
 	l.version, _, _ = strings.Cut(strings.Join(strings.Fields(l.version), " "), ",")
 	return l, l.recognize(handle)
 }
 
-// recognize sets what differs between families.
+// recognize sets the constants of the library's family.
 func (l *library) recognize(handle uintptr) error {
 	var family Family
 	switch {
@@ -224,7 +224,7 @@ func (l *library) recognize(handle uintptr) error {
 	return err
 }
 
-// describe returns what the library says of an error code.
+// describe returns the library's text for an error code.
 func (l *library) describe(code int32) string {
 	text := make([]byte, 1<<13)
 	var n int32

@@ -12,22 +12,22 @@ import (
 // LibraryVariable names the library's file.
 const LibraryVariable = "GALLEY_MPI_LIBRARY"
 
-// Engine is the transport of an MPI job, which this system has not.
+// Engine is the transport of an MPI job, which is not supported on this system.
 type Engine struct{ comm.Transport }
 
-// Open says that there is no MPI here.
+// Open returns an error: MPI is not supported on this system.
 func Open(Job) (*Engine, error) {
 	return nil, fmt.Errorf("mpi: not on %s/%s: want linux or darwin, amd64 or arm64", runtime.GOOS,
 		runtime.GOARCH)
 }
 
-// Library says that there is no MPI here.
+// Library returns an error: MPI is not supported on this system.
 func Library(Family) (string, error) {
 	_, err := Open(Job{})
 	return "", err
 }
 
-// Version returns what the library says of itself.
+// Version returns the library's version text.
 func (e *Engine) Version() string { return "" }
 
 // Abort ends all processes of the job.

@@ -10,27 +10,27 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// Adapter is a change of low rank to some matrices of a model, for the sequences that name it: the weights
-// stay as they are, so one step has sequences with any of many adapters, and without.
+// Adapter is a low-rank update of some matrices of a model, for the sequences that select it: the weights are
+// unchanged, so one step can have sequences with different adapters, and without.
 type Adapter struct {
 	devices []map[pieceKey]lowRank
 	bytes   int
 }
 
-// pieceKey is rows of a parameter from one on.
+// pieceKey identifies rows of a parameter, starting at one.
 type pieceKey struct {
 	name  string
 	first int
 }
 
-// lowRank is scale·b·a, and what rows are multiplied by then; nil is by nothing.
+// lowRank is scale·b·a, and factors of the rows that apply afterwards; nil for none.
 type lowRank struct {
 	a, b  packed.Weight
 	scale float32
 	gain  []float32
 }
 
-// adaptedRows is rows of a step that have one adapter.
+// adaptedRows is a range of a step's rows with one adapter.
 type adaptedRows struct {
 	lo, hi int
 	parts  map[pieceKey]lowRank
@@ -39,7 +39,7 @@ type adaptedRows struct {
 // Bytes returns the memory of an adapter.
 func (a *Adapter) Bytes() int { return a.bytes }
 
-// Adapter packs an adapter of the model.
+// Adapter packs an adapter for the model.
 func (m *Model) Adapter(layers []models.AdapterLayer) (*Adapter, error) {
 	a := &Adapter{}
 	for _, d := range m.devices() {
@@ -65,7 +65,7 @@ func (m *Model) Adapter(layers []models.AdapterLayer) (*Adapter, error) {
 	return a, nil
 }
 
-// put packs what a layer's change is to the pieces of a product; it reports whether the layer has some.
+// put packs a layer's update of the pieces of a product; it reports whether the layer has any.
 func (a *Adapter) put(
 	parts map[pieceKey]lowRank,
 	p projection,
@@ -94,8 +94,7 @@ func (a *Adapter) put(
 	return found, nil
 }
 
-// gains returns what DoRA multiplies rows by: the length that each is to have over that of the changed
-// weights.
+// gains returns DoRA's factors of rows: their magnitudes divided by the norms of the updated weights.
 func gains(w packed.Weight, at int, rows span, l models.AdapterLayer) []float32 {
 	in, rank := w.In(), l.A.Shape()[0]
 	a, b, m := floats(l.A), floats(l.B), floats(l.Magnitude)
@@ -127,8 +126,8 @@ func floats(a array.Array) []float32 {
 	return x
 }
 
-// noteAdapter notes that rows from first on have an adapter, together with those before them where they have
-// the same.
+// noteAdapter records that rows from first on have an adapter, merged with the previous ones if they have the
+// same.
 func (s *Step) noteAdapter(a *Adapter, first int) {
 	if a == nil {
 		return
@@ -142,7 +141,7 @@ func (s *Step) noteAdapter(a *Adapter, first int) {
 	s.adapted = append(s.adapted, adaptedRows{first, s.count, parts})
 }
 
-// adapt changes what a product gave to rows that have an adapter.
+// adapt applies an adapter to the product of its rows.
 func (s *Step) adapt(p projection, r adaptedRows, y, x []float32) {
 	in, out, n := p.weight.In(), p.weight.Out(), r.hi-r.lo
 	at := 0

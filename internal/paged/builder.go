@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// builder packs parts; the first error stays.
+// builder packs parts; it keeps the first error.
 type builder struct {
 	Config
 	config models.Config
 	rank   int // whose part it packs, of TP devices
 	bytes  int
 	err    error
-	// products is those that adapters may change; plain ones are not.
+	// products holds those that adapters may update; plain ones are not among them.
 	products []projection
 	plain    bool
 }
@@ -71,7 +71,7 @@ func (b *builder) read(p *nn.Param) (array.Array, bool) {
 	return a, true
 }
 
-// product packs pieces of equally many columns, one below the other, as one product.
+// product packs pieces with the same number of columns, one below the other, as one product.
 func (b *builder) product(ps ...piece) projection {
 	out := projection{weight: b.stored(ps), bias: b.biases(ps...), watch: b.watching(0, ps...)}
 	if out.weight != nil {
@@ -93,7 +93,7 @@ func (b *builder) product(ps ...piece) projection {
 	return b.listed(out, ps)
 }
 
-// listed notes what an adapter may change.
+// listed records a product that an adapter may update.
 func (b *builder) listed(p projection, ps []piece) projection {
 	if b.plain || b.err != nil {
 		return p
@@ -103,7 +103,7 @@ func (b *builder) listed(p projection, ps []piece) projection {
 	return p
 }
 
-// biases returns the biases of pieces one after the other; nil where none has one.
+// biases returns the concatenated biases of pieces; nil if none has one.
 func (b *builder) biases(ps ...piece) []float32 {
 	var all []float32
 	some := false
@@ -123,7 +123,7 @@ func (b *builder) biases(ps ...piece) []float32 {
 	return all
 }
 
-// kept packs a table or a router, which does not become integers.
+// kept packs an embedding table or a router, which is not quantized.
 func (b *builder) kept(p piece) projection {
 	plain := *b
 	plain.Weights, plain.bytes, plain.Watch, plain.plain = b.Weights.Kept(), 0, nil, true
@@ -133,7 +133,7 @@ func (b *builder) kept(p piece) projection {
 	return w
 }
 
-// stored packs pieces that are stored as integers; nil where one is not, or other weights are wanted.
+// stored packs pieces that are stored quantized; nil if one is not, or another format is requested.
 func (b *builder) stored(ps []piece) packed.Weight {
 	var all []quant.Matrix
 	for _, p := range ps {
@@ -162,7 +162,7 @@ func (b *builder) packGrouped(ms ...quant.Matrix) packed.Weight { return b.took(
 
 func (b *builder) pack(s packed.Source) packed.Weight { return b.took(packed.Pack(b.Weights, s)) }
 
-// took counts a weight.
+// took counts the bytes of a weight.
 func (b *builder) took(w packed.Weight, err error) packed.Weight {
 	if err != nil {
 		b.fail(err)

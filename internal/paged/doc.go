@@ -1,7 +1,8 @@
-// Package paged computes language models for serving: many sequences in one step, each with its keys and
-// values in pages that are anywhere.
+// Package paged runs language models for serving: many sequences in one step, each with a paged key-value
+// cache.
 //
-// A Model is made of a model's parts, its weights packed. A Step takes tokens of several sequences, chunks of
-// prompts and single tokens alike, writes their keys and values into pages and gives logits. All sums have
-// one order, whatever else is in the step: a sequence's logits are those that it has alone, to the last bit.
+// A Model is built from a model's parts with packed weights. A Step takes tokens of several sequences, both
+// chunks of prompts and single tokens, writes their keys and values into pages and returns logits. The order
+// of sums does not depend on what else is in the step: a sequence's logits equal, to the last bit, those that
+// it has alone.
 package paged

@@ -16,7 +16,7 @@ type mixture struct {
 	bias     []float32
 	experts  []gated
 	shared   *gated
-	gate     *projection // how much the shared expert counts; nil is all
+	gate     *projection // the gate of the shared expert; nil for none
 	routing  nn.Routing
 	perToken int
 }
@@ -98,7 +98,7 @@ func (m *mixture) width() int {
 func (m *mixture) run(s *Step, y, x []float32, rows int) {
 	hidden := len(x) / max(1, rows)
 	chosen, weights := m.route(s, x, rows)
-	parts := s.parts(rows * m.perToken * hidden) // what each choice gives
+	parts := s.parts(rows * m.perToken * hidden) // the result of each choice
 	in, out := s.gather(rows*hidden), s.scatter(rows*hidden)
 	for e := range m.experts {
 		var at []int
@@ -133,7 +133,7 @@ func (m *mixture) run(s *Step, y, x []float32, rows int) {
 	}
 }
 
-// weighShared multiplies what the shared expert gives by its gate.
+// weighShared multiplies the output of the shared expert by its gate.
 func (m *mixture) weighShared(s *Step, out, x []float32, rows int) {
 	if m.gate == nil {
 		return
@@ -146,7 +146,7 @@ func (m *mixture) weighShared(s *Step, out, x []float32, rows int) {
 	}
 }
 
-// route returns the experts of every row and how much each counts, perToken for each row.
+// route returns the experts of every row and their weights, perToken for each row.
 func (m *mixture) route(s *Step, x []float32, rows int) (chosen []int, weights []float32) {
 	n := len(m.experts)
 	scores := make([]float32, rows*n)
@@ -188,7 +188,7 @@ func largest(x []float32) int {
 	return best
 }
 
-// limit sets ranks outside the best groups to 0.
+// limit sets scores outside the best groups to 0.
 func (m *mixture) limit(ranks []float32) {
 	r := m.routing
 	size := len(ranks) / r.Groups
@@ -213,7 +213,7 @@ func (m *mixture) limit(ranks []float32) {
 	}
 }
 
-// weigh is how much each chosen expert counts, of their scores.
+// weigh turns the scores of chosen experts into weights.
 func (m *mixture) weigh(w []float32) {
 	r := m.routing
 	if !r.RawWeights {

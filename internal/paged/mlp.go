@@ -7,10 +7,10 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// mlp is what a layer computes of each token by itself: y and x are rows of the stream's width.
+// mlp is the part of a layer that processes each token by itself: y and x are rows of the hidden size.
 type mlp interface {
 	run(s *Step, y, x []float32, rows int)
-	// width returns how many elements a row takes in between.
+	// width returns the size of an intermediate row.
 	width() int
 }
 
@@ -36,7 +36,7 @@ func (b *builder) mlp(l any) mlp {
 	return nil
 }
 
-// activation returns the function that config.json names.
+// activation returns the activation function that config.json names.
 func (b *builder) activation() func(dst, x []float32) {
 	switch b.config.Activation {
 	case "silu", "swish":
@@ -56,8 +56,8 @@ func (b *builder) activation() func(dst, x []float32) {
 	return nil
 }
 
-// gated is down(act(gate(x))·up(x)), gate and up in one product; inner is the columns in between, those of
-// all devices.
+// gated is down(act(gate(x))·up(x)), with gate and up in one product; inner is the number of intermediate
+// columns, on all devices.
 type gated struct {
 	up, down projection
 	inner    int
@@ -75,13 +75,13 @@ func (g gated) run(s *Step, y, x []float32, rows int) {
 		row := h[2*n*i : 2*n*(i+1)]
 		g.combine(row[:n], row[n:])
 	})
-	for i := 1; i < rows; i++ { // the rows without gaps
+	for i := 1; i < rows; i++ { // close the gaps between rows
 		copy(h[i*n:(i+1)*n], h[2*n*i:2*n*i+n])
 	}
 	s.finish(g.down, y, s.join(&s.inners, h[:rows*n], rows, g.inner), rows)
 }
 
-// combine makes gates what is multiplied by the last matrix.
+// combine computes act(gate)·up in place, the input of the last matrix.
 func (g gated) combine(gate, up []float32) {
 	if g.silu {
 		kernel.SwiGLU(gate, gate, up)

@@ -12,39 +12,40 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// lanes is what rows of a cache are padded to.
+// lanes is the multiple to which rows of a cache are padded.
 const lanes = kernel.OrderedLanes
 
-// Config says how a model is kept.
+// Config configures how a model is stored.
 type Config struct {
-	// Weights is the format of matrices; the zero value keeps what the model has.
+	// Weights is the format of matrices; the zero value keeps the model's own.
 	Weights packed.Format
-	// Read gives a parameter's values; nil takes those of the model, which must be eager.
+	// Read returns a parameter's values; nil takes those of the model, which must be eager.
 	Read func(p *nn.Param) (array.Array, error)
-	// Grouped gives matrices that are stored as integers, and nothing for others; nil is for models that have
-	// none. It is asked where Weights keeps what the model has.
+	// Grouped returns matrices that are stored quantized, and nothing for others; nil for models without any. It
+	// is called if Weights keeps the model's own format.
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
-	// Watch, where not nil, sees the inputs of every matrix of the layers while steps run: of part of a
-	// parameter, an expert's number or 0.
+	// Watch, if not nil, observes the inputs of every matrix of the layers while steps run: of a parameter, and
+	// of one of its experts, or 0.
 	Watch func(p *nn.Param, part int, x []float32, rows int)
-	// Threads is how many compute; 0 is all. Devices share them.
+	// Threads is the number of threads that devices share; 0 means all.
 	Threads int
-	// KV is how keys and values are kept; empty means f32.
+	// KV is the storage format of keys and values; empty means f32.
 	KV KVFormat
-	// TP is over how many devices of this process heads, pages and the rows of matrices are split; 0 means 1.
+	// TP is the tensor-parallel degree: the number of devices of this process over which heads, pages and the
+	// rows of matrices are split; 0 means 1.
 	TP int
 }
 
-// Model is a language model with packed weights: the part of one device, where there are several.
+// Model is a language model with packed weights, or one device's shard of it.
 type Model struct {
-	others []*Model // the parts of further devices
+	others []*Model // the shards of further devices
 
 	config     models.Config
 	limit      int
 	scale      float32
 	tokens     packed.Weight
-	vocab      span          // whose rows of tokens and head these are
-	positions  packed.Weight // nil where attention turns by position
+	vocab      span          // the rows of embedding and head on this device
+	positions  packed.Weight // nil with rotary positions
 	layers     []layer
 	norm       norm
 	head       projection
@@ -53,7 +54,7 @@ type Model struct {
 	pool       *kernel.Pool
 	rank       int
 	kv         KVFormat
-	products   []projection // those that adapters may change
+	products   []projection // those that adapters may update
 	bytes      int
 }
 
@@ -62,8 +63,8 @@ type layer struct {
 	attention                    attention
 	mlpNorm, mlpPost             norm
 	mlp                          mlp
-	parallel                     bool    // the MLP sees what attention does
-	scale                        float32 // of what both add
+	parallel                     bool    // the MLP reads the input of attention
+	scale                        float32 // of the outputs of both
 }
 
 // New packs a model.
@@ -105,13 +106,13 @@ func New(m models.Model, c Config) (*Model, error) {
 	return all[0], nil
 }
 
-// Config returns the model's shape.
+// Config returns the model's configuration.
 func (m *Model) Config() models.Config { return m.config }
 
-// Limit returns the longest sequence; 0 is no limit.
+// Limit returns the longest sequence; 0 means no limit.
 func (m *Model) Limit() int { return m.limit }
 
-// devices returns the parts of all devices.
+// devices returns the shards of all devices.
 func (m *Model) devices() []*Model { return append([]*Model{m}, m.others...) }
 
 // Bytes returns the memory of the weights.
@@ -123,7 +124,8 @@ func (m *Model) Bytes() int {
 	return n
 }
 
-// StepBytes returns how much of the weights a step reads: all but a table of which it takes single rows.
+// StepBytes returns how much of the weights a step reads: all but an embedding table, of which it takes
+// single rows.
 func (m *Model) StepBytes() int {
 	n := m.Bytes()
 	for _, d := range m.devices() {

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// norm normalises rows. The zero value leaves them as they are.
+// norm normalises rows. The zero value leaves them unchanged.
 type norm struct {
 	weight, bias []float32
 	eps          float32
@@ -47,7 +47,7 @@ func ones(n int) []float32 {
 	return x
 }
 
-// headNorms returns the norms with a mean of each of a device's heads; nil stays nil.
+// headNorms returns the norms, with a mean, of each of a device's heads; nil stays nil.
 func (b *builder) headNorms(n *nn.HeadNorm, dim int, own span) []norm {
 	if n == nil {
 		return nil
@@ -62,7 +62,7 @@ func (b *builder) headNorms(n *nn.HeadNorm, dim int, own span) []norm {
 	}
 	var list []norm
 	for h := own.lo; h < own.hi && b.err == nil; h++ {
-		at := h * dim % len(weights) // one weight may be that of all heads
+		at := h * dim % len(weights) // all heads may share one weight
 		list = append(list, norm{weight: weights[at : at+dim], bias: bias, eps: float32(n.Eps), centred: true})
 	}
 	return list
@@ -81,7 +81,7 @@ func (b *builder) rms(n *nn.RMSNorm) norm {
 
 func (n norm) none() bool { return n.weight == nil }
 
-// row sets y to what x becomes; they may be the same.
+// row writes the normalised x to y; they may be the same.
 func (n norm) row(y, x []float32) {
 	switch {
 	case n.none():
@@ -93,7 +93,7 @@ func (n norm) row(y, x []float32) {
 	}
 }
 
-// each normalises parts of a row, as long as the norm is.
+// each normalises parts of a row, each of the norm's size.
 func (n norm) each(x []float32) {
 	for w := len(n.weight); w > 0 && len(x) >= w; x = x[w:] {
 		n.row(x[:w], x[:w])

@@ -13,31 +13,31 @@ import (
 )
 
 // Tensor parallelism: every device has some heads, the pages of their keys and values, and some rows of every
-// matrix. What it computes of a row is gathered from all before the next product, so each sum is taken by one
-// device, in the order that it has on one: no bit depends on how many devices there are.
+// matrix. Its results for a row are gathered from all devices before the next product, so each sum is
+// computed by one device, in the same order as on a single one: no bit depends on the number of devices.
 
-// span is elements lo to hi.
+// span is the range of elements [lo, hi).
 type span struct{ lo, hi int }
 
 func (s span) len() int { return s.hi - s.lo }
 
-// times returns a span of things that are n elements each, from element first on.
+// times returns the span in units of elements, for items of n elements each, starting at element first.
 func (s span) times(n, first int) span { return span{first + s.lo*n, first + s.hi*n} }
 
-// piece is rows of a matrix, and of its bias, that become part of a product.
+// piece is a range of rows of a matrix, and of its bias, that becomes part of a product.
 type piece struct {
 	weight, bias *nn.Param
 	dense        bool // the weight is stored [in, out]
 	rows         span
 }
 
-// whole returns a matrix that every device has.
+// whole returns a matrix that is replicated on every device.
 func whole(p *nn.Param) piece { return piece{weight: p, rows: span{0, p.Type.Shape[0]}} }
 
-// share returns the part of n that a device has.
+// share returns a device's range of n.
 func (b *builder) share(n int) span { return span{n * b.rank / b.TP, n * (b.rank + 1) / b.TP} }
 
-// ownKeys returns the heads of keys that a device has: those of its queries, which several devices may share.
+// ownKeys returns the key heads of a device: those of its queries, which several devices may share.
 func (b *builder) ownKeys(keys int) span {
 	if keys < b.TP {
 		at := keys * b.rank / b.TP
@@ -46,7 +46,7 @@ func (b *builder) ownKeys(keys int) span {
 	return b.share(keys)
 }
 
-// divides says why a model cannot be split over the devices.
+// divides returns an error if a model cannot be split over the devices.
 func (b *builder) divides(p models.Parts) error {
 	n := b.TP
 	if n == 1 {
@@ -85,7 +85,7 @@ func headsOf(a nn.Attender) nn.Heads {
 	return nn.Heads{}
 }
 
-// threadsEach returns how many threads per device has.
+// threadsEach returns the number of threads of each device.
 func threadsEach(c Config) int {
 	n := c.Threads
 	if n == 0 {
@@ -94,7 +94,7 @@ func threadsEach(c Config) int {
 	return max(1, n/c.TP)
 }
 
-// team is the steps of all devices.
+// team holds the steps of all devices.
 type team struct {
 	world comm.World
 	steps []*Step
@@ -116,7 +116,7 @@ func newTeam(m *Model, c *Cache, rows int) *team {
 	return t
 }
 
-// run takes a step on all devices and returns what the first has.
+// run runs a step on all devices and returns the logits of the first one.
 func (t *team) run(seqs []Sequence) (logits []float32) {
 	err := t.world.Run(context.Background(), func(_ context.Context, c comm.Comm) error {
 		g, err := c.Group(nil)
@@ -137,8 +137,8 @@ func (t *team) run(seqs []Sequence) (logits []float32) {
 	return logits
 }
 
-// join returns rows of total columns of which each device has some: all of them, in memory that is kept, or
-// the part itself where there is one device.
+// join gathers rows of total columns of which each device has some, into memory that is reused; with a single
+// device it returns the part itself.
 func (s *Step) join(keep *[]float32, part []float32, rows, total int) []float32 {
 	if s.group == nil || rows == 0 {
 		return part
@@ -151,7 +151,7 @@ func (s *Step) join(keep *[]float32, part []float32, rows, total int) []float32 
 	return to
 }
 
-// owner returns the device that has a token's vector.
+// owner returns the device that holds a token's embedding.
 func (m *Model) owner(id, tp int) int {
 	for r := range tp {
 		if id < m.config.Vocab*(r+1)/tp {

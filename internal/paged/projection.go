@@ -8,15 +8,15 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// projection is a product with a weight, and perhaps a bias.
+// projection is a product with a weight and an optional bias.
 type projection struct {
 	weight packed.Weight
 	bias   []float32
-	pieces []piece                     // what an adapter may change; none of tables, routers and experts
-	watch  func(x []float32, rows int) // nil unless somebody watches
+	pieces []piece                     // what an adapter may update; none for embeddings, routers and experts
+	watch  func(x []float32, rows int) // nil unless the inputs are observed
 }
 
-// linear returns all of a layer, on every device.
+// linear returns a layer that is replicated on every device.
 func (b *builder) linear(l *nn.Linear) projection {
 	p := whole(l.Weight)
 	p.bias = l.Bias
@@ -35,7 +35,7 @@ func (b *builder) pieceOf(p nn.Projection, rows span) piece {
 	return piece{}
 }
 
-// shared returns a device's rows of a layer of so many.
+// shared returns a device's rows of a layer with out rows.
 func (b *builder) shared(l nn.Projection, out int) projection {
 	p := b.pieceOf(l, b.share(out))
 	if b.err != nil {
@@ -44,7 +44,7 @@ func (b *builder) shared(l nn.Projection, out int) projection {
 	return b.product(p)
 }
 
-// outOf returns how many rows a layer has.
+// outOf returns the number of rows of a layer.
 func outOf(p nn.Projection) int {
 	switch p := p.(type) {
 	case *nn.Linear:
@@ -55,7 +55,7 @@ func outOf(p nn.Projection) int {
 	return 0
 }
 
-// watching returns what tells the watcher of the inputs that pieces share.
+// watching returns a function that reports the common inputs of pieces to Watch.
 func (b *builder) watching(part int, ps ...piece) func(x []float32, rows int) {
 	if b.Watch == nil {
 		return nil
@@ -67,7 +67,7 @@ func (b *builder) watching(part int, ps ...piece) func(x []float32, rows int) {
 	}
 }
 
-// multiply sets y to the product of rows of x, changed by the adapters that rows have.
+// multiply computes the product of rows of x into y, with the adapters of the rows applied.
 func (s *Step) multiply(p projection, y, x []float32, rows int) {
 	if p.watch != nil {
 		p.watch(x, rows)

@@ -6,13 +6,13 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// splitKeys is how many keys a split has: what attends to a long sequence is computed for each split by
-// itself, on as many threads as there are, and merged in their order. Where a sequence is split depends on
-// nothing else, so bits depend on neither threads nor steps.
+// splitKeys is the number of keys of a split: attention to a long sequence is computed for each split
+// separately, in parallel, and merged in order. Where a sequence is split depends on nothing else, so bits
+// depend on neither threads nor steps.
 const splitKeys = 4 * blockKeys
 
-// partial is what some keys give to queries: for each the sum of values by their weights, the largest score
-// and the sum of weights.
+// partial is the attention of queries to some keys: for each query the weighted sum of values, the largest
+// score and the sum of weights.
 type partial struct {
 	out, top, sum []float32
 }
@@ -21,11 +21,11 @@ func newPartial(hd heads, rows int) partial {
 	return partial{make([]float32, rows*roundUp(hd.valueDim)), make([]float32, rows), make([]float32, rows)}
 }
 
-// merge adds what further keys give to n queries.
+// merge adds the attention to further keys of n queries.
 func (p *partial) merge(q partial, n, stride int) {
 	for i := range n {
 		if math.IsInf(float64(q.top[i]), -1) {
-			continue // the query sees none of them
+			continue // the query attends to none of them
 		}
 		top := max(p.top[i], q.top[i])
 		mine, other := factor(p.top[i], top), factor(q.top[i], top)
@@ -37,10 +37,10 @@ func (p *partial) merge(q partial, n, stride int) {
 	}
 }
 
-// factor returns what sums relative to one largest score are multiplied by for a larger one.
+// factor returns the factor that rescales sums from one largest score to a larger one.
 func factor(from, to float32) float32 { return float32(math.Exp(float64(from - to))) }
 
-// sees returns the first and last key that a query of the task sees.
+// sees returns the first and last key that a query of the task attends to.
 func (s *Step) sees(hd heads, t attendTask) (first, last int) {
 	if hd.window > 0 {
 		first = max(0, s.position[t.row]-hd.window+1)
@@ -54,8 +54,8 @@ func (s *Step) splits(hd heads, t attendTask) (first, last int) {
 	return lo / splitKeys, hi / splitKeys
 }
 
-// attendSplit computes the attention of few queries to many keys: every split of keys is a piece of work. It
-// reports whether it did: where there are enough queries for all threads, nothing is gained.
+// attendSplit computes the attention of few queries to many keys, with one task for each split of keys. It
+// reports whether it did: with enough queries for all threads there is nothing to gain.
 func (s *Step) attendSplit(c *layerCache, hd heads) bool {
 	if len(s.tasks)*hd.keys >= 2*s.pool().Threads() {
 		return false
@@ -82,13 +82,13 @@ func (s *Step) attendSplit(c *layerCache, hd heads) bool {
 	return true
 }
 
-// splitWork is a split of keys for one head of a task, and the memory that has what it gave.
+// splitWork is a split of keys for one head of a task, and the memory of its result.
 type splitWork struct {
 	task, head, split int
 	work              *attendWork
 }
 
-// mergeSplits merges what neighbouring splits of a head gave, in their order.
+// mergeSplits merges the results of consecutive splits of a head, in order.
 func (s *Step) mergeSplits(hd heads, work []splitWork) {
 	for i := 0; i < len(work); {
 		u := work[i]
@@ -106,7 +106,7 @@ func (s *Step) mergeSplits(hd heads, work []splitWork) {
 	}
 }
 
-// give writes what all keys gave to the queries of a task.
+// give writes the final attention of a task's queries.
 func (s *Step) give(hd heads, t attendTask, g int, p partial) {
 	group := hd.queries / hd.keys
 	for i := range t.rows * group {

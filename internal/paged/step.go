@@ -7,27 +7,26 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// Sequence is what a step computes of one sequence: tokens that follow those whose keys and values its pages
-// hold.
+// Sequence is one sequence's part of a step: tokens that follow those whose keys and values are in its pages.
 type Sequence struct {
-	// Pages are where keys and values of the sequence's tokens are, PageTokens in each, with room for Tokens.
+	// Pages holds the pages of the sequence's keys and values, PageTokens in each, with space for Tokens.
 	Pages []int32
-	// Start is how many tokens came before.
+	// Start is the number of previous tokens.
 	Start  int
 	Tokens []int32
-	// Want is of how many of the last tokens the logits are wanted.
+	// Want is the number of last tokens whose logits are wanted.
 	Want int
-	// Adapter changes the model for this sequence; nil leaves it as it is.
+	// Adapter is that of the sequence; nil for none.
 	Adapter *Adapter
 }
 
-// Step computes tokens of many sequences at once, with memory that it keeps for the next time. It is for one
-// goroutine.
+// Step computes tokens of many sequences at once, with memory that it reuses. It is not safe for concurrent
+// use.
 type Step struct {
 	model *Model
 	cache *Cache
 	most  int
-	team  *team       // nil where there is one device
+	team  *team       // nil for a single device
 	group *comm.Group // of the devices, while a step runs
 
 	count    int
@@ -36,11 +35,11 @@ type Step struct {
 	slot     []int
 	tasks    []attendTask
 	adapted  []adaptedRows
-	// lastAdapter is that of the last of them.
+	// lastAdapter is the adapter of the last one.
 	lastAdapter *Adapter
 
-	x, h, y   []float32 // the stream, what a layer takes of it, what it gives
-	z         []float32 // what attention gives where the MLP does not wait for it
+	x, h, y   []float32 // hidden states, a layer's input, its output
+	z         []float32 // attention's output if the MLP is parallel
 	q, k, v   []float32
 	attended  []float32
 	inner     []float32
@@ -50,12 +49,12 @@ type Step struct {
 	splitList []splitWork
 
 	partRows, gatherRows, scatterRows []float32
-	// What all devices have together, and this one's part of the stream.
+	// What all devices have together, and this one's part of the hidden states.
 	attendedAll, inners, ys, logitsAll, embeds []float32
 	lowRows, changeRows                        []float32 // of adapters
 }
 
-// NewStep takes the memory for steps of up to rows tokens.
+// NewStep allocates the memory for steps of up to rows tokens.
 func NewStep(m *Model, c *Cache, rows int) *Step {
 	if len(m.others) == 0 {
 		return newStep(m, c, rows)
@@ -87,7 +86,7 @@ func (s *Step) Rows() int { return s.most }
 
 func (s *Step) pool() *kernel.Pool { return s.model.pool }
 
-// rows calls f for every row, shared out where rows of so many elements are worth it.
+// rows calls f for every row, in parallel if rows of that width are worth it.
 func (s *Step) rows(n, width int, f func(i int)) {
 	s.pool().For(n, max(1, 1<<14/max(1, width)), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -96,8 +95,8 @@ func (s *Step) rows(n, width int, f func(i int)) {
 	})
 }
 
-// Run computes sequences, of which all tokens together are no more than Rows, and returns the logits that are
-// wanted, a row of the vocabulary for each, in order. They stay until the next call.
+// Run computes sequences, with at most Rows tokens in total, and returns the requested logits, one row of the
+// vocabulary for each, in order. They are valid until the next call.
 func (s *Step) Run(seqs []Sequence) []float32 {
 	if s.team != nil {
 		return s.team.run(seqs)
@@ -114,7 +113,7 @@ func (s *Step) run(seqs []Sequence) []float32 {
 		s.logits = make([]float32, rows*n)
 	}
 	logits := s.logits[:rows*n]
-	s.adapted = s.adapted[:0] // those rows are others, and no adapter changes the head
+	s.adapted = s.adapted[:0] // the rows are others now, and no adapter updates the head
 	s.multiply(m.head, logits, s.h[:rows*m.config.Hidden], rows)
 	n = m.config.Vocab
 	logits = s.join(&s.logitsAll, logits, rows, n)
@@ -129,14 +128,14 @@ func (s *Step) run(seqs []Sequence) []float32 {
 	return logits
 }
 
-// capped bounds x as cap·tanh(x/cap).
+// capped limits x to cap·tanh(x/cap).
 func capped(x []float32, c float32) {
 	kernel.MulScalar(x, x, 1/c)
 	kernel.Tanh(x, x)
 	kernel.MulScalar(x, x, c)
 }
 
-// wanted puts the normalised rows whose logits are wanted at the begin of h.
+// wanted moves the normalised rows whose logits are wanted to the start of h.
 func (s *Step) wanted(seqs []Sequence) (rows int) {
 	hidden, at := s.model.config.Hidden, 0
 	for _, q := range seqs {
@@ -149,7 +148,7 @@ func (s *Step) wanted(seqs []Sequence) (rows int) {
 	return rows
 }
 
-// hidden leaves the stream after the last layer in x.
+// hidden computes the hidden states after the last layer into x.
 func (s *Step) hidden(seqs []Sequence) {
 	s.place(seqs)
 	s.embed(seqs)
@@ -175,7 +174,7 @@ func (s *Step) hidden(seqs []Sequence) {
 	}
 }
 
-// besides is the rest of a layer whose MLP sees what its attention saw: the stream, normed in h.
+// besides computes the rest of a layer with parallel blocks, whose MLP reads the same normalised input, in h.
 func (s *Step) besides(l *layer, attended []float32) {
 	n := s.count * s.model.config.Hidden
 	x, h, y, z := s.x[:n], s.h[:n], s.y[:n], grown(&s.z, n)
@@ -191,7 +190,7 @@ func (s *Step) besides(l *layer, attended []float32) {
 	s.add(x, y, norm{}, l.scale)
 }
 
-// place notes where every row's keys and values go.
+// place determines where every row's keys and values are stored.
 func (s *Step) place(seqs []Sequence) {
 	s.count, s.tasks, s.adapted = 0, s.tasks[:0], s.adapted[:0]
 	for i := range seqs {
@@ -209,7 +208,7 @@ func (s *Step) place(seqs []Sequence) {
 	}
 }
 
-// finish is the last product of a part of a layer: y gets the columns of all devices.
+// finish computes the last product of a part of a layer: y gets the columns of all devices.
 func (s *Step) finish(p projection, y, x []float32, rows int) {
 	if s.group == nil {
 		s.multiply(p, y, x, rows)
@@ -244,7 +243,7 @@ func (s *Step) embed(seqs []Sequence) {
 	}
 }
 
-// exchange takes the vectors of tokens from the devices that have them.
+// exchange gets the embeddings of tokens from the devices that have them.
 func (s *Step) exchange(seqs []Sequence) {
 	if s.group == nil {
 		return
@@ -266,8 +265,8 @@ func (s *Step) normalise(h, x []float32, n norm) {
 	s.rows(s.count, w, func(i int) { n.row(h[i*w:(i+1)*w], x[i*w:(i+1)*w]) })
 }
 
-// add adds what a part of a layer gives to the stream, times scale and normalised where the layer has a norm
-// there.
+// add adds the output of a part of a layer to the hidden states, times scale and normalised if the layer has
+// a norm there.
 func (s *Step) add(x, y []float32, post norm, scale float32) {
 	w := s.model.config.Hidden
 	s.rows(s.count, w, func(i int) {
@@ -282,7 +281,7 @@ func (s *Step) add(x, y []float32, post norm, scale float32) {
 	})
 }
 
-// grown returns a slice of n elements in memory that is kept.
+// grown returns a slice of n elements in memory that is reused.
 func grown(keep *[]float32, n int) []float32 {
 	if len(*keep) < n {
 		*keep = make([]float32, n)
@@ -294,7 +293,7 @@ func (s *Step) parts(n int) []float32   { return grown(&s.partRows, n) }
 func (s *Step) gather(n int) []float32  { return grown(&s.gatherRows, n) }
 func (s *Step) scatter(n int) []float32 { return grown(&s.scatterRows, n) }
 
-// Row returns the normalised stream of which row i of the last Run's logits were made.
+// Row returns the normalised hidden state from which row i of the last Run's logits was computed.
 func (s *Step) Row(i int) []float32 {
 	n := s.model.config.Hidden
 	return s.h[i*n : (i+1)*n]

@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Autocast makes a forward program compute in a 16-bit dtype where its ops gain from it, and in f32 where
-// they say that they need it. Parameters and results keep their types: each parameter is cast once, so its
-// gradient comes back in f32, and an optimizer sees master weights. Run it before the gradient is taken.
+// Autocast makes a forward program compute in a 16-bit dtype where its ops benefit, and in f32 where ops
+// require it. Parameters and results keep their types: each parameter is cast once, so its gradient is in
+// f32, and the optimizer updates master weights. Run it before differentiation.
 func Autocast(f *ir.Func, dtype array.DType) (*ir.Func, error) {
 	defer fault.Pass("autocast", f)
 	if !dtype.IsHalf() {
@@ -30,19 +30,19 @@ func Autocast(f *ir.Func, dtype array.DType) (*ir.Func, error) {
 	return b.Build(results...)
 }
 
-// Caster applies ops with operands in the dtypes that they want. It remembers the casts that it made, so that
-// each is made once.
+// Caster applies ops with operands in the dtypes that they prefer. It caches casts, so that each is made
+// once.
 type Caster struct {
 	dtype array.DType
 	cast  map[*ir.Value]*ir.Value
 }
 
-// NewCaster returns one for a 16-bit dtype.
+// NewCaster returns a Caster for a 16-bit dtype.
 func NewCaster(dtype array.DType) *Caster {
 	return &Caster{dtype: dtype, cast: map[*ir.Value]*ir.Value{}}
 }
 
-// Apply returns an op's results by apply, on operands that are cast where the op gains from it.
+// Apply calls apply with operands that are cast if the op benefits, and returns its results.
 func (c *Caster) Apply(o ir.Op, in []*ir.Value, apply func(ir.Op, []*ir.Value) []*ir.Value) []*ir.Value {
 	want := op.PrecisionOf(o)
 	switch {
@@ -67,7 +67,7 @@ func (c *Caster) anyNarrow(in []*ir.Value) bool {
 	return false
 }
 
-// all returns values with those of one dtype cast to another.
+// all casts the values of one dtype to another.
 func (c *Caster) all(in []*ir.Value, from, to array.DType) []*ir.Value {
 	out := make([]*ir.Value, len(in))
 	for i, v := range in {

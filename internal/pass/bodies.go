@@ -32,7 +32,7 @@ func Everywhere(f *ir.Func, run func(*ir.Func) (*ir.Func, error)) (*ir.Func, err
 	return run(g)
 }
 
-// inBodies returns a node's op with a pass run on its bodies.
+// inBodies returns a node's op after a pass has run on its bodies.
 func inBodies(n *ir.Node, run func(*ir.Func) (*ir.Func, error)) (ir.Op, error) {
 	o, ok := n.Op().(op.Bodied)
 	if !ok {

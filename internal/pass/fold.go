@@ -2,14 +2,14 @@ package pass
 
 import "github.com/galley-ml/galley/internal/ir"
 
-// folder is an op that may turn out to be something simpler on some operands. Fold returns nil where it does
+// folder is an op that may be replaced by something simpler for some operands. Fold returns nil if it is
 // not.
 type folder interface {
 	Fold(in []*ir.Value) *ir.Value
 }
 
-// Fold replaces nodes by what their ops say is simpler: an identity by its operand, a reshape of a reshape by
-// one.
+// Fold replaces nodes by simpler ones that their ops suggest: an identity by its operand, a reshape of a
+// reshape by one.
 func Fold(f *ir.Func) (*ir.Func, error) {
 	return f.Rewrite(func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		if o, ok := n.Op().(folder); ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Grad makes a program that returns f's results and then the gradient of its first result, which must be a
-// scalar, with respect to the parameters wrt. What it returns can be differentiated again.
+// Grad returns a program with f's results followed by the gradient of its first result, which must be a
+// scalar, with respect to the parameters wrt. The program can be differentiated again.
 func Grad(f *ir.Func, wrt []int) (*ir.Func, error) {
 	if len(f.Results()) == 0 || f.Results()[0].Shape().Len() != 1 {
 		return nil, fmt.Errorf("gradient of %s: the first result must be one number", f.Name())

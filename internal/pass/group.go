@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Groups joins ops that go through the same elements into loops, each one fused op. It is for a program that
-// runs as it is, on one device or as the part of one: values keep their bits, and what no op outside a loop
-// needs is not stored. Ops are joined along values, the largest first, and then loops that read the same.
+// Groups fuses ops that iterate over the same elements into loops, each one fused op. It is for a program
+// that runs unchanged on a device: values keep their bits, and those that no op outside a loop reads are not
+// stored. Ops are fused along values, the largest first, then loops that read the same values.
 func Groups(f *ir.Func, c GroupConfig) (*ir.Func, *Grouping, error) {
 	start := time.Now()
 	f, err := prepare(f)
@@ -30,41 +30,41 @@ func Groups(f *ir.Func, c GroupConfig) (*ir.Func, *Grouping, error) {
 	return out, g, err
 }
 
-// GroupConfig says which loops are made.
+// GroupConfig selects which loops are made.
 type GroupConfig struct {
-	// Always makes loops that gain nothing, too: for tests.
+	// Always also makes loops that gain nothing, for tests.
 	Always bool
 }
 
-// maxNodes is the longest loop: longer ones gain little and take long to make.
+// maxNodes is the most nodes of a loop: longer ones gain little and take long to compile.
 const maxNodes = 96
 
-// unit is nodes that run as one: a loop, or a node by itself.
+// unit is a set of nodes that run as one: a loop, or a single node.
 type unit struct {
 	nodes []int // in program order
-	// again is nodes of other units that are computed here again, in program order, too.
+	// again lists nodes of other units that are recomputed here, also in program order.
 	again []int
 	plan  *op.LoopPlan
-	// kept is why the unit is not a loop, though it could be.
+	// kept is why the unit is not made a loop, although it could be.
 	kept string
 }
 
-// Grouping is how a program is parted into loops.
+// Grouping is a partition of a program into loops.
 type Grouping struct {
 	f     *ir.Func
 	nodes []*ir.Node
-	loops []*op.LoopNode // of each node, nil where it is none
+	loops []*op.LoopNode // of each node, nil if loops do not support it
 	at    map[*ir.Node]int
 	unit  []*unit // of each node
 	users [][]int // nodes that read results of a node
-	// refused is why two nodes are not in one loop, by the value between them.
+	// refused records why two nodes are not in one loop, by the value between them.
 	refused []refusal
-	// after is nodes that stay in order though neither reads the other.
+	// after lists pairs of nodes that stay in order although neither reads the other.
 	after [][2]int
 	mark  []int
 	round int
 	costs Costs
-	// out is the program with loops, and took what it took to make it, with the code.
+	// out is the program with loops, and took the time to make it, including its code.
 	out  *ir.Func
 	took time.Duration
 }
@@ -95,8 +95,8 @@ func newGrouping(f *ir.Func) *Grouping {
 	return g
 }
 
-// keepOrder has what is in no loop stay in its order where devices meet: they must do so in the same order,
-// and what is computed between them is there to overlap with them.
+// keepOrder keeps the order of nodes outside of loops around collectives: all devices must run these in the
+// same order, and the computation between them is placed to overlap with them.
 func (g *Grouping) keepOrder() {
 	meets := slices.ContainsFunc(g.nodes, func(n *ir.Node) bool {
 		_, ok := n.Op().(op.Collective)
@@ -115,7 +115,7 @@ func (g *Grouping) keepOrder() {
 	}
 }
 
-// free reports whether a node costs nothing wherever it stands: a constant.
+// free reports whether a node costs nothing wherever it is: a constant.
 func (g *Grouping) free(i int) bool {
 	return g.loops[i] != nil && g.loops[i].Kind() == op.LoopConstant
 }
@@ -125,8 +125,8 @@ type edge struct {
 	bytes    int
 }
 
-// joinEdges joins the makers of values with those who read them; of values of one size the later first, so
-// that what is needed late is not computed early and kept.
+// joinEdges fuses producers of values with their consumers; of values of equal size the later first, so that
+// what is needed late is not computed early and kept.
 func (g *Grouping) joinEdges() {
 	var edges []edge
 	for i, n := range slices.Backward(g.nodes) {
@@ -147,7 +147,7 @@ func (g *Grouping) joinEdges() {
 	}
 }
 
-// joinReaders joins loops that read the same large value.
+// joinReaders fuses loops that read the same large value.
 func (g *Grouping) joinReaders() {
 	readers := map[*ir.Value][]int{}
 	var values []*ir.Value
@@ -171,7 +171,7 @@ func (g *Grouping) joinReaders() {
 	)
 	for _, v := range values {
 		list := readers[v]
-		if len(list) > 16 { // a value that everybody reads, such as a mask: all pairs are too many
+		if len(list) > 16 { // a value with many readers, such as a mask: there are too many pairs
 			list = list[:16]
 		}
 		for k, i := range list {
@@ -184,7 +184,7 @@ func (g *Grouping) joinReaders() {
 	}
 }
 
-// elements returns how many a loop goes through.
+// elements returns the number of elements of a loop.
 func elements(u *unit) int {
 	if u.plan == nil {
 		return 0
@@ -192,7 +192,7 @@ func elements(u *unit) int {
 	return u.plan.Rows * u.plan.Cols
 }
 
-// join makes one unit of two, or says why not.
+// join merges two units, or returns why it cannot.
 func (g *Grouping) join(a, b *unit) string {
 	if a == b {
 		return ""
@@ -216,7 +216,7 @@ func (g *Grouping) join(a, b *unit) string {
 	return ""
 }
 
-// with returns nodes and the constants that they read, as a loop has them.
+// with returns nodes and the constants that they read, in the form of a loop.
 func (g *Grouping) with(nodes []int) []*op.LoopNode {
 	list := make([]*op.LoopNode, 0, len(nodes)+4)
 	var constants []int
@@ -237,7 +237,7 @@ func (g *Grouping) with(nodes []int) []*op.LoopNode {
 	return list
 }
 
-// around reports whether a path from one unit to the other, or back, leads through a third.
+// around reports whether a path between two units, in either direction, passes through a third.
 func (g *Grouping) around(a, b *unit) bool {
 	g.round++
 	var stack []*unit

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// build writes the program with a fused op for each loop.
+// build returns the program with a fused op for each loop.
 func (g *Grouping) build() (*ir.Func, error) {
 	if !slices.ContainsFunc(g.unit, func(u *unit) bool { return u.plan != nil }) {
 		return g.f, nil
@@ -22,7 +22,7 @@ func (g *Grouping) build() (*ir.Func, error) {
 	w.escaping()
 	for _, u := range g.order() {
 		if u.plan == nil {
-			if !g.free(u.nodes[0]) { // constants come where they are read
+			if !g.free(u.nodes[0]) { // constants are emitted where they are read
 				w.node(u.nodes[0])
 			}
 		} else if err := w.loop(u); err != nil {
@@ -33,20 +33,20 @@ func (g *Grouping) build() (*ir.Func, error) {
 	for i, v := range g.f.Results() {
 		results[i] = w.value(v)
 	}
-	// What nothing reads stays: other devices may wait for it.
+	// Unused nodes are kept: other devices may wait for them.
 	return b.Build(results...)
 }
 
-// groupWriter writes units into a new program.
+// groupWriter emits units into a new program.
 type groupWriter struct {
 	g   *Grouping
 	b   *ir.Builder
 	env []*ir.Value
-	// out is the values of each loop that others read.
+	// out holds the values of each loop that others read.
 	out map[*unit][]*ir.Value
 }
 
-// same returns the operand of a change of shape within a unit; nil where v is none.
+// same returns the operand of a reshape within a unit; nil if v is not one.
 func (g *Grouping) same(v *ir.Value) *ir.Value {
 	if v.Node() == nil {
 		return nil
@@ -58,7 +58,7 @@ func (g *Grouping) same(v *ir.Value) *ir.Value {
 	return v.Node().In()[0]
 }
 
-// escaping finds the values that leave their loops. A change of shape is made again outside.
+// escaping finds the values that are used outside their loops. A reshape is repeated outside.
 func (w *groupWriter) escaping() {
 	w.out = map[*unit][]*ir.Value{}
 	g := w.g
@@ -69,7 +69,7 @@ func (w *groupWriter) escaping() {
 			}
 		}
 	}
-	for _, u := range g.unit { // what is computed again reads as well
+	for _, u := range g.unit { // recomputed nodes read values as well
 		for _, i := range u.again {
 			for _, v := range g.nodes[i].In() {
 				if !g.inside(u, v) {
@@ -83,7 +83,7 @@ func (w *groupWriter) escaping() {
 	}
 }
 
-// inside reports whether a unit makes v for itself.
+// inside reports whether a unit computes v itself.
 func (g *Grouping) inside(u *unit, v *ir.Value) bool {
 	if v.Node() == nil {
 		return false
@@ -92,7 +92,7 @@ func (g *Grouping) inside(u *unit, v *ir.Value) bool {
 	return g.free(i) || g.unit[i] == u || slices.Contains(u.again, i)
 }
 
-// export has v's loop return it.
+// export makes v's loop return it.
 func (w *groupWriter) export(v *ir.Value) {
 	for x := w.g.same(v); x != nil; x = w.g.same(v) {
 		v = x
@@ -117,7 +117,7 @@ func (w *groupWriter) value(v *ir.Value) *ir.Value {
 	for i, x := range n.In() {
 		in[i] = w.value(x)
 	}
-	w.env[v.ID()] = w.b.Apply(n.Op(), in)[0] // a change of shape, or a constant
+	w.env[v.ID()] = w.b.Apply(n.Op(), in)[0] // a reshape or a constant
 	return w.env[v.ID()]
 }
 
@@ -133,7 +133,7 @@ func (w *groupWriter) node(i int) {
 	}
 }
 
-// loop writes a unit as one op.
+// loop emits a unit as one op.
 func (w *groupWriter) loop(u *unit) error {
 	out := w.out[u]
 	if len(out) == 0 {
@@ -154,7 +154,7 @@ func (w *groupWriter) loop(u *unit) error {
 	return nil
 }
 
-// body returns a unit as a program of its own, and what it reads.
+// body returns a unit as a program of its own, and the values that it reads.
 func (g *Grouping) body(u *unit, out []*ir.Value) (*ir.Func, []*ir.Value, error) {
 	nodes := g.members(u)
 	b := ir.NewBuilder("body")
@@ -194,7 +194,7 @@ func (g *Grouping) body(u *unit, out []*ir.Value) (*ir.Func, []*ir.Value, error)
 	return f, in, err
 }
 
-// members returns all nodes of a unit's body in order: its own, those that it computes again, and constants.
+// members returns all nodes of a unit's body in order: its own, those that it recomputes, and constants.
 func (g *Grouping) members(u *unit) []int {
 	all := slices.Concat(u.nodes, u.again)
 	for _, i := range slices.Clone(all) {
@@ -208,7 +208,7 @@ func (g *Grouping) members(u *unit) []int {
 	return slices.Compact(all)
 }
 
-// order returns the units one after the other, as near to the program's own order as their operands allow.
+// order returns the units in an order as close to the program's own as their operands allow.
 func (g *Grouping) order() []*unit {
 	waits := map[*unit]int{}
 	next := map[*unit][]*unit{}
@@ -260,7 +260,7 @@ func (g *Grouping) order() []*unit {
 	return list
 }
 
-// unitHeap has the unit whose last node comes first at its top.
+// unitHeap is a heap with the unit whose last node is the earliest at its top.
 type unitHeap []*unit
 
 func (h unitHeap) Len() int           { return len(h) }

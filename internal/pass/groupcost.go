@@ -8,21 +8,21 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Costs is what loops cost, in nanoseconds on one core, give or take: enough to tell what is worth it.
+// Costs are approximate costs of loops, in nanoseconds on one core, accurate enough for decisions.
 type Costs struct {
-	// Far is a byte from memory, Near one from the second cache.
+	// Far is the cost of a byte from memory, Near of one from the L2 cache.
 	Far, Near float64
-	// Instr is an instruction on one float of 32 bits, by generated code.
+	// Instr is the cost of an instruction on one 32-bit float, in generated code.
 	Instr float64
 }
 
-// UsualCosts is those of machines that were not measured.
+// UsualCosts are the costs of a typical machine, for machines that were not measured.
 var UsualCosts = Costs{Far: 0.10, Near: 0.03, Instr: 0.015}
 
-// measured is the costs of this machine, if they are known.
+// measured holds the costs of this machine, if it was measured.
 var measured atomic.Pointer[Costs]
 
-// SetCosts has programs that are joined to loops from now on priced for a machine that was measured.
+// SetCosts sets the measured costs of this machine for loops made from now on.
 func SetCosts(c Costs) { measured.Store(&c) }
 
 func costs() Costs {
@@ -38,7 +38,7 @@ const (
 	leastElems  = 1 << 9
 )
 
-// perByte returns the price of a byte of a value of that size.
+// perByte returns the cost of a byte of a value of that size.
 func (c Costs) perByte(bytes int) float64 {
 	if bytes > nearBytes {
 		return c.Far
@@ -46,14 +46,14 @@ func (c Costs) perByte(bytes int) float64 {
 	return c.Near
 }
 
-// instructions returns the price of a node's instructions on so many elements: half as many floats of 64 bits
-// are in a vector.
+// instructions returns the cost of a node's instructions on elems elements: a vector has half as many 64-bit
+// floats.
 func (c Costs) instructions(ln *op.LoopNode, elems int) float64 {
 	return float64(ln.Instructions()*elems) * c.Instr * float64(ln.LaneBytes()) / 4
 }
 
-// compute lets loops compute again what others would have to store for them, where that takes less time:
-// cheap elements of values that both read anyway.
+// compute lets loops recompute values that another loop would have to store for them, if that takes less
+// time: cheap elements of values that both read anyway.
 func (g *Grouping) compute() {
 	for i := len(g.nodes) - 1; i >= 0; i-- {
 		if g.unit[i].plan == nil || g.free(i) || !g.cheap(i) {
@@ -70,13 +70,13 @@ func (g *Grouping) compute() {
 	}
 }
 
-// cheap reports whether a node is one whose elements may be computed again: a map.
+// cheap reports whether a node's elements may be recomputed: it must be elementwise.
 func (g *Grouping) cheap(i int) bool {
 	k := g.loops[i].Kind()
 	return k == op.LoopMap || k == op.LoopRepeat || k == op.LoopSame || k == op.LoopWalk
 }
 
-// outsideReaders returns the other loops that read a node's result; none where others read it, too.
+// outsideReaders returns the other loops that read a node's result; none if anything else reads it, too.
 func (g *Grouping) outsideReaders(i int) []*unit {
 	var list []*unit
 	for _, next := range g.users[i] {
@@ -94,7 +94,7 @@ func (g *Grouping) outsideReaders(i int) []*unit {
 	return list
 }
 
-// tryAgain computes node i in u as well, with what it needs of its own loop, if that saves time.
+// tryAgain recomputes node i in u, with what it needs from its own loop, if that saves time.
 func (g *Grouping) tryAgain(i int, u *unit) {
 	cone := g.cone(i, u, nil)
 	all := slices.Concat(u.nodes, u.again, cone)
@@ -126,7 +126,7 @@ func (g *Grouping) tryAgain(i int, u *unit) {
 	u.again, u.plan = slices.Compact(u.again), plan
 }
 
-// cone returns node i and what of its loop it is computed from, without what is stored once a row.
+// cone returns node i and the nodes of its loop that it depends on, except those that are stored once a row.
 func (g *Grouping) cone(i int, u *unit, list []int) []int {
 	if slices.Contains(list, i) || slices.Contains(u.again, i) || g.unit[i] == u {
 		return list
@@ -144,7 +144,7 @@ func (g *Grouping) cone(i int, u *unit, list []int) []int {
 	return list
 }
 
-// newReads returns what nodes read that a unit does not: parameters, and results of other units.
+// newReads returns the values that nodes read and a unit does not: parameters, and results of other units.
 func (g *Grouping) newReads(nodes []int, u *unit) []*ir.Value {
 	have := map[*ir.Value]bool{}
 	for _, i := range slices.Concat(u.nodes, u.again) {
@@ -168,7 +168,7 @@ func (g *Grouping) newReads(nodes []int, u *unit) []*ir.Value {
 	return list
 }
 
-// drop takes loops apart that would gain nothing.
+// drop splits loops that would gain nothing.
 func (g *Grouping) drop() {
 	for i := range g.nodes {
 		u := g.unit[i]

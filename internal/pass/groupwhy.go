@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Why returns a line for each loop: its ops with their lines of source, its size, the bytes and the
-// microseconds on one core with and without it, as far as they can be foretold, and how it runs; then a line
-// for each value that two ops do not share in a loop, with the reason.
+// Why returns a line for each loop: its ops with their source lines, its size, the predicted bytes and
+// microseconds on one core with and without it, and how it runs; then a line for each value that two ops do
+// not share in a loop, with the reason.
 func (g *Grouping) Why() string {
 	var b strings.Builder
 	for i := range g.nodes {
@@ -21,7 +21,7 @@ func (g *Grouping) Why() string {
 	for _, r := range g.refused {
 		from, to := g.unit[g.at[r.value.Node()]], g.unit[g.at[r.user]]
 		if from == to && from.plan != nil {
-			continue // they met later
+			continue // they were fused later
 		}
 		reason := r.reason
 		if from.kept != "" && to.kept != "" {
@@ -32,7 +32,7 @@ func (g *Grouping) Why() string {
 	return b.String()
 }
 
-// Totals returns a line on the whole: how many ops became how many loops, what it took, and the bytes of
+// Totals returns a summary line: the number of ops and loops, the time taken, and the bytes of
 // code.
 func (g *Grouping) Totals() string {
 	loops, size := g.Sizes()
@@ -40,7 +40,7 @@ func (g *Grouping) Totals() string {
 		float64(g.took.Microseconds())/1e3, bytesText(float64(size)))
 }
 
-// Sizes returns how many loops there are, and the bytes of their code.
+// Sizes returns the number of loops, and the bytes of their code.
 func (g *Grouping) Sizes() (loops, code int) {
 	seen := map[string]bool{}
 	for _, n := range g.out.Nodes() {
@@ -49,7 +49,7 @@ func (g *Grouping) Sizes() (loops, code int) {
 			continue
 		}
 		loops++
-		if text := body.String(); !seen[text] { // layers that are alike share their code
+		if text := body.String(); !seen[text] { // identical layers share their code
 			seen[text], code = true, code+op.FusedSize(n.Op())
 		}
 	}
@@ -101,7 +101,7 @@ func (g *Grouping) escapes(u *unit) []*ir.Value {
 	return w.out[u]
 }
 
-// loopCost is bytes moved and microseconds, as a loop and op by op.
+// loopCost is the bytes moved and microseconds, as a loop and op by op.
 type loopCost struct{ bytes, apart, time, apartTime float64 }
 
 func (g *Grouping) costOf(u *unit, body *ir.Func, in []*ir.Value) loopCost {

@@ -8,10 +8,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Join turns products that share a side and differ in a parameter into one: queries, keys and values; gate
-// and up. Their parameters are joined in the program, so whoever owns them sees no change. Run it before the
-// gradient is taken: then the backward pass has one product in place of several, too, and no sum of their
-// results.
+// Join merges products that share one operand and differ in a parameter into one: queries, keys and values;
+// gate and up. Their parameters are concatenated in the program, so that nothing changes for their owner. Run
+// it before differentiation: then the backward pass has one product instead of several, too, and no sum of
+// their results.
 func Join(f *ir.Func) (*ir.Func, error) {
 	defer fault.Pass("join", f)
 	groups := joinGroups(f)
@@ -42,13 +42,13 @@ func Join(f *ir.Func) (*ir.Func, error) {
 	return b.Build(results...)
 }
 
-// joinGroup is nodes that become one.
+// joinGroup is a set of nodes that become one.
 type joinGroup struct {
 	nodes                []*ir.Node
 	operand, dim, result int
 }
 
-// joinGroups finds nodes with the same op and operands but for a parameter, by their first.
+// joinGroups finds nodes with the same op and operands except for a parameter, keyed by the first.
 func joinGroups(f *ir.Func) map[*ir.Node]*joinGroup {
 	numbers := map[*ir.Value]int{}
 	byKey, first := map[string]*joinGroup{}, map[*ir.Node]*joinGroup{}
@@ -73,7 +73,7 @@ func joinGroups(f *ir.Func) map[*ir.Node]*joinGroup {
 			order = append(order, g)
 		}
 		if cut := n.In()[operand].Node(); cut != nil && len(g.nodes) > 0 && at[cut] > at[g.nodes[0]] {
-			continue // its weight is not there yet where the group is computed
+			continue // its weight is not computed yet at the group's position
 		}
 		g.nodes = append(g.nodes, n)
 	}
@@ -85,20 +85,20 @@ func joinGroups(f *ir.Func) map[*ir.Node]*joinGroup {
 	return first
 }
 
-// isWeight reports whether a value is a parameter, or a piece that one is cut into before anything is
-// computed.
+// isWeight reports whether a value is a parameter, or a slice of
+// one.
 func isWeight(v *ir.Value) bool {
 	n := v.Node()
 	return n == nil || op.Cuts(n.Op()) && n.In()[0].Node() == nil
 }
 
-// FusedParams is the parameters that Join would join, by their numbers, in groups.
+// FusedParams is a group of parameters that Join would concatenate, by index.
 type FusedParams struct {
 	Params []int
 	Dim    int
 }
 
-// FusableParams returns those groups that are made of the first so many parameters alone, which are in no
+// FusableParams returns the groups that consist only of the first weights parameters, each of which is in no
 // other group.
 func FusableParams(f *ir.Func, weights int) []FusedParams {
 	number := map[*ir.Value]int{}
@@ -128,7 +128,7 @@ func FusableParams(f *ir.Func, weights int) []FusedParams {
 	return list
 }
 
-// apply returns the results of all nodes of the group, from one.
+// apply computes the group as one node and returns the results of all its nodes.
 func (g *joinGroup) apply(b *ir.Builder, in []*ir.Value, env map[*ir.Value]*ir.Value) []*ir.Value {
 	parts, sizes := make([]*ir.Value, len(g.nodes)), make([]int, len(g.nodes))
 	for i, n := range g.nodes {

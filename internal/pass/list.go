@@ -10,36 +10,36 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// Place is where on its way a program meets a pass.
+// Place is the stage of compilation at which a pass runs.
 type Place string
 
 // The places, in order.
 const (
-	// OnLoss is the program of the loss, before its gradient is taken.
+	// OnLoss is the program of the loss, before differentiation.
 	OnLoss Place = "loss"
 	// OnProgram is a whole program, before it is split over devices.
 	OnProgram Place = "program"
-	// OnDevice is what one device runs.
+	// OnDevice is the program of one device.
 	OnDevice Place = "device"
 )
 
-// Named is a pass that a strategy can name: what it does, and where.
+// Named is a pass that a strategy can name.
 type Named struct {
 	Pass
-	// About is one line for people.
+	// About is a one-line description.
 	About string
 	Place Place
-	// For is the devices that have it where no list is given: empty is all.
+	// For names the devices that run it by default; empty means all.
 	For string
 }
 
-// The names that executors ask for.
+// The names that executors refer to.
 const (
 	JoinName  = "join"
 	LoopsName = "loops"
 )
 
-// builtin returns what a strategy can name, in the order in which it is done.
+// builtin returns Galley's own passes, in the order in which they run.
 func builtin() []Named {
 	return []Named{
 		{Pass{JoinName, joinAndFold}, "products that share a side become one", OnLoss, "accelerators"},
@@ -59,7 +59,7 @@ func joinAndFold(f *ir.Func) (*ir.Func, error) {
 	return Fold(f)
 }
 
-// Loops returns Groups of a program and of the bodies in it.
+// Loops runs Groups on a program and the bodies in it.
 func Loops(f *ir.Func) (*ir.Func, error) {
 	return Everywhere(f, func(f *ir.Func) (*ir.Func, error) {
 		g, _, err := Groups(f, GroupConfig{})
@@ -67,15 +67,15 @@ func Loops(f *ir.Func) (*ir.Func, error) {
 	})
 }
 
-// foreign are the passes of other modules, each behind the pass that it names.
+// foreign holds the passes of other modules, each with the pass that it runs after.
 var foreign struct {
 	sync.RWMutex
 	list  []Named
 	after []string
 }
 
-// Register adds a pass of another module to the list, at the place of the one called after and right behind
-// it.
+// Register adds a pass of another module to the list, right after the pass called after and at the same
+// place.
 func Register(p Named, after string) error {
 	all := All()
 	at := slices.IndexFunc(all, func(o Named) bool { return o.Name == after })
@@ -96,7 +96,7 @@ func Register(p Named, after string) error {
 	return nil
 }
 
-// All returns every pass that a strategy can name, in the order in which it is done.
+// All returns every pass that a strategy can name, in the order in which they run.
 func All() []Named {
 	foreign.RLock()
 	defer foreign.RUnlock()
@@ -108,15 +108,15 @@ func All() []Named {
 	return list
 }
 
-// List is passes by a strategy's choice.
+// List is a selection of passes.
 type List struct {
 	passes []Named
-	// Explicit is whether the names were those to run; else each kind of device has what it has.
+	// Explicit means that exactly the named passes run; otherwise each kind of device has its defaults.
 	Explicit bool
 }
 
-// Select returns the passes of those names in that order; with a - before each, all but those; "none" is
-// none. No names are what everybody has.
+// Select returns the passes of those names in that order; if each has a leading -, all passes but those;
+// "none" means no pass. Without names it returns the defaults.
 func Select(names []string) (List, error) {
 	all := All()
 	if len(names) == 0 {
@@ -163,7 +163,7 @@ func (l List) Has(name string) bool {
 	return slices.ContainsFunc(l.passes, func(p Named) bool { return p.Name == name })
 }
 
-// At returns the passes of a place; those that only some devices have where they were named.
+// At returns the passes of a place; device-specific ones only if they were named.
 func (l List) At(place Place) (list []Pass) {
 	for _, p := range l.passes {
 		if p.Place == place && (l.Explicit || p.For == "") {
@@ -185,7 +185,7 @@ func (l List) Run(place Place, f *ir.Func) (*ir.Func, error) {
 	return f, nil
 }
 
-// Same returns a pass that is refused what would change a program's parameters or results.
+// Same wraps a pass to return an error if it changes a program's parameters or results.
 func Same(run func(*ir.Func) (*ir.Func, error)) func(*ir.Func) (*ir.Func, error) {
 	return func(f *ir.Func) (*ir.Func, error) {
 		g, err := run(f)

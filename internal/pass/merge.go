@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Merge computes what is computed twice only once: nodes with the same op, attributes and operands.
+// Merge eliminates common subexpressions: nodes with the same op, attributes and operands.
 func Merge(f *ir.Func) (*ir.Func, error) {
 	seen := map[string][]*ir.Value{}
 	numbers := map[*ir.Value]int{}
@@ -22,7 +22,7 @@ func Merge(f *ir.Func) (*ir.Func, error) {
 	})
 }
 
-// nodeKey returns the text that two equal nodes share.
+// nodeKey returns a text that is the same for equal nodes.
 func nodeKey(n *ir.Node, in []*ir.Value, numbers map[*ir.Value]int) string {
 	var b strings.Builder
 	b.WriteString(ir.FormatOp(n.Op()))

@@ -7,20 +7,20 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Pass is a rewrite with the name by which it is printed and asked for.
+// Pass is a rewrite and its name.
 type Pass struct {
 	Name string
 	Run  func(*ir.Func) (*ir.Func, error)
 }
 
-// Passes returns what a program goes through before it is compiled, in order; All has it with what else there
-// is.
+// Passes returns the passes that run on a program before it is compiled, in order; All returns those of other
+// stages, too.
 //
 //	fold before merge: folding makes equal operands of different ones
-//	merge before prune: merging leaves the doubles without users
+//	merge before prune: merging leaves the duplicates unused
 func Passes() []Pass { return List{passes: All()}.At(OnProgram) }
 
-// checked runs a pass; what it makes must be a program.
+// checked runs a pass and checks that its result is a well-formed program.
 func (p Pass) checked(f *ir.Func) (*ir.Func, error) {
 	defer fault.Pass(p.Name, f)
 	g, err := Everywhere(f, p.Run)
@@ -33,7 +33,7 @@ func (p Pass) checked(f *ir.Func) (*ir.Func, error) {
 	return g, nil
 }
 
-// Tidy folds, merges and prunes: for programs that no strategy speaks of.
+// Tidy folds, merges and prunes, for programs without a strategy.
 func Tidy(f *ir.Func) (*ir.Func, error) {
 	l, err := Select([]string{"fold", "merge", "prune"})
 	if err != nil {
@@ -47,7 +47,7 @@ func Optimize(f *ir.Func) (*ir.Func, error) {
 	return Until(f, "", nil)
 }
 
-// Until runs the passes up to and with the one called last, or all; each result is shown to inspect, if any.
+// Until runs the passes up to and including last, or all; inspect, if not nil, is called with each result.
 func Until(f *ir.Func, last string, inspect func(name string, f *ir.Func)) (*ir.Func, error) {
 	for _, p := range Passes() {
 		g, err := p.checked(f)

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Prune drops nodes whose results nothing uses, and results that ops can do without. Parameters stay: they
-// are the program's signature.
+// Prune removes nodes whose results are unused, and unused results of ops. Parameters stay: they are the
+// program's signature.
 func Prune(f *ir.Func) (*ir.Func, error) {
 	live := make([]bool, f.NumValues())
 	for _, v := range f.Results() {
@@ -42,13 +42,13 @@ func Prune(f *ir.Func) (*ir.Func, error) {
 	})
 }
 
-// trim is an op that gives fewer results of fewer operands than a node.
+// trim is an op with fewer results or operands that replaces a node.
 type trim struct {
 	op      op.Op
 	out, in []int
 }
 
-// trimmed returns what gives those results of a node that are used, nil if the node itself does it best.
+// trimmed returns an op that computes only the used results of a node; nil if the node is kept.
 func trimmed(n *ir.Node, live []bool) *trim {
 	o, ok := n.Op().(op.Trimmer)
 	if !ok {
@@ -73,7 +73,7 @@ func (t *trim) operands(all []*ir.Value) []*ir.Value {
 	return list
 }
 
-// apply gives the node's results that there are, nil for the others.
+// apply returns the node's results, with nil for those that were removed.
 func (t *trim) apply(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	out := make([]*ir.Value, len(n.Out()))
 	for i, v := range b.Apply(t.op, t.operands(in)) {

@@ -2,25 +2,25 @@ package pipeline
 
 import "strconv"
 
-// Kind is what an action does.
+// Kind is the kind of an action.
 type Kind uint8
 
-// Compute kinds are what generators and people write; Lower adds the others.
+// Generators and people write compute kinds; Lower adds the others.
 const (
 	Forward  Kind = iota // F: the stage's forward pass
 	Backward             // B: the whole backward pass: Input, then Weight
-	// I: the gradient of the stage's input; the stage before it waits for no more than this
+	// I: the gradient of the stage's input, which is all that the previous stage waits for
 	Input
-	Weight       // W: the gradient of the stage's weights, which nobody waits for
+	Weight       // W: the gradient of the stage's weights, which no stage waits for
 	SendForward  // SF: send the stage's output to the next stage
-	RecvForward  // RF: receive the stage's input from the stage before
-	SendBackward // SB: send the gradient of the stage's input to the stage before
+	RecvForward  // RF: receive the stage's input from the previous stage
+	SendBackward // SB: send the gradient of the stage's input to the previous stage
 	RecvBackward // RB: receive the gradient of the stage's output from the next stage
 
 	kinds = 8
 )
 
-// letters is how kinds are written.
+// letters holds how kinds are written.
 var letters = [kinds]string{"F", "B", "I", "W", "SF", "RF", "SB", "RB"}
 
 // String returns the kind as schedules write it: F, B, I, W, SF, RF, SB or RB.
@@ -31,22 +31,22 @@ func (k Kind) String() string {
 	return letters[k]
 }
 
-// Computes reports whether the kind takes the rank's time, as opposed to moving data.
+// Computes reports whether the kind is computation, as opposed to communication.
 func (k Kind) Computes() bool { return k <= Weight }
 
-// Sends reports whether the kind gives data to another rank. It never blocks.
+// Sends reports whether the kind sends data to another rank. It never blocks.
 func (k Kind) Sends() bool { return k == SendForward || k == SendBackward }
 
-// Receives reports whether the kind waits for data of another rank.
+// Receives reports whether the kind waits for data from another rank.
 func (k Kind) Receives() bool { return k == RecvForward || k == RecvBackward }
 
-// Action is one thing that a rank does: a kind of work of one stage on one micro-batch.
+// Action is one entry of a rank's schedule: a kind of work of one stage on one micro-batch.
 type Action struct {
 	Stage int
 	Kind  Kind
-	// Joined says that the action and the next one of its rank are one unit, a forward and a backward that hide
-	// each other's communication: the unit begins when both can and both end with it. A rank may still run them
-	// in turn.
+	// Joined means that the action and the next one of its rank form one unit, a forward and a backward that
+	// hide each other's communication: the unit begins when both can, and both end with it. A rank may still run
+	// them in turn.
 	Joined bool
 	Micro  int
 }
@@ -54,7 +54,7 @@ type Action struct {
 // String returns stage, kind and micro-batch without blanks: 0F0, 3SB12.
 func (a Action) String() string { return string(a.appendTo(nil)) }
 
-// act returns an action that stands alone.
+// act returns an action that is not joined.
 func act(stage int, kind Kind, micro int) Action {
 	return Action{Stage: stage, Kind: kind, Micro: micro}
 }

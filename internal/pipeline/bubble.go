@@ -57,7 +57,7 @@ func dualPipeVIdle(c Config, t times) (float64, error) {
 	return (p-1)*(t.pair+t.b-3*t.w) - (p-2)*(t.f+t.b-t.pair), nil
 }
 
-// veeForm reports whether V shapes have closed forms for these times.
+// veeForm returns an error unless V-shaped schedules have closed forms for these times.
 func veeForm(name string, c Config, t times) error {
 	if t.f != t.i || t.i != t.w || t.b != t.i+t.w {
 		return noForm(name, "forward, input and weight gradients do not take equally long")
@@ -73,10 +73,10 @@ func noForm(name, why string) error {
 	return fmt.Errorf("bubble of %s: no closed form: %s: simulate it", name, why)
 }
 
-// times is the costs of stages that are alike.
+// times holds the costs of equal stages.
 type times struct{ f, b, i, w, pair float64 }
 
-// alike returns the costs of any stage, if they are the same for all and for all micro-batches and messages
+// alike returns the costs of any stage, if they are the same for all stages and micro-batches and messages
 // are free.
 func alike(name string, c Costs) (times, error) {
 	for _, v := range [][]float64{c.Forward, c.Backward, c.Input, c.Weight, c.Pair} {

@@ -2,9 +2,9 @@ package pipeline
 
 import "fmt"
 
-// Buffers returns the least number of messages, one or more, that each link between two ranks must be able to
-// hold for the lowered schedule not to deadlock, if a send waits while its link is full. Without a limit
-// sends never wait, and what passes Check never deadlocks.
+// Buffers returns the smallest capacity, one message or more, of each link between two ranks with which the
+// lowered schedule does not deadlock, if a send blocks while its link is full. Without a limit sends never
+// block, and a schedule that passes Check never deadlocks.
 func Buffers(s *Schedule) (int, error) {
 	if _, err := Check(s); err != nil {
 		return 0, err
@@ -39,8 +39,8 @@ func crossings(s *Schedule) bool {
 	return false
 }
 
-// completes reports whether the schedule comes to its end if every link holds size messages. Whether it does
-// depends neither on times nor on which rank goes first.
+// completes reports whether the schedule runs to its end if every link holds size messages. That depends
+// neither on times nor on the order of ranks.
 func completes(s *Schedule, links []channel, size int) bool {
 	held := make([]int, len(links))
 	leaving := make([][]int, len(s.Ranks)) // of each rank, the links that leave it

@@ -5,18 +5,19 @@ import (
 	"strings"
 )
 
-// Report is what Check found out about a schedule that is valid.
+// Report is the result of checking a valid schedule.
 type Report struct {
-	// Live is the largest number of micro-batches, by stage, that each rank holds at a time: those whose forward
-	// has begun and whose backward, both halves of it, has not ended. Stage is the same of each stage.
+	// Live is the largest number of micro-batches, counted per stage, that each rank holds at a time: those
+	// whose forward has begun and whose backward, both halves of it, has not ended. Stage is the same for each
+	// stage.
 	Live, Stage []int
 }
 
-// Check reports whether a schedule is complete, in order and free of deadlock: every stage has for every
-// micro-batch one forward and one backward, or both halves of one; each rank does what it needs itself before
-// it needs it; and no rank waits for another that waits for it. Of a schedule without sends and receives it
-// assumes that messages are sent as soon as they can be, buffered without limit, and taken in any order. Of a
-// lowered schedule it checks as well that every receive has its send and that messages between two ranks are
+// Check reports whether a schedule is complete, in order and free of deadlocks: every stage has for every
+// micro-batch one forward and one backward, or both halves of one; each rank computes what it needs itself
+// before it needs it; and no two ranks wait for each other. For a schedule without sends and receives it
+// assumes that messages are sent as early as possible, buffered without limit, and received in any order. For
+// a lowered schedule it also checks that every receive has its send and that messages between two ranks are
 // received in the order in which they are sent.
 func Check(s *Schedule) (*Report, error) {
 	if err := shape(s); err != nil {
@@ -31,7 +32,7 @@ func Check(s *Schedule) (*Report, error) {
 	return c.report(), nil
 }
 
-// shape checks what everything else relies on.
+// shape checks what all other checks rely on.
 func shape(s *Schedule) error {
 	switch {
 	case s.Stages < 1 || s.Micros < 1 || len(s.Ranks) < 1:
@@ -50,7 +51,8 @@ func shape(s *Schedule) error {
 		}
 	}
 	if n := s.Len(); n < 2*s.Stages*s.Micros {
-		// What is missing is named below; but a table of everything is not worth making for next to nothing.
+		// Missing actions are reported below; but a table of everything is not worth allocating for a nearly empty
+		// schedule.
 		if s.Stages*s.Micros > 1<<12+4*n {
 			return fmt.Errorf("schedule: %d actions: want at least two for each of %d stages and %d micro-batches", n,
 				s.Stages, s.Micros)
@@ -59,7 +61,7 @@ func shape(s *Schedule) error {
 	return nil
 }
 
-// checker holds where each action stands.
+// checker holds the position of each action.
 type checker struct {
 	flow flow
 	at   [kinds][]int // position in its rank, plus one, by stage and micro-batch
@@ -67,7 +69,7 @@ type checker struct {
 
 func (c *checker) pos(k Kind, stage, micro int) int { return c.at[k][stage*c.flow.s.Micros+micro] - 1 }
 
-// index finds every action and refuses what cannot stand where it does.
+// index records the position of every action and refuses misplaced ones.
 func (c *checker) index() error {
 	s := c.flow.s
 	for r, actions := range s.Ranks {
@@ -135,7 +137,8 @@ func (c *checker) complete() error {
 	return fmt.Errorf("schedule: missing %s%s", strings.Join(missing, " "), more)
 }
 
-// backward returns the kind by which the stage makes its input gradient of the micro-batch.
+// backward returns the kind of action by which the stage computes the gradient of its input for the
+// micro-batch.
 func (c *checker) backward(stage, micro int) Kind {
 	if c.pos(Backward, stage, micro) >= 0 {
 		return Backward
@@ -143,7 +146,7 @@ func (c *checker) backward(stage, micro int) Kind {
 	return Input
 }
 
-// ordered checks that each stage's own actions stand in order.
+// ordered checks that each stage's own actions are in order.
 func (c *checker) ordered() error {
 	s := c.flow.s
 	for stage := range s.Stages {
@@ -177,7 +180,7 @@ func (c *checker) before(stage, micro int, first, second Kind) error {
 		c.flow.s.Place[stage], act(stage, second, micro), j, act(stage, first, micro), i)
 }
 
-// report counts what is alive.
+// report counts live micro-batches.
 func (c *checker) report() *Report {
 	s := c.flow.s
 	rep := &Report{Live: make([]int, len(s.Ranks)), Stage: make([]int, s.Stages)}

@@ -8,41 +8,40 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// Class is one way to order a pipeline, with all that anyone needs to know of it: nobody else compares names.
-// Classes are read, never written.
+// Class describes a kind of schedule with all its properties, so that no other code compares names. Classes
+// are read-only.
 type Class struct {
-	// Name is how Lookup's result, tables and files spell it.
+	// Name is its name in Lookup's result, tables and files.
 	Name string
-	// Torch is PyTorch's name of the same schedule, which Lookup reads, too; empty where it has none.
+	// Torch is PyTorch's name of the same schedule, which Lookup accepts, too; empty if it has none.
 	Torch string
-	// About is one line for people, Bubble the closed form of its bubble: F, B and W are of all chunks of a
-	// rank.
+	// About is a one-line description, Bubble the closed form of its bubble: F, B and W are those of all chunks
+	// of a rank.
 	About, Bubble string
-	// Chunks is how many stages each rank holds; zero leaves it to Config.
+	// Chunks is the number of stages of each rank; zero leaves it to Config.
 	Chunks int
-	// Vee places stages down the ranks and up again; else stage i is on rank i modulo ranks.
+	// Vee places stages down the ranks and up again; otherwise stage i is on rank i modulo ranks.
 	Vee bool
-	// Split says that backward passes are split into input and weight gradients, all of them or some.
+	// Split means that all or some backward passes are split into input and weight gradients.
 	Split bool
-	// Pairs says that forwards and backwards are joined in pairs, which may overlap.
+	// Pairs means that forwards and backwards are joined in pairs, which may overlap.
 	Pairs bool
-	// Worse names a class that is never slower and never holds more; empty where there is none. A search leaves
-	// it out.
+	// Worse names a class that is never slower and never holds more; empty if there is none. A search skips it.
 	Worse string
 
-	// foreign says that another module's generator makes the schedules: each is checked before it is used.
+	// foreign means that another module's generator makes the schedules: each is checked before it is used.
 	foreign bool
 	build   func(c Config) *Schedule
-	// idle is the closed form behind Bubble, for stages that are alike.
+	// idle is the closed form behind Bubble, for equal stages.
 	idle func(c Config, t times) (float64, error)
-	// fill is the bubble of stages that are nearly alike.
+	// fill is the bubble of nearly equal stages.
 	fill func(c Config, l Load) float64
-	// held is how many micro-batches of all its chunks a rank holds at most; nil where only the schedule itself
-	// says.
+	// held is the maximal number of micro-batches, over all its chunks, that a rank holds; nil if it has no
+	// closed form.
 	held func(c Config, rank int) float64
 }
 
-// classes in the order of Names.
+// classes is in the order of Names.
 var classes = []Class{
 	{
 		Name: "fthenb", Torch: "GPipe", About: "all forwards, then all backwards", Bubble: "(p-1)(F+B)",
@@ -79,7 +78,7 @@ var classes = []Class{
 	},
 }
 
-// Classes lists all of them, those of other modules last.
+// Classes returns all classes, those of other modules last.
 func Classes() []*Class {
 	list := make([]*Class, len(classes))
 	for i := range classes {
@@ -88,7 +87,7 @@ func Classes() []*Class {
 	return append(list, outside()...)
 }
 
-// Names lists the schedules that Generate knows.
+// Names returns the names of the schedules that Generate supports.
 func Names() []string {
 	var names []string
 	for _, c := range Classes() {
@@ -97,9 +96,9 @@ func Names() []string {
 	return names
 }
 
-// Lookup finds a class by its name or PyTorch's, in letters of either case.
+// Lookup finds a class by its name or PyTorch's, ignoring case.
 func Lookup(name string) (*Class, error) {
-	for i := range classes { // as it is spelled first: a search asks millions of times
+	for i := range classes { // exact spelling first: a search calls this millions of times
 		if classes[i].Name == name {
 			return &classes[i], nil
 		}
@@ -114,8 +113,8 @@ func Lookup(name string) (*Class, error) {
 		name, strings.Join(names, ", "), strict.Nearest(name, names))
 }
 
-// Choose is like Lookup where a name may be left out: then it is 1f1b, or interleaved for more than one chunk
-// a rank.
+// Choose is like Lookup with an optional name: the default is 1f1b, or interleaved for more than one chunk
+// per rank.
 func Choose(name string, chunks int) (*Class, error) {
 	if name != "" {
 		return Lookup(name)
@@ -123,7 +122,7 @@ func Choose(name string, chunks int) (*Class, error) {
 	return Default(chunks), nil
 }
 
-// Default returns the class that is meant where none is named.
+// Default returns the class if none is named.
 func Default(chunks int) *Class {
 	i := slices.IndexFunc(classes, func(c Class) bool {
 		return !c.Split && c.Worse == "" && (c.Chunks == 1) == (chunks <= 1)
@@ -131,7 +130,7 @@ func Default(chunks int) *Class {
 	return &classes[i]
 }
 
-// Each returns how many chunks a rank holds if nothing is said.
+// Each returns the default number of chunks per rank.
 func (c *Class) Each() int {
 	if c.Chunks == 0 {
 		return 2
@@ -139,7 +138,7 @@ func (c *Class) Each() int {
 	return c.Chunks
 }
 
-// Check reports whether a rank can hold so many chunks.
+// Check returns an error if a rank cannot hold that many chunks.
 func (c *Class) Check(chunks int) error {
 	switch {
 	case c.Chunks == 0 || c.Chunks == chunks:
@@ -159,8 +158,8 @@ func (c *Class) Rank(stage, ranks int) int {
 	return stage % ranks
 }
 
-// Held returns how many micro-batches, each of all its chunks, a rank holds at most. It reports false where
-// no closed form says: Check counts them.
+// Held returns the maximal number of micro-batches, each over all its chunks, that a rank holds. It reports
+// false if there is no closed form: Check counts them.
 func (c *Class) Held(g Config, rank int) (float64, bool) {
 	if c.held == nil {
 		return 0, false
@@ -168,15 +167,15 @@ func (c *Class) Held(g Config, rank int) (float64, bool) {
 	return c.held(g, rank), true
 }
 
-// Load is what the busiest rank of a pipeline and all others do for one micro-batch, in seconds.
+// Load is the work of the busiest rank of a pipeline and of all others for one micro-batch, in seconds.
 type Load struct {
 	Busiest float64
 	Others  float64 // the sum over the other ranks
 	Weights float64 // the part of Others that is weight gradients
 }
 
-// Fill returns about how long the busiest rank waits in a step where stages are nearly alike and messages
-// take no time.
+// Fill returns approximately how long the busiest rank waits in a step if stages are nearly equal and
+// messages take no time.
 func (c *Class) Fill(g Config, l Load) float64 { return c.fill(g, l) }
 
 func plainFill(_ Config, l Load) float64 { return l.Others }
@@ -190,7 +189,7 @@ func interleavedFill(g Config, l Load) float64 {
 	return fill
 }
 
-// interleavedHeld returns the chunks of the warm-up and the one at work, in groups of as many micro-batches
+// interleavedHeld returns the chunks of the warm-up and the current one, in groups of as many micro-batches
 // as ranks.
 func interleavedHeld(g Config, rank int) float64 {
 	if g.Chunks == 1 {

@@ -1,6 +1,6 @@
 package pipeline
 
-// blank returns a schedule of c with stages placed and no actions yet.
+// blank returns a schedule with stages placed and no actions yet.
 func blank(c Config, place []int) *Schedule {
 	return &Schedule{Stages: len(place), Micros: c.Micros, Place: place, Ranks: make([][]Action, c.Ranks)}
 }
@@ -26,8 +26,8 @@ func oneForwardOneBackward(c Config) *Schedule {
 	return s
 }
 
-// alternate returns warm forwards, then a forward and a backward in turn, then the backwards that are left.
-// forward and backward say which stage and micro-batch come i-th.
+// alternate returns warm forwards, then a forward and a backward in turn, then the remaining backwards.
+// forward and backward return the i-th stage and micro-batch.
 func alternate(warm, n int, forward, backward func(i int) (stage, micro int)) []Action {
 	actions := make([]Action, 0, 2*n)
 	add := func(k Kind, stage, micro int) { actions = append(actions, act(stage, k, micro)) }
@@ -47,11 +47,11 @@ func alternate(warm, n int, forward, backward func(i int) (stage, micro int)) []
 	return actions
 }
 
-// interleaved returns 1F1B over several chunks a rank [Narayanan et al. 2021, §2.2]. Micro-batches go through
-// the chunks in groups. The paper's groups have as many as there are ranks, so its number of micro-batches
-// must be a multiple. Here what is left over is spread over the groups: a group may be larger than the number
-// of ranks, which costs memory, but never smaller unless there are fewer micro-batches than ranks, which
-// would cost time.
+// interleaved returns 1F1B over several chunks per rank [Narayanan et al. 2021, §2.2]. Micro-batches pass the
+// chunks in groups. The paper's groups have as many micro-batches as there are ranks, so that their number
+// must be a multiple. Here a remainder is spread over the groups: a group may be larger than the number of
+// ranks, which costs memory, but never smaller unless there are fewer micro-batches than ranks, which would
+// cost time.
 func interleaved(c Config) *Schedule {
 	if c.Chunks == 1 {
 		return oneForwardOneBackward(c)

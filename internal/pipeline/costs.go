@@ -5,26 +5,27 @@ import (
 	"math"
 )
 
-// Costs is what actions take, in seconds and bytes. A slice holds a value for each stage, or one for all; an
-// empty one is as its field says.
+// Costs holds the costs of actions, in seconds and bytes. A slice has a value for each stage, or one for all;
+// each field says what an empty one means.
 type Costs struct {
-	// Forward, Backward, Input and Weight are the times of F, B, I and W. Backward may be empty if the other two
-	// are given: it is their sum.
+	// Forward, Backward, Input and Weight are the times of F, B, I and W. An empty Backward means the sum of
+	// Input and Weight.
 	Forward, Backward, Input, Weight []float64
-	// Pair is the time of a joined forward and backward, by the stage of the forward; empty: the sum of the two.
+	// Pair is the time of a joined forward and backward, by the stage of the forward; empty means the sum of the
+	// two.
 	Pair []float64
-	// Transfer is for how long a message between stage i and the next occupies the link between their ranks,
-	// either way; messages of one link go one after the other. Latency is how much later each arrives. Empty:
-	// zero.
+	// Transfer is how long a message between stage i and the next one occupies the link between their ranks,
+	// either way; messages of one link are sent one after the other. Latency is added to the arrival of each.
+	// Empty means zero.
 	Transfer, Latency []float64
-	// Micro, if not nil, gives a factor for the time of a compute action.
+	// Micro, if not nil, returns a factor for the time of a compute action.
 	Micro func(a Action) float64
-	// Activation is the bytes that a stage holds for a micro-batch from its forward to the end of its backward.
-	// Kept is what of it is left between I and W; empty: all of it. Empty: zero.
+	// Activation is the bytes that a stage holds for a micro-batch from its forward to the end of its backward;
+	// empty means zero. Kept is the part of it that remains between I and W; empty means all of it.
 	Activation, Kept []float64
 }
 
-// Uniform returns the costs of stages that are all alike, with a backward pass of two equal halves.
+// Uniform returns the costs of equal stages, with a backward pass of two equal halves.
 func Uniform(forward, backward float64) Costs {
 	half := []float64{backward / 2}
 	return Costs{Forward: []float64{forward}, Backward: []float64{backward}, Input: half, Weight: half}
@@ -52,7 +53,7 @@ func spread(dst []float64, what string, v []float64, stages int) ([]float64, err
 	return dst, nil
 }
 
-// table is the costs with a value for each stage.
+// table holds the costs with a value for each stage.
 type table struct {
 	time                                      [Weight + 1][]float64
 	pair, transfer, latency, activation, kept []float64

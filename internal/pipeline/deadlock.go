@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Wait is one edge of a deadlock: the rank cannot do At before another rank does For, which comes there after
-// that rank's own wait.
+// Wait is one edge of a deadlock: the rank cannot do At before another rank does For, which comes after that
+// rank's own wait.
 type Wait struct {
 	Rank    int
 	At, For Action
 	Other   int
 }
 
-// DeadlockError is ranks that wait for each other in a circle.
+// DeadlockError reports ranks that wait for each other in a cycle.
 type DeadlockError struct {
 	Circle []Wait
 }
@@ -34,7 +34,7 @@ func (e *DeadlockError) Error() string {
 	return b.String()
 }
 
-// deadlock runs the schedule without regard to time, and if it stalls says who waits for whom.
+// deadlock runs the schedule without regard to time and reports who waits for whom if it stalls.
 func (c *checker) deadlock() error {
 	var m Simulator
 	if err := m.table.load(&Costs{Forward: []float64{1}, Input: []float64{1}, Weight: []float64{1}},
@@ -50,7 +50,7 @@ func (c *checker) deadlock() error {
 	return &DeadlockError{c.circle(&m)}
 }
 
-// circle follows waiting ranks from the first one until a rank comes twice.
+// circle follows waiting ranks from the first one until a rank repeats.
 func (c *checker) circle(m *Simulator) []Wait {
 	s := c.flow.s
 	r := 0
@@ -75,7 +75,7 @@ func (c *checker) circle(m *Simulator) []Wait {
 	return path[seen[r]:]
 }
 
-// maker returns the action that makes a cell.
+// maker returns the action that produces a cell.
 func (c *checker) maker(cell int) Action {
 	s := c.flow.s
 	group, stage, micro := cell/s.Micros/s.Stages, c.flow.stageOf(cell), cell%s.Micros

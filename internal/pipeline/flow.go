@@ -1,8 +1,8 @@
 package pipeline
 
-// flow says what actions need of each other. Everything that one action makes and another needs has a cell:
-// one makes it, one needs it. There are four kinds for each stage and micro-batch: the stage's input, the
-// gradient of its output, and the same two while they are on their way, in lowered schedules.
+// flow holds the dependencies between actions. Everything that one action produces and another needs has a
+// cell. There are four kinds of cells for each stage and micro-batch: the stage's input, the gradient of its
+// output, and the same two in transit, in lowered schedules.
 type flow struct {
 	s       *Schedule
 	lowered bool
@@ -10,7 +10,7 @@ type flow struct {
 
 const none = -1
 
-// cells returns how many cells there are.
+// cells returns the number of cells.
 func (f flow) cells() int {
 	if f.lowered {
 		return 4 * f.s.Stages * f.s.Micros
@@ -25,8 +25,8 @@ func (f flow) cell(group, stage, micro int) int {
 // stageOf returns the stage that needs a cell.
 func (f flow) stageOf(cell int) int { return cell / f.s.Micros % f.s.Stages }
 
-// needs returns the cell that must be made before the action can begin, or none. What an action needs of
-// earlier ones of its own stage, such as a weight gradient of its input gradient, is a matter of order.
+// needs returns the cell that must exist before the action can begin, or none. What an action needs from
+// earlier ones of its own stage, such as a weight gradient from its input gradient, follows from their order.
 func (f flow) needs(a Action) int {
 	switch a.Kind {
 	case Forward:
@@ -43,8 +43,8 @@ func (f flow) needs(a Action) int {
 	return none
 }
 
-// makes returns the cell that the action makes, or none. The last stage's forward makes the gradient that its
-// backward needs. A result that a send must carry first makes nothing by itself.
+// makes returns the cell that the action produces, or none. The last stage's forward produces the gradient
+// that its backward needs. A result that has to be sent first produces nothing by itself.
 func (f flow) makes(a Action) int {
 	switch a.Kind {
 	case Forward:
@@ -73,7 +73,7 @@ func (f flow) makes(a Action) int {
 // crosses reports whether stages i and i+1 are on different ranks.
 func (f flow) crosses(i int) bool { return f.s.Place[i] != f.s.Place[i+1] }
 
-// carried returns the boundary over which the action's result goes to another rank, or none: boundary i is
+// carried returns the boundary over which the action's result is sent to another rank, or none: boundary i is
 // between stages i and i+1.
 func (f flow) carried(a Action) int {
 	i := none

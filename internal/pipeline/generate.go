@@ -2,18 +2,19 @@ package pipeline
 
 import "fmt"
 
-// Config says for what a schedule is generated.
+// Config holds the sizes of a schedule.
 type Config struct {
-	// Ranks is how many ranks the pipeline has; zero means one.
+	// Ranks is the number of pipeline ranks; zero means one.
 	Ranks int
-	// Micros is how many micro-batches make a step; zero means one.
+	// Micros is the number of micro-batches of a step; zero means one.
 	Micros int
-	// Chunks is how many stages each rank holds. Zero is what the class has, and two where it leaves that open.
+	// Chunks is the number of stages of each rank. Zero means that of the class, or two if the class leaves it
+	// open.
 	Chunks int
 }
 
-// Generate makes the schedule of that name. Every number of ranks, micro-batches and chunks that the schedule
-// can have is valid; its result passes Check.
+// Generate makes the named schedule. Every number of ranks, micro-batches and chunks that the schedule
+// supports is valid; the result passes Check.
 func Generate(name string, c Config) (*Schedule, error) {
 	class, err := Lookup(name)
 	if err != nil {

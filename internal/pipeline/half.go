@@ -1,7 +1,7 @@
 package pipeline
 
-// ForwardHalf returns what is left of a schedule where nothing goes backward, for the first of its
-// micro-batches: the forward actions of every rank in their order, lowered.
+// ForwardHalf returns the forward part of a schedule for the first micros of its micro-batches: the forward
+// actions of every rank in their order, lowered.
 func ForwardHalf(s *Schedule, micros int) *Schedule {
 	half := *s
 	half.Micros = min(micros, s.Micros)

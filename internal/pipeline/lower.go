@@ -2,11 +2,11 @@ package pipeline
 
 import "fmt"
 
-// Lower adds the communication that a schedule implies: what a stage makes is sent right after it is made,
-// and received right before it is needed, unless both stages are on one rank. Messages between two ranks
-// arrive in the order in which they are sent; where they are needed in another order, the earlier ones are
-// received early, which cannot make a rank wait longer, since the message that it needs was sent after them.
-// The result passes Check.
+// Lower adds the communication that a schedule implies: what a stage computes is sent right after it is
+// computed, and received right before it is needed, unless both stages are on one rank. Messages between two
+// ranks arrive in the order in which they are sent; if they are needed in another order, earlier ones are
+// received early, which cannot make a rank wait longer, because the message that it needs was sent after
+// them. The result passes Check.
 func Lower(s *Schedule) (*Schedule, error) {
 	if s.Lowered() {
 		return nil, fmt.Errorf("schedule %s: has sends and receives: want one that is not lowered yet", s.Name)
@@ -32,18 +32,18 @@ type lowering struct {
 	f flow
 	// inbox holds for each rank, and each rank that sends to it, the receives in order of sending.
 	inbox [][]queue
-	// slot is the place of each cell in its queue.
+	// slot is the position of each cell in its queue.
 	slot []int
 }
 
-// queue is the messages from one rank, as the receives that take them.
+// queue holds the messages from one rank, as the receives that take them.
 type queue struct {
 	from  int
 	recvs []Action
 	taken int
 }
 
-// send returns the message of an action, or false if it has none.
+// send returns the messages of an action, or false if it has none.
 func (l *lowering) send(a Action) (send, recv Action, ok bool) {
 	if l.f.carried(a) == none {
 		return Action{}, Action{}, false
@@ -80,8 +80,7 @@ func (l *lowering) queue(to, from int) *queue {
 	return &l.inbox[to][len(l.inbox[to])-1]
 }
 
-// rank writes one rank's actions out. A joined pair stays together: receives of both before it, sends after
-// it.
+// rank writes one rank's actions. A joined pair stays together: receives of both before it, sends after it.
 func (l *lowering) rank(r int) []Action {
 	var out []Action
 	actions := l.s.Ranks[r]

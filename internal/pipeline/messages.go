@@ -3,7 +3,7 @@ package pipeline
 import "fmt"
 
 // carriedAll checks that a lowered schedule sends and receives exactly what crosses ranks, each after it is
-// made and before it is needed.
+// computed and before it is needed.
 func (c *checker) carriedAll() error {
 	if !c.flow.lowered {
 		return nil
@@ -34,7 +34,7 @@ func (c *checker) carriedAll() error {
 	return nil
 }
 
-// rule says that a stage has one kind before another.
+// rule requires that a stage has one kind before another.
 type rule struct {
 	stage         int
 	first, second Kind
@@ -65,8 +65,8 @@ func (c *checker) nothing(stage, micro int, ks ...Kind) error {
 	return nil
 }
 
-// links returns the ordered pairs of ranks between which messages go, each once, with the sends and receives
-// of each in order.
+// links returns the ordered pairs of ranks with messages between them, each once, with the sends and receives
+// in order.
 func (c *checker) links() []channel {
 	s := c.flow.s
 	var out []channel
@@ -96,13 +96,13 @@ func (c *checker) links() []channel {
 	return out
 }
 
-// channel is the messages from one rank to another.
+// channel holds the messages from one rank to another.
 type channel struct {
 	from, to        int
 	sends, receives []Action
 }
 
-// matches reports whether the receive takes what the send gives.
+// matches reports whether the receive takes what the send sends.
 func matches(send, recv Action) bool {
 	return send.Peer() == recv.Stage && recv.Peer() == send.Stage && send.Micro == recv.Micro &&
 		(send.Kind == SendForward) == (recv.Kind == RecvForward)

@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// most bounds what a text may ask for: numbers of stages, of micro-batches, and their product.
+// Limits of a text: numbers of stages, of micro-batches, and their product.
 const (
 	mostStages = 1 << 14
 	mostMicros = 1 << 20
 	mostCells  = 1 << 24
 )
 
-// SyntaxError is a mistake in a schedule's text.
+// SyntaxError is an error in a schedule's text.
 type SyntaxError struct {
 	// Line and Column count from one; columns are bytes.
 	Line, Column int
@@ -26,10 +26,10 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("schedule: %d:%d: %s", e.Line, e.Column, e.Message)
 }
 
-// Parse reads a schedule. What follows # is a comment. Header lines come first and may be left out: "schedule
-// NAME"; "place 0 1 1 0", the rank of each stage, which else is where its actions stand; "micros 4", which
-// else is the largest number used. Then one line a rank, "0: 0F0 0F1 0B0 0B1"; without "0:" it is the next
-// rank's. "0F1+0B0" joins two actions. Parse does not judge the schedule: Check does.
+// Parse parses a schedule. # begins a comment. Header lines come first and are optional: "schedule NAME";
+// "place 0 1 1 0", the rank of each stage, by default that of its actions; "micros 4", by default the largest
+// number used. Then follows one line per rank, "0: 0F0 0F1 0B0 0B1"; without "0:" it belongs to the next
+// rank. "0F1+0B0" joins two actions. Parse does not validate the schedule: Check does.
 func Parse(text string) (*Schedule, error) {
 	p := parser{micros: -1}
 	for i, line := range strings.Split(text, "\n") {
@@ -47,12 +47,12 @@ type parser struct {
 	s    Schedule
 
 	placed bool
-	micros int // as the header says, or -1
+	micros int // from the header, or -1
 	last   int // the largest micro-batch seen, plus one
 	stages int // the largest stage seen, plus one
 }
 
-// word is a piece of a line with its place.
+// word is a piece of a line with its position.
 type word struct {
 	text string
 	col  int
@@ -62,7 +62,7 @@ func (p *parser) errorf(w word, format string, args ...any) error {
 	return &SyntaxError{Line: p.line, Column: w.col, Message: fmt.Sprintf(format, args...)}
 }
 
-// words cuts the line, less its comment, at blanks, and after colons and plus signs.
+// words splits the line, without its comment, at blanks, and after colons and plus signs.
 func (p *parser) words() []word {
 	line, _, _ := strings.Cut(p.text, "#")
 	var ws []word
@@ -118,7 +118,7 @@ func (p *parser) parseLine() error {
 	}
 }
 
-// header checks that a header line stands above the ranks, once.
+// header checks that a header line is above the ranks, and occurs once.
 func (p *parser) header(w word, seen int) error {
 	if len(p.s.Ranks) > 0 {
 		return p.errorf(w, "%s after the first rank: put it above", w.text)
@@ -206,7 +206,7 @@ func (p *parser) actions(ws []word) error {
 	return nil
 }
 
-// infer notes that a stage is where its first action stands.
+// infer places a stage on the rank of its first action.
 func (p *parser) infer(stage, rank int) {
 	for len(p.s.Place) <= stage {
 		p.s.Place = append(p.s.Place, -1)
@@ -216,7 +216,7 @@ func (p *parser) infer(stage, rank int) {
 	}
 }
 
-// ParseAction reads one action, such as 0SF1.
+// ParseAction parses one action, such as 0SF1.
 func ParseAction(text string) (Action, error) {
 	p := parser{line: 1, text: text}
 	a, err := p.action(word{text, 1})
@@ -226,7 +226,7 @@ func ParseAction(text string) (Action, error) {
 	return a, err
 }
 
-// action reads stage, letters, micro-batch.
+// action parses stage, letters, micro-batch.
 func (p *parser) action(w word) (Action, error) {
 	text, joined := strings.CutSuffix(w.text, "+")
 	w.text = text

@@ -6,14 +6,15 @@ import (
 	"github.com/galley-ml/galley/internal/trace"
 )
 
-// fills are the colours of F, B, I and W: apart in hue and in lightness, so that they differ to every eye.
+// fills holds the colours of F, B, I and W, which differ in hue and in lightness, so that everyone can tell
+// them apart.
 var fills = [Weight + 1]string{"#8ec5f0", "#f2a65a", "#f2d768", "#d3bdea"}
 
-// about is the kinds in words.
+// about describes the kinds.
 var about = [kinds]string{"forward", "backward", "input gradient", "weight gradient", "send", "receive",
 	"send", "receive"}
 
-// Trace writes the timeline as tracks of each rank: what it computes, what it sends, and what it holds.
+// Trace writes the timeline as tracks of each rank: its computation, its messages, and its memory.
 func (t *Timeline) Trace(w *trace.Writer) {
 	compute := make([]trace.Track, len(t.Ranks))
 	for r := range t.Ranks {
@@ -43,8 +44,8 @@ func (t *Timeline) Trace(w *trace.Writer) {
 	}
 }
 
-// Grid returns the timeline as a picture: a row for each rank, the micro-batch in each box, and below it what
-// ranks hold.
+// Grid returns the timeline as a picture: a row for each rank, the micro-batch in each box, and below it the
+// memory of ranks.
 func (t *Timeline) Grid() *trace.Grid {
 	s := t.Schedule
 	g := &trace.Grid{
@@ -99,7 +100,7 @@ func (t *Timeline) curves(g *trace.Grid) {
 	}
 }
 
-// chunks is for each stage how many earlier ones its rank has.
+// chunks returns for each stage the number of earlier ones on its rank.
 func chunks(s *Schedule) []int {
 	chunk, seen := make([]int, s.Stages), make([]int, len(s.Ranks))
 	for i, r := range s.Place {
@@ -109,7 +110,7 @@ func chunks(s *Schedule) []int {
 	return chunk
 }
 
-// classes lists a class for each kind and chunk that the schedule has; later chunks are paler.
+// classes adds a class for each kind and chunk of the schedule; later chunks are paler.
 func (t *Timeline) classes(g *trace.Grid) [Weight + 1][]int {
 	var class [Weight + 1][]int
 	var has [kinds]bool

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Placed makes the schedule of that name for stages that are on some of the ranks as place says. Where the
-// class places them otherwise, fthenb and 1f1b, which is also what no name means, are made for any place.
+// Placed makes the named schedule for stages on given ranks. If the class places them otherwise, only fthenb
+// and 1f1b, which is also the default, can be made for any placement.
 func Placed(name string, place []int, ranks, micros int) (*Schedule, error) {
 	g := Config{Ranks: ranks, Micros: micros, Chunks: max(1, len(place)/ranks)}
 	class, err := Choose(name, g.Chunks)
@@ -32,7 +32,7 @@ func Placed(name string, place []int, ranks, micros int) (*Schedule, error) {
 	return nil, fmt.Errorf("schedule %s: stages are on ranks %v: %w", class.Name, place, class.Check(g.Chunks))
 }
 
-// listed returns a schedule for any place: at every tick each rank does what it can, of fthenb forwards
+// listed returns a schedule for any placement: at every tick each rank does what it can, with fthenb forwards
 // first, else backwards, earlier micro-batches before later ones.
 func listed(class *Class, place []int, g Config) *Schedule {
 	s := blank(g, place)
@@ -52,14 +52,14 @@ func listed(class *Class, place []int, g Config) *Schedule {
 	return s
 }
 
-// lister makes a schedule tick by tick; done is when each action was.
+// lister makes a schedule tick by tick; done is the tick of each action.
 type lister struct {
 	s    *Schedule
 	done map[Action]int
 }
 
-// next returns what a rank does at a tick: of the kind that comes first the earliest micro-batch, farthest
-// on.
+// next returns what a rank does at a tick: of the preferred kind the earliest micro-batch, at its furthest
+// stage.
 func (l *lister) next(rank, tick int, kinds []Kind) (Action, bool) {
 	for _, k := range kinds {
 		for m := range l.s.Micros {
@@ -73,7 +73,7 @@ func (l *lister) next(rank, tick int, kinds []Kind) (Action, bool) {
 	return Action{}, false
 }
 
-// ready reports whether all that an action needs was done before a tick.
+// ready reports whether everything that an action needs was done before a tick.
 func (l *lister) ready(a Action, tick int) bool {
 	before := func(x Action) bool { return l.done[x] > 0 && l.done[x] < tick }
 	if a.Kind == Forward {

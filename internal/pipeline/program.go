@@ -1,7 +1,7 @@
 package pipeline
 
-// Program is a schedule with what its actions need of each other worked out, for simulating it under many
-// costs. It does not change, so simulators may share it.
+// Program is a schedule with its dependencies resolved, for simulating it under many costs. It is immutable,
+// so simulators may share it.
 type Program struct {
 	flow  flow
 	steps []step // of all ranks, one rank after the other
@@ -11,20 +11,20 @@ type Program struct {
 	heads []int       // the first link of each rank, or none
 }
 
-// step is an action and its ties to others.
+// step is an action and its dependencies.
 type step struct {
 	Action
 	need, makes int32 // cells, or none
-	wakes       int32 // the rank that needs what it makes
-	link        int32 // the link that carries what it makes, or none
-	boundary    int32 // the boundary over which it goes
+	wakes       int32 // the rank that needs its result
+	link        int32 // the link that carries its result, or none
+	boundary    int32 // the boundary that it crosses
 }
 
 // link carries messages from one rank to another, one after the other. Links of one sender form a list.
 type link struct{ from, to, next int }
 
-// Prepare works a schedule out. The schedule should have passed Check and must not change as long as the
-// program is used.
+// Prepare resolves the dependencies of a schedule. The schedule should have passed Check and must not change
+// while the program is used.
 func Prepare(s *Schedule) (*Program, error) {
 	p := new(Program)
 	if err := p.load(s); err != nil {
@@ -33,7 +33,7 @@ func Prepare(s *Schedule) (*Program, error) {
 	return p, nil
 }
 
-// Schedule returns what the program was made of.
+// Schedule returns the schedule of the program.
 func (p *Program) Schedule() *Schedule { return p.flow.s }
 
 func (p *Program) load(s *Schedule) error {
@@ -56,7 +56,7 @@ func (p *Program) load(s *Schedule) error {
 	return nil
 }
 
-// scan refuses actions that would not fit the tables, and notes which kinds there are.
+// scan refuses actions that would not fit the tables, and records which kinds there are.
 func (p *Program) scan(s *Schedule) error {
 	clear(p.has[:])
 	stages, micros := uint(s.Stages), uint(s.Micros)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// foreignClasses are the schedules of other modules; the list is replaced, never changed.
+// foreignClasses holds the schedules of other modules; the list is replaced, never changed.
 var foreignClasses atomic.Pointer[[]*Class]
 
 // registering is held while the list is replaced.
@@ -21,9 +21,9 @@ func outside() []*Class {
 	return nil
 }
 
-// Register adds a schedule of another module: what is to be known of it, and its generator, which must make a
-// schedule for every number of ranks and micro-batches. It is tried in many sizes at once, and each schedule
-// that it makes later is checked before it runs: complete, in order, free of deadlock, and what c says.
+// Register adds a schedule of another module: its properties, and its generator, which must make a schedule
+// for every number of ranks and micro-batches. It is tested in many sizes immediately, and each schedule that
+// it makes later is checked before it runs: complete, in order, free of deadlocks, and consistent with c.
 func Register(c Class, build func(Config) *Schedule) error {
 	registering.Lock()
 	defer registering.Unlock()
@@ -68,7 +68,7 @@ func (c *Class) try() error {
 	return nil
 }
 
-// holds reports whether a schedule is valid and what its class says of it.
+// holds returns an error unless a schedule is valid and consistent with its class.
 func (c *Class) holds(s *Schedule, g Config) error {
 	if s == nil {
 		return errors.New("the generator made none")
@@ -99,8 +99,8 @@ func (c *Class) holds(s *Schedule, g Config) error {
 	return nil
 }
 
-// simulatedFill is like Fill for schedules without a closed form: what a simulation of equal stages says,
-// kept by size. More micro-batches than a few rounds do not change it.
+// simulatedFill is like Fill for schedules without a closed form: it simulates equal stages and caches the
+// result by size. More micro-batches than a few rounds do not change it.
 func (c *Class) simulatedFill() func(Config, Load) float64 {
 	var known sync.Map
 	return func(g Config, l Load) float64 {
@@ -117,11 +117,11 @@ func (c *Class) simulatedFill() func(Config, Load) float64 {
 	}
 }
 
-// idleShare returns how long a rank idles at most, in terms of what it computes for one micro-batch.
+// idleShare returns the longest idle time of a rank, relative to its computation for one micro-batch.
 func (c *Class) idleShare(g Config) float64 {
 	s, err := c.Generate(g)
 	if err != nil {
-		return 0 // who asks for this schedule gets the error
+		return 0 // generating this schedule returns the error
 	}
 	line, err := Simulate(s, Uniform(1, 2))
 	if err != nil {

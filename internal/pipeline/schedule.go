@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Schedule is the order in which every rank of a pipeline does its actions. It is data: generators and people
-// write it, Check judges it, Lower adds the communication, and one interpreter runs it.
+// Schedule is the order in which every rank of a pipeline executes its actions. It is data: generators and
+// people write it, Check validates it, Lower adds the communication, and one interpreter runs it.
 type Schedule struct {
-	// Name says where the schedule came from; it may be empty.
+	// Name is that of the generator; it may be empty.
 	Name string
-	// Stages and Micros are how many stages the model is cut into and how many micro-batches make a step.
+	// Stages and Micros are the numbers of stages of the model and of micro-batches of a step.
 	Stages, Micros int
 	// Place is the rank of each stage.
 	Place []int
@@ -40,8 +40,8 @@ func (s *Schedule) Lowered() bool {
 	return false
 }
 
-// Fits reports whether the schedule, as one that a person wrote, is for so many ranks, micro-batches and
-// chunks. Zero in c takes what the schedule has.
+// Fits returns an error if a schedule that a person wrote is for other numbers of ranks, micro-batches or
+// chunks. Zero in c matches any number.
 func (s *Schedule) Fits(c Config) error {
 	for _, n := range []struct {
 		what      string
@@ -129,8 +129,8 @@ func named(name string) bool {
 	})
 }
 
-// Unjoin returns the schedule with every action alone, for ranks that gain nothing from doing two at once:
-// what a forward makes need not wait for the backward beside it.
+// Unjoin returns the schedule with all joined actions separated, for ranks that gain nothing from overlapping
+// them: the result of a forward need not wait for the backward beside it.
 func Unjoin(s *Schedule) *Schedule {
 	out := *s
 	out.Ranks = make([][]Action, len(s.Ranks))

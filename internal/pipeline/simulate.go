@@ -2,21 +2,21 @@ package pipeline
 
 import "fmt"
 
-// Simulator runs schedules against costs. Its zero value is ready; keeping one reuses its memory. It is not
-// for concurrent use.
+// Simulator runs schedules against costs. Its zero value is ready to use; reusing one reuses its memory. It
+// is not safe for concurrent use.
 type Simulator struct {
 	own   Program // of Run
 	prog  *Program
 	table table
 	line  Timeline
 
-	cells  []float64 // when each was made; below zero: not yet
+	cells  []float64 // when each was produced; below zero: not yet
 	cursor []int     // the next step of each rank
 	clock  []float64
 	live   []float64 // bytes held by each rank
 	count  []int     // micro-batches held by each rank, by stage
 	waits  []int     // the cell that a rank waits for, or none
-	ready  []int     // ranks that may go on
+	ready  []int     // ranks that may continue
 	free   []float64 // when each link is free
 	spans  []Span
 }
@@ -24,9 +24,9 @@ type Simulator struct {
 // Simulate runs a schedule once.
 func Simulate(s *Schedule, c Costs) (*Timeline, error) { return new(Simulator).Run(s, &c) }
 
-// Run says when every action begins and ends if each rank does its actions in order as soon as it can and
-// messages are sent in the background. The schedule should have passed Check; one that stalls is an error.
-// The timeline is valid until the next run.
+// Run computes when every action begins and ends if each rank executes its actions in order as early as
+// possible and messages are sent in the background. The schedule should have passed Check; one that stalls is
+// an error. The timeline is valid until the next run.
 func (m *Simulator) Run(s *Schedule, c *Costs) (*Timeline, error) {
 	if err := m.own.load(s); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (m *Simulator) Run(s *Schedule, c *Costs) (*Timeline, error) {
 	return m.RunProgram(&m.own, c)
 }
 
-// RunProgram returns Run of a schedule that was prepared: faster, where one is simulated under many costs.
+// RunProgram is like Run for a prepared schedule, which is faster if it is simulated under many costs.
 func (m *Simulator) RunProgram(p *Program, c *Costs) (*Timeline, error) {
 	s := p.flow.s
 	if err := m.table.load(c, s.Stages); err != nil {
@@ -66,7 +66,7 @@ func reset[T any](old []T, n int, v T) []T {
 	return old
 }
 
-// start lays the tables of a program out.
+// start initializes the tables of a program.
 func (m *Simulator) start(p *Program) {
 	m.prog = p
 	ranks := len(p.first) - 1
@@ -88,7 +88,7 @@ func (m *Simulator) start(p *Program) {
 	}
 }
 
-// drain lets ranks continue until none can, and says whether all came to their end.
+// drain lets ranks continue until none can, and reports whether all reached their end.
 func (m *Simulator) drain() bool {
 	for len(m.ready) > 0 {
 		r := m.ready[len(m.ready)-1]
@@ -136,7 +136,7 @@ func (m *Simulator) advance(r int) {
 	m.clock[r], m.cursor[r] = clock, i
 }
 
-// available returns when the step's operand is there, not before t; or the rank waits for it.
+// available returns when the step's operand is available, not before t; or the rank waits for it.
 func (m *Simulator) available(r int, x *step, t float64) (float64, bool) {
 	if x.need == none {
 		return t, true
@@ -149,7 +149,7 @@ func (m *Simulator) available(r int, x *step, t float64) (float64, bool) {
 	return max(t, at), true
 }
 
-// do notes that a step ran and hands its result on.
+// do records that a step ran and passes its result on.
 func (m *Simulator) do(r, i int, start, end float64) {
 	x := &m.prog.steps[i]
 	m.spans[i] = Span{x.Action, start, end}
@@ -169,7 +169,7 @@ func (m *Simulator) do(r, i int, start, end float64) {
 	}
 }
 
-// send puts a message on its link and says when it arrives.
+// send puts a message on its link and returns when it arrives.
 func (m *Simulator) send(x *step, at float64) float64 {
 	start := max(at, m.free[x.link])
 	free := start + m.table.transfer[x.boundary]

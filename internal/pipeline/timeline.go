@@ -1,39 +1,39 @@
 package pipeline
 
-// Span is when an action ran.
+// Span is the time interval of an action.
 type Span struct {
 	Action
 	Start, End float64
 }
 
-// Message is when the result of an action was on its way to another rank: from the time that the link took it
-// to its arrival. Messages that take no time are not listed.
+// Message is the time interval in which the result of an action was in transit to another rank: from the time
+// that the link took it to its arrival. Messages that take no time are not listed.
 type Message struct {
 	From, To   int
 	Action     Action
 	Start, End float64
 }
 
-// Timeline is when everything of a schedule happens, in seconds from the start of the step.
+// Timeline holds the times of all actions of a schedule, in seconds from the start of the step.
 type Timeline struct {
 	Schedule *Schedule
 	// Ranks holds the span of each action, in the schedule's order.
 	Ranks    [][]Span
 	Messages []Message
-	// Makespan is when the last action ends.
+	// Makespan is the end of the last action.
 	Makespan float64
-	// Work is for how long each rank computes. First and Last are when it begins to compute and when it ends
-	// its last action.
+	// Work is how long each rank computes. First and Last are when it begins to compute and when it ends its
+	// last action.
 	Work, First, Last []float64
-	// PeakBytes is the most that each rank holds at a time of what Costs.Activation counts, and PeakLive the
-	// largest number of micro-batches, by stage, whose backward passes have not ended.
+	// PeakBytes is the maximal memory of each rank, of what Costs.Activation counts, and PeakLive the largest
+	// number of micro-batches, by stage, whose backward passes have not ended.
 	PeakBytes []float64
 	PeakLive  []int
 
 	activation, kept []float64
 }
 
-// Bubble returns the part of the makespan in which the rank does not compute.
+// Bubble returns the fraction of the makespan in which the rank does not compute.
 func (t *Timeline) Bubble(rank int) float64 {
 	if t.Makespan == 0 {
 		return 0
@@ -41,7 +41,7 @@ func (t *Timeline) Bubble(rank int) float64 {
 	return 1 - t.Work[rank]/t.Makespan
 }
 
-// BubbleFraction returns the part of all ranks' time in which they do not compute.
+// BubbleFraction returns the fraction of all ranks' time in which they do not compute.
 func (t *Timeline) BubbleFraction() float64 {
 	sum := 0.0
 	for r := range t.Work {
@@ -50,7 +50,7 @@ func (t *Timeline) BubbleFraction() float64 {
 	return sum / float64(len(t.Work))
 }
 
-// Idle is for how long the rank does not compute between its first action and its last. Its largest value
+// Idle returns how long the rank does not compute between its first action and its last. Its largest value
 // over the ranks is what papers call the bubble: a rank that begins late can end late, if no step waits for
 // all ranks.
 func (t *Timeline) Idle(rank int) float64 { return t.Last[rank] - t.First[rank] - t.Work[rank] }
@@ -64,12 +64,12 @@ func (t *Timeline) LongestIdle() float64 {
 	return most
 }
 
-// Sample is what a rank holds from a time on.
+// Sample is the memory of a rank from a time on.
 type Sample struct {
 	Time, Bytes float64
 }
 
-// Memory returns what a rank holds over time: a step at each sample.
+// Memory returns the memory of a rank over time, as a step function.
 func (t *Timeline) Memory(rank int) []Sample {
 	samples := []Sample{{}}
 	bytes := 0.0
@@ -79,7 +79,7 @@ func (t *Timeline) Memory(rank int) []Sample {
 		}
 		bytes += change
 		if last := &samples[len(samples)-1]; last.Time == at && last.Bytes <= bytes {
-			last.Bytes = bytes // a dip of no length: what one action frees the next one takes
+			last.Bytes = bytes // a dip of no length: the next action takes what one frees
 			return
 		}
 		samples = append(samples, Sample{at, bytes})
@@ -122,7 +122,7 @@ func (t *Timeline) freed(a Action) float64 {
 	return 0
 }
 
-// Clone returns a copy that later runs of the simulator leave alone.
+// Clone returns a copy that later runs of the simulator do not change.
 func (t *Timeline) Clone() *Timeline {
 	c := *t
 	c.Ranks = make([][]Span, len(t.Ranks))
@@ -137,7 +137,7 @@ func (t *Timeline) Clone() *Timeline {
 	return &c
 }
 
-// begin empties the timeline for a schedule.
+// begin resets the timeline for a schedule.
 func (t *Timeline) begin(s *Schedule) {
 	ranks := len(s.Ranks)
 	t.Schedule, t.Makespan, t.Messages = s, 0, t.Messages[:0]
@@ -146,8 +146,8 @@ func (t *Timeline) begin(s *Schedule) {
 	t.PeakBytes, t.PeakLive = reset(t.PeakBytes, ranks, 0), reset(t.PeakLive, ranks, 0)
 }
 
-// account notes what an action takes and frees. Of a joined pair the forward comes first, so the peak counts
-// both.
+// account records what an action takes and frees. In a joined pair the forward comes first, so the peak
+// counts both.
 func (m *Simulator) account(r int, a *step) {
 	switch a.Kind {
 	case Forward:
@@ -173,7 +173,7 @@ func (m *Simulator) finish() {
 	m.line.bounds()
 }
 
-// bounds finds when ranks begin to compute and when they end. Their spans are in order.
+// bounds determines when ranks begin to compute and when they end. Their spans are in order.
 func (t *Timeline) bounds() {
 	for r, spans := range t.Ranks {
 		n := len(spans)

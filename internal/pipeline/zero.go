@@ -2,19 +2,19 @@ package pipeline
 
 import "strings"
 
-// phase is a piece of a rank's program that repeats: "F0 I1 W" is a forward of chunk 0, an input gradient of
-// chunk 1 and the oldest weight gradient that is left; "F0+B1" joins two actions.
+// phase is a repeated piece of a rank's program: "F0 I1 W" is a forward of chunk 0, an input gradient of
+// chunk 1 and the oldest remaining weight gradient; "F0+B1" joins two actions.
 type phase struct {
 	times int
 	text  string
 }
 
-// writer writes the phases of one rank out. Micro-batches of each chunk and direction come in order.
+// writer writes the phases of one rank. Micro-batches of each chunk and direction come in order.
 type writer struct {
 	stages  []int // the stage of each chunk
-	micros  int   // later micro-batches are left out
+	micros  int   // later micro-batches are omitted
 	next    [2][2]int
-	left    []Action // weight gradients that are still to be computed, from first on
+	left    []Action // weight gradients that have yet to be computed, from first on
 	first   int
 	actions []Action
 }
@@ -24,8 +24,8 @@ func newWriter(micros int, stages ...int) *writer {
 	return &writer{stages: stages, micros: micros, left: make([]Action, 0, n), actions: make([]Action, 0, 3*n)}
 }
 
-// write runs through the phases. They may be of more micro-batches than there are: leaving out whole
-// micro-batches takes no action away that another one waits for, so short steps come out right, too.
+// write writes the phases. They may be for more micro-batches than there are: omitting whole micro-batches
+// removes no action that another one waits for, so short steps are correct, too.
 func (w *writer) write(phases []phase) []Action {
 	for _, p := range phases {
 		words := strings.Fields(strings.ReplaceAll(p.text, "+", "+ "))
@@ -38,7 +38,7 @@ func (w *writer) write(phases []phase) []Action {
 	return w.actions
 }
 
-// add writes one action. A pair of which one is left out is none.
+// add writes one action. If one of a pair is omitted, they are not joined.
 func (w *writer) add(word string) {
 	a := w.one(word)
 	n := len(w.actions)
@@ -91,9 +91,9 @@ func zeroBubbleH1(c Config) *Schedule {
 	return s
 }
 
-// zeroBubbleV has no bubbles where the three kinds of work take equally long [Qi et al. 2024, §4.1]. Each
-// rank holds a stage on the way down and one on the way up, so a micro-batch's backward begins on the rank
-// where its forward ended.
+// zeroBubbleV has no bubbles if the three kinds of work take equally long [Qi et al. 2024, §4.1]. Each rank
+// holds a stage on the way down and one on the way up, so a micro-batch's backward begins on the rank where
+// its forward ended.
 func zeroBubbleV(c Config) *Schedule {
 	s := blank(c, Vee(c.Ranks))
 	n := max(c.Micros, 2*c.Ranks)
@@ -129,7 +129,7 @@ func dualPipeV(c Config) *Schedule {
 		}
 		pairs := n - 2*c.Ranks + r + 1
 		if rest == 0 {
-			// On the tip of the V the first backward follows from the forward before it: joined, it would wait.
+			// On the tip of the V the first backward depends on the forward before it: joined, it would wait.
 			phases = append(phases, phase{1, "F0 B1 F1+B0"})
 			pairs--
 		}

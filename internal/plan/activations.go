@@ -3,14 +3,14 @@ package plan
 import "github.com/galley-ml/galley/strategy"
 
 // layerActivations returns the bytes that one layer keeps of one micro-batch until its backward pass, by the
-// published accounting: what tensor parallelism leaves whole (norms and their results, masks of dropout) and
+// published accounting: what tensor parallelism does not split (norms and their results, dropout masks) and
 // what it splits.
 func (e *Estimator) layerActivations(s *strategy.Strategy, moe bool) float64 {
 	m, soft := &e.w.Model, &e.w.Software
 	tokens := float64(s.MicroBatch*e.w.Seq) / float64(s.CP)
 	t := float64(s.TP)
 	h, half := float64(m.Hidden), e.bytes
-	whole := 2 * half * h * m.norms() // norms' inputs and results
+	whole := 2 * half * h * m.norms() // inputs and results of norms
 	if soft.Dropout {
 		whole += 2 * h
 	}
@@ -42,7 +42,7 @@ func (e *Estimator) layerActivations(s *strategy.Strategy, moe bool) float64 {
 	return tokens * (whole + split/t + routed) * orOne(soft.Eager)
 }
 
-// mlpBytes returns what a feed-forward layer keeps for each of its columns and tokens.
+// mlpBytes returns the bytes that a feed-forward layer keeps for each of its columns and tokens.
 func (e *Estimator) mlpBytes() float64 {
 	if e.w.Model.Gated {
 		return 3 * e.bytes // gate, up and their product
@@ -50,22 +50,22 @@ func (e *Estimator) mlpBytes() float64 {
 	return 2 * e.bytes
 }
 
-// coreActivations returns the bytes that attention itself keeps for a token.
+// coreActivations returns the bytes that attention itself keeps per token.
 func (e *Estimator) coreActivations(s *strategy.Strategy) float64 {
 	m, soft := &e.w.Model, &e.w.Software
 	a := float64(m.Heads)
 	switch {
 	case !soft.Unfused:
-		return 4 * a // the logarithms of the sums
+		return 4 * a // log-sum-exps
 	case s.Recompute.Mode() == strategy.Selective:
 		return 0
 	case soft.Dropout:
-		return 5 * a * float64(e.w.Seq) // softmax, mask, what is left
+		return 5 * a * float64(e.w.Seq) // softmax, mask, dropped-out result
 	}
 	return 2 * a * float64(e.w.Seq)
 }
 
-// inputActivations returns the bytes that a layer keeps which is recomputed as a whole.
+// inputActivations returns the bytes that a fully recomputed layer keeps.
 func (e *Estimator) inputActivations(s *strategy.Strategy) float64 {
 	b := e.bytes * float64(s.MicroBatch*e.w.Seq) / float64(s.CP) * float64(e.w.Model.Hidden)
 	if s.Sequence {
@@ -74,14 +74,13 @@ func (e *Estimator) inputActivations(s *strategy.Strategy) float64 {
 	return b
 }
 
-// productActivations returns the bytes that a layer keeps of which every other product is computed again: its
-// input, the results of the products of queries, values and the gate (or the first of two), and of attention.
-// A framework that starts op by op keeps the last product's result as well, which nothing needs; a compiler
-// drops it.
+// productActivations returns the bytes that a layer keeps if every other product is recomputed: its input,
+// the results of attention and of the products of queries, values and the gate (or the first of two). An
+// eager framework also keeps the last product's result, which nothing needs; a compiler drops it.
 func (e *Estimator) productActivations(s *strategy.Strategy, moe bool) float64 {
 	m := &e.w.Model
 	input := e.inputActivations(s)
-	if moe || m.MLA() { // no order of products is known
+	if moe || m.MLA() { // the order of products is not known
 		return input + (e.layerActivations(s, moe)-input)/2
 	}
 	tokens := float64(s.MicroBatch*e.w.Seq) / float64(s.CP)
@@ -92,7 +91,7 @@ func (e *Estimator) productActivations(s *strategy.Strategy, moe bool) float64 {
 	return input + tokens*columns/float64(s.TP)
 }
 
-// again returns the bytes of the layer that is being computed again.
+// again returns the bytes of the layer that is being recomputed.
 func (e *Estimator) again(s *strategy.Strategy, moe bool) float64 {
 	switch s.Recompute.Mode() {
 	case strategy.Full:
@@ -103,7 +102,7 @@ func (e *Estimator) again(s *strategy.Strategy, moe bool) float64 {
 	return 0
 }
 
-// passBytes returns the bytes that the forward pass of a layer works in which keeps nothing: the larger of
+// passBytes returns the working memory of a layer's forward pass that keeps nothing: the larger one of
 // attention and feed-forward layer.
 func (e *Estimator) passBytes(s *strategy.Strategy, moe bool) float64 {
 	m := &e.w.Model
@@ -114,11 +113,11 @@ func (e *Estimator) passBytes(s *strategy.Strategy, moe bool) float64 {
 		x := &m.Experts
 		width = e.mlpBytes() * (float64(x.Shared)/t + float64(x.FFN*x.TopK))
 	}
-	ends := 2 * e.bytes * float64(m.Hidden) // what goes in and comes out, whole for the products
+	ends := 2 * e.bytes * float64(m.Hidden) // input and output, gathered for the products
 	return min(tokens*(ends+max(attention, width)), e.layerActivations(s, moe))
 }
 
-// chunkActivations returns what a chunk keeps of one micro-batch.
+// chunkActivations returns the bytes that a chunk keeps of one micro-batch.
 func (e *Estimator) chunkActivations(s *strategy.Strategy, w *work) float64 {
 	total := 0.0
 	part := share(s.Recompute, w.layers/max(1, w.chunks))
@@ -138,8 +137,8 @@ func (e *Estimator) chunkActivations(s *strategy.Strategy, w *work) float64 {
 	return total
 }
 
-// logits returns what the loss keeps: a 16-bit copy and its gradient; where it is not fused, float32 copies
-// besides.
+// logits returns the bytes that the loss keeps: a 16-bit copy and its gradient; if it is not fused, float32
+// copies as well.
 func (e *Estimator) logits(s *strategy.Strategy, w *work) float64 {
 	if !w.head {
 		return 0

@@ -7,51 +7,52 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Calibration is what the specification of the hardware does not say. The zero value is level 0: what is
-// usual for machines of its kind. Level 1 comes from micro-benchmarks, level 2 adds at most three constants
+// Calibration holds what the specification of the hardware does not say. The zero value is level 0: typical
+// values for machines of its kind. Level 1 comes from micro-benchmarks, level 2 adds at most three constants
 // fitted to whole runs.
 type Calibration struct {
 	Level int `yaml:"level" json:"level"`
-	// Source says where the numbers come from.
+	// Source names the origin of the numbers.
 	Source string `yaml:"source,omitempty" json:"source,omitempty"`
 	// Cluster is the machine that was measured, as cluster.Parse reads it; it may be empty.
 	Cluster string `yaml:"cluster,omitempty" json:"cluster,omitempty"`
-	// Devices are curves by the device's name; a device without one gets the usual curve.
+	// Devices holds curves by the device's name; a device without one gets the typical curve.
 	Devices []Curve `yaml:"devices,omitempty" json:"devices,omitempty"`
-	// Host is what a core of the measured machine does, for devices that share its cores; nil where that was not
+	// Host is the measured performance of a core, for devices that share a machine's cores; nil if it was not
 	// measured.
 	Host *Host `yaml:"host,omitempty" json:"host,omitempty"`
-	// Constants are those fitted to whole runs.
+	// Constants were fitted to whole runs.
 	Constants Constants `yaml:"constants,omitempty" json:"constants,omitzero"`
-	// Spread is half the width of the interval, as a part of the step; 0 means what is usual for the level.
+	// Spread is half the width of the interval, as a fraction of the step; 0 means the typical value of the
+	// level.
 	Spread float64 `yaml:"spread,omitempty" json:"spread,omitempty"`
 }
 
-// Curve is how a device really computes.
+// Curve is the real performance of a device.
 type Curve struct {
 	Device string `yaml:"device" json:"device"`
-	// Ceiling is the part of the peak that a large, well-shaped product reaches; 0 means the measured rate of
-	// the device, or 0.75.
+	// Ceiling is the fraction of the peak that a large, well-shaped product reaches; 0 means the measured rate
+	// of the device, or 0.75.
 	Ceiling float64 `yaml:"ceiling,omitempty" json:"ceiling,omitempty"`
-	// Ramp is the length of the summed dim at which a product reaches half of the ceiling.
+	// Ramp is the length of the contracted dim at which a product reaches half of the ceiling.
 	Ramp float64 `yaml:"ramp,omitempty" json:"ramp,omitempty"`
-	// Tile is the side of the largest square of a result that one unit computes.
+	// Tile is the side of the largest square tile of a result that one unit computes.
 	Tile int `yaml:"tile,omitempty" json:"tile,omitempty"`
-	// Fused and FusedGrad are the part of the peak that fused attention reaches, forward and backward.
+	// Fused and FusedGrad are the fractions of the peak that fused attention reaches, forward and backward.
 	Fused     float64 `yaml:"fused,omitempty" json:"fused,omitempty"`
 	FusedGrad float64 `yaml:"fused_grad,omitempty" json:"fused_grad,omitempty"`
-	// Stream is the part of the memory bandwidth that element-wise ops reach.
+	// Stream is the fraction of the memory bandwidth that element-wise ops reach.
 	Stream float64 `yaml:"stream,omitempty" json:"stream,omitempty"`
-	// Launch is seconds that starting any op takes.
+	// Launch is the launch overhead of an op in seconds.
 	Launch float64 `yaml:"launch,omitempty" json:"launch,omitempty"`
-	// Products are measured shapes, which go before the curve.
+	// Products holds measured shapes, which take precedence over the curve.
 	Products []Product `yaml:"products,omitempty" json:"products,omitempty"`
-	// Attention are measured shapes of fused attention, the same.
+	// Attention holds measured shapes of fused attention, likewise.
 	Attention []Attention `yaml:"attention,omitempty" json:"attention,omitempty"`
 }
 
-// Attention is the measured part of the peak of fused causal attention, by the operations that the mask
-// leaves.
+// Attention is the measured fraction of the peak of fused causal attention, counting the operations that the
+// mask admits.
 type Attention struct {
 	Batch    int     `yaml:"batch" json:"batch"`
 	Seq      int     `yaml:"seq" json:"seq"`
@@ -63,8 +64,8 @@ type Attention struct {
 	Backward float64 `yaml:"backward" json:"backward"`
 }
 
-// Product is the measured part of the peak of one product of shape M×K by K×N, or of each of several groups
-// of that shape.
+// Product is the measured fraction of the peak of one product of shape M×K by K×N, or of each of several
+// groups of that shape.
 type Product struct {
 	M          int     `yaml:"m" json:"m"`
 	N          int     `yaml:"n" json:"n"`
@@ -73,12 +74,12 @@ type Product struct {
 	Efficiency float64 `yaml:"efficiency" json:"efficiency"`
 }
 
-// Constants multiply what the curves say. 0 means 1.
+// Constants multiply the times of the curves. 0 means 1.
 type Constants struct {
 	// Compute multiplies the time of all computation, Communication that of all collectives.
 	Compute       float64 `yaml:"compute,omitempty" json:"compute,omitempty"`
 	Communication float64 `yaml:"communication,omitempty" json:"communication,omitempty"`
-	// Layer is seconds that every layer takes for every micro-batch besides: what a framework spends between
+	// Layer is the additional time of every layer and micro-batch in seconds: what a framework spends between
 	// kernels.
 	Layer float64 `yaml:"layer,omitempty" json:"layer,omitempty"`
 }
@@ -101,7 +102,7 @@ func (c *Calibration) spread() float64 {
 	return [...]float64{0.35, 0.2, 0.12}[min(max(c.Level, 0), 2)]
 }
 
-// curve returns the device's, with what is usual in place of zeros.
+// curve returns the curve of a device, with typical values in place of zeros.
 func (c *Calibration) curve(device string) Curve {
 	found := Curve{Device: device}
 	for _, k := range c.Devices {
@@ -133,7 +134,7 @@ func (c *Calibration) YAML() []byte {
 	return out
 }
 
-// ParseCalibration reads a calibration file. Mistakes are named with line and column.
+// ParseCalibration reads a calibration file. Errors name line and column.
 func ParseCalibration(text []byte) (Calibration, error) {
 	var c Calibration
 	if err := strict.YAML(text, &c); err != nil {

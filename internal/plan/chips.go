@@ -9,13 +9,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Chips prices the nodes of any program on the devices of a cluster, as Host does on cores that devices
-// share: computing by the curve of the slowest device, collectives by the links that their groups are on.
+// Chips prices the nodes of any program on the devices of a cluster, as Host does for devices that share
+// cores: computation by the curve of the slowest device, collectives by the links between the members of
+// their groups.
 type Chips struct {
 	pricers []*pricer
 	hw      *cluster.Cluster
 	cal     Calibration
-	// Apart is how many devices are between neighbours of a pipeline.
+	// Apart is the distance, in devices, between neighbours of a pipeline.
 	Apart int
 }
 
@@ -37,7 +38,7 @@ func NewChips(hw *cluster.Cluster, cal Calibration, precision string) (*Chips, e
 	return c, nil
 }
 
-// Node returns the seconds of a node on the slowest device; of a collective, those that its groups take.
+// Node returns the seconds of a node on the slowest device; of a collective, those of its groups.
 func (c *Chips) Node(n *ir.Node, _ int) float64 {
 	if o, ok := n.Op().(op.Collective); ok {
 		if seconds, known := c.collective(o, n); known {
@@ -51,8 +52,7 @@ func (c *Chips) Node(n *ir.Node, _ int) float64 {
 	return slowest * c.cal.Constants.compute()
 }
 
-// collective returns the time of an exchange. One that computes, too, is its exchange and what the device
-// does.
+// collective returns the time of a collective. If it computes as well, that is added.
 func (c *Chips) collective(o op.Collective, n *ir.Node) (float64, bool) {
 	in, out := ir.TypesOf(n.In()), ir.TypesOf(n.Out())
 	kind, known := cluster.KindOf(o.Name())
@@ -72,7 +72,7 @@ func (c *Chips) collective(o op.Collective, n *ir.Node) (float64, bool) {
 	return seconds + slowest*c.cal.Constants.compute(), true
 }
 
-// axisOf returns the groups of a collective on the cluster's devices, which have the mesh's numbers.
+// axisOf returns the groups of a collective on the cluster's devices, which are numbered as in the mesh.
 func axisOf(o op.Collective) cluster.Axis {
 	text, _ := o.Over()
 	m, err := mesh.Parse(text)
@@ -86,7 +86,7 @@ func axisOf(o op.Collective) cluster.Axis {
 	return cluster.Axis{Size: len(members), Stride: max(1, members[1]-members[0])}
 }
 
-// Deliver returns the seconds of a message of so many bytes between neighbours of a pipeline.
+// Deliver returns the seconds of a message between neighbours of a pipeline.
 func (c *Chips) Deliver(bytes float64) float64 {
 	return c.cal.Constants.communication() *
 		c.hw.Collective(cluster.SendRecv, bytes, cluster.Axis{Size: 2, Stride: c.Apart}).Seconds

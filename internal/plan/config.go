@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// hfConfig is what a transformer's config.json of the Hugging Face Hub may say about its shape.
+// hfConfig holds the keys of a Hugging Face config.json that describe a transformer's shape.
 type hfConfig struct {
 	Type      string `json:"model_type"`
 	Layers    int    `json:"num_hidden_layers"`
@@ -23,7 +23,7 @@ type hfConfig struct {
 	UseWindow *bool  `json:"use_sliding_window"`
 	Positions int    `json:"max_position_embeddings"`
 	PadToken  *int   `json:"pad_token_id"`
-	// Types names each layer's attention; Pattern is that every so manieth has no window.
+	// Types names each layer's attention; every Pattern-th layer has no sliding window.
 	Types   []string `json:"layer_types"`
 	Pattern int      `json:"sliding_window_pattern"`
 	// GPT-2's names.
@@ -51,7 +51,7 @@ type hfConfig struct {
 	UseBias    *bool `json:"use_bias"`
 	DenseOnly  []int `json:"mlp_only_layers"`
 	SparseStep int   `json:"decoder_sparse_step"`
-	// Encoders'.
+	// Those of encoders.
 	TokenTypes int            `json:"type_vocab_size"`
 	Image      pixels         `json:"image_size"`
 	Patch      pixels         `json:"patch_size"`
@@ -75,7 +75,7 @@ type hfConfig struct {
 	QKVBias1   *bool `json:"qkv_bias"`
 	QKVBias2   bool  `json:"use_qkv_bias"`
 	SideBySide bool  `json:"use_parallel_residual"`
-	// Recurrent models'.
+	// Those of recurrent models.
 	StepRank  int     `json:"time_step_rank"`
 	NumHeads  int     `json:"num_heads"`
 	Expand    float64 `json:"expand"`
@@ -128,7 +128,7 @@ func ParseModel(name string, text []byte) (Model, error) {
 	return m, m.Check()
 }
 
-// window sets which layers see few keys.
+// window sets which layers have a sliding window.
 func (c *hfConfig) window(m *Model) {
 	if c.Window == 0 || c.UseWindow != nil && !*c.UseWindow {
 		return
@@ -155,12 +155,12 @@ func (c *hfConfig) window(m *Model) {
 	}
 }
 
-// biases adds those that a configuration may ask for: of attention, which has one more than queries, keys
-// and values, and of the feed-forward layer.
+// biases adds optional biases: of attention, which has one more than queries, keys and values, and of the
+// feed-forward layer.
 func (c *hfConfig) biases(m *Model) {
 	if c.Bias && m.MLA() {
 		m.Extra += m.Hidden + m.Latent.QRank + m.Latent.KVRank + m.Latent.Rope
-	} else if c.Bias && !m.Bias { // that of a family whose products all have one is counted
+	} else if c.Bias && !m.Bias { // a family with biases in all products has them counted already
 		m.QKVBias = true
 		m.Extra += m.Hidden
 	}
@@ -169,11 +169,11 @@ func (c *hfConfig) biases(m *Model) {
 	}
 }
 
-// family sets what a family's configurations leave unsaid.
+// family sets what a family's configurations do not state.
 func (c *hfConfig) family(m *Model) {
 	yes := func(b *bool) bool { return b == nil || *b }
 	switch c.Type {
-	case "gptj": // attention and feed-forward layer side by side, behind one norm
+	case "gptj": // parallel attention and feed-forward layer, after one norm
 		m.Gated, m.LayerNorm, m.Norms = false, true, 1
 		m.FFN = first(m.FFN, 4*m.Hidden)
 		m.Extra, m.ExtraEnds = m.FFN+m.Hidden, m.Vocab
@@ -231,13 +231,13 @@ func (c *hfConfig) family(m *Model) {
 	}
 }
 
-// encoder is a model that sees whole sequences. The kinds of tokens are rows of its table like positions.
+// encoder sets up a model with bidirectional attention. Token types are rows of its table like positions.
 func (c *hfConfig) encoder(m *Model) {
 	m.Encoder, m.Gated, m.LayerNorm, m.Bias = true, false, true, true
 	m.FFN = first(m.FFN, 4*m.Hidden)
 	if c.Type == "bert" || c.Type == "roberta" {
 		m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)
-		// kinds of tokens and a norm behind the embedding, and before the logits a layer and a bias
+		// token types and a norm after the embedding, and before the logits a layer and a bias
 		m.Transform, m.ExtraEnds = true, (first(c.TokenTypes, 2)+2)*m.Hidden+m.Vocab
 		if c.Type == "roberta" {
 			m.Padding = 2 // up to the padding token, by default 1
@@ -257,15 +257,15 @@ func (c *hfConfig) encoder(m *Model) {
 		patches *= first(c.Image[d], 224) / first(c.Patch[d], 16)
 	}
 	m.Positions += patches
-	// a product of patches in place of a table of tokens, a token of its own, and the classes' bias
+	// a product of patches in place of a token embedding, a class token, and the bias of the classes
 	patch := first(c.Channels, 3) * first(c.Patch[0], 16) * first(c.Patch[1], 16)
 	m.ExtraEnds = (patch+1+1-m.Vocab)*m.Hidden + m.Vocab
 }
 
-// pixels is a height and a width, which files give as one number where they are the same.
+// pixels is a height and a width, which files write as one number if they are equal.
 type pixels [2]int
 
-// UnmarshalJSON reads a number or two.
+// UnmarshalJSON reads one number or two.
 func (p *pixels) UnmarshalJSON(text []byte) error {
 	var one int
 	if err := json.Unmarshal(text, &one); err == nil {
@@ -275,7 +275,7 @@ func (p *pixels) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[2]int)(p))
 }
 
-// recurrent is a model whose layers go along the sequence with a state.
+// recurrent sets up a model whose layers carry a state along the sequence.
 func (c *hfConfig) recurrent(m *Model) {
 	if c.Type == "mamba2" {
 		m.Heads, m.HeadDim, m.FFN = first(c.NumHeads, 128), first(c.HeadDim, 64), 0
@@ -300,12 +300,12 @@ func (c *hfConfig) recurrent(m *Model) {
 	width := first(c.AttnWidth, m.Hidden)
 	m.Heads, m.HeadDim, m.FFN = width, 1, first(m.FFN, 4*m.Hidden)
 	m.Gated, m.LayerNorm = false, true
-	// Keys, values and what gates them, and the gate of the feed-forward layer.
+	// Keys, values and their gate, and the gate of the feed-forward layer.
 	m.Recurrent = Recurrent{In: 3*width + m.Hidden, States: 2, Groups: 1}
 	m.Extra, m.ExtraEnds = 2*width+5*m.Hidden, 2*m.Hidden
 }
 
-// rwkv7 has a matrix of state a head; its low-rank layers count as columns of as many weights.
+// rwkv7 has a matrix of state per head; its low-rank layers count as columns with the same number of weights.
 func (c *hfConfig) rwkv7(m *Model) {
 	m.HeadDim = first(c.HeadDim, 64)
 	m.Heads, m.FFN = max(1, m.Hidden/m.HeadDim), first(m.FFN, 4*m.Hidden)
@@ -315,7 +315,7 @@ func (c *hfConfig) rwkv7(m *Model) {
 	m.Extra, m.ExtraEnds = 15*m.Hidden, m.Hidden-2*c.ValueRank*m.Hidden // the first layer has no rank for values
 }
 
-// denseLayers returns how many layers have a plain feed-forward layer.
+// denseLayers returns the number of layers with a plain feed-forward layer.
 func (c *hfConfig) denseLayers() int {
 	n, last := 0, c.Layers-1
 	if c.MoEEnd != nil && *c.MoEEnd >= 0 {

@@ -1,7 +1,7 @@
 package plan
 
-// falcon has one matrix for queries, keys and values, and blocks that are parallel, with one norm or two, or
-// not.
+// falcon has a fused matrix for queries, keys and values, and blocks that are parallel, with one norm or two,
+// or sequential.
 func (c *hfConfig) falcon(m *Model) {
 	m.Gated, m.LayerNorm, m.Bias, m.Tied = false, true, c.AnyBias, c.Tied == nil || *c.Tied
 	m.FFN = first(m.FFN, 4*m.Hidden)
@@ -25,13 +25,13 @@ func (c *hfConfig) glm(m *Model) {
 	}
 }
 
-// gptOSS has scores that sink, and biases of the router and of experts, which are counted with the layer.
+// gptOSS has attention sinks, and biases of the router and of experts, which are counted with the layer.
 func (c *hfConfig) gptOSS(m *Model) {
 	m.Extra = m.Heads + c.Experts1*(1+2*m.FFN+m.Hidden)
 }
 
-// smallEncoder is distilbert, which tells no kinds of tokens apart, or electra, whose tokens are shorter than
-// the stream.
+// smallEncoder sets up distilbert, which has no token types, or electra, whose token embeddings are smaller
+// than the hidden size.
 func (c *hfConfig) smallEncoder(m *Model) {
 	m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)
 	if c.Type == "distilbert" {
@@ -40,7 +40,7 @@ func (c *hfConfig) smallEncoder(m *Model) {
 	}
 	width, h := first(c.TokenWidth, 128), m.Hidden
 	tables := m.Vocab + m.Positions
-	m.ExtraEnds = tables*(width-h) + (first(c.TokenTypes, 2)+2)*width - 2*h // no norm behind the last layer
+	m.ExtraEnds = tables*(width-h) + (first(c.TokenTypes, 2)+2)*width - 2*h // no norm after the last layer
 	m.ExtraEnds += h*width + width + 2*width + m.Vocab                      // before the logits
 	if width != h {
 		m.ExtraEnds += width*h + h
@@ -50,7 +50,8 @@ func (c *hfConfig) smallEncoder(m *Model) {
 	}
 }
 
-// mamba is its first version: what chooses is made of what is convolved, so that it counts with the layer.
+// mamba sets up its first version: the selection parameters are computed from the convolved input, so they
+// count with the layer.
 func (c *hfConfig) mamba(m *Model) {
 	inner, states := first(c.FFN, 2*m.Hidden), first(c.States, 16)
 	rank := first(c.StepRank, (m.Hidden+15)/16)

@@ -28,7 +28,7 @@ func (e *Estimator) Estimate(s strategy.Strategy) (Estimate, error) {
 	return out, nil
 }
 
-// peak returns the rate of all devices by specification.
+// peak returns the peak rate of all devices by specification.
 func (e *Estimator) peak() float64 {
 	total := 0.0
 	for i, g := range e.cluster.Groups {

@@ -8,11 +8,11 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Estimator prices strategies of one workload on one cluster. It may be used from many goroutines.
+// Estimator prices strategies of one workload on one cluster. It is safe for concurrent use.
 type Estimator struct {
 	w       Workload
 	given   *cluster.Cluster
-	cluster *cluster.Cluster // with nothing left open
+	cluster *cluster.Cluster // with all defaults filled in
 	cal     Calibration
 	bytes   float64 // of an activation's element
 	pricers []*pricer
@@ -26,7 +26,7 @@ type Estimator struct {
 	traffic   map[trafficKey]*cluster.Traffic
 }
 
-// NewEstimator prepares to price strategies.
+// NewEstimator returns an estimator.
 func NewEstimator(w Workload, c *cluster.Cluster, cal Calibration) (*Estimator, error) {
 	if err := w.Check(); err != nil {
 		return nil, err
@@ -51,13 +51,13 @@ func NewEstimator(w Workload, c *cluster.Cluster, cal Calibration) (*Estimator, 
 	return e, nil
 }
 
-// Workload returns what is priced.
+// Workload returns the workload that is priced.
 func (e *Estimator) Workload() Workload { return e.w }
 
-// Cluster returns what it is priced on.
+// Cluster returns the cluster on which it is priced.
 func (e *Estimator) Cluster() *cluster.Cluster { return e.given }
 
-// Check says why a strategy cannot be run, or nil. Memory is not asked for.
+// Check returns an error if a strategy cannot be run. It does not check memory.
 func (e *Estimator) Check(s strategy.Strategy) error {
 	said := s
 	s = s.Sized(e.w.Batch)
@@ -126,8 +126,8 @@ func (e *Estimator) checkLayers(s *strategy.Strategy) error {
 	return nil
 }
 
-// chunks returns how many layers each chunk has. What does not come out even goes to the first chunks but the
-// last, which has the head.
+// chunks returns the number of layers of each chunk. A remainder goes to the first chunks, not to the last
+// one, which has the head.
 func (e *Estimator) chunks(s *strategy.Strategy) []int {
 	if len(s.Layers) > 0 {
 		return s.Layers

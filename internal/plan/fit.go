@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// Observation is a step that was estimated without constants, and measured here.
+// Observation is a step that was estimated without constants, and measured on this machine.
 type Observation struct {
 	Parts    Parts
 	Measured float64
 }
 
-// with returns the time that an observation would be estimated at with constants.
+// with returns the estimated time of an observation with constants.
 func (o *Observation) with(c Constants) float64 {
 	p := &o.Parts
 	compute, comm := p.Compute+p.Recompute, p.TP+p.CP+p.EP+p.PP
 	bubble := p.Bubble
-	if compute+comm > 0 { // a stage that one waits for is slower by as much
+	if compute+comm > 0 { // a stage that another one waits for is slower by as much
 		bubble *= (compute*c.compute() + comm*c.communication()) / (compute + comm)
 	}
 	return (compute+p.Optimizer)*c.compute() + (comm+p.DP)*c.communication() + bubble + p.Offload + p.Fixed
 }
 
-// Fit finds what this machine takes for computing and for communicating of what was estimated, and how far
-// steps are laid out from that. Both are drawn to one factor: steps that differ little in what they
-// communicate do not tell them apart.
+// Fit determines the ratios of measured to estimated time for computation and communication on this machine,
+// and the spread of steps around them. Both are shrunk towards a common factor, because steps that differ
+// little in their communication do not separate them.
 func Fit(obs []Observation) (c Constants, spread float64) {
 	var ratios []float64
 	for i := range obs {
@@ -47,7 +47,7 @@ func Fit(obs []Observation) (c Constants, spread float64) {
 	return c, fitSpread(obs, c)
 }
 
-// bound keeps a constant within what a calibration may hold.
+// bound clamps a constant to the range that a calibration may hold.
 func bound(x float64) float64 { return min(99, max(1e-3, x)) }
 
 func fitLoss(obs []Observation, c Constants) float64 {
@@ -58,10 +58,10 @@ func fitLoss(obs []Observation, c Constants) float64 {
 	return sum / float64(len(obs))
 }
 
-// leastSpread is the narrowest interval that is promised of steps measured here.
+// leastSpread is the narrowest interval that is promised for steps measured on this machine.
 const leastSpread = 0.05
 
-// fitSpread returns half an interval that holds all observations.
+// fitSpread returns half the width of an interval that contains all observations.
 func fitSpread(obs []Observation, c Constants) float64 {
 	most := leastSpread
 	for i := range obs {

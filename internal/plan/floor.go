@@ -2,10 +2,10 @@ package plan
 
 import "github.com/galley-ml/galley/strategy"
 
-// Floor returns the seconds below which no step of a strategy's division of the devices is, whatever its
-// schedule, sharding, stages and relief of memory: what its layers and ends compute and exchange for all
-// micro-batches, spread over the ranks of the pipeline so that each is as busy as it is fast. It is what a
-// search prunes by, and takes a microsecond.
+// Floor returns a lower bound of the step time for a strategy's division of the devices, whatever its
+// schedule, sharding, stages, recomputation and offloading: the computation and communication of its layers
+// and ends for all micro-batches, spread over the pipeline ranks in proportion to their speed. A search
+// prunes with it; it takes a microsecond.
 func (e *Estimator) Floor(s strategy.Strategy) (float64, error) {
 	s = s.Sized(e.w.Batch)
 	speed := 0.0
@@ -15,19 +15,19 @@ func (e *Estimator) Floor(s strategy.Strategy) (float64, error) {
 			return 0, err
 		}
 		if len(e.pricers) > 1 || !e.cluster.Uniform() {
-			l.exchange = [2]float64{} // it depends on where a rank lies
+			l.exchange = [2]float64{} // it depends on the position of a rank
 		}
 		dense := e.w.Model.denseLayers()
 		busy := l.embedding + l.head + float64(dense)*l.layer(0) + float64(e.w.Model.Layers-dense)*l.layer(1)
 		g := &e.cluster.Groups[device]
 		speed += float64(g.Hosts*g.Devices) / busy
 	}
-	// All replicas and all ranks of their pipelines work side by side, each on tp·cp devices.
+	// All replicas and all ranks of their pipelines work in parallel, each on tp·cp devices.
 	return float64(e.w.Batch) / float64(s.MicroBatch) * float64(s.TP*s.CP) / speed, nil
 }
 
-// loads is what a layer without experts and one with them compute and exchange for one micro-batch, and what
-// the embedding and the head take.
+// loads holds the time of a layer without experts and of one with experts for one micro-batch, computation
+// and communication, and those of the embedding and the head.
 type loads struct {
 	compute, exchange [2]float64
 	embedding, head   float64
@@ -65,14 +65,14 @@ func (e *Estimator) loads(s *strategy.Strategy, device int, on span, pairs bool)
 	return l, nil
 }
 
-// Kind returns the number of the group of hosts whose devices set the pace of a pipeline rank.
+// Kind returns the index of the host group whose devices set the pace of a pipeline rank.
 func (e *Estimator) Kind(s strategy.Strategy, rank int) int {
 	s = s.Sized(e.w.Batch)
 	return e.slowest(&s, rank)
 }
 
-// Loads returns what each layer of the model takes for one micro-batch on the devices of a pipeline rank, and
-// what the embedding and the head take there: what a cut into stages should balance.
+// Loads returns the time of each layer for one micro-batch on the devices of a pipeline rank, and those of
+// the embedding and the head there, which a division into stages should balance.
 func (e *Estimator) Loads(s strategy.Strategy,
 	rank int) (layers []float64, embedding, head float64, err error) {
 	s = s.Sized(e.w.Batch)

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// checkSchedule reports whether the schedule exists and can have that many chunks.
+// checkSchedule checks that the schedule exists and supports the number of chunks.
 func checkSchedule(s *strategy.Strategy) error {
 	if s.OwnSchedule() {
 		return errors.New("strategy: own schedules are not priced: want the name of one")
@@ -23,19 +23,19 @@ func checkSchedule(s *strategy.Strategy) error {
 	return nil
 }
 
-// scheduleKey is what a generated schedule depends on.
+// scheduleKey holds what a generated schedule depends on.
 type scheduleKey struct {
 	class                 *pipeline.Class
 	ranks, chunks, micros int
 }
 
-// generated is a schedule and how many micro-batches each rank holds at most, chunk by chunk.
+// generated is a schedule and the maximal number of micro-batches that each rank holds, chunk by chunk.
 type generated struct {
 	schedule *pipeline.Schedule
 	live     []int
 }
 
-// order returns a schedule, from the store where it has been asked for before.
+// order returns a schedule, cached.
 func (e *Estimator) order(k scheduleKey) (*generated, error) {
 	e.mu.RLock()
 	g, ok := e.schedules[k]
@@ -58,11 +58,13 @@ func (e *Estimator) order(k scheduleKey) (*generated, error) {
 	return g, nil
 }
 
-// mostCells is how many pairs of chunk and micro-batch an estimate simulates; with more, what comes between
-// warm-up and end is the busiest rank's pace, and where even two rounds are more, the closed form has to do.
+// mostCells is the number of pairs of chunk and micro-batch that an estimate simulates. With more, the steady
+// state between warm-up and end has the pace of the busiest rank; if even two rounds are more, the closed
+// form is used.
 const mostCells = 1536
 
-// shortened returns how many micro-batches to simulate of micros: a few rounds and the same remainder.
+// shortened returns the number of micro-batches to simulate in place of micros: a few rounds and the same
+// remainder.
 func shortened(s *strategy.Strategy, micros int) int {
 	rounds := 3
 	if micros <= rounds*s.PP || micros*s.PP*s.VPP <= mostCells/2 {
@@ -71,7 +73,7 @@ func shortened(s *strategy.Strategy, micros int) int {
 	return (rounds-1)*s.PP + micros%s.PP
 }
 
-// flow returns the passes of all micro-batches through the pipeline.
+// flow sets the time of all micro-batches' passes through the pipeline.
 func (e *Estimator) flow(s *strategy.Strategy, t *stages, micros int, out *Estimate) error {
 	slow := 0
 	for i := range t.ranks {
@@ -104,7 +106,7 @@ func (e *Estimator) flow(s *strategy.Strategy, t *stages, micros int, out *Estim
 	return nil
 }
 
-// simulate returns how long n micro-batches take through the real schedule.
+// simulate returns the time of n micro-batches with the real schedule.
 func (e *Estimator) simulate(s *strategy.Strategy, t *stages, n int) (float64, error) {
 	g, err := e.order(scheduleKey{s.Class(), s.PP, s.VPP, n})
 	if err != nil {
@@ -126,7 +128,7 @@ type simulation struct {
 	c pipeline.Costs
 }
 
-// costs are those of every chunk.
+// costs fills in the costs of every chunk.
 func (m *simulation) costs(e *Estimator, t *stages) {
 	c := &m.c
 	c.Forward, c.Backward, c.Input, c.Weight = c.Forward[:0], c.Backward[:0], c.Input[:0], c.Weight[:0]
@@ -137,7 +139,7 @@ func (m *simulation) costs(e *Estimator, t *stages) {
 		c.Input, c.Weight = append(c.Input, b-w.weight), append(c.Weight, w.weight)
 	}
 	c.Transfer = c.Transfer[:0]
-	if e.w.Software.SyncSend || len(t.sends) == 0 { // waited for, or none
+	if e.w.Software.SyncSend || len(t.sends) == 0 { // sends are blocking, or there are none
 		return
 	}
 	for i := range t.chunks { // in the background
@@ -145,7 +147,7 @@ func (m *simulation) costs(e *Estimator, t *stages) {
 	}
 }
 
-// closed returns the closed form of the bubble for stages that are nearly alike.
+// closed returns the closed form of the bubble for stages of nearly equal cost.
 func (e *Estimator) closed(s *strategy.Strategy, t *stages, micros int, w *work) float64 {
 	sum, weight := 0.0, 0.0
 	for i := range t.ranks {
@@ -162,9 +164,8 @@ func (e *Estimator) closed(s *strategy.Strategy, t *stages, micros int, w *work)
 	return fill
 }
 
-// Pipeline returns the schedule of a strategy with all its micro-batches and what its actions cost, for
-// simulation in full: times of one micro-batch through each chunk, messages, and the bytes that a chunk keeps
-// of it.
+// Pipeline returns the schedule of a strategy with all its micro-batches and the costs of its actions, for a
+// full simulation: times of one micro-batch in each chunk, messages, and the bytes that a chunk keeps of it.
 func (e *Estimator) Pipeline(s strategy.Strategy) (*pipeline.Schedule, pipeline.Costs, error) {
 	s = s.Sized(e.w.Batch)
 	if err := e.Check(s); err != nil {

@@ -9,31 +9,30 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Host is what a core of this machine does. In-process devices compute on one thread each and share the
-// cores, so their step is priced by the seconds of one core, whoever has it.
+// Host is the performance of a core of this machine. In-process devices compute on one thread each and share
+// the cores, so their step is priced in seconds of one core, whichever device uses it.
 type Host struct {
 	Cores int `yaml:"cores" json:"cores"`
-	// Crowd is how much longer work takes where all cores have some: they share memory, and often the clock.
+	// Crowd is the slowdown of work when all cores are busy: they share memory bandwidth, and often the clock.
 	Crowd float64 `yaml:"crowd" json:"crowd"`
 	// Start is the seconds of an op that does nothing.
 	Start float64 `yaml:"start" json:"start"`
-	// Rate is operations a second of dense ops that were not measured, Stream bytes a second of all others.
+	// Rate is operations per second of dense ops that were not measured, Stream bytes per second of all others.
 	Rate   float64 `yaml:"rate" json:"rate"`
 	Stream float64 `yaml:"stream" json:"stream"`
-	// Meet is the seconds that each member spends on coming to a collective, Message those of both ends of a
-	// message, Touch the bytes a second that either reads and writes where the collective was not measured by
+	// Meet is the seconds that each member spends on joining a collective, Message those of both ends of a
+	// message, Touch the bytes per second that either reads and writes if the collective was not measured by
 	// name.
 	Meet    float64 `yaml:"meet" json:"meet"`
 	Message float64 `yaml:"message" json:"message"`
-	// Wake is what either costs a device besides that waits for others and continues.
+	// Wake is the additional cost for a device that waits for others and continues.
 	Wake float64 `yaml:"wake" json:"wake"`
-	// Idle is after how many seconds a core that had nothing to do begins with what comes: nobody works
-	// meanwhile.
+	// Idle is the latency in seconds until an idle core starts new work, during which nothing is computed.
 	Idle float64 `yaml:"idle,omitempty" json:"idle,omitempty"`
-	// Spread is how much the time of an op differs from one time to the next, as a part of it.
+	// Spread is the variation of an op's time, as a fraction of it.
 	Spread float64 `yaml:"spread,omitempty" json:"spread,omitempty"`
 	Touch  float64 `yaml:"touch" json:"touch"`
-	// Products is a grid of products, operations a second; Ops are other ops by name.
+	// Products is a grid of products, in operations per second; Ops holds other ops by name.
 	Products []HostProduct `yaml:"products,omitempty" json:"products,omitempty"`
 	Ops      []HostOp      `yaml:"ops,omitempty" json:"ops,omitempty"`
 }
@@ -46,35 +45,36 @@ type HostProduct struct {
 	Rate float64 `yaml:"rate" json:"rate"`
 }
 
-// HostOp is what an op was measured to take in training steps: on one thread, and on all of them where
-// kernels share the work.
+// HostOp is the measured time of an op in training steps: on one thread, and on all threads if kernels share
+// the work.
 type HostOp struct {
 	Op  string    `yaml:"op" json:"op"`
 	One HostTimes `yaml:"one,omitempty" json:"one,omitzero"`
 	All HostTimes `yaml:"all,omitempty" json:"all,omitzero"`
 }
 
-// HostTimes is measurements of an op: factors where its time goes with products, points where it does not.
+// HostTimes holds measurements of an op: factors if its time is proportional to products, points otherwise.
 type HostTimes struct {
 	Factors []HostFactor `yaml:"factors,omitempty" json:"factors,omitempty"`
 	Points  []HostPoint  `yaml:"points,omitempty" json:"points,omitempty"`
 }
 
-// MaxFactor is the largest HostFactor.Factor. A product that took longer than that was waiting for a core,
-// not computing.
+// MaxFactor is the largest HostFactor.Factor. A product that took longer was waiting for a core, not
+// computing.
 const MaxFactor = 1000
 
-// HostFactor is the time of a product, or of attention, over that of the grid's products of the same sides.
+// HostFactor is the time of a product, or of attention, relative to that of the grid's products with the same
+// sides.
 type HostFactor struct {
 	M int `yaml:"m" json:"m"`
 	N int `yaml:"n" json:"n"`
 	K int `yaml:"k" json:"k"`
-	// Count is how many products there were: the more, the better threads share them.
+	// Count is the number of products: the more, the better threads share them.
 	Count  float64 `yaml:"count,omitempty" json:"count,omitempty"`
 	Factor float64 `yaml:"factor" json:"factor"`
 }
 
-// HostPoint is the seconds of an op of so many operations and bytes.
+// HostPoint is the seconds of an op with the given operations and bytes.
 type HostPoint struct {
 	Flops   float64 `yaml:"flops" json:"flops"`
 	Bytes   float64 `yaml:"bytes" json:"bytes"`
@@ -84,8 +84,8 @@ type HostPoint struct {
 // Sides are those of a product, M×K by K×N.
 type Sides struct{ M, N, K int }
 
-// ProductsOf returns the products that a node's time goes with, if there are any, and how many of them its
-// operations are: attention is products of queries with keys, fewer where a mask leaves some out.
+// ProductsOf returns the product that a node's time is proportional to, if there is one, and how many of them
+// its operations amount to: attention is products of queries with keys, fewer if a mask excludes some.
 func ProductsOf(n *ir.Node) (s Sides, count float64, ok bool) {
 	o, isOp := n.Op().(op.Op)
 	if !isOp {
@@ -105,7 +105,7 @@ func ProductsOf(n *ir.Node) (s Sides, count float64, ok bool) {
 	return Sides{d.m, d.n, d.k}, float64(d.batch * d.groups), true
 }
 
-// WorkOf returns a node's work; it is nothing where nothing is computed or moved.
+// WorkOf returns a node's work; it is zero if nothing is computed or moved.
 func WorkOf(n *ir.Node) op.Work {
 	o, ok := n.Op().(op.Op)
 	if !ok {
@@ -117,8 +117,8 @@ func WorkOf(n *ir.Node) op.Work {
 	return o.Work(ir.TypesOf(n.In()), ir.TypesOf(n.Out()))
 }
 
-// Node returns the seconds that a device of so many threads takes for a node; of a collective, for one
-// member's part in it.
+// Node returns the seconds of a node on a device with the given number of threads; of a collective, those of
+// one member's part.
 func (h *Host) Node(n *ir.Node, threads int) float64 {
 	w := WorkOf(n)
 	if w.Flops+w.Bytes == 0 {
@@ -139,8 +139,7 @@ func (h *Host) Node(n *ir.Node, threads int) float64 {
 	return one * math.Pow(all/one, math.Log(float64(threads))/math.Log(float64(h.Cores)))
 }
 
-// times returns what was measured of an op, under the name that the file has it by; nothing where it was not
-// measured.
+// times returns the measurements of an op, under the name that the file has; empty if it was not measured.
 func (h *Host) times(name string) HostOp {
 	for _, o := range h.Ops {
 		if o.Op == name {
@@ -165,8 +164,9 @@ func (h *Host) measured(n *ir.Node, w op.Work, t HostTimes) (seconds float64, ok
 	return math.Max(h.Start, seconds), true
 }
 
-// beyond returns the time of work by the measured points, at most what the largest of them took and the usual
-// for the rest: where only little work was measured, most of its time is that of starting.
+// beyond limits the time that was extrapolated from the measured points: for more work than the largest of
+// them, to its time plus the usual time of the work. If only little work was measured, most of its time is
+// start-up.
 func (h *Host) beyond(points []HostPoint, w op.Work, seconds float64) float64 {
 	most := HostPoint{}
 	for _, p := range points {
@@ -180,7 +180,7 @@ func (h *Host) beyond(points []HostPoint, w op.Work, seconds float64) float64 {
 	return math.Min(seconds, most.Seconds+h.usual(op.Work{Flops: w.Flops, Bytes: w.Bytes}))
 }
 
-// usual returns the seconds of work of which nothing more is known.
+// usual returns the seconds of work of an op that was not measured.
 func (h *Host) usual(w op.Work) float64 {
 	switch {
 	case w.Wire > 0:
@@ -191,7 +191,7 @@ func (h *Host) usual(w op.Work) float64 {
 	return h.Start + w.Bytes/h.Stream
 }
 
-// Slowed returns how much longer work takes on each of so many busy cores than on one alone.
+// Slowed returns the slowdown of work on each of the given number of busy cores, relative to a single one.
 func (h *Host) Slowed(busy int) float64 {
 	if h.Cores < 2 {
 		return 1
@@ -199,11 +199,12 @@ func (h *Host) Slowed(busy int) float64 {
 	return 1 + (h.Crowd-1)*float64(busy-1)/float64(h.Cores-1)
 }
 
-// sharedElements is from where kernels share work: two of the pieces that they cut it into.
+// sharedElements is the number of elements from which kernels share work: two of the pieces that they split
+// it into.
 const sharedElements = 1 << 14
 
-// sharing returns what is left of a node's time where all threads take part, if it has enough elements for
-// them.
+// sharing returns the fraction of a node's time that remains if all threads take part, if it has enough
+// elements.
 func (h *Host) sharing(n *ir.Node) float64 {
 	for _, t := range append(ir.TypesOf(n.In()), ir.TypesOf(n.Out())...) {
 		if t.Shape.Len() > sharedElements {
@@ -216,7 +217,7 @@ func (h *Host) sharing(n *ir.Node) float64 {
 // Copy returns the seconds that copying bytes takes.
 func (h *Host) Copy(bytes float64) float64 { return 2 * bytes / h.Touch }
 
-// Deliver returns the seconds that a message of so many bytes takes both ends together.
+// Deliver returns the seconds that a message costs both ends together.
 func (h *Host) Deliver(bytes float64) float64 { return h.Message + h.Wake + 2*bytes/h.Touch }
 
 func (h *Host) check() error {

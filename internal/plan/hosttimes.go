@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// factorAt returns the factor of so many products by the measured ones: those count most whose sides, and
-// number, are near, by doublings. It is 1 where none is known.
+// factorAt returns the factor of count products, interpolated from the measured ones: weights decrease with
+// the distance in sides and count, on a logarithmic scale. It is 1 if none is known.
 func factorAt(list []HostFactor, s Sides, count float64) float64 {
 	logs, weights := 0.0, 0.0
 	for _, f := range list {
@@ -30,9 +30,9 @@ func factorAt(list []HostFactor, s Sides, count float64) float64 {
 	return math.Exp(logs / weights)
 }
 
-// amid returns the time of an op by the measured points around it. Points of about as many operations for
-// each byte, by which an op's inner loops are long or short, are a line along which time goes with work;
-// between two lines it goes, by logarithms, from one to the other.
+// amid returns the time of an op, interpolated from the measured points around it. Points of similar
+// arithmetic intensity, which determines the length of an op's inner loops, form a line along which time
+// depends on work; between two lines it is interpolated on a logarithmic scale.
 func amid(points []HostPoint, w op.Work) float64 {
 	lines := map[float64][]HostPoint{}
 	for _, p := range points {
@@ -69,10 +69,10 @@ func middle(line []HostPoint) float64 {
 	return sum / float64(len(line))
 }
 
-// intensity returns the operations for each byte, by doublings.
+// intensity returns the logarithm of operations per byte.
 func intensity(flops, bytes float64) float64 { return math.Log2(flops/(bytes+1) + 1) }
 
-// between returns the time of so much work on the line through points. Beyond both ends time goes with work.
+// between returns the time of work on the line through points. Beyond both ends it is proportional to work.
 func between(points []HostPoint, work float64) float64 {
 	points = slices.SortedStableFunc(slices.Values(points),
 		func(a, b HostPoint) int { return cmp.Compare(a.work(), b.work()) })
@@ -89,7 +89,7 @@ func between(points []HostPoint, work float64) float64 {
 
 func (p HostPoint) work() float64 { return p.Flops + p.Bytes }
 
-// Product returns the seconds of one product: the rate is that between the grid's shapes around it, by
+// Product returns the seconds of one product, at a rate interpolated from the grid's shapes around it, by
 // logarithms of the sides.
 func (h *Host) Product(s Sides) float64 {
 	var axes [3][]int
@@ -131,7 +131,7 @@ func (h *Host) Product(s Sides) float64 {
 	return 2 * float64(s.M) * float64(s.N) * float64(s.K) / rate
 }
 
-// around returns the neighbours of a side on an axis and how far it is between them.
+// around returns the neighbours of a side on an axis and its position between them.
 func around(axis []int, side int) (low, high int, part float64) {
 	i := sort.SearchInts(axis, side)
 	switch {

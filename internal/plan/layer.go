@@ -6,28 +6,29 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// layerKey is all that the cost of a layer depends on besides workload and cluster.
+// layerKey holds what the cost of a layer depends on besides workload and cluster.
 type layerKey struct {
 	tp, cp, ep, etp, micro int
 	sp, moe                bool
-	// pairs says that the schedule runs each exchange between experts under another micro-batch's computation.
+	// pairs means that the schedule overlaps each exchange between experts with another micro-batch's
+	// computation.
 	pairs  bool
 	cpKind string
 	device int
 	on     span
 }
 
-// layerCost is one layer and one micro-batch on one device.
+// layerCost is the cost of one layer and one micro-batch on one device.
 type layerCost struct {
 	compute piece
 	core    float64 // the forward pass of attention alone
-	// Communication, forward and backward. tpAgain is what recomputing the forward pass repeats.
+	// Communication, forward and backward. tpAgain is the part that recomputing the forward pass repeats.
 	tpForward, tpBackward, tpAgain float64
 	cpForward, cpBackward          float64
 	epForward, epBackward          float64
 }
 
-// layer returns the cost of a layer, from the store where it has been asked for before.
+// layer returns the cost of a layer, cached.
 func (e *Estimator) layer(k layerKey) (*layerCost, error) {
 	e.mu.RLock()
 	c, ok := e.layers[k]
@@ -45,7 +46,7 @@ func (e *Estimator) layer(k layerKey) (*layerCost, error) {
 	return c, nil
 }
 
-// piece returns the price of a piece on a device, from the store where it has been asked for before.
+// piece returns the price of a piece on a device, cached.
 func (e *Estimator) piece(device int, k pieceKey) (piece, error) {
 	key := storedPiece{device, k}
 	e.mu.RLock()
@@ -95,14 +96,14 @@ func (e *Estimator) priceLayer(k layerKey) (*layerCost, error) {
 	return c, nil
 }
 
-// repeated is a piece that a layer has several times.
+// repeated is a piece that occurs several times in a layer.
 type repeated struct {
 	times float64
 	key   pieceKey
 }
 
-// attention returns that of a layer: where some layers have a window and others see all keys, as much of each
-// as the model has, for they take turns and every stage has both.
+// attention returns the attention of a layer. If some layers have a sliding window and others do not, it is a
+// mixture in the model's proportions, because they alternate and every stage has both.
 func (w *Workload) attention(k layerKey, rows int) (list []repeated) {
 	key := pieceKey{kind: attentionPiece, tokens: rows, batch: k.micro, query: ceil(w.Seq, k.cp), keys: w.Seq,
 		tp: k.tp}
@@ -118,8 +119,7 @@ func (w *Workload) attention(k layerKey, rows int) (list []repeated) {
 	return list
 }
 
-// pieces returns what a layer computes on a device that has so many rows of products, and so many outside of
-// them.
+// pieces returns what a layer computes on a device with the given rows in products, and outside of them.
 func (w *Workload) pieces(k layerKey, rows, outside int) []repeated {
 	list := []repeated{
 		{w.Model.norms(), pieceKey{kind: normPiece, tokens: outside}},
@@ -142,7 +142,7 @@ func (w *Workload) pieces(k layerKey, rows, outside int) []repeated {
 	return list
 }
 
-// exchange prices what a layer communicates.
+// exchange prices a layer's communication.
 func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 	h := float64(e.w.Model.Hidden)
 	whole := float64(rows) * h * e.bytes
@@ -157,7 +157,7 @@ func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 		if k.sp {
 			gather, scatter := time(cluster.AllGather, whole, tp), time(cluster.ReduceScatter, whole, tp)
 			c.tpForward = blocks * (gather + scatter)
-			c.tpBackward = blocks * (gather + scatter) // inputs gathered again hide under the products of weights
+			c.tpBackward = blocks * (gather + scatter) // weight gradients hide gathering inputs again
 			c.tpAgain = blocks * gather
 			if e.w.Software.Serial {
 				c.tpBackward += blocks * gather
@@ -181,15 +181,15 @@ func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 		if k.pairs {
 			hide = 1
 		}
-		// under both passes of other micro-batches
+		// overlapped with both passes of other micro-batches
 		all := e.shown(4*one, c.compute.forward+c.compute.input+c.compute.weight, hide)
 		c.epForward, c.epBackward = all/2, all/2
 	}
 }
 
-// dispatch returns the time that tokens take to their experts or back. Where a token goes to a host once,
+// dispatch returns the time of sending tokens to their experts or back. If a token is sent to a host once,
 // however many of its experts are there, fewer copies leave the host: with top k of experts over h hosts,
-// h(1−(1−1/h)ᵏ) in place of k; all are handed out inside.
+// h(1−(1−1/h)ᵏ) instead of k; they are distributed within the host.
 func (e *Estimator) dispatch(a cluster.Axis, bytes float64,
 	time func(cluster.Kind, float64, cluster.Axis) float64) float64 {
 	if !e.w.Software.OncePerHost || !e.cluster.Uniform() {
@@ -202,7 +202,7 @@ func (e *Estimator) dispatch(a cluster.Axis, bytes float64,
 	return max(inside, time(cluster.AllToAll, bytes*min(1, copies/top), a))
 }
 
-// exchangeContext prices keys and values that go round, or heads that change places.
+// exchangeContext prices the ring of keys and values, or the all-to-alls of heads.
 func (e *Estimator) exchangeContext(k layerKey, rows int, c *layerCost,
 	time func(cluster.Kind, float64, cluster.Axis) float64) {
 	m := &e.w.Model
@@ -215,7 +215,7 @@ func (e *Estimator) exchangeContext(k layerKey, rows int, c *layerCost,
 	case "gather":
 		one := time(cluster.AllGather, kv*float64(k.cp), a)
 		c.cpForward, c.cpBackward = one, one+time(cluster.ReduceScatter, kv*float64(k.cp), a)
-	default: // a ring hides under the attention of the part that has come before
+	default: // a ring is overlapped with the attention of the previous part
 		ring := float64(k.cp-1) * time(cluster.SendRecv, kv, a)
 		c.cpForward, c.cpBackward = exposed(ring, c.core), exposed(2*ring, 2*c.core)
 		if e.w.Software.Serial {
@@ -224,16 +224,16 @@ func (e *Estimator) exchangeContext(k layerKey, rows int, c *layerCost,
 	}
 }
 
-// shown returns what communication adds of which a part runs under computation, as far as that lasts.
+// shown returns the exposed time of communication of which the fraction hidden can overlap with computation.
 func (e *Estimator) shown(comm, compute, hidden float64) float64 {
 	return comm*(1-hidden) + exposed(comm*hidden, e.cal.Constants.compute()*compute)
 }
 
-// slowdown is how much both sides lose while communication runs beside computation: the coefficient that
-// Galvatron measured on A100.
+// slowdown is the factor by which overlapping communication and computation slow each other down: the
+// coefficient that Galvatron measured on A100.
 const slowdown = 1.126
 
-// exposed returns what communication adds to computation that it runs beside.
+// exposed returns the time that communication adds to computation that it overlaps with.
 func exposed(comm, compute float64) float64 {
 	both := min(comm, compute)
 	return max(0, comm-compute) + (slowdown-1)*both

@@ -2,9 +2,9 @@ package plan
 
 import "github.com/galley-ml/galley/strategy"
 
-// Least is Exact without simulation: its bubble is what no order of the schedule's kind avoids, so that Step
-// is below that of Exact, or the same where there is no pipeline. Memory and all other parts are the same. A
-// search asks it first: it takes a tenth of the time.
+// Least is like Exact without simulation: its bubble is a lower bound for the kind of schedule, so that Step
+// is at most that of Exact, and equal without a pipeline. Memory and all other parts are the same. A search
+// calls it first, because it takes a tenth of the time.
 func (e *Estimator) Least(s strategy.Strategy) (Estimate, error) {
 	s = s.Sized(e.w.Batch)
 	t, out, err := e.unscheduled(&s)
@@ -18,8 +18,8 @@ func (e *Estimator) Least(s strategy.Strategy) (Estimate, error) {
 	return out, nil
 }
 
-// Exact is like Estimate with the schedule simulated further: all of it, or where it is very long, as many
-// rounds as tell its pace. It is what plans are compared by in the end.
+// Exact is like Estimate with more of the schedule simulated: all of it or, if it is very long, enough rounds
+// to determine its pace. Plans are compared by it in the end.
 func (e *Estimator) Exact(s strategy.Strategy) (Estimate, error) {
 	s = s.Sized(e.w.Batch)
 	t, out, err := e.unscheduled(&s)
@@ -47,8 +47,8 @@ func (e *Estimator) Exact(s strategy.Strategy) (Estimate, error) {
 	return out, nil
 }
 
-// simulateHeld is like simulate with what ranks hold: where chunks are of unlike length, the most that is
-// held at a time may be more than their number says.
+// simulateHeld is like simulate and tracks what ranks hold: if chunks have different lengths, the peak may
+// exceed what their number suggests.
 func (e *Estimator) simulateHeld(s *strategy.Strategy, t *stages, n int, out *Estimate) (float64, error) {
 	g, err := e.order(scheduleKey{s.Class(), s.PP, s.VPP, n})
 	if err != nil {
@@ -90,14 +90,14 @@ func (out *Estimate) hold(rank int, bytes float64) {
 	}
 }
 
-// The most pairs of chunk and micro-batch that Exact simulates in full, and in rounds.
+// The maximal numbers of pairs of chunk and micro-batch that Exact simulates in full, and in rounds.
 const (
 	exactCells = 1 << 13
 	roundCells = 1 << 15
 )
 
-// rounds returns how many micro-batches Exact simulates: all of them, or four rounds and the same remainder;
-// 0 where even these are too many.
+// rounds returns the number of micro-batches that Exact simulates: all of them, or four rounds and the same
+// remainder; 0 if even these are too many.
 func rounds(s *strategy.Strategy, micros int) int {
 	if micros*s.PP*s.VPP <= exactCells || micros <= 5*s.PP {
 		return micros
@@ -129,7 +129,7 @@ func (e *Estimator) unscheduled(s *strategy.Strategy) (*stages, Estimate, error)
 	return t, out, e.memory(s, t, micros, &out)
 }
 
-// busiest returns the work of the rank that is busy longest.
+// busiest returns the work of the rank with the most work.
 func (t *stages) busiest() *work {
 	slow := 0
 	for i := range t.ranks {
@@ -140,8 +140,8 @@ func (t *stages) busiest() *work {
 	return &t.ranks[slow].work
 }
 
-// idle returns what a pipeline waits at least: a rank begins when the first micro-batch has come to it, and
-// where backward passes are not split, its last one has to go back to the first rank.
+// idle returns a lower bound of a pipeline's idle time: a rank starts when the first micro-batch has reached
+// it and, if backward passes are not split, its last one has to return to the first rank.
 func (e *Estimator) idle(s *strategy.Strategy, t *stages, micros int) float64 {
 	n := rounds(s, micros)
 	busiest := t.busiest()

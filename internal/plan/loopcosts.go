@@ -2,9 +2,9 @@ package plan
 
 import "github.com/galley-ml/galley/internal/pass"
 
-// LoopCosts returns what loops cost on a core of the machine: a byte as ops that are bound by memory had it,
-// and an instruction on an element as products had theirs, which are two operations each. What was not
-// measured is as usual.
+// LoopCosts returns the costs of fused loops on a core of the machine: of a byte, from ops that are
+// memory-bound, and of an instruction per element, from products, which are two operations each. Values that
+// were not measured are typical ones.
 func (h *Host) LoopCosts() pass.Costs {
 	c := pass.UsualCosts
 	if h.Stream > 0 {

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// stateBytes returns the bytes of a device for n parameters over which data parallelism of degree d shards by
-// ZeRO's stage.
+// stateBytes returns the bytes of a device for n parameters, sharded by ZeRO's stage over d data-parallel
+// ranks.
 func (e *Estimator) stateBytes(n, d float64, s *strategy.Strategy) Memory {
 	grad := e.w.Software.gradBytes()
 	weight, states := e.bytes, e.slotBytes()
@@ -14,12 +14,12 @@ func (e *Estimator) stateBytes(n, d float64, s *strategy.Strategy) Memory {
 	switch {
 	case s.Zero >= 3:
 		m.Weights, m.Gradients, m.Optimizer = n*weight/d, n*grad/d, n*states/d
-		if grad == 4 { // the float32 copy is the parameter, and what is gathered is a short copy of it
+		if grad == 4 { // the float32 copy is the parameter, and a 16-bit copy of it is gathered
 			m.Weights, m.Optimizer = n*4/d, n*8/d
 		}
 	case s.Zero == 2:
 		m.Gradients, m.Optimizer = m.Gradients/d, m.Optimizer/d
-		if s.PP > 1 { // micro-batches in flight keep gradients whole
+		if s.PP > 1 { // micro-batches in flight keep gradients unsharded
 			m.Gradients = n * grad
 		}
 	case s.Zero == 1:
@@ -29,7 +29,8 @@ func (e *Estimator) stateBytes(n, d float64, s *strategy.Strategy) Memory {
 	return m
 }
 
-// inFlight returns how many micro-batches' activations of all of its chunks a rank holds at most.
+// inFlight returns the maximal number of micro-batches whose activations a rank holds, over all of its
+// chunks.
 func (e *Estimator) inFlight(s *strategy.Strategy, rank, micros int) (float64, error) {
 	if s.PP == 1 {
 		return 1, nil
@@ -45,7 +46,7 @@ func (e *Estimator) inFlight(s *strategy.Strategy, rank, micros int) (float64, e
 	return float64(g.live[rank]) / float64(s.VPP), nil
 }
 
-// memory fills in what every rank needs.
+// memory fills in the memory of every rank.
 func (e *Estimator) memory(s *strategy.Strategy, t *stages, micros int, out *Estimate) error {
 	out.Stages = make([]Stage, len(t.ranks))
 	for i := range t.ranks {
@@ -74,7 +75,7 @@ func (e *Estimator) memory(s *strategy.Strategy, t *stages, micros int, out *Est
 	return nil
 }
 
-// rankMemory returns what a device of a rank needs that holds flight micro-batches at once.
+// rankMemory returns the memory of a device of a rank that holds flight micro-batches at once.
 func (e *Estimator) rankMemory(s *strategy.Strategy, r *rank, flight float64) Memory {
 	shards := e.shards(s, s.DP*s.CP)
 	m := e.stateBytes(r.params, shards, s)
@@ -89,11 +90,11 @@ func (e *Estimator) rankMemory(s *strategy.Strategy, r *rank, flight float64) Me
 	m.Logits = e.logits(s, &r.work)
 	again := e.again(s, r.moe > 0)
 	idle, stuck := e.layerActivations(s, r.moe > 0), 0.0
-	if again > 0 { // what the layers before the loss worked in: logits fit in none of its blocks
+	if again > 0 { // the working memory of the layers before the loss: logits do not fit any of its blocks
 		idle, stuck = 0, min(e.passBytes(s, r.moe > 0), m.Logits)
 	}
 	m.Activations += again
-	m.Logits = max(0, m.Logits-again) // the loss is done when layers are computed again
+	m.Logits = max(0, m.Logits-again) // the loss is done when layers are recomputed
 	m.Buffers = e.buffers(s, &r.work, shards)
 	m.Context = e.context()
 	e.reserve(s, r, &m, idle, stuck, owned)

@@ -16,52 +16,52 @@ type Model struct {
 	HeadDim int    `yaml:"head_dim,omitempty" json:"head_dim,omitempty"` // 0 means Hidden/Heads
 	FFN     int    `yaml:"ffn" json:"ffn"`
 	Vocab   int    `yaml:"vocab" json:"vocab"`
-	// Positions is how many rows a learned table of positions has; 0 is a model with rotary positions or none.
+	// Positions is the number of rows of a learned position table; 0 for rotary positions or none.
 	Positions int `yaml:"positions,omitempty" json:"positions,omitempty"`
-	// Padding is how many of these rows are for padding alone: RoBERTa counts tokens from behind them.
+	// Padding is the number of these rows that are for padding alone: RoBERTa counts tokens after them.
 	Padding int `yaml:"padding,omitempty" json:"padding,omitempty"`
-	// Tied means that the output layer is the embedding.
+	// Tied means that the output layer shares the embedding table.
 	Tied bool `yaml:"tied,omitempty" json:"tied,omitempty"`
-	// Gated means SwiGLU: three matrices in place of two.
+	// Gated means SwiGLU: three matrices instead of two.
 	Gated bool `yaml:"gated,omitempty" json:"gated,omitempty"`
-	// LayerNorm has a mean and a bias; RMSNorm otherwise.
+	// LayerNorm has a mean and a bias; otherwise norms are RMSNorm.
 	LayerNorm bool `yaml:"layer_norm,omitempty" json:"layer_norm,omitempty"`
-	// FixedNorms means that norms of the stream learn nothing.
+	// FixedNorms means that norms of the residual stream have no parameters.
 	FixedNorms bool `yaml:"fixed_norms,omitempty" json:"fixed_norms,omitempty"`
-	// Bias means that products have one, QKVBias that only those of queries, keys and values do.
+	// Bias means that all products have a bias, QKVBias that only those of queries, keys and values do.
 	Bias    bool `yaml:"bias,omitempty" json:"bias,omitempty"`
 	QKVBias bool `yaml:"qkv_bias,omitempty" json:"qkv_bias,omitempty"`
-	// Norms is how many norms of the stream a layer has; 0 means one for each part that adds to it. QKNorm is
-	// the weights of those of queries and keys; 0 is none.
+	// Norms is the number of norms of the residual stream per layer; 0 means one for each part that adds to it.
+	// QKNorm is the number of weights of query and key norms; 0 means none.
 	Norms  int `yaml:"norms,omitempty" json:"norms,omitempty"`
 	QKNorm int `yaml:"qk_norm,omitempty" json:"qk_norm,omitempty"`
-	// Window is how many keys a query sees; 0 is all before it. WindowLayers is how many layers have it, spread
-	// over the model; 0 is all.
+	// Window is the number of keys that a query attends to; 0 means all before it. WindowLayers is the number of
+	// layers that have it, spread over the model; 0 means all.
 	Window       int `yaml:"window,omitempty" json:"window,omitempty"`
 	WindowLayers int `yaml:"window_layers,omitempty" json:"window_layers,omitempty"`
-	// Transform means that a product of the stream's width comes before that with the vocabulary, as in BERT.
+	// Transform means that a product of the hidden size precedes the one with the vocabulary, as in BERT.
 	Transform bool `yaml:"transform,omitempty" json:"transform,omitempty"`
-	// Extra is the further parameters of a layer, which take memory and hardly time: biases that the fields
-	// above do not have, short convolutions, factors of channels. ExtraEnds is those before and after the
-	// layers, less what the first layer has not.
+	// Extra is the number of further parameters of a layer, which take memory but hardly any time: biases that
+	// the fields above do not cover, short convolutions, factors of channels. ExtraEnds is that before and after
+	// the layers, minus what the first layer lacks.
 	Extra     int `yaml:"extra,omitempty" json:"extra,omitempty"`
 	ExtraEnds int `yaml:"extra_ends,omitempty" json:"extra_ends,omitempty"`
-	// Experts, where there are any, take the place of the feed-forward layer.
+	// Experts, if there are any, replace the feed-forward layer.
 	Experts Experts `yaml:"experts,omitempty" json:"experts,omitzero"`
-	// Latent, where it has ranks, is multi-head latent attention.
+	// Latent, if it has ranks, is multi-head latent attention.
 	Latent Latent `yaml:"latent,omitempty" json:"latent,omitzero"`
-	// Encoder means that queries see all keys.
+	// Encoder means that queries attend to all keys.
 	Encoder bool `yaml:"encoder,omitempty" json:"encoder,omitempty"`
-	// Recurrent, where it has columns, is a scan along the sequence in place of attention.
+	// Recurrent, if it has columns, is a scan along the sequence in place of attention.
 	Recurrent Recurrent `yaml:"recurrent,omitempty" json:"recurrent,omitzero"`
 }
 
 // Recurrent is a state-space layer: Heads of HeadDim elements, each with States numbers of state.
 type Recurrent struct {
-	// In is the columns of the product that all of the layer's values come from.
+	// In is the number of columns of the product that computes all of the layer's inputs.
 	In     int `yaml:"in,omitempty" json:"in,omitempty"`
 	States int `yaml:"states,omitempty" json:"states,omitempty"`
-	// Groups is how many sets of heads share what writes and reads their states.
+	// Groups is the number of head groups that share the matrices which write and read their states.
 	Groups int `yaml:"groups,omitempty" json:"groups,omitempty"`
 }
 
@@ -69,13 +69,12 @@ type Recurrent struct {
 type Experts struct {
 	Count int `yaml:"count,omitempty" json:"count,omitempty"`
 	TopK  int `yaml:"top_k,omitempty" json:"top_k,omitempty"`
-	// FFN is the width of one expert, Shared that of all experts that every token visits together.
+	// FFN is the width of one expert, Shared the total width of the shared experts, which process every token.
 	FFN    int `yaml:"ffn,omitempty" json:"ffn,omitempty"`
 	Shared int `yaml:"shared,omitempty" json:"shared,omitempty"`
-	// Dense is how many layers, the first ones, have a plain feed-forward layer.
+	// Dense is the number of layers, the first ones, with a plain feed-forward layer.
 	Dense int `yaml:"dense,omitempty" json:"dense,omitempty"`
-	// Bias means that the router adds a number to what it gives each expert, SharedGate that a product says how
-	// much the experts that every token visits count.
+	// Bias means that the router has a bias for each expert, SharedGate that a gate scales the shared experts.
 	Bias       bool `yaml:"bias,omitempty" json:"bias,omitempty"`
 	SharedGate bool `yaml:"shared_gate,omitempty" json:"shared_gate,omitempty"`
 }
@@ -89,16 +88,16 @@ type Latent struct {
 	V      int `yaml:"v,omitempty" json:"v,omitempty"`
 }
 
-// MoE reports whether there are experts.
+// MoE reports whether the model has experts.
 func (m *Model) MoE() bool { return m.Experts.Count > 0 }
 
 // MLA reports whether attention is latent.
 func (m *Model) MLA() bool { return m.Latent.KVRank > 0 }
 
-// Scans reports whether layers go along the sequence with a state.
+// Scans reports whether layers are recurrent.
 func (m *Model) Scans() bool { return m.Recurrent.In > 0 }
 
-// blocks returns how many parts of a layer add to the stream.
+// blocks returns the number of parts of a layer that add to the residual stream.
 func (m *Model) blocks() float64 {
 	if m.Scans() && m.FFN == 0 {
 		return 1
@@ -106,7 +105,7 @@ func (m *Model) blocks() float64 {
 	return 2
 }
 
-// norms returns how many norms of the stream a layer has.
+// norms returns the number of norms of the residual stream per layer.
 func (m *Model) norms() float64 {
 	if m.Norms > 0 {
 		return float64(m.Norms)
@@ -114,7 +113,7 @@ func (m *Model) norms() float64 {
 	return m.blocks()
 }
 
-// normParams returns how many parameters a norm of the stream has.
+// normParams returns the number of parameters of a norm of the residual stream.
 func (m *Model) normParams() float64 {
 	switch {
 	case m.FixedNorms:
@@ -125,7 +124,7 @@ func (m *Model) normParams() float64 {
 	return float64(m.Hidden)
 }
 
-// windowed returns the part of the layers in which a query sees few keys.
+// windowed returns the fraction of the layers with a sliding window.
 func (m *Model) windowed() float64 {
 	switch {
 	case m.Window == 0:
@@ -136,7 +135,7 @@ func (m *Model) windowed() float64 {
 	return float64(m.WindowLayers) / float64(m.Layers)
 }
 
-// Check reports what is impossible about the shape.
+// Check returns an error if the shape is impossible.
 func (m *Model) Check() error {
 	if err := strict.CheckName("model", m.Name); err != nil {
 		return err
@@ -173,8 +172,7 @@ func (m *Model) Check() error {
 	return nil
 }
 
-// The largest sizes that are believable: beyond them a number is a mistake, and a price would take for ever
-// or overflow.
+// Plausible upper bounds of sizes: a larger number is an error, and a price would take forever or overflow.
 const (
 	maxLayers = 1 << 14
 	maxSize   = 1 << 26
@@ -182,7 +180,7 @@ const (
 	maxBatch  = 1 << 24
 )
 
-// checkSizes reports which number is out of its range.
+// checkSizes returns an error for a number that is out of its range.
 func (m *Model) checkSizes() error {
 	e, l := &m.Experts, &m.Latent
 	for _, d := range []struct {
@@ -232,7 +230,7 @@ func (m *Model) headDim() int {
 	return max(1, m.Hidden/m.Heads)
 }
 
-// valueDim returns the length of a head's values.
+// valueDim returns the size of a head's values.
 func (m *Model) valueDim() int {
 	if m.MLA() {
 		return m.Latent.V
@@ -240,7 +238,7 @@ func (m *Model) valueDim() int {
 	return m.headDim()
 }
 
-// widths of all heads together: queries, and keys or values.
+// queryWidth and kvWidth return the total sizes of all heads: of queries, and of keys or values.
 func (m *Model) queryWidth() int { return m.Heads * m.headDim() }
 func (m *Model) kvWidth() int {
 	if m.MLA() {
@@ -260,7 +258,7 @@ func (m *Model) denseLayers() int {
 	return m.Experts.Dense
 }
 
-// params of a layer by how they are split.
+// layerParams holds the number of parameters of a layer by how they are split.
 type layerParams struct {
 	split  float64 // over tensor parallelism
 	whole  float64 // on every device of a tensor-parallel group
@@ -327,7 +325,7 @@ func (m *Model) attention() layerParams {
 	return p
 }
 
-// ends counts the embedding, the output layer and the last norm.
+// ends counts the parameters of the embedding, the output layer and the last norm.
 func (m *Model) ends() (embedding, head, norm float64) {
 	h := float64(m.Hidden)
 	embedding = float64(m.Vocab) * h
@@ -341,7 +339,7 @@ func (m *Model) ends() (embedding, head, norm float64) {
 	return embedding + float64(m.Positions)*h, head, norm
 }
 
-// Params returns how many parameters the model has.
+// Params returns the number of parameters of the model.
 func (m *Model) Params() float64 {
 	e, h, n := m.ends()
 	dense := float64(m.denseLayers())
@@ -352,8 +350,8 @@ func (m *Model) Params() float64 {
 	return total
 }
 
-// FlopsPerToken returns what papers count for MFU: three times the products of a forward pass, attention to
-// all keys included, whatever the mask leaves. It is a convention for reports, not the price of anything.
+// FlopsPerToken returns what papers count for MFU: three times the products of a forward pass, including
+// attention to all keys regardless of the mask. It is a convention for reports, not the price of anything.
 func (m *Model) FlopsPerToken(seq int) float64 {
 	h := float64(m.Hidden)
 	attn := m.attention().split
@@ -381,8 +379,8 @@ func (m *Model) FlopsPerToken(seq int) float64 {
 	return 3 * 2 * sum
 }
 
-// widest returns how many rows of Hidden the largest dense tensor of a layer has.
+// widest returns the number of rows of Hidden of the largest dense tensor of a layer.
 func (m *Model) widest() int { return max(m.FFN, m.queryWidth()+2*m.kvWidth()) }
 
-// MostTokens returns how many tokens a sequence may have by the learned positions; 0 is any number.
+// MostTokens returns the longest sequence that the learned positions allow; 0 means any length.
 func (m *Model) MostTokens() int { return max(0, m.Positions-m.Padding) }

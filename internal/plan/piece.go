@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// piece is a part of a layer between two collectives, as one device computes it: seconds forward, backward
-// for the gradient of what comes in, and backward for those of its parameters.
+// piece is a part of a layer between two collectives, on one device: seconds forward, backward for the
+// gradients of inputs, and backward for those of parameters.
 type piece struct {
 	forward, input, weight float64
 }
@@ -20,7 +20,7 @@ func (p piece) plus(q piece) piece {
 
 func (p piece) times(x float64) piece { return piece{p.forward * x, p.input * x, p.weight * x} }
 
-// pieceKind names the programs.
+// pieceKind names the programs of pieces.
 type pieceKind uint8
 
 const (
@@ -35,25 +35,25 @@ const (
 	headPiece
 )
 
-// pieceKey is all that a piece's program depends on besides the workload and the device.
+// pieceKey holds what a piece's program depends on besides the workload and the device.
 type pieceKey struct {
 	kind   pieceKind
 	tokens int // rows of the products
 	batch  int // sequences, for attention
 	query  int // length of a sequence's own part
-	keys   int // how many keys it sees at most
-	tp     int // over how many devices heads, widths or vocabulary are split
+	keys   int // the maximal number of keys that it attends to
+	tp     int // number of devices that split heads, widths or vocabulary
 	width  int // of a feed-forward layer
 	local  int // experts on the device
-	window int // how many keys a query sees; 0 is all before it
+	window int // number of keys that a query attends to; 0 means all before it
 }
 
-// sketch builds pieces of a workload's model.
+// sketch builds the pieces of a workload's model.
 type sketch struct {
 	b     *ir.Builder
 	w     *Workload
 	dtype array.DType
-	x     []*ir.Value // what comes in
+	x     []*ir.Value // inputs
 	ws    []*ir.Value // parameters
 }
 
@@ -66,8 +66,8 @@ func (p *pricer) program(w *Workload, k pieceKey) (piece, error) {
 	return p.sum(f, inputs), nil
 }
 
-// program builds a piece and differentiates it. Its results are the piece's own, the gradients of what comes
-// in, inputs of them, and those of its parameters.
+// program builds a piece and differentiates it. Its results are the piece's own, the gradients of the inputs,
+// inputs of them, and those of its parameters.
 func (w *Workload) program(k pieceKey) (f *ir.Func, inputs int, err error) {
 	dtype := array.BF16
 	if precisions[w.Precision].bytes == 4 {
@@ -99,13 +99,13 @@ func (p *pricer) sum(f *ir.Func, inputs int) piece {
 	return out
 }
 
-// reached is the nodes that have been counted, and the values that have short copies.
+// reached holds the nodes that have been counted, and the values that have 8-bit copies.
 type reached struct {
 	nodes map[*ir.Node]bool
 	short map[*ir.Value]bool
 }
 
-// reach prices what results need and nobody has counted.
+// reach prices the nodes that results need and that have not been counted yet.
 func (p *pricer) reach(results []*ir.Value, done reached) float64 {
 	total := 0.0
 	var visit func(v *ir.Value)
@@ -182,7 +182,7 @@ func (s *sketch) norm(x *ir.Value) *ir.Value {
 	return op.RMSNorm(x, s.weight(h), 1e-5)
 }
 
-// residual adds a branch to the stream, after dropout where there is any.
+// residual adds a branch to the residual stream, after dropout if there is any.
 func (s *sketch) residual(k pieceKey) *ir.Value {
 	x, y := s.input(k.tokens, s.w.Model.Hidden), s.input(k.tokens, s.w.Model.Hidden)
 	if s.w.Software.Dropout {
@@ -211,7 +211,7 @@ func (s *sketch) attention(k pieceKey) *ir.Value {
 	if m.Positions == 0 && !m.MLA() {
 		q, key = op.RoPE(q, op.RoPEConfig{}), op.RoPE(key, op.RoPEConfig{})
 	}
-	// context parallelism brings the other devices' keys: values that come in, not computed here
+	// context parallelism brings the other devices' keys, which are inputs, not computed here
 	if k.keys > k.query {
 		key, v = s.input(k.batch, k.keys, kv, d), s.input(k.batch, k.keys, kv, dv)
 	}
@@ -235,8 +235,7 @@ func (s *sketch) core(k pieceKey) *ir.Value {
 		s.input(k.batch, k.keys, kv, m.valueDim()), k.window)
 }
 
-// projections returns queries, keys and values; latent attention goes through low ranks, which every device
-// computes whole.
+// projections returns queries, keys and values; latent attention goes through low ranks, which are not split.
 func (s *sketch) projections(x *ir.Value, heads, kv int) (q, k, v *ir.Value) {
 	m := &s.w.Model
 	d, dv := m.headDim(), m.valueDim()
@@ -258,12 +257,12 @@ func (s *sketch) projections(x *ir.Value, heads, kv int) (q, k, v *ir.Value) {
 	return q, k, up[1]
 }
 
-// scores returns attention, fused or with its scores in memory. Where it is not fused, products read heads in
+// scores returns attention, fused or with its scores in memory. If it is not fused, products read heads in
 // place by their strides.
 func (s *sketch) scores(q, k, v *ir.Value, window int) *ir.Value {
 	keys, query := k.Shape()[1], q.Shape()[1]
 	if !s.w.Software.Unfused {
-		// Balanced parts of a causal sequence see half of the keys on average.
+		// Balanced parts of a causal sequence attend to half of the keys on average.
 		return op.Attention(q, k, v, op.AttentionConfig{Causal: !s.w.Model.Encoder, Window: window,
 			Offset: (keys - query) / 2})
 	}
@@ -287,7 +286,7 @@ func (s *sketch) mlp(k pieceKey) *ir.Value {
 	return s.linear(s.activation(f, func(n int) *ir.Value { return s.linear(x, n) }), m.Hidden)
 }
 
-// activation returns the nonlinearity of a product of f columns; where it is gated, the gate is as many more.
+// activation returns the nonlinearity of a product of f columns; a gate has as many more.
 func (s *sketch) activation(f int, product func(columns int) *ir.Value) *ir.Value {
 	if !s.w.Model.Gated {
 		return op.GELU(product(f), "tanh")
@@ -301,9 +300,9 @@ func (s *sketch) router(k pieceKey) *ir.Value {
 	return op.Softmax(s.linear(s.input(k.tokens, m.Hidden), m.Experts.Count), 1)
 }
 
-// experts returns all but the exchange: rows ordered by the device that they go to, ordered again by expert
-// where they arrive, the experts' products, and both orders undone. tokens counts a token once for each of
-// its experts.
+// experts returns everything except the exchange: rows sorted by destination device, sorted again by expert
+// on arrival, the experts' products, and both orders undone. tokens counts a token once for each of its
+// experts.
 func (s *sketch) experts(k pieceKey) *ir.Value {
 	m := &s.w.Model
 	reorder := func(x *ir.Value) *ir.Value { return op.Embedding(s.indices(k.tokens), x) }
@@ -335,6 +334,6 @@ func (s *sketch) head(k pieceKey) *ir.Value {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// padded returns a device's part of a vocabulary: programs fill it up so that every part is a multiple of
+// padded returns a device's shard of a vocabulary, which programs pad so that every shard is a multiple of
 // 128.
 func padded(vocab, tp int) int { return ceil(vocab, 128*tp) * 128 }

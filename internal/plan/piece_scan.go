@@ -6,11 +6,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// scanChunk is how many positions of a scan are computed at once: it changes what gradients compute again,
-// not how much.
+// scanChunk is the number of positions of a scan that are computed at once: it changes what gradients
+// recompute, not how much.
 const scanChunk = 256
 
-// scanHeads returns a device's part of the heads and of the groups that they share.
+// scanHeads returns a device's share of the heads and of the groups that they share.
 func (m *Model) scanHeads(tp int) (heads, groups int) {
 	groups = ceil(m.Recurrent.Groups, tp)
 	return ceil(ceil(m.Heads, tp), groups) * groups, groups
@@ -25,7 +25,7 @@ func (s *sketch) recurrent(k pieceKey) *ir.Value {
 	parts := op.Split(all, 1, width, states, all.Dim(1)-width-states)
 	x := op.Reshape(parts[0], k.batch, k.query, heads, m.headDim())
 	b := op.Reshape(parts[1], k.batch, k.query, groups, m.Recurrent.States)
-	if k.keys > k.query { // a device that shares a sequence goes along all of it
+	if k.keys > k.query { // a device that shares a sequence processes all of it
 		x, b = s.input(k.batch, k.keys, heads, m.headDim()), s.input(k.batch, k.keys, groups,
 			m.Recurrent.States)
 	}

@@ -5,36 +5,36 @@ import (
 	"slices"
 )
 
-// Pool says what runs of a kind will show from what others did. It is a hierarchy of effects: of an
-// era of software, of an era on a device, and of the source, which is whoever measured. Each
-// is drawn to nothing, the prediction without constants, as far as the sources disagree: what only one source
-// shows counts little, and a source that is like no other is predicted as it would be without any.
+// Pool predicts the deviation of runs from measured runs of other sources. It is a hierarchical model with
+// effects of a software era, of an era on a device, and of the source that measured. Each effect is shrunk
+// towards zero, the prediction without constants, as far as sources disagree: what only one source shows
+// counts little, and a source that is unlike all others is predicted as without any.
 type Pool struct {
 	seen    []Residual
-	agreed  map[pair]bool // what two sources or more have seen: eras, and eras on devices
+	agreed  map[pair]bool // seen by two sources or more: eras, and eras on devices
 	widths  [levels]float64
-	factor  [][]float64 // Cholesky's, of the covariance of what was seen
+	factor  [][]float64 // Cholesky factor of the covariance of what was seen
 	weights []float64
-	// doubt is by how many of its standard deviations a correction is drawn back: only what is sure is
+	// doubt is the number of standard deviations by which a correction is shrunk: only what is certain is
 	// corrected, so that no source is predicted worse than without.
 	doubt float64
-	// stretch is how much wider intervals must be than the hierarchy says, for sources that it has not seen
-	// to be in them.
+	// stretch is the factor by which intervals must be wider than the model says, to contain the runs of sources
+	// that it has not seen.
 	stretch float64
 }
 
-// pair is an era's software on a device, or on any.
+// pair is an era of software on a device, or on any.
 type pair struct{ era, device string }
 
-// Expected is what a run of some kind should show.
+// Expected is the expected deviation of runs of some kind.
 type Expected struct {
-	// Factor multiplies the predicted time, and Spread is how far a run may be from that: nine of ten are
-	// between the product over 1+Spread and the product times that.
+	// Factor multiplies the predicted time. Nine of ten runs are between the product divided by 1+Spread and the
+	// product multiplied by it.
 	Factor, Spread float64
 }
 
-// The levels of the hierarchy. The last three are a source's own, which says nothing about others: what it
-// shows of all its runs, of those of a kind, and of those with experts, which differ more.
+// The levels of the hierarchy. The last three are a source's own and say nothing about others: of all its
+// runs, of those of a kind, and of those with experts, which differ more.
 const (
 	ofEra = iota
 	ofBoth
@@ -44,8 +44,8 @@ const (
 	levels
 )
 
-// shares reports whether two groups of runs share an effect. What one source alone shows of an era or
-// a device is its own: nothing tells one from the other.
+// shares reports whether two groups of runs share an effect. The effect of an era or a device that only one
+// source shows is attributed to that source, because they cannot be separated.
 func (p *Pool) shares(level int, a, b *Residual) bool {
 	switch level {
 	case ofEra:
@@ -61,13 +61,13 @@ func (p *Pool) shares(level int, a, b *Residual) bool {
 	return a.Kind == b.Kind && a.Source == b.Source
 }
 
-// widthSteps are how wide an effect may be, as a part of the time.
+// widthSteps are the candidate widths of an effect, as a fraction of the time.
 var widthSteps = []float64{0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3}
 
-// usualWidth is what an effect is expected to be before anything was seen.
+// usualWidth is the prior width of an effect.
 const usualWidth = 0.1
 
-// NewPool finds how wide the effects are, by how likely they make what was seen.
+// NewPool fits the widths of the effects by maximum likelihood.
 func NewPool(seen []Residual) *Pool {
 	p := &Pool{seen: slices.Clone(seen), stretch: 1}
 	p.agree()
@@ -98,7 +98,7 @@ func NewPool(seen []Residual) *Pool {
 	return p
 }
 
-// agree finds what several sources have seen.
+// agree determines what several sources have seen.
 func (p *Pool) agree() {
 	first := map[pair]string{}
 	p.agreed = map[pair]bool{}
@@ -113,11 +113,12 @@ func (p *Pool) agree() {
 	}
 }
 
-// doubts are those that are tried: a correction counts from one standard deviation on.
+// doubts are the candidates of doubt: a correction counts from one standard deviation on.
 var doubts = []float64{1, 1.5, 2, 2.5}
 
-// widen finds the least doubt with which no source is predicted worse from the others than without them, and
-// stretches intervals until they hold nine of ten runs of each source, on average, that is predicted so.
+// widen finds the smallest doubt with which no source is predicted worse from the others than without them,
+// and stretches intervals until they contain nine of ten runs of each source, on average, when it is
+// predicted so.
 func (p *Pool) widen() {
 	var rest []*Pool
 	var sources []string
@@ -148,7 +149,7 @@ func (p *Pool) widen() {
 	}
 }
 
-// harms reports whether corrections make the mean error of a source's groups larger.
+// harms reports whether corrections increase the mean error of a source's groups.
 func harms(groups []miss) bool {
 	with, without := 0.0, 0.0
 	for _, m := range groups {
@@ -158,13 +159,13 @@ func harms(groups []miss) bool {
 	return with > without*(1+1e-9)
 }
 
-// meanAbs returns the mean size of numbers that are spread normally around one.
+// meanAbs returns the mean absolute value of a normal distribution.
 func meanAbs(middle, deviation float64) float64 {
 	x := middle / deviation
 	return deviation*math.Sqrt(2/math.Pi)*math.Exp(-x*x/2) + middle*(1-2*normal(-x))
 }
 
-// without returns the pool of all sources but one, with effects as wide as in this one.
+// without returns the pool of all sources but one, with the same widths.
 func (p *Pool) without(source string) *Pool {
 	q := &Pool{widths: p.widths, stretch: 1}
 	q.seen = slices.DeleteFunc(slices.Clone(p.seen), func(s Residual) bool { return s.Source == source })
@@ -173,9 +174,9 @@ func (p *Pool) without(source string) *Pool {
 	return q
 }
 
-// miss is how far the runs of a group lay from what others said: off on average, or plain without them,
-// scattered around that, where half an interval was promised. Rows is the root of their number: a source that
-// repeats itself counts less.
+// miss describes the runs of a group relative to the prediction from others: off is their mean deviation,
+// plain that without correction, scatter their spread, and promised half the interval. rows is the square
+// root of their number, so that a source that repeats itself counts less.
 type miss struct{ off, plain, scatter, promised, rows float64 }
 
 func (p *Pool) misses(seen []Residual, source string) (out []miss) {
@@ -189,8 +190,8 @@ func (p *Pool) misses(seen []Residual, source string) (out []miss) {
 	return out
 }
 
-// holds returns the part of the runs that are in intervals stretched so far, if each group is spread
-// normally.
+// holds returns the fraction of runs within intervals that are stretched so, if each group is normally
+// distributed.
 func holds(far []miss, stretch float64) float64 {
 	held, all := 0.0, 0.0
 	for _, m := range far {
@@ -201,10 +202,10 @@ func holds(far []miss, stretch float64) float64 {
 	return held / all
 }
 
-// normal returns the part of a normal distribution below x standard deviations.
+// normal returns the standard normal distribution function.
 func normal(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 
-// covariance of two groups, without the noise of their means.
+// covariance returns that of two groups, without the noise of their means.
 func (p *Pool) covariance(a, b *Residual) float64 {
 	sum := 0.0
 	for l, w := range p.widths {
@@ -215,16 +216,16 @@ func (p *Pool) covariance(a, b *Residual) float64 {
 	return sum
 }
 
-// leastScatter is how far runs of one configuration are apart at least: published ones differ by up to 9%.
+// leastScatter is the smallest scatter of runs of one configuration: published ones differ by up to 9%.
 const leastScatter = 0.03
 
-// noise returns the variance of a group's middle.
+// noise returns the variance of a group's median.
 func (s *Residual) noise() float64 {
 	x := math.Max(s.Scatter, leastScatter)
 	return x * x / float64(max(1, s.Rows))
 }
 
-// solve factors the covariance and finds what each group weighs; ok is false where it has no factors.
+// solve factors the covariance and computes the weight of each group; ok is false if it has no factor.
 func (p *Pool) solve() bool {
 	n := len(p.seen)
 	p.factor = make([][]float64, n)
@@ -280,7 +281,7 @@ func (p *Pool) backward(y []float64) []float64 {
 	return x
 }
 
-// likelihood returns the logarithm of how likely what was seen is, and how likely such widths are.
+// likelihood returns the log-likelihood of what was seen, including the prior of the widths.
 func (p *Pool) likelihood() float64 {
 	if !p.solve() {
 		return math.Inf(-1)
@@ -295,10 +296,10 @@ func (p *Pool) likelihood() float64 {
 	return sum
 }
 
-// within is how many standard deviations nine of ten are in.
+// within is the number of standard deviations that contain nine of ten.
 const within = 1.645
 
-// Expect returns what runs of a kind will show, by a source that is none of those that were seen.
+// Expect returns the expected deviation of runs of a kind, by a source that has not been seen.
 func (p *Pool) Expect(k Kind) Expected {
 	own := &Residual{Kind: k, Source: "\x00"}
 	cross := make([]float64, len(p.seen))
@@ -327,11 +328,11 @@ func (p *Pool) sourceVariance(s *Residual) float64 {
 	return sum
 }
 
-// scatterRows is how many rows of other kinds the usual scatter counts for.
+// scatterRows is the number of rows that the overall scatter counts as.
 const scatterRows = 10
 
 // scatter returns the variance of runs of one source and kind: that of the same era, with experts or without,
-// as far as there are rows, and that of all.
+// combined with that of all runs as far as rows are lacking.
 func (p *Pool) scatter(k Kind) float64 {
 	var all []float64
 	near, weight := 0.0, 0.0

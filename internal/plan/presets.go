@@ -21,7 +21,7 @@ func gpt(name string, layers, hidden, heads, positions int) Model {
 
 func qwen(m Model, tied bool) Model { m.QKVBias, m.Tied = true, tied; return m }
 
-// qwen3 adds norms of queries and keys, which it has in place of biases.
+// qwen3 adds norms of queries and keys, which replace biases.
 func qwen3(m Model) Model { m.HeadDim, m.QKNorm = 128, 2*128; return m }
 
 func dim(m Model, head int) Model { m.HeadDim = head; return m }
@@ -31,7 +31,7 @@ func mixtral(m Model, experts, topK int) Model {
 	return m
 }
 
-// models are the presets, families together, small to large.
+// models holds the presets, by family, small to large.
 var models = []Model{
 	llama("llama-2-7b", 32, 4096, 32, 32, 11008, 32000),
 	llama("llama-2-13b", 40, 5120, 40, 40, 13824, 32000),
@@ -77,7 +77,7 @@ var models = []Model{
 
 func tied(m Model) Model { m.Tied = true; return m }
 
-// ModelPresets returns the names of the models that are known.
+// ModelPresets returns the names of the presets.
 func ModelPresets() []string {
 	names := make([]string, len(models))
 	for i, m := range models {
@@ -86,8 +86,8 @@ func ModelPresets() []string {
 	return names
 }
 
-// ModelPreset returns the model of that name: case, blanks and the signs between words do not matter, and
-// llama-3.1 is llama-3.
+// ModelPreset returns the model of a name: case, blanks and separators do not matter, and llama-3.1 is
+// llama-3.
 func ModelPreset(name string) (Model, error) {
 	key := modelKey(name)
 	for _, m := range models {
@@ -104,7 +104,7 @@ func ModelPreset(name string) (Model, error) {
 		"config.json", name, near[0].Name, near[1].Name, near[2].Name)
 }
 
-// modelKey returns a name as names are compared, without whose it is on the Hub and how it was tuned.
+// modelKey normalizes a name for comparison, without its owner on the Hub and its tuning.
 func modelKey(s string) string {
 	s = strings.ToLower(s)
 	s = s[strings.LastIndex(s, "/")+1:]
@@ -119,7 +119,7 @@ func modelKey(s string) string {
 	return strings.NewReplacer("-", "", "_", "", ".", "", " ", "", "/", "").Replace(s)
 }
 
-// unlike counts the pairs of letters that only one of two names has.
+// unlike counts the letter pairs that only one of two names has.
 func unlike(a, b string) int {
 	pairs := map[string]int{}
 	for i := range max(0, len(a)-1) {

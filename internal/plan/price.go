@@ -10,21 +10,21 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// pricer says how long ops take on one type of device.
+// pricer prices ops on one type of device.
 type pricer struct {
 	device *cluster.Device
 	curve  Curve
-	// peak of the layers' products, and of everything else.
+	// peak rates of the layers' products, and of everything else.
 	peak, plain float64
 	ceiling     float64
 	elementwise float64
 	scaleOnce   bool
-	// measured is the part of the peak of products that were measured, each group's own shape.
+	// measured is the fraction of the peak of measured products, by each group's own shape.
 	measured map[dims]float64
-	// grouped is the part that products in groups reach of what one does; 0 means 1.
+	// grouped is the efficiency of grouped products relative to a single one; 0 means 1.
 	grouped float64
-	// dense says that the measured products are a grid over all shapes, so that anything is between some of
-	// them.
+	// dense means that the measured products are a grid over all shapes, so that every shape can be
+	// interpolated.
 	dense bool
 }
 
@@ -56,8 +56,8 @@ func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool)
 	return p, true
 }
 
-// node returns the time of one node of a program, from its op's Work on its types. short is the values that
-// have short copies already.
+// node returns the time of one node of a program, from its op's Work on its types. short holds the values
+// that have 8-bit copies already.
 func (p *pricer) node(n *ir.Node, short map[*ir.Value]bool) float64 {
 	o, ok := n.Op().(op.Op)
 	if !ok {
@@ -82,7 +82,7 @@ func (p *pricer) node(n *ir.Node, short map[*ir.Value]bool) float64 {
 	return stream*p.elementwise + p.curve.Launch
 }
 
-// scaling returns what products in 8 bits or less take before they start: each operand is read for its
+// scaling returns the time of quantizing the operands of products in 8 bits or less: each is read for its
 // largest element, read again and written in the short format.
 func (p *pricer) scaling(in []*ir.Value, short map[*ir.Value]bool) float64 {
 	if p.peak <= p.plain {
@@ -99,13 +99,13 @@ func (p *pricer) scaling(in []*ir.Value, short map[*ir.Value]bool) float64 {
 	return total
 }
 
-// fusedIntensity is from how many operations a byte on an op must be many products in one, as fused attention
-// is: element-wise ops and norms do less than ten.
+// fusedIntensity is the number of operations per byte from which an op must be several fused products, like
+// fused attention: element-wise ops and norms have less than ten.
 const fusedIntensity = 16
 
-// fused returns the part of the peak that a fused op reaches: a measured shape's, or what the curve says. Its
-// operands are those of attention: [batch, query, heads, dim] and keys; a gradient has the forward op's
-// result and its gradient besides.
+// fused returns the fraction of the peak that a fused op reaches: that of a measured shape, or of the curve.
+// Its operands are those of attention: [batch, query, heads, dim] and keys; a gradient also has the forward
+// op's result and its gradient.
 func (p *pricer) fused(in []ir.Type) float64 {
 	backward := len(in) > 4
 	q, k := in[0].Shape, in[1].Shape
@@ -128,7 +128,7 @@ func (p *pricer) fused(in []ir.Type) float64 {
 	return e * aligned(q[3]) * tiles / (tiles + p.units())
 }
 
-// attention returns the measured shape with the same heads that is nearest in length, if one is near.
+// attention returns the measured shape with the same heads and the nearest length, if one is close.
 func (p *pricer) attention(batch, query, keys, heads, kv, dim int) (Attention, bool) {
 	best, far := Attention{}, math.Log(2.1)
 	work := float64(batch) * float64(query) * float64(heads)
@@ -152,11 +152,11 @@ func (p *pricer) units() float64 {
 	return float64(p.device.Units)
 }
 
-// levelProducts is how many measured products it takes to say where a curve is.
+// levelProducts is the number of measured products that determine the level of a curve.
 const levelProducts = 40
 
-// level sets the ceiling, unless it is given, so that the curve meets the measured products in the middle,
-// and how much less products in groups reach.
+// level sets the ceiling, unless it is given, to match the measured products on average, and the relative
+// efficiency of grouped products.
 func (p *pricer) level() {
 	if p.curve.Ceiling > 0 || len(p.measured) < levelProducts {
 		return
@@ -181,8 +181,8 @@ func (p *pricer) level() {
 	}
 }
 
-// sustain brings a few products that were measured on a device at its boost clock down to the rate that it is
-// known to keep up: the best of them is the ceiling.
+// sustain scales products that were measured at a device's boost clock down to its sustained rate: the best
+// of them is the ceiling.
 func (p *pricer) sustain() {
 	best := 0.0
 	for _, e := range p.measured {
@@ -205,21 +205,20 @@ func moves(ts []ir.Type) int {
 	return n
 }
 
-// dims is a product: batch independent ones of m×k by k×n, or as many groups that each have rows, or terms of
-// the sum, of their own.
+// dims is a product: batch independent ones of m×k by k×n, or as many groups that each have their own rows,
+// or terms of the sum.
 type dims struct {
 	batch, groups, m, n, k int
 }
 
-// flops returns what products of these shapes take: an op of another kind may have such a rule, but not such
-// work.
+// flops returns the flops of the products: an op of another kind may have such a rule, but not such work.
 func (d dims) flops() float64 {
 	return 2 * float64(d.batch) * float64(d.groups) * float64(d.m) * float64(d.n) * float64(d.k)
 }
 
-// contraction reads a product off an op's rule: a factor that two operands have and no result does is summed
-// over; what else an operand shares with the result is that side's own. A factor that only one tensor has
-// numbers groups: of the rows where it is an operand's, of the terms where it is the result's.
+// contraction derives a product from an op's sharding rule: a factor that two operands have and no result
+// does is contracted; other factors that an operand shares with the result belong to that side. A factor that
+// only one tensor has numbers groups: of rows if it is an operand's, of terms if it is the result's.
 func contraction(o op.Op, in, out []ir.Type) (dims, bool) {
 	if len(in) < 2 || len(out) != 1 {
 		return dims{}, false
@@ -274,7 +273,8 @@ func shapes(ts []ir.Type) [][]int {
 	return out
 }
 
-// efficiency returns the part of the peak that a product of this shape reaches: as measured, or by the curve.
+// efficiency returns the fraction of the peak that a product of this shape reaches: measured, or by the
+// curve.
 func (p *pricer) efficiency(d dims) float64 {
 	if e, ok := p.measured[d]; ok {
 		return e
@@ -288,8 +288,7 @@ func (p *pricer) efficiency(d dims) float64 {
 	return p.shaped(d)
 }
 
-// between returns the mean of the measured shapes around one, nearer ones counting more, if any is near
-// enough to tell.
+// between returns the weighted mean of the measured shapes around one, if any is close enough.
 func (p *pricer) between(d dims) (float64, bool) {
 	if !p.dense {
 		return 0, false
@@ -307,7 +306,7 @@ func (p *pricer) between(d dims) (float64, bool) {
 	return sum / weights, weights > 0
 }
 
-// shaped returns what the curve says: the sum must be long and the units busy.
+// shaped returns the efficiency by the curve: the contraction must be long and the units busy.
 func (p *pricer) shaped(d dims) float64 {
 	k := float64(d.k)
 	e := p.ceiling
@@ -317,9 +316,9 @@ func (p *pricer) shaped(d dims) float64 {
 	return e * k / (k + p.curve.Ramp) * p.waves(float64(d.batch*d.groups), float64(d.m), float64(d.n))
 }
 
-// aligned returns what is left of the speed where rows do not start on the boundaries that memory is read by,
-// 128 bytes. Below 16 bytes matrix units cannot load them at all: with heads of 108 in place of 216 columns a
-// step of BLOOM's took 42% longer.
+// aligned returns the relative speed if rows are not aligned to 128 bytes, the unit of memory access. Below
+// 16 bytes matrix units cannot load them at all: with heads of 108 instead of 216 columns a step of BLOOM
+// took 42% longer.
 func aligned(n int) float64 {
 	switch {
 	case n%64 == 0:
@@ -334,7 +333,7 @@ func aligned(n int) float64 {
 	return 0.1
 }
 
-// alignment returns the alignment of the tensor whose rows are worst.
+// alignment returns the alignment of the tensor with the worst aligned rows.
 func alignment(ts ...[]ir.Type) float64 {
 	worst := 1.0
 	for _, list := range ts {
@@ -347,9 +346,8 @@ func alignment(ts ...[]ir.Type) float64 {
 	return worst
 }
 
-// waves returns the part of the units' time that is used: the last round of tiles is seldom full, and tiles
-// at the border are seldom whole. The best of three tile shapes is taken; smaller tiles read more for each
-// operation.
+// waves returns the utilization of the units: the last wave of tiles is seldom full, and tiles at the border
+// are seldom whole. It takes the best of three tile shapes; smaller tiles read more per operation.
 func (p *pricer) waves(batch, m, n float64) float64 {
 	units := p.units()
 	side := float64(p.curve.Tile)

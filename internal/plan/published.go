@@ -48,11 +48,10 @@ var published = sync.OnceValue(func() Calibration {
 	return c
 })
 
-// Published returns level 1 from published micro-benchmarks.
+// Published returns a level-1 calibration from published micro-benchmarks.
 func Published() Calibration { return published() }
 
-// Measured reports whether micro-benchmarks of a device have been published: products enough to level a curve
-// by.
+// Measured reports whether enough micro-benchmarks of a device have been published to level a curve.
 func Measured(device string) bool {
 	for _, c := range published().Devices {
 		if c.Device == device {

@@ -2,18 +2,18 @@ package plan
 
 import "github.com/galley-ml/galley/strategy"
 
-// What a device holds besides what is allocated: contextBytes the driver and communicators inside a host,
-// networkBytes the buffers of those between hosts, fragmentShare of the allocated memory what blocks of
-// unlike size lose. With the blocks of one layer at work the share is the difference between reserved and
-// allocated memory in SimuMax's 43 runs; networkBytes is what nvidia-smi shows of runs over several hosts and
-// not of others: 1.4 GB by BigScience's runs, 1.6 by InternEvo's.
+// Memory of a device besides what is allocated: contextBytes for the driver and communicators within a host,
+// networkBytes for the buffers of those between hosts, fragmentShare of the allocated memory for
+// fragmentation. With the blocks of one layer at work, the share is the difference between reserved and
+// allocated memory in SimuMax's 43 runs; networkBytes is what nvidia-smi shows for runs over several hosts
+// only: 1.4 GB in BigScience's runs, 1.6 in InternEvo's.
 const (
 	contextBytes  = 1.5e9
 	networkBytes  = 1.5e9
 	fragmentShare = 0.025
 )
 
-// context returns what the driver and the communication library take.
+// context returns the memory of the driver and the communication library.
 func (e *Estimator) context() float64 {
 	if g := &e.cluster.Groups[0]; e.cluster.Size() == g.Devices {
 		return contextBytes
@@ -21,8 +21,8 @@ func (e *Estimator) context() float64 {
 	return contextBytes + networkBytes
 }
 
-// buffers are gathered parameters of ZeRO-3 with their gradients, or gradients of one layer before they are
-// added to those of earlier micro-batches in float32.
+// buffers returns the memory of parameters that ZeRO-3 gathers with their gradients, or of the gradients of
+// one layer before they are added to those of earlier micro-batches in float32.
 func (e *Estimator) buffers(s *strategy.Strategy, w *work, shards float64) float64 {
 	soft := &e.w.Software
 	p := e.w.Model.layer(w.moe > 0)
@@ -44,9 +44,9 @@ func (e *Estimator) buffers(s *strategy.Strategy, w *work, shards float64) float
 	return unit*(e.bytes+soft.reduceBytes()) + e.root(s, w)
 }
 
-// root returns the embedding and the head where they are one unit of ZeRO-3 that stays gathered through the
-// step: the parameters, and the buffer that they were gathered in, which layers' parameters use after them.
-// Their gradients come when the logits are gone.
+// root returns the memory of the embedding and the head if they are one unit of ZeRO-3 that stays gathered
+// during the step: the parameters, and the buffer that they were gathered in, which layers' parameters reuse.
+// Their gradients exist when the logits are gone.
 func (e *Estimator) root(s *strategy.Strategy, w *work) float64 {
 	embedding, head, norm := e.w.Model.ends()
 	unit := 0.0
@@ -59,10 +59,10 @@ func (e *Estimator) root(s *strategy.Strategy, w *work) float64 {
 	return 2 * unit * e.bytes / float64(s.TP)
 }
 
-// reserve adds what reducing gradients and updating owned parameters takes, where it is more than the passes
-// before took, and what the allocator keeps besides: fragments, and blocks that nothing needs at the moment.
-// Blocks of a layer that are not in use when memory is at its peak are idle, or stuck where its result, which
-// is kept, is among them.
+// reserve adds the memory of reducing gradients and updating owned parameters as far as it exceeds that of
+// the passes before, and what the allocator keeps besides: fragments, and blocks that are not needed at the
+// moment. Blocks of a layer that are not in use at the peak are idle, or stuck if its result, which is kept,
+// is among them.
 func (e *Estimator) reserve(s *strategy.Strategy, r *rank, m *Memory, idle, stuck, owned float64) {
 	soft := &e.w.Software
 	pieces, block := owned*float64(soft.UpdatePieces), owned*float64(soft.UpdateBlock)+min(soft.CommBuffer,
@@ -80,8 +80,8 @@ func (e *Estimator) reserve(s *strategy.Strategy, r *rank, m *Memory, idle, stuc
 	m.Cache = max(0, reserved-used)
 }
 
-// visiting returns what is on a device at once of optimizer state that rests in the host's memory: that of
-// the tensor which is updated, and of the next one. A layer's experts are two tensors of unlike size.
+// visiting returns the memory for optimizer state that is offloaded to the host and on the device at once:
+// that of the tensor being updated, and of the next one. A layer's experts are two tensors of different size.
 func (e *Estimator) visiting(s *strategy.Strategy, r *rank) float64 {
 	if s.Offload.Optimizer == 0 {
 		return 0
@@ -98,8 +98,8 @@ func (e *Estimator) visiting(s *strategy.Strategy, r *rank) float64 {
 	return n * e.slotBytes() * s.Offload.Optimizer
 }
 
-// slotBytes returns what the optimizer keeps of a parameter: two moments, and a float32 copy where that is
-// not the parameter itself.
+// slotBytes returns the bytes that the optimizer keeps of a parameter: two moments, and a float32 copy unless
+// that is the parameter itself.
 func (e *Estimator) slotBytes() float64 {
 	if e.bytes == 4 {
 		return 8
@@ -107,7 +107,7 @@ func (e *Estimator) slotBytes() float64 {
 	return 12
 }
 
-// largest returns the elements of the largest tensor of parameters on a device.
+// largest returns the number of elements of the largest parameter on a device.
 func (e *Estimator) largest(s *strategy.Strategy, w *work) float64 {
 	n := e.w.Model.widest()
 	if w.embedding || w.head {
@@ -116,8 +116,8 @@ func (e *Estimator) largest(s *strategy.Strategy, w *work) float64 {
 	return float64(n) * float64(e.w.Model.Hidden) / float64(s.TP)
 }
 
-// second returns the elements of the largest tensor besides that one: every layer has several of its widest,
-// a device may have an embedding and a head of its own.
+// second returns the number of elements of the second largest parameter: every layer has several of its
+// widest, and a device may have an embedding and a head of its own.
 func (e *Estimator) second(s *strategy.Strategy, w *work) float64 {
 	n := e.w.Model.widest()
 	if w.embedding && w.head && !e.w.Model.Tied {

@@ -9,10 +9,11 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// Kind is what runs share that makes them slower or faster than micro-benchmarks say, all alike.
+// Kind is the class of a run: properties that make all runs which share them slower or faster than
+// micro-benchmarks suggest.
 type Kind struct {
-	// Era is the software's: classic (before attention was fused), modern (fused kernels), eager (PyTorch's own
-	// kernels, op by op), compiled (a compiler sees the whole step); empty where nobody knows.
+	// Era is that of the software: classic (before fused attention), modern (fused kernels), eager (PyTorch's
+	// own kernels, op by op), compiled (a compiler optimizes the whole step); empty if unknown.
 	Era string `json:"era"`
 	// Device is the first word of the devices' names.
 	Device string `json:"device"`
@@ -36,13 +37,12 @@ type Residual struct {
 	Source string `json:"source"`
 	Kind
 	Rows int `json:"rows"`
-	// Log is the middle of the logarithms of measured over predicted time, Scatter how far runs are
-	// from it.
+	// Log is the median logarithm of measured over predicted time, Scatter the standard deviation around it.
 	Log     float64 `json:"log"`
 	Scatter float64 `json:"scatter"`
 }
 
-// seenFile is what galley check runs --seen writes of all published runs that are stored with the project.
+// seenFile is what galley check runs --seen writes for all published runs that are stored with the project.
 //
 //go:embed seen.json
 var seenFile []byte
@@ -55,18 +55,18 @@ var storedResiduals = sync.OnceValue(func() []Residual {
 	return s
 })
 
-// StoredResiduals returns what published runs showed.
+// StoredResiduals returns the residuals of published runs.
 func StoredResiduals() []Residual { return storedResiduals() }
 
 var storedPool = sync.OnceValue(func() *Pool { return NewPool(storedResiduals()) })
 
-// Default returns the best calibration that is known for a cluster and a workload without measuring it:
-// published micro-benchmarks, with what published runs of its kind say about those.
+// Default returns the best known calibration for a cluster and a workload without measuring it: published
+// micro-benchmarks, corrected by published runs of the same kind.
 func Default(c *cluster.Cluster, w Workload) Calibration {
 	cal := Published()
 	cal.Level = 2
 	for _, g := range c.Groups {
-		// Of a mixed cluster the slower device counts: others wait for it.
+		// In a mixed cluster the slower device counts, because others wait for it.
 		e := storedPool().Expect(KindOf(&w, g.Device.Name))
 		cal.Constants.Compute = max(cal.Constants.Compute, e.Factor)
 		cal.Constants.Communication = cal.Constants.Compute

@@ -1,40 +1,39 @@
 package plan
 
-// Estimate is what a strategy costs.
+// Estimate is the cost of a strategy.
 type Estimate struct {
-	// Step is seconds of one training step; it should be between Low and High.
+	// Step is the seconds of one training step, expected between Low and High.
 	Step, Low, High float64
-	// MFU is the part of the cluster's peak that the model's own operations make up, recomputation left out.
+	// MFU is the model flops utilization: the model's own operations, without recomputation, relative to the
+	// cluster's peak.
 	MFU float64
-	// Parts add up to Step.
+	// Parts sum to Step.
 	Parts Parts
 	// Memory is that of the stage that needs the most.
 	Memory Memory
-	// Stages are the pipeline ranks, in order.
+	// Stages holds the pipeline ranks, in order.
 	Stages []Stage
-	// Fits says whether every stage's memory is within its device's.
+	// Fits is whether every stage's memory is within its device's.
 	Fits bool
-	// Level is how the constants were found: 0 specification, 1 micro-benchmarks, 2 fitted to whole runs as
-	// well.
+	// Level is the origin of the constants: 0 specification, 1 micro-benchmarks, 2 fitted to whole runs as well.
 	Level int
 }
 
-// Parts are where the time of a step goes, in seconds, on the pipeline rank that is busiest.
+// Parts is the breakdown of a step's time, in seconds, on the busiest pipeline rank.
 type Parts struct {
-	// Compute is forward and backward passes, Recompute what is computed again.
+	// Compute is forward and backward passes, Recompute recomputation.
 	Compute   float64 `json:"compute"`
 	Recompute float64 `json:"recompute"`
-	// Communication that nothing hides, by what it is for. DP is the reduction of gradients and what ZeRO
-	// gathers.
+	// Exposed communication, by purpose. DP is the reduction of gradients and what ZeRO gathers.
 	TP float64 `json:"tp"`
 	CP float64 `json:"cp"`
 	EP float64 `json:"ep"`
 	PP float64 `json:"pp"`
 	DP float64 `json:"dp"`
-	// Bubble is waiting for other stages.
+	// Bubble is the time spent waiting for other stages.
 	Bubble float64 `json:"bubble"`
-	// Optimizer is the update of parameters, Offload moving state to the host and back, Fixed what every step
-	// takes besides.
+	// Optimizer is the update of parameters, Offload the transfer of state to the host and back, Fixed a
+	// constant part of every step.
 	Optimizer float64 `json:"optimizer"`
 	Offload   float64 `json:"offload"`
 	Fixed     float64 `json:"fixed"`
@@ -43,12 +42,12 @@ type Parts struct {
 // Communication returns all exposed communication.
 func (p *Parts) Communication() float64 { return p.TP + p.CP + p.EP + p.PP + p.DP }
 
-// Sum returns all of it.
+// Sum returns the total.
 func (p *Parts) Sum() float64 {
 	return p.Compute + p.Recompute + p.Communication() + p.Bubble + p.Optimizer + p.Offload + p.Fixed
 }
 
-// Memory is the bytes of one device by what they hold.
+// Memory is the breakdown of a device's memory in bytes.
 type Memory struct {
 	Weights     float64 `json:"weights"`
 	Gradients   float64 `json:"gradients"`
@@ -57,12 +56,12 @@ type Memory struct {
 	Logits      float64 `json:"logits"`
 	// Buffers are gathered parameters, communication buffers and workspaces.
 	Buffers float64 `json:"buffers"`
-	// Context is the driver's and the communication library's own.
+	// Context is the memory of the driver and the communication library.
 	Context float64 `json:"context"`
-	// Slack is what an allocator loses to fragments.
+	// Slack is what an allocator loses to fragmentation.
 	Slack float64 `json:"slack"`
-	// Cache is blocks that an allocator keeps from earlier in the step. It releases them where memory runs
-	// short: they are not needed.
+	// Cache is memory that an allocator keeps from earlier in the step and releases when memory runs short, so
+	// it is not needed.
 	Cache float64 `json:"cache"`
 }
 
@@ -72,22 +71,22 @@ func (m *Memory) Allocated() float64 {
 	return m.Weights + m.Gradients + m.Optimizer + m.Activations + m.Logits + m.Buffers
 }
 
-// Reserved returns what its allocator has taken by then, if the device has room for that.
+// Reserved returns what its allocator has reserved at that point, if the device has enough memory.
 func (m *Memory) Reserved() float64 { return m.Allocated() + m.Slack + m.Cache }
 
-// Total returns what the device must have.
+// Total returns the memory that the device must have.
 func (m *Memory) Total() float64 { return m.Allocated() + m.Context + m.Slack }
 
-// Stage is what one pipeline rank does.
+// Stage describes one pipeline rank.
 type Stage struct {
-	// Layers is how many layers it has in all its chunks.
+	// Layers is the number of layers in all its chunks.
 	Layers int
-	// Forward, Backward and Weight are seconds of one micro-batch through all its chunks; Weight is the part of
-	// Backward that only gradients of parameters need.
+	// Forward, Backward and Weight are the seconds of one micro-batch through all its chunks; Weight is the part
+	// of Backward for gradients of parameters only.
 	Forward, Backward, Weight float64
-	// Memory is what one of its devices needs, Limit what it has.
+	// Memory is the need of one of its devices, Limit what the device has.
 	Memory Memory
 	Limit  float64
-	// InFlight is how many micro-batches' activations of all its chunks it holds at once.
+	// InFlight is the number of micro-batches whose activations it holds at once, over all its chunks.
 	InFlight float64
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// work is what a chunk of layers, or all chunks of a pipeline rank, do with one micro-batch.
+// work is the work of a chunk of layers, or of all chunks of a pipeline rank, for one micro-batch.
 type work struct {
 	chunks                 int
 	layers, moe            int
@@ -16,8 +16,8 @@ type work struct {
 	tp, cp, ep             float64 // communication, forward and backward together
 	tpAgain                float64
 	fixed                  float64 // between kernels
-	gather                 float64 // what ZeRO-3 shows of its gathers and scatters
-	sends                  float64 // what is passed on and not hidden, both ways
+	gather                 float64 // exposed gathers and scatters of ZeRO-3
+	sends                  float64 // exposed messages between stages, both ways
 	params, experts        float64 // on one device
 	embedding, head        bool
 }
@@ -32,7 +32,7 @@ func (w *work) add(v *work) {
 	w.embedding, w.head = w.embedding || v.embedding, w.head || v.head
 }
 
-// forwardTime and backwardTime are how long a rank is busy with one micro-batch.
+// forwardTime and backwardTime return how long a rank is busy with one micro-batch.
 func (w *work) forwardTime() float64 {
 	return w.forward + (w.tp+w.cp+w.ep)/2 + w.gather/3 + w.sends/2 + w.fixed/3
 }
@@ -43,18 +43,18 @@ func (w *work) backwardTime() float64 {
 
 func (w *work) busy() float64 { return w.forwardTime() + w.backwardTime() }
 
-// rank is a pipeline rank: its chunks together, and the group of hosts that its devices are like.
+// rank is a pipeline rank: its chunks together, and the host group that its devices belong to.
 type rank struct {
 	work
 	device int
 	on     span
 }
 
-// stages is the work of every chunk, in the order that a micro-batch passes them, and of every rank.
+// stages holds the work of every chunk, in the order in which a micro-batch passes them, and of every rank.
 type stages struct {
 	chunks []work
 	ranks  []rank
-	// sends is how long a message from each rank to the next takes; the last one's goes to the first.
+	// sends is the time of a message from each rank to the next; that of the last one goes to the first.
 	sends []float64
 }
 
@@ -89,7 +89,7 @@ func (e *Estimator) split(s *strategy.Strategy) (*stages, error) {
 	return t, nil
 }
 
-// alike returns the chunk before, if it has the same layers on devices of the same kind: most have.
+// alike returns the previous chunk if it has the same layers on devices of the same kind, as most have.
 func (t *stages) alike(s *strategy.Strategy, c int) *work {
 	if c < 2 {
 		return nil
@@ -112,7 +112,7 @@ func index(b bool) int {
 // rankOf returns the pipeline rank that holds a chunk.
 func rankOf(s *strategy.Strategy, chunk int) int { return s.Class().Rank(chunk, s.PP) }
 
-// slowest returns the group of hosts with the slowest device among those of a pipeline rank.
+// slowest returns the host group with the slowest device of a pipeline rank.
 func (e *Estimator) slowest(s *strategy.Strategy, stage int) int {
 	if len(e.pricers) == 1 {
 		return 0
@@ -163,9 +163,9 @@ func (e *Estimator) load(s *strategy.Strategy, w *work, r *rank) error {
 	return nil
 }
 
-// issue returns what the host takes to start a chunk's ops for one micro-batch: three passes of a layer, or
-// four where it is recomputed. The embedding with what comes before it and the head with the loss are about
-// half as many ops as a layer each.
+// issue returns the time that the host takes to launch a chunk's ops for one micro-batch: three passes of a
+// layer, or four if it is recomputed. The embedding with what precedes it, and the head with the loss, each
+// have about half as many ops as a layer.
 func (e *Estimator) issue(s *strategy.Strategy, w *work) float64 {
 	layers := float64(w.layers) * (3 + share(s.Recompute, w.layers))
 	return (layers + 1.5*float64(index(w.embedding)+index(w.head))) * e.w.Software.Issue
@@ -188,13 +188,13 @@ func (e *Estimator) addLayers(s *strategy.Strategy, w *work, c *layerCost, n flo
 		w.ep += n * part * c.epForward
 		w.cp += n * part * c.cpForward
 	case strategy.Selective:
-		if e.w.Software.Unfused { // fused attention does so by itself
+		if e.w.Software.Unfused { // fused attention always does so
 			w.again += n * c.core * k
 		}
 	}
 }
 
-// share returns the part of the forward pass of a chunk's layers that is computed again.
+// share returns the fraction of the forward pass of a chunk's layers that is recomputed.
 func share(r strategy.Recompute, layers int) float64 {
 	switch r.Mode() {
 	case strategy.Full:
@@ -210,8 +210,8 @@ func share(r strategy.Recompute, layers int) float64 {
 	return min(1, float64(n)/float64(layers))
 }
 
-// addGathers adds what ZeRO-3 shows: parameters gathered twice and gradients scattered once for every layer
-// and micro-batch, each under the computation of the layer before.
+// addGathers adds the exposed communication of ZeRO-3: parameters gathered twice and gradients scattered once
+// for every layer and micro-batch, each overlapped with the computation of the layer before.
 func (e *Estimator) addGathers(s *strategy.Strategy, w *work, c *layerCost, n, dense, expert float64,
 	on span) {
 	a := e.shardAxis(s)
@@ -245,7 +245,7 @@ func (e *Estimator) shardAxis(s *strategy.Strategy) cluster.Axis {
 	return cluster.Axis{Size: size, Stride: s.TP}
 }
 
-// expertAxis returns the data parallelism of experts.
+// expertAxis returns the data-parallel ranks of experts.
 func (e *Estimator) expertAxis(s *strategy.Strategy) cluster.Axis {
 	inner := s.EP * s.ETP
 	return cluster.Axis{Size: max(1, s.DP*s.CP*s.TP/inner), Stride: inner}

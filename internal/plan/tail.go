@@ -7,12 +7,12 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// tail is what follows the last backward pass on the rank where it takes longest: gradients reduced,
-// parameters updated and gathered.
+// tail adds the time after the last backward pass on the rank where it takes longest: reducing gradients,
+// updating and gathering parameters.
 func (e *Estimator) tail(s *strategy.Strategy, t *stages, out *Estimate) {
 	worst := Parts{}
 	for i := range t.ranks {
-		if i > 0 && t.ranks[i] == t.ranks[i-1] { // most are alike
+		if i > 0 && t.ranks[i] == t.ranks[i-1] { // most are equal
 			continue
 		}
 		p := e.rankTail(s, &t.ranks[i])
@@ -33,7 +33,7 @@ func (e *Estimator) rankTail(s *strategy.Strategy, r *rank) Parts {
 		p.DP += e.reduction(s, r, r.experts, e.expertAxis(s))
 	}
 	if e.w.Model.Tied && s.PP > 1 && r.embedding != r.head {
-		// as it was accumulated
+		// in the dtype of accumulation
 		bytes := float64(e.w.Model.Vocab) * float64(e.w.Model.Hidden) / float64(s.TP) * e.w.Software.gradBytes()
 		ends := cluster.Axis{Size: 2, Stride: (s.PP - 1) * s.TP * s.CP * s.DP}
 		p.DP += e.collective(cluster.AllReduce, bytes, ends, e.ends(s))
@@ -47,7 +47,7 @@ func (e *Estimator) rankTail(s *strategy.Strategy, r *rank) Parts {
 	return p
 }
 
-// ends returns the devices that the embedding and its copy are among.
+// ends returns the devices that hold the embedding and its copy.
 func (e *Estimator) ends(s *strategy.Strategy) span {
 	if e.cluster.Uniform() {
 		return span{}
@@ -55,15 +55,15 @@ func (e *Estimator) ends(s *strategy.Strategy) span {
 	return span{0, s.Devices()}
 }
 
-// What an update moves for each parameter: the float32 copy and both moments read and written, the 16-bit
-// copy written; and how often it passes over the gradient: zeroed, two norms, scaled, read.
+// Memory traffic of an update per parameter: the float32 copy and both moments read and written, the 16-bit
+// copy written; and the number of passes over the gradient: zeroed, two norms, scaled, read.
 const (
 	updateBytes  = 6*4 + 2
 	updatePasses = 6
 )
 
-// offload returns what moving state to the host and back adds: gradients go and parameters come, or
-// activations of a micro-batch go and come under its computation.
+// offload returns the time that offloading adds: gradients are sent to the host and parameters back, or
+// activations of a micro-batch are sent and returned, overlapped with its computation.
 func (e *Estimator) offload(s *strategy.Strategy, r *rank, own float64) float64 {
 	bus := e.cluster.Groups[r.device].Bus.Usual()
 	if bus.Bandwidth == 0 {
@@ -78,7 +78,7 @@ func (e *Estimator) offload(s *strategy.Strategy, r *rank, own float64) float64 
 	return t
 }
 
-// shards is over how many of d ranks the optimizer's state is spread.
+// shards returns the number of ranks, of d, over which the optimizer's state is sharded.
 func (e *Estimator) shards(s *strategy.Strategy, d int) float64 {
 	if s.Zero == 0 {
 		return 1
@@ -89,9 +89,9 @@ func (e *Estimator) shards(s *strategy.Strategy, d int) float64 {
 	return float64(d)
 }
 
-// reduction returns what reducing the gradients of n parameters adds to a step. With ZeRO they are scattered
-// and the parameters gathered; where it shards over fewer ranks than there are replicas, the parts are
-// reduced between those groups.
+// reduction returns the time that reducing the gradients of n parameters adds to a step. With ZeRO they are
+// reduce-scattered and the parameters gathered; if it shards over fewer ranks than there are replicas, the
+// shards are all-reduced between those groups.
 func (e *Estimator) reduction(s *strategy.Strategy, r *rank, n float64, a cluster.Axis) float64 {
 	if a.Size <= 1 || n == 0 {
 		return 0
@@ -116,7 +116,7 @@ func (e *Estimator) reduction(s *strategy.Strategy, r *rank, n float64, a cluste
 	return t + e.under(e.bucketed(cluster.AllGather, n*e.bytes, n, shard, r.on), r.forward, r)
 }
 
-// bucketed returns the time of a collective over n elements that is done in pieces.
+// bucketed returns the time of a collective over n elements that is split into buckets.
 func (e *Estimator) bucketed(kind cluster.Kind, bytes, n float64, a cluster.Axis, on span) float64 {
 	size := e.w.Software.bucket(a.Size)
 	if kind == cluster.AllGather {
@@ -126,8 +126,8 @@ func (e *Estimator) bucketed(kind cluster.Kind, bytes, n float64, a cluster.Axis
 	return pieces * e.collective(kind, bytes/pieces, a, on)
 }
 
-// under returns what is left of communication beside the computation of one micro-batch, of which the last
-// layer's cannot be hidden.
+// under returns the exposed part of communication that overlaps with the computation of one micro-batch; that
+// of the last layer cannot be hidden.
 func (e *Estimator) under(comm, compute float64, r *rank) float64 {
 	if e.w.Software.Sync {
 		return comm

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// span is the devices that a collective's groups are among. On a cluster of equal hosts it is the same
-// everywhere, and zero.
+// span is a range of devices that contains a collective's groups. On a homogeneous cluster it does not
+// matter, and is zero.
 type span struct {
 	first, last int
 }
@@ -25,7 +25,7 @@ type trafficKey struct {
 	span
 }
 
-// collective returns the time of a collective of all groups of an axis among some devices.
+// collective returns the time of a collective in all groups of an axis among some devices.
 func (e *Estimator) collective(k cluster.Kind, bytes float64, a cluster.Axis, on span) float64 {
 	if a.Size <= 1 || bytes <= 0 {
 		return 0

@@ -6,93 +6,94 @@ import (
 	"strings"
 )
 
-// Workload is what is to be trained: a model, and what one step of it takes in.
+// Workload is a training job: a model, and the batch of one step.
 type Workload struct {
 	Model Model `yaml:"model" json:"model"`
-	// Batch is the sequences of one step on all devices together, Seq the tokens of each.
+	// Batch is the number of sequences of one step on all devices together, Seq the number of tokens of each.
 	Batch int `yaml:"batch" json:"batch"`
 	Seq   int `yaml:"seq" json:"seq"`
 	// Precision is the format of products: bf16 (the default), fp16, fp32, fp8, mxfp8 or nvfp4. Formats below 16
-	// bits are those of the layers' products only; everything else is bf16.
+	// bits apply to the layers' products only; everything else is bf16.
 	Precision string `yaml:"precision,omitempty" json:"precision,omitempty"`
-	// Software is how the program that trains it is built. The zero value is a modern one: fused attention and
-	// loss, collectives of data parallelism under the computation.
+	// Software describes the training program. The zero value is a modern one: fused attention and loss, and
+	// collectives of data parallelism that overlap with computation.
 	Software Software `yaml:"software,omitempty" json:"software,omitzero"`
 }
 
-// Software is how a training program is built, as far as time and memory show it.
+// Software describes how a training program is built, as far as it affects time and memory.
 type Software struct {
-	// Unfused attention writes its scores to memory: programs before FlashAttention.
+	// Unfused attention writes its scores to memory, as programs before FlashAttention do.
 	Unfused bool `yaml:"unfused,omitempty" json:"unfused,omitempty"`
 	// Dropout after attention, feed-forward layers and embeddings.
 	Dropout bool `yaml:"dropout,omitempty" json:"dropout,omitempty"`
-	// Sync reduces gradients after the last backward pass in place of under it.
+	// Sync reduces gradients after the last backward pass instead of during it.
 	Sync bool `yaml:"sync,omitempty" json:"sync,omitempty"`
-	// SyncSend waits for what pipeline stages send each other.
+	// SyncSend makes messages between pipeline stages blocking.
 	SyncSend bool `yaml:"sync_send,omitempty" json:"sync_send,omitempty"`
-	// Serial runs nothing beside computation, not even what every program hides: keys that go round, inputs
+	// Serial overlaps nothing with computation, not even what every program hides: rings of keys, inputs
 	// gathered again.
 	Serial bool `yaml:"serial,omitempty" json:"serial,omitempty"`
-	// HideTP is the part of tensor-parallel communication that runs under products, 0 to 1, as far as they last.
+	// HideTP is the fraction of tensor-parallel communication that overlaps with products, 0 to 1, as far as
+	// they last.
 	HideTP float64 `yaml:"hide_tp,omitempty" json:"hide_tp,omitempty"`
-	// HideEP is the same of the exchange between experts, under other micro-batches. Schedules that join forward
-	// and backward passes in pairs hide it by themselves.
+	// HideEP is the same for the exchange between experts, overlapped with other micro-batches. Schedules that
+	// pair forward and backward passes hide it anyway.
 	HideEP float64 `yaml:"hide_ep,omitempty" json:"hide_ep,omitempty"`
 	// OncePerHost sends a token to a host once, however many of its experts are there, as DeepEP does.
 	OncePerHost bool `yaml:"once_per_host,omitempty" json:"once_per_host,omitempty"`
-	// ScaleOnce keeps the short copy of an operand for all products that read it; otherwise each makes its own.
+	// ScaleOnce keeps the 8-bit copy of an operand for all products that read it; otherwise each makes its own.
 	ScaleOnce bool `yaml:"scale_once,omitempty" json:"scale_once,omitempty"`
-	// GradBytes is what an element of an accumulated gradient takes; 0 means 4.
+	// GradBytes is the size of an element of an accumulated gradient; 0 means 4.
 	GradBytes int `yaml:"grad_bytes,omitempty" json:"grad_bytes,omitempty"`
-	// ReduceBytes is what an element of a gradient takes on the wire; 0 means GradBytes.
+	// ReduceBytes is the size of a gradient's element in collectives; 0 means GradBytes.
 	ReduceBytes int `yaml:"reduce_bytes,omitempty" json:"reduce_bytes,omitempty"`
-	// Bucket is how many elements of gradients are reduced at once; 0 means what Megatron does: 40 million, or a
-	// million for each replica.
+	// Bucket is the number of gradient elements that are reduced at once; 0 means Megatron's default: 40
+	// million, or a million for each replica.
 	Bucket float64 `yaml:"bucket,omitempty" json:"bucket,omitempty"`
-	// GatherBucket is how many elements of parameters are gathered at once after an update; 0 means as many as
-	// of gradients.
+	// GatherBucket is the number of parameter elements that are gathered at once after an update; 0 means as
+	// many as of gradients.
 	GatherBucket float64 `yaml:"gather_bucket,omitempty" json:"gather_bucket,omitempty"`
-	// LogitBytes is what the loss keeps of each logit at its peak: 12 where it is made of plain ops, 16-bit and
-	// float32 copies of both logits and gradients; 0 is a fused loss, with 16-bit copies alone.
+	// LogitBytes is the number of bytes that the loss keeps of each logit at its peak: 12 if it consists of
+	// plain ops, 16-bit and float32 copies of both logits and gradients; 0 is a fused loss, with 16-bit copies
+	// alone.
 	LogitBytes int `yaml:"logit_bytes,omitempty" json:"logit_bytes,omitempty"`
-	// HeldLogits is the bytes of each logit that stay until the next micro-batch's are made, where there is
-	// another.
+	// HeldLogits is the number of bytes of each logit that are kept until the next micro-batch's logits are
+	// computed, if there is one.
 	HeldLogits int `yaml:"held_logits,omitempty" json:"held_logits,omitempty"`
-	// CommBuffer is how many elements of gradients, all of them at most, are in buffers of their own
-	// when they are reduced after the passes.
+	// CommBuffer is the number of gradient elements, at most all of them, that have separate buffers when they
+	// are reduced after the passes.
 	CommBuffer float64 `yaml:"comm_buffer,omitempty" json:"comm_buffer,omitempty"`
-	// KeepGrads means that 16-bit gradients of all parameters are beside their float32 sums, not those of one
-	// layer.
+	// KeepGrads means that 16-bit gradients of all parameters, not only of one layer, are kept beside their
+	// float32 sums.
 	KeepGrads bool `yaml:"keep_grads,omitempty" json:"keep_grads,omitempty"`
-	// KeepGathered means that with sequence parallelism products keep their inputs as gathered, in place of
-	// gathering them again.
+	// KeepGathered means that with sequence parallelism products keep their gathered inputs instead of gathering
+	// them again.
 	KeepGathered bool `yaml:"keep_gathered,omitempty" json:"keep_gathered,omitempty"`
-	// RootUnit means that embedding and head are one unit of ZeRO-3, gathered through the whole step.
+	// RootUnit means that embedding and head are one unit of ZeRO-3, gathered during the whole step.
 	RootUnit bool `yaml:"root_unit,omitempty" json:"root_unit,omitempty"`
-	// StageGathered means that with pipelines ZeRO-3 gathers a stage's parameters once a step, and sums its
-	// gradients whole until the last micro-batch.
+	// StageGathered means that with pipelines ZeRO-3 gathers a stage's parameters once a step, and accumulates
+	// its gradients unsharded until the last micro-batch.
 	StageGathered bool `yaml:"stage_gathered,omitempty" json:"stage_gathered,omitempty"`
-	// UpdatePieces and UpdateBlock are bytes that the update takes for each parameter that a device updates
-	// besides its states, gradients in float32 and what the optimizer computes with: tensor by tensor, where
-	// activations were, and in blocks of all tensors together, which fit in nothing that is free.
+	// UpdatePieces and UpdateBlock are the bytes that the update takes for each parameter that a device updates,
+	// besides its states, for gradients in float32 and temporaries of the optimizer: tensor by tensor, in the
+	// memory of activations, and in blocks of all tensors together, which need memory of their own.
 	UpdatePieces int `yaml:"update_pieces,omitempty" json:"update_pieces,omitempty"`
 	UpdateBlock  int `yaml:"update_block,omitempty" json:"update_block,omitempty"`
-	// NormBytes is what an element of the largest tensor takes while the norm of gradients is computed.
+	// NormBytes is the size per element of the largest tensor while the norm of gradients is computed.
 	NormBytes int `yaml:"norm_bytes,omitempty" json:"norm_bytes,omitempty"`
-	// Eager is how much more an eager framework keeps of a layer's activations than fused kernels would; 0 means
-	// 1.
+	// Eager is the factor of activation memory of an eager framework relative to fused kernels; 0 means 1.
 	Eager float64 `yaml:"eager,omitempty" json:"eager,omitempty"`
-	// Elementwise is how many times as many bytes as fused kernels the element-wise ops move; 0 means 1.
+	// Elementwise is the factor of bytes that element-wise ops move relative to fused kernels; 0 means 1.
 	Elementwise float64 `yaml:"elementwise,omitempty" json:"elementwise,omitempty"`
-	// Issue is seconds that the host takes to start the ops of one layer's forward pass; the backward pass takes
-	// twice that. Devices that are done sooner wait. 0 is a program that is started as a whole.
+	// Issue is the seconds that the host takes to launch the ops of one layer's forward pass; the backward pass
+	// takes twice that. Devices that are done sooner wait. 0 means a program that is launched as a whole.
 	Issue float64 `yaml:"issue,omitempty" json:"issue,omitempty"`
 	// FullHead means that logits are computed in full on every member of a tensor-parallel group.
 	FullHead bool `yaml:"full_head,omitempty" json:"full_head,omitempty"`
 }
 
-// precisions are the formats that a workload may name, each with the format whose rate its products run at
-// and the bytes of what is kept.
+// precisions lists the formats that a workload may name, each with the format whose rate its products run at
+// and the bytes per stored element.
 var precisions = map[string]struct {
 	rate  string
 	bytes int
@@ -101,7 +102,7 @@ var precisions = map[string]struct {
 	"fp8": {"fp8", 2}, "mxfp8": {"mxfp8", 2}, "nvfp4": {"nvfp4", 2},
 }
 
-// Check reports what is impossible about the workload.
+// Check returns an error if the workload is impossible.
 func (w *Workload) Check() error {
 	if err := w.Model.Check(); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (w *Workload) Short() bool {
 	return slices.Contains([]string{"fp8", "mxfp8", "nvfp4"}, w.Precision)
 }
 
-// Tokens returns how many tokens one step takes in.
+// Tokens returns the number of tokens of one step.
 func (w *Workload) Tokens() float64 { return float64(w.Batch) * float64(w.Seq) }
 
 func (s *Software) gradBytes() float64 {

@@ -1,8 +1,8 @@
-// Package probe measures candidates of a plan on the devices that they are for, and watches a long run for
-// what no plan foresaw.
+// Package probe measures candidate strategies on their devices, and monitors a long run for what no plan
+// predicted.
 //
-// A probe runs the best few strategies of the cost model for a few steps each, in rounds, so that whatever
-// else the machine does meets all alike, leaves out who is clearly slower, and ends when its time is up. A
-// watch compares what each process of a run does with what the others do, names who is slow, and says whether
-// another plan would be worth the move. Neither decides by one measurement.
+// A probe runs the best few strategies of the cost model for a few steps each, in rounds, so that other load
+// on the machine affects all equally, drops those that are clearly slower, and ends when its time is up. A
+// watch compares the processes of a run with each other, names slow ones, and reports whether changing the
+// plan would pay off. Neither decides by a single measurement.
 package probe

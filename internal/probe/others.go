@@ -2,14 +2,15 @@ package probe
 
 import "github.com/galley-ml/galley/internal/cluster"
 
-// usage is what a process has had of the machine so far, in seconds: its threads have Ran, and have Waited
-// for a processor while they could have run.
+// usage is the processor time of a process so far, in seconds: its threads have Ran, and have Waited for a
+// processor while they were ready to run.
 type usage struct{ Ran, Waited float64 }
 
-// alone returns what a step would have taken had no other program run, by what it took on the clock and what
-// its process has had meanwhile. Go starts no more threads than there are processors, so those that wait do
-// so for others' sake: without these the step would take the part of its time for which they ran. Some
-// threads that wait have nothing to do, so it is never less than all processors would take for what has run.
+// alone returns the time that a step would have taken without other programs, from its wall-clock time and
+// the process's usage meanwhile. Go starts no more threads than there are processors, so ready threads wait
+// only because of other programs: without these the step would take the share of its time in which its
+// threads ran. Some waiting threads have nothing to do, so it is never less than the time that all processors
+// would need for the work done.
 func (u usage) alone(seconds float64) float64 {
 	if u.Ran <= 0 || u.Waited <= 0 {
 		return seconds

@@ -2,5 +2,5 @@
 
 package probe
 
-// used is not known here: times are those of the clock.
+// used returns zero: usage is unknown on this system, so times are wall-clock times.
 func used() usage { return usage{} }

@@ -9,20 +9,20 @@ import (
 	"github.com/galley-ml/galley"
 )
 
-// Terms are what one process does in a step, in seconds of one of its devices: computing, and exchanging with
-// others, waiting for them included; and what a step takes as a whole.
+// Terms are the times of one process in a step, in seconds of one of its devices: computation, and
+// communication including waiting; and the time of the whole step.
 type Terms struct {
 	Compute, Exchange, Step float64
 }
 
-// Watch adds up what the devices of this process do. It is told of spans from many goroutines.
+// Watch sums up the spans of this process's devices. Span may be called from many goroutines.
 type Watch struct {
 	mu                sync.Mutex
 	devices           map[int]bool
 	compute, exchange float64
 }
 
-// Span adds a span. Collectives are within the work that they are part of.
+// Span adds a span. Collectives are part of the work that contains them.
 func (w *Watch) Span(s galley.Span) {
 	took := s.End.Sub(s.Start).Seconds()
 	w.mu.Lock()
@@ -42,7 +42,8 @@ func (w *Watch) Span(s galley.Span) {
 	}
 }
 
-// Take returns the terms of so many steps since it was last called, which took so many seconds together.
+// Take returns the terms of the given number of steps since the last call, which took the given seconds
+// together.
 func (w *Watch) Take(steps int, seconds float64) Terms {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +54,7 @@ func (w *Watch) Take(steps int, seconds float64) Terms {
 	return t
 }
 
-// String returns the terms as text, and ParseTerms reads it.
+// String prints the terms as text that ParseTerms parses.
 func (t Terms) String() string {
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -73,30 +74,30 @@ func ParseTerms(texts []string) ([]Terms, error) {
 	return list, nil
 }
 
-// Slow is a process that takes so many times as long as others for the same work.
+// Slow is a process that is slower than others at the same work, by a factor.
 type Slow struct {
 	Process int
 	Times   float64
 }
 
-// Judge names processes that stay behind, and says when links do.
+// Judge finds processes that are slow, and links that have become slow.
 type Judge struct {
-	// Work is what each process computes in a step, in operations of all its devices.
+	// Work is the operations of each process in a step, on all its devices.
 	Work []float64
-	// Patience is how many windows in a row somebody must be slow to be named; 0 is 2.
+	// Patience is the number of consecutive windows in which a process must be slow to be named; 0 means 2.
 	Patience int
 	behind   []int
 	named    []bool
 	links    int
-	usual    float64 // seconds of exchange that nobody waited in, of the first windows
+	usual    float64 // seconds of communication without waiting, in the first windows
 	windows  int
 }
 
-// behindFrom is from how many times the others' pace on a process is slow: cores that do the same differ by a
+// behindFrom is the factor relative to the others' pace from which a process is slow: equal cores differ by a
 // fifth on shared machines.
 const behindFrom = 1.35
 
-// See takes the terms of a window, of all processes, and names those that have become stragglers with it.
+// See adds the terms of a window, of all processes, and returns those that have become stragglers with it.
 func (j *Judge) See(window []Terms) (slow []Slow) {
 	if j.behind == nil {
 		j.behind, j.named = make([]int, len(window)), make([]bool, len(window))
@@ -105,7 +106,7 @@ func (j *Judge) See(window []Terms) (slow []Slow) {
 		if times < behindFrom {
 			j.behind[i] = 0
 			if times < (1+behindFrom)/2 {
-				j.named[i] = false // it has come back
+				j.named[i] = false // it is fast again
 			}
 			continue
 		}
@@ -117,8 +118,8 @@ func (j *Judge) See(window []Terms) (slow []Slow) {
 	return slow
 }
 
-// Know reports how many times as slow processes are known to be: they are not named again until they come
-// back.
+// Know sets the factors by which processes are known to be slow: they are not named again until they
+// recover.
 func (j *Judge) Know(slow []float64) {
 	j.behind, j.named = make([]int, len(slow)), make([]bool, len(slow))
 	for i, x := range slow {
@@ -133,7 +134,7 @@ func (j *Judge) patience() int {
 	return j.Patience
 }
 
-// Paces returns how many times as long as the middle one of the others each process takes for its work.
+// Paces returns the time of each process for its work relative to the median of the others.
 func (j *Judge) Paces(window []Terms) []float64 {
 	pace := make([]float64, len(window))
 	for i, t := range window {
@@ -153,16 +154,17 @@ func (j *Judge) Paces(window []Terms) []float64 {
 	return out
 }
 
-// Uneven reports whether a process is behind in a window: then others wait for it, and exchange says nothing.
+// Uneven reports whether a process is slow in a window: then others wait for it, and communication times are
+// meaningless.
 func (j *Judge) Uneven(window []Terms) bool {
 	return slices.ContainsFunc(j.Paces(window), func(x float64) bool { return x >= behindFrom })
 }
 
-// slowLinks is from how many times the first windows' time on exchanging is slow.
+// slowLinks is the factor relative to the first windows from which communication is slow.
 const slowLinks = 2
 
-// Links returns how many times as long as at first the exchange takes of the process that waits least for
-// others, if that has become slow and matters; else 0.
+// Links returns the factor by which the communication of the process that waits least has become slower than
+// at first, if it is slow and matters; 0 otherwise.
 func (j *Judge) Links(window []Terms) float64 {
 	least, step := window[0].Exchange, window[0].Step
 	for _, t := range window {

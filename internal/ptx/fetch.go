@@ -1,6 +1,6 @@
 package ptx
 
-// fetch is what the thread does that fills the ring.
+// fetch emits the code of the producer thread, which fills the ring buffer.
 func (p *product) fetch(plan plan) {
 	p.do("setmaxnreg.dec.sync.aligned.u32", 40)
 	done := p.label()
@@ -9,7 +9,7 @@ func (p *product) fetch(plan plan) {
 		p.seen(i)
 	}
 	phase := p.u32("mov.u32", 1)
-	// The right side is read again for the rows that follow, so it is to stay in the cache.
+	// The right operand is read again for the following rows, so it should stay in the cache.
 	shared := copying{units: p.result("h", "mov.b16", []any{3}), policy: p.policy("evict_last")}
 	to := p.u32("mad.lo.u32", p.rank, rightBytes/2, p.base)
 	p.each(func(row, col reg) {
@@ -33,7 +33,8 @@ func (p *product) fetch(plan plan) {
 	p.mark(done)
 }
 
-// rightPart fetches 128 rows of the right side, or two boxes of its columns if it is turned, from a depth on.
+// rightPart fetches 128 rows of the right operand, or two boxes of its columns if it is transposed, from a
+// depth on.
 func (p *product) rightPart(to, second string, from, depth reg, slot int, c copying) {
 	if !p.turned {
 		p.load(1, to, depth, from, slot, c)
@@ -43,7 +44,7 @@ func (p *product) rightPart(to, second string, from, depth reg, slot int, c copy
 	p.load(1, second, p.u32("add.u32", from, 64), depth, slot, c)
 }
 
-// half returns where the half of the right side begins that this unit fetches.
+// half returns the beginning of the half of the right operand that this block of the cluster fetches.
 func (p *product) half(plan plan, col reg) reg {
 	if plan.right != nil {
 		return plan.right(col)
@@ -51,22 +52,22 @@ func (p *product) half(plan plan, col reg) reg {
 	return p.u32("mad.lo.u32", col, tileCols, p.u32("mul.lo.u32", p.rank, tileCols/2))
 }
 
-// expect waits until a slot is empty, and says how many bytes will come.
+// expect waits until a slot is empty, and announces the number of bytes to its barrier.
 func (p *product) expect(slot int, phase reg, bytes int) {
 	p.wait(emptyAt+8*slot, phase)
 	p.do("mbarrier.arrive.expect_tx.shared::cta.b64", "_", at(p.base, fullAt+8*slot), bytes)
 }
 
-// copying is how a copy is done: the mask of the units that get it, if not only this one, and what the cache
-// is told, if anything.
+// copying is the options of a copy: the mask of the blocks that receive it (multicast), if not only this one,
+// and the cache policy, if any.
 type copying struct{ units, policy reg }
 
-// policy returns what a cache is told of data.
+// policy returns a register with a cache policy.
 func (p *product) policy(name string) reg {
 	return p.u64("createpolicy.fractional.L2::"+name+".b64", "0f3F800000")
 }
 
-// load fetches a box of a map for a slot: to the same place in each unit.
+// load emits the copy of a box of a tensor map to a slot, at the same address in each receiving block.
 func (p *product) load(i int, to string, x, y reg, slot int, c copying) {
 	op := "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
 	args := []any{to, p.box(i, x, y), at(p.base, fullAt+8*slot)}

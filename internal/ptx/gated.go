@@ -1,24 +1,24 @@
 package ptx
 
-// GatedProduct is rows times weights whose results are a gate and, behind it, as many numbers to be let
-// through, Width of each; and silu(gate)·up of them.
+// GatedProduct is a product of rows and weights whose results are gate and up side by side, of Width columns
+// each; and silu(gate)·up of them.
 type GatedProduct struct{ Rows, Depth, Width int }
 
-// Fits reports whether there is a kernel.
+// Fits reports whether a kernel exists for these sizes.
 func (q GatedProduct) Fits() bool { return fits(q.Rows, 2*q.Width, q.Depth) }
 
-// Share returns the share of the units that the kernel keeps at work.
+// Share returns the share of the multiprocessors (SMs) that the kernel keeps busy.
 func (q GatedProduct) Share() float64 { return share(q.Rows, 2*q.Width) }
 
-// Kernel returns both in one pass. Its arrays, of bf16: the left side; the weights, a row for each result;
-// the gates with what they let through; the product of these.
+// Kernel returns a kernel that computes both in one pass. Its arrays, of bf16: the left operand; the weights,
+// a row for each result; gate and up; and silu(gate)·up.
 func (q GatedProduct) Kernel() Kernel {
 	const half = tileCols / 2
 	p := newProduct(q.Rows, 2*q.Width, q.Depth, false)
 	var both, out, once reg
 	return p.kernel(plan{
 		name: "gated_product", arrays: 4,
-		// A tile has gates and what belongs to them: either unit fetches one of these.
+		// A tile has gates and the matching up columns: each block of the cluster fetches one of these.
 		right: func(col reg) reg {
 			return p.u32("mad.lo.u32", p.rank, q.Width, p.u32("mul.lo.u32", col, half))
 		},
@@ -34,7 +34,7 @@ func (q GatedProduct) Kernel() Kernel {
 				return r
 			})
 			for b := range 2 {
-				// Nobody reads these before the backward pass.
+				// These are not read before the backward pass.
 				to := p.outAt(g, both, 2*q.Width, p.u32("add.u32", x, b*q.Width), y, 64)
 				to.policy = once
 				p.put(g, to, func(i int) [4]reg { return p.packed(sums, 16*b+2*i) })
@@ -43,7 +43,7 @@ func (q GatedProduct) Kernel() Kernel {
 	})
 }
 
-// let returns silu(gate)·up of two rounded numbers of each.
+// let returns silu(gate)·up of two rounded pairs.
 func (p *product) let(gate, up reg) reg {
 	g0, g1 := p.unpack(gate)
 	u0, u1 := p.unpack(up)

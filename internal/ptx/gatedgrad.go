@@ -1,19 +1,19 @@
 package ptx
 
-// GatedGradient is rows times weights, a column for each result, whose results are the gradient of
-// silu(gate)·up, Width of them; and the gradients of gate and up.
+// GatedGradient is a product of rows and weights, a column for each result, whose results are the gradient of
+// silu(gate)·up, of Width columns; and the gradients of gate and up.
 type GatedGradient struct{ Rows, Depth, Width int }
 
-// Fits reports whether there is a kernel.
+// Fits reports whether a kernel exists for these sizes.
 func (q GatedGradient) Fits() bool {
 	return fits(q.Rows, q.Width, q.Depth) && fits(q.Rows, 2*q.Width, q.Depth)
 }
 
-// Share returns the share of the units that the kernel keeps at work.
+// Share returns the share of the multiprocessors (SMs) that the kernel keeps busy.
 func (q GatedGradient) Share() float64 { return share(q.Rows, q.Width) }
 
-// Kernel returns both in one pass. Its arrays, of bf16: the left side; the weights, a row for each of the
-// depth; gates with what they let through; and the gradients of these.
+// Kernel returns a kernel that computes both in one pass. Its arrays, of bf16: the left operand; the weights,
+// a row for each element of the depth; gate and up; and the gradients of these.
 func (q GatedGradient) Kernel() Kernel {
 	p := newProduct(q.Rows, q.Width, q.Depth, true)
 	p.maps = append(p.maps, tensorMap{2, q.Rows, 2 * q.Width, tileRows})
@@ -21,8 +21,8 @@ func (q GatedGradient) Kernel() Kernel {
 	var out reg
 	return p.kernel(plan{
 		name: "gated_gradient", arrays: 4,
-		// A round of the ring brings the tile's gates, 64 columns to a slot, where parts of the left side were, and
-		// what they let through.
+		// One more round of the ring buffer brings the tile's gate, 64 columns in a slot, in place of parts of the
+		// left operand, and up.
 		tail: func(row, col, phase reg) {
 			once := copying{policy: p.policy("evict_first")}
 			for s := range slots {
@@ -49,7 +49,7 @@ func (q GatedGradient) Kernel() Kernel {
 	})
 }
 
-// takeGates returns the group's rows of the gates in a slot, and of what they let through, 16 columns each.
+// takeGates loads the warpgroup's rows of gate and up in a slot, 16 columns each.
 func (p *product) takeGates(g grouped, slot int, phase reg) (gates, ups [4][4]reg) {
 	p.wait(fullAt+8*slot, phase)
 	rows := p.u32("mad.lo.u32", g.index, boxBytes, p.base)
@@ -62,14 +62,14 @@ func (p *product) takeGates(g grouped, slot int, phase reg) (gates, ups [4][4]re
 	return gates, ups
 }
 
-// moved returns 16 columns of a warp's 16 rows from a box.
+// moved loads 16 columns of a warp's 16 rows from a box.
 func (p *product) moved(from string) [4]reg {
 	r := [4]reg{p.reg("r"), p.reg("r"), p.reg("r"), p.reg("r")}
 	p.do("ldmatrix.sync.aligned.m8n8.x4.shared.b16", group(r[:]...), from)
 	return r
 }
 
-// gradients returns those of gates and of what they let through, of rounded numbers.
+// gradients returns the gradients of gate and up, from rounded numbers.
 func (p *product) gradients(gate, up, of [4]reg) (dGate, dUp [4]reg) {
 	for n := range gate {
 		g0, g1 := p.unpack(gate[n])

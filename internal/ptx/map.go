@@ -2,14 +2,14 @@ package ptx
 
 import "fmt"
 
-// tensorMap describes rows of numbers in memory that are fetched in boxes of 64 columns, for the unit that
-// copies them.
+// tensorMap describes a matrix in memory that is copied in boxes of 64 columns, for the TMA copy
+// engine.
 type tensorMap struct {
 	param, rows, cols, boxRows int
 }
 
-// write has the first warp put the map together in the unit's memory, some bytes from its beginning, and from
-// there into the kernel's own.
+// write emits code by which the first warp builds the map in shared memory, at an offset, and copies it to
+// the kernel's scratch memory.
 func (m tensorMap) write(p *product, here, there int) {
 	p.do("st.shared.b32", at(p.u32("mad.lo.u32", p.lane, 4, p.base), here), 0)
 	p.warpSync()
@@ -42,7 +42,7 @@ func (m tensorMap) write(p *product, here, there int) {
 		at(p.scratch, there), at(p.base, here), mapBytes)
 }
 
-// seen has a thread see a map.
+// seen emits the fence after which a thread may use a map.
 func (p *product) seen(i int) {
 	p.do("fence.proxy.tensormap::generic.acquire.gpu", at(p.scratch, i*mapBytes), mapBytes)
 }

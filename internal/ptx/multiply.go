@@ -2,25 +2,25 @@ package ptx
 
 import "fmt"
 
-// grouped is what a thread knows of the group that it belongs to.
+// grouped holds a thread's registers about its warpgroup.
 type grouped struct {
-	// index is the number of the group, thread the thread's in it.
+	// index is the number of the warpgroup, thread the thread's number in it.
 	index, thread reg
-	// barrier is the one of the group's threads.
+	// barrier is the named barrier of the warpgroup's threads.
 	barrier reg
-	// firstRow is the warp's first among the group's.
+	// firstRow is the warp's first row in the warpgroup's tile.
 	firstRow reg
-	// chunk is where the thread's four parts of a row begin in a box of 64 columns, piece where its eight do in
-	// the warp's own place, line where it reads them.
+	// chunk holds the addresses of the thread's four parts of a row in a box of 64 columns, piece those of its
+	// eight in the warp's own buffer, line where it reads them.
 	chunk [4]reg
 	piece [8]reg
 	line  [4]reg
-	// free is the barriers of the ring's empty slots, of either unit by the thread; tells is whether the thread
-	// is one that arrives at them.
+	// free is the address of the ring's empty barriers, in the block chosen by the thread; tells reports whether
+	// the thread arrives at them.
 	free, tells reg
 }
 
-// multiply is what the two groups do.
+// multiply emits the code of the two consumer warpgroups.
 func (p *product) multiply(plan plan) {
 	p.do("setmaxnreg.inc.sync.aligned.u32", 232)
 	g := p.grouped()
@@ -40,7 +40,7 @@ func (p *product) multiply(plan plan) {
 
 func (p *product) grouped() grouped {
 	g := grouped{thread: p.u32("and.b32", p.tid, 127)}
-	// By way of a shuffle the compiler learns that a warp has one number.
+	// The shuffle makes the compiler treat the number as uniform across the warp.
 	g.index = p.u32("shfl.sync.idx.b32", p.u32("sub.u32", p.u32("shr.u32", p.tid, 7), 1), 0, 31, "0xffffffff")
 	g.barrier = p.u32("add.u32", g.index, 1)
 	g.tells = p.pred("setp.lt.u32", g.thread, 2)
@@ -52,9 +52,9 @@ func (p *product) grouped() grouped {
 	return g
 }
 
-// places computes where a thread finds its parts of what a warp moves: 16 rows of 16 numbers, of which
-// threads name the 8 numbers of a row each. Parts of 16 bytes are in an order that avoids conflicts, as
-// copies of boxes have it.
+// places computes the addresses of a thread's parts in a move of matrices by a warp: 16 rows of 16 numbers,
+// where each thread addresses 8 numbers of a row. Parts of 16 bytes are swizzled to avoid bank conflicts, as
+// TMA copies boxes.
 func (p *product) places(g *grouped, own reg) {
 	seven := p.u32("and.b32", p.lane, 7)
 	row := p.u32("add.u32", p.u32("and.b32", p.lane, 8), seven)
@@ -75,20 +75,20 @@ func (p *product) places(g *grouped, own reg) {
 	}
 }
 
-// matrix returns the descriptor of a side in the unit's memory, in boxes whose rows of 128 bytes are
-// together, 8 of them with their parts of 16 bytes in the order that avoids conflicts; beside is how far
-// boxes are from each other, for a side whose rows are the depth.
+// matrix returns the wgmma descriptor of an operand in shared memory, in boxes with rows of 128 bytes, in
+// groups of 8 rows with swizzled parts of 16 bytes; beside is the distance between boxes, for an operand
+// whose rows are the depth.
 func (p *product) matrix(address reg, beside int) reg {
 	const swizzled, eightRows = 1 << 62, 8 * 128
-	// The address within the cluster says which unit it is, too: that is none of the descriptor's.
+	// The address within the cluster includes the block's rank, which the descriptor must not contain.
 	short := p.u32("shr.u32", p.u32("and.b32", address, 1<<18-1), 4)
 	return p.u64("or.b64", p.u64("cvt.u64.u32", short),
 		fmt.Sprintf("0x%x", swizzled|eightRows>>4<<32|uint64(beside>>4)<<16))
 }
 
-// sum multiplies a tile's parts as they come.
+// sum emits the products of a tile's parts as they arrive.
 func (p *product) sum(g grouped, sums []reg, left, right, phase reg) {
-	// 16 of the depth are so many bytes of a row, or so many rows.
+	// An advance of 16 in depth is this many bytes of a row, or of this many rows.
 	step, side := 32, 0
 	if p.turned {
 		step, side = 16*128, 1
@@ -124,7 +124,7 @@ func (p *product) sum(g grouped, sums []reg, left, right, phase reg) {
 	p.release(g, g.tells, slots-1)
 }
 
-// release tells both units' fetching threads that the group has done with a slot.
+// release signals the producer threads of both blocks that the warpgroup has finished with a slot.
 func (p *product) release(g grouped, tells reg, slot int) {
 	p.when(tells, "mbarrier.arrive.shared::cluster.b64", "_", at(g.free, 8*slot))
 }

@@ -1,7 +1,7 @@
 package ptx
 
-// Probe returns a kernel that writes 7 to its one array, an i32: a driver that runs it knows the language and
-// the devices that the others are written for.
+// Probe returns a kernel that writes 7 to its one array, an i32: if it runs, the driver supports the PTX
+// version and target of the other kernels.
 func Probe() Kernel {
 	var c code
 	d := c.u64("cvta.to.global.u64", c.u64("ld.param.u64", "[p0]"))

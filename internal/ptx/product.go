@@ -2,19 +2,20 @@ package ptx
 
 import "fmt"
 
-// A product is computed in tiles. A pair of units, each with its own rows, shares the columns: either fetches
-// half of the right side's part for both. In each unit one thread fetches parts of both sides into a ring in
-// the unit's memory, and two groups of 128 threads multiply them, 64 rows each; what follows the product is
-// computed while the next tile's parts are on their way.
+// A product is computed in tiles. A cluster of two blocks, each with its own rows, shares the columns: each
+// fetches half of the right operand's part for both. In each block one producer thread fetches parts of both
+// operands into a ring buffer in shared memory, and two warpgroups of 128 threads multiply them, 64 rows
+// each. The epilogue of a tile is computed while the next tile's parts are in flight.
 const (
 	tileRows, tileCols, tileDepth = 128, 256, 64
 	groupRows                     = 64
 	threads                       = 384
-	// Units is those of a large device; tiles are handed out to them in turn, so that fewer would do, too.
+	// Units is the number of multiprocessors (SMs) of a large device; tiles are assigned in turn, so that fewer
+	// work, too.
 	Units = 132
-	// squareSide is how many pairs of tiles, one below the other, are computed side by side.
+	// squareSide is the number of vertically adjacent pairs of tiles that are computed at the same time.
 	squareSide = 8
-	// slots is how many parts of both sides a ring holds.
+	// slots is the number of parts of both operands that a ring buffer holds.
 	slots      = 4
 	leftBytes  = tileRows * tileDepth * 2
 	rightBytes = tileCols * tileDepth * 2
@@ -29,44 +30,44 @@ const (
 	mapBytes  = 128
 )
 
-// fits reports whether there are kernels for a product.
+// fits reports whether kernels exist for a product of these sizes.
 func fits(rows, cols, depth int) bool {
 	return rows > 0 && cols > 0 && depth > 0 && rows%(2*tileRows) == 0 && cols%tileCols == 0 &&
 		depth%(slots*tileDepth) == 0 && rows < 1<<31/max(cols, depth)
 }
 
-// share returns the share of a large device's units that are at work, on the average, when all tiles of a
-// product are handed out to them.
+// share returns the average share of a large device's SMs that are busy when all tiles of a product are
+// assigned to them.
 func share(rows, cols int) float64 {
 	const pairs = Units / 2
 	tiles := rows / (2 * tileRows) * (cols / tileCols)
 	return float64(tiles) / float64((tiles+pairs-1)/pairs*pairs)
 }
 
-// Kernel is a kernel as it is called.
+// Kernel is a kernel with its launch parameters.
 type Kernel struct {
 	Name, Text string
-	// Blocks is how many groups of threads run, Threads how many each has; Shared is the bytes of its unit's
-	// memory that a group wants.
+	// Blocks is the number of thread blocks, Threads the threads of each, Shared the bytes of dynamic shared
+	// memory of a block.
 	Blocks, Threads, Shared int
-	// Scratch is the bytes of memory that the kernel wants for itself: if there are any, its last parameter is a
-	// pointer to them.
+	// Scratch is the bytes of global memory that the kernel needs for itself: if not 0, its last parameter is a
+	// pointer to it.
 	Scratch int
 }
 
-// product is a kernel that computes one.
+// product is a kernel for a product being written.
 type product struct {
 	code
 	rows, cols, depth int
-	// turned is that the right side's rows are those of the depth, not those of the results.
+	// turned reports that the right operand is transposed: its rows are those of the depth.
 	turned bool
-	// maps describes what is fetched: the left side, the right side, and more.
+	// maps are the tensor maps: of the left operand, the right operand, and more.
 	maps []tensorMap
 
 	tid, lane, warp, rank, base, scratch reg
 }
 
-// newProduct starts a kernel whose first two parameters are both sides.
+// newProduct starts a kernel whose first two parameters are the operands.
 func newProduct(rows, cols, depth int, rightTurned bool) *product {
 	p := &product{rows: rows, cols: cols, depth: depth, turned: rightTurned}
 	p.maps = []tensorMap{{0, rows, depth, tileRows}, {1, cols, depth, tileCols / 2}}
@@ -76,17 +77,17 @@ func newProduct(rows, cols, depth int, rightTurned bool) *product {
 	return p
 }
 
-// plan is what a kernel does besides the product.
+// plan is the parts of a kernel besides the product.
 type plan struct {
 	name string
-	// arrays is how many the kernel is given.
+	// arrays is the number of arrays that the kernel is given.
 	arrays int
-	// right is where the half of the right side begins that this unit fetches for a column of tiles; nil is
-	// where the column does.
+	// right returns where the half of the right operand begins that this block fetches for a column of tiles;
+	// nil means where the column begins.
 	right func(col reg) reg
-	// tail fetches what the end of a tile reads, a round of the ring; nil if nothing.
+	// tail fetches what the epilogue of a tile reads, one round of the ring; nil if nothing.
 	tail func(row, col, phase reg)
-	// setup computes what all tiles need, finish what follows a tile's product, whose sums it is given.
+	// setup computes what all tiles need, finish is the epilogue of a tile, given its sums.
 	setup  func()
 	finish func(g grouped, row, col, phase reg, sums []reg)
 }
@@ -101,7 +102,7 @@ func (p *product) kernel(plan plan) Kernel {
 	p.mark(fetching)
 	p.fetch(plan)
 	p.mark(done)
-	// A unit stays until the other one has sent it all.
+	// A block must not exit before the other one has sent it everything.
 	p.meet()
 	text := p.entry(plan.name, plan.arrays+1,
 		fmt.Sprintf(".maxntid %d, 1, 1\n.minnctapersm 1\n.explicitcluster\n.reqnctapercluster 2, 1, 1", threads))
@@ -110,7 +111,7 @@ func (p *product) kernel(plan plan) Kernel {
 		Scratch: Units * maps}
 }
 
-// begin sets up the ring's barriers and the maps.
+// begin initializes the ring's barriers and the tensor maps.
 func (p *product) begin(arrays int) {
 	p.tid = p.u32("mov.u32", "%tid.x")
 	p.lane = p.u32("and.b32", p.tid, 31)
@@ -123,7 +124,8 @@ func (p *product) begin(arrays int) {
 	p.when(p.pred("setp.ne.u32", p.warp, 0), "bra", ready)
 	p.when(p.pred("setp.ne.u32", p.lane, 0), "bra", rest)
 	for s := range slots {
-		// A slot is full when its bytes are there, and empty when both groups of both units have done with it.
+		// A slot is full when its bytes have arrived, and empty when both warpgroups of both blocks have released
+		// it.
 		p.do("mbarrier.init.shared::cta.b64", at(p.base, fullAt+8*s), 1)
 		p.do("mbarrier.init.shared::cta.b64", at(p.base, emptyAt+8*s), 4)
 	}
@@ -137,12 +139,12 @@ func (p *product) begin(arrays int) {
 	p.meet()
 }
 
-// pointer returns a parameter.
+// pointer loads a parameter.
 func (p *product) pointer(i int) reg {
 	return p.u64("cvta.to.global.u64", p.u64("ld.param.u64", fmt.Sprintf("[p%d]", i)))
 }
 
-// meet lets the threads of both units wait for each other, warpSync those of a warp.
+// meet emits a barrier of both blocks' threads, warpSync one of a warp's.
 func (p *product) meet() {
 	p.do("barrier.cluster.arrive.release")
 	p.do("barrier.cluster.wait.acquire")
@@ -150,8 +152,8 @@ func (p *product) meet() {
 
 func (p *product) warpSync() { p.do("bar.warp.sync", "0xffffffff") }
 
-// each runs body for this pair's tiles, by the first row of the unit's tile and the number of its column.
-// Tiles that are computed at the same time are in a square, so that they find each other's parts in the
+// each emits the loop over this cluster's tiles; body gets the first row of the block's tile and the index
+// of its column. Tiles that are computed at the same time form a square, so that they share parts in the
 // cache.
 func (p *product) each(body func(row, col reg)) {
 	across, down, high := p.cols/tileCols, p.rows/(2*tileRows), squareSide
@@ -171,7 +173,7 @@ func (p *product) each(body func(row, col reg)) {
 	p.mark(done)
 }
 
-// wait waits for a barrier's phase.
+// wait waits for a phase of a barrier.
 func (p *product) wait(bytes int, phase reg) {
 	again, done := p.label(), p.label()
 	p.mark(again)

@@ -1,21 +1,22 @@
 package ptx
 
-// ringBarrier is a barrier in a unit's memory: a phase of it is complete when all have arrived and no bytes
-// are still to come.
+// ringBarrier is an mbarrier in shared memory: a phase is complete when all threads have arrived and all
+// announced bytes have been copied.
 type ringBarrier struct {
-	// at is the bytes of the memory before it.
+	// at is its offset in shared memory.
 	at             uint32
 	count, pending uint64
-	// bytes is those that were announced and have not come; those that came before that make it negative.
+	// bytes is the announced bytes that have not arrived; it is negative if bytes arrive before they are
+	// announced.
 	bytes   int
 	phase   uint64
 	waiting []*thread
-	// by is the thread that set it up, open that this was told to the other unit and to copies.
+	// by is the thread that initialized it, open that the other block and copies may see this.
 	by   *thread
 	open bool
 }
 
-// maxPending is what a barrier can count of threads and of bytes.
+// maxPending is the most threads, and bytes, that a barrier can count.
 const maxPending = 1<<20 - 1
 
 func makeInit(d *decoder) {
@@ -33,7 +34,7 @@ func makeInit(d *decoder) {
 	})
 }
 
-// makeInitFence reads what tells others of the barriers that a thread has set up.
+// makeInitFence decodes the fence that makes a thread's barrier initializations visible.
 func makeInitFence(d *decoder) {
 	d.then(func(t *thread) {
 		for _, b := range t.unit.barriers {
@@ -42,7 +43,7 @@ func makeInitFence(d *decoder) {
 	})
 }
 
-// barrier returns the barrier at a place of the unit's memory, or of either's.
+// barrier returns the barrier at an address of the block's shared memory or, with either, of both blocks'.
 func (t *thread) barrier(p place, either bool) *ringBarrier {
 	address := uint32(t.address(p))
 	rank, at := offset(address)
@@ -70,7 +71,7 @@ func (t *thread) barrierOf(u *unit, at uint32) *ringBarrier {
 	return nil
 }
 
-// makeExpect reads the arrival of a thread that announces bytes.
+// makeExpect decodes the arrival of a thread that announces bytes.
 func makeExpect(d *decoder) {
 	d.word("_")
 	place, bytes := d.place("u32"), d.take("u32")
@@ -102,7 +103,7 @@ func (b *ringBarrier) arrive(t *thread) {
 	b.check(t)
 }
 
-// check completes a phase if nothing is left to wait for.
+// check completes a phase if nothing is pending.
 func (b *ringBarrier) check(t *thread) {
 	if b.bytes > maxPending || b.bytes < -maxPending {
 		t.fault("%d bytes are to come: want up to %d", b.bytes, maxPending)
@@ -116,8 +117,8 @@ func (b *ringBarrier) check(t *thread) {
 	b.waiting = b.waiting[:0]
 }
 
-// makeTryWait reads a question for a phase. A thread gets its answer at once the first time, so that it must
-// ask again; then it sleeps until the answer is another.
+// makeTryWait decodes a test of a phase. A thread's first test is answered at once, so that the code must
+// repeat it; the thread then sleeps until the answer changes.
 func makeTryWait(d *decoder) {
 	out, place, parity := d.out("pred"), d.place("u32"), d.take("u32")
 	d.in.run = func(t *thread) outcome {
@@ -140,7 +141,7 @@ func makeTryWait(d *decoder) {
 	}
 }
 
-// namedBarrier is one of the barriers that a unit has by number.
+// namedBarrier is one of a block's numbered barriers.
 type namedBarrier struct {
 	count   uint32
 	waiting []*thread
@@ -169,7 +170,7 @@ func makeNamedBarrier(d *decoder) {
 	}
 }
 
-// wholeWarp takes the mask of a warp's threads.
+// wholeWarp decodes the mask of a warp's threads, which must be all.
 func (d *decoder) wholeWarp() {
 	if mask := d.number("b32"); mask != 1<<warpThreads-1 {
 		d.fail("%s: got threads %#x: want all", d.op, mask)
@@ -181,7 +182,7 @@ func makeWarpSync(d *decoder) {
 	d.together(warpThreads, func(*crew) {})
 }
 
-// makePairArrive and makePairWait read the two halves of the barrier of all threads of a pair.
+// makePairArrive and makePairWait decode the two halves of the cluster barrier.
 func makePairArrive(d *decoder) {
 	d.then(func(t *thread) {
 		p := t.unit.pair
@@ -209,7 +210,7 @@ func makePairWait(d *decoder) {
 	}
 }
 
-// pass opens the barrier of the pair if all are there that have not ended.
+// pass opens the cluster barrier if all threads that have not exited have arrived.
 func (p *pair) pass() {
 	if p.arrived == 0 || p.arrived < p.living {
 		return

@@ -2,23 +2,23 @@ package ptx
 
 import "strings"
 
-// landing is a copy under way.
+// landing is a copy in flight.
 type landing struct {
 	in   *instruction
 	from *thread
 	boxes
-	// x and y are where the box begins, to and barrier the same places in all units that get it.
+	// x and y are the beginning of the box, to and barrier the addresses, the same in all receiving blocks.
 	x, y        int32
 	to, barrier uint32
 	units       uint64
 }
 
-// copyArgs is the operands of a copy: [to], [box, {x, y}], [barrier], units, policy; of the last two each
-// only if the name has it.
+// copyArgs is the operands of a copy: [to], [box, {x, y}], [barrier], units, policy; the last two only if the
+// instruction's name has them.
 type copyArgs struct {
 	to, barrier place
 	box, x, y   source
-	// units is nil for this one.
+	// units is the multicast mask; nil means this block.
 	units  *source
 	policy func(t *thread)
 }
@@ -61,7 +61,7 @@ func (t *thread) copyBox(a copyArgs) {
 	}
 }
 
-// land finishes a copy: what is outside of the array is zeros, and counts.
+// land finishes a copy: elements outside of the array are zeros, and count as copied bytes.
 func (p *pair) land(c landing) {
 	p.now = c.in
 	if p.left(int(c.boxRows)) {
@@ -85,11 +85,11 @@ func (p *pair) land(c landing) {
 	}
 }
 
-// rowBytes is those of a row of a box.
+// rowBytes is the bytes of a row of a box.
 const rowBytes = 128
 
-// swizzled returns where 16 bytes of a box or of a matrix really are: their order in a row of 128 bytes goes
-// by the row.
+// swizzled returns the swizzled offset of 16 bytes of a box or matrix: their order within 128 bytes depends
+// on the row.
 func swizzled(at int) int { return at ^ at>>3&0x70 }
 
 // piece copies 8 numbers of a box.

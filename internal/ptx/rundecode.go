@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// decoder reads the operands of one instruction.
+// decoder decodes the operands of one instruction.
 type decoder struct {
 	*reader
 	op   string
@@ -13,7 +13,7 @@ type decoder struct {
 	in   *instruction
 }
 
-// decode makes of a statement what runs.
+// decode turns a statement into an executable instruction.
 func (r *reader) decode(s statement) instruction {
 	r.at = s.line
 	in := instruction{line: s.line, text: s.text, guard: -1}
@@ -34,13 +34,13 @@ func (r *reader) decode(s statement) instruction {
 	if len(d.args) > 0 {
 		d.fail("%s: got operand %q: want no more", op, d.args[0])
 	}
-	if len(in.text) > 100 { // a product has 128 registers
+	if len(in.text) > 100 { // an instruction such as wgmma has 128 registers
 		in.text = in.text[:100] + "…"
 	}
 	return in
 }
 
-// split splits a list at its commas but for those between brackets.
+// split splits a list at its commas, except those within brackets.
 func (d *decoder) split(list string) (parts []string) {
 	if list == "" {
 		return nil
@@ -75,18 +75,18 @@ func (d *decoder) next(want string) string {
 	return s
 }
 
-// word takes an operand that can be but this.
+// word consumes an operand that must be want.
 func (d *decoder) word(want string) {
 	if s := d.next(want); s != want {
 		d.fail("%s: got operand %q: want %s", d.op, s, want)
 	}
 }
 
-// held is the kinds of registers that may hold a type.
+// held lists the register classes that may hold a type.
 var held = map[string]string{"u32": "r", "b32": "rf", "f32": "fr", "u64": "d", "b64": "d", "b16": "h",
 	"pred": "p"}
 
-// register returns a register's number among all.
+// register returns the index of a register among all.
 func (d *decoder) register(name, typ string) int {
 	if len(name) > 2 && name[0] == '%' && strings.IndexByte(held[typ], name[1]) >= 0 {
 		n, err := strconv.ParseUint(name[2:], 10, 31)
@@ -100,16 +100,16 @@ func (d *decoder) register(name, typ string) int {
 	return 0
 }
 
-// out takes a register that is written.
+// out decodes a register that is written.
 func (d *decoder) out(typ string) int { return d.register(d.next("a register"), typ) }
 
-// source is a register, or a number if the register's is below 0.
+// source is a register, or an immediate if its index is negative.
 type source struct {
 	reg    int
 	number uint64
 }
 
-// take takes what is read: a register or a number.
+// take decodes an operand that is read: a register or an immediate.
 func (d *decoder) take(typ string) source {
 	s := d.next("a register or a number")
 	if strings.HasPrefix(s, "%") {
@@ -126,7 +126,7 @@ func (d *decoder) takes(typ string, n int) []source {
 	return list
 }
 
-// number takes a number that is written as such.
+// number decodes an immediate.
 func (d *decoder) number(typ string) uint64 { return d.parse(d.next("a number"), typ) }
 
 func (d *decoder) parse(s, typ string) uint64 {
@@ -149,7 +149,7 @@ func (d *decoder) parse(s, typ string) uint64 {
 	return uint64(n) & (1<<bits - 1)
 }
 
-// group takes registers in braces.
+// group decodes registers in braces.
 func (d *decoder) group(typ string, n int) []int { return d.inBraces(d.next("registers"), typ, n) }
 
 func (d *decoder) inBraces(s, typ string, n int) []int {
@@ -166,13 +166,13 @@ func (d *decoder) inBraces(s, typ string, n int) []int {
 	return regs
 }
 
-// place is memory: an address in a register and bytes behind it.
+// place is a memory operand: an address register and an offset.
 type place struct {
 	address source
 	bytes   uint64
 }
 
-// inBrackets returns an operand without them.
+// inBrackets returns an operand without its brackets.
 func (d *decoder) inBrackets(s string) string {
 	rest, open := strings.CutPrefix(s, "[")
 	rest, closed := strings.CutSuffix(rest, "]")
@@ -182,7 +182,7 @@ func (d *decoder) inBrackets(s string) string {
 	return rest
 }
 
-// place takes memory by an address of so many bits: of a unit's is 32, of the device's 64.
+// place decodes a memory operand: addresses of shared memory have 32 bits, of global memory 64.
 func (d *decoder) place(typ string) place {
 	name, bytes, more := strings.Cut(d.inBrackets(d.next("a place")), "+")
 	p := place{address: source{reg: d.register(name, typ)}}
@@ -192,7 +192,7 @@ func (d *decoder) place(typ string) place {
 	return p
 }
 
-// then is what the instruction does, for one that always lets its thread continue.
+// then sets the effect of an instruction after which its thread always continues.
 func (d *decoder) then(f func(t *thread)) {
 	d.in.run = func(t *thread) outcome {
 		f(t)
@@ -200,7 +200,8 @@ func (d *decoder) then(f func(t *thread)) {
 	}
 }
 
-// together is what the instruction does for all threads of a warp, or of a group, when the last one is there.
+// together sets the effect of an instruction that all threads of a warp, or warpgroup, run together when the
+// last one arrives.
 func (d *decoder) together(size int, f func(c *crew)) {
 	if d.in.guard >= 0 {
 		d.fail("%s: got a guard: want all threads to run it", d.op)

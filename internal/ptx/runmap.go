@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Names of instructions that make, publish, see and use maps.
+// Names of the instructions that build, publish, acquire and use tensor maps.
 const (
 	mapField = "tensormap.replace.tile."
 	mapBits  = ".shared::cta.b1024."
@@ -14,9 +14,9 @@ const (
 	copyBox  = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
 )
 
-// mapWord is a field of a map: where it is, how many values it has, and their bits. How a device lays them
-// out is its own affair; here they follow each other, then comes a word that says which ones were set, a bit
-// for each 4 bytes, and then zeros.
+// mapWord is a field of a tensor map: its offset, its number of values, and their bits. The layout on a
+// device is opaque; here the fields follow each other, then a word with a bit for each 4 bytes that were set,
+// then zeros.
 type mapWord struct {
 	at, values int
 	bits       string
@@ -29,11 +29,11 @@ var mapWords = map[string]mapWord{
 		"b32"}, "swizzle_mode": {52, 1, "b32"}, "fill_mode": {56, 1, "b32"},
 }
 
-// mapSetAt is where a map says what was set, mapSet what it says when all was.
+// mapSetAt is the offset of the word of bits, mapSet its value when all fields are set.
 const mapSetAt, mapSet = 60, 1<<15 - 1 - 1<<1 - 1<<3
 
-// makeReplace reads tensormap.replace.tile.FIELD.shared::cta.b1024.BITS [map], which, value; a field of one
-// value has no which, but for strides.
+// makeReplace decodes tensormap.replace.tile.FIELD.shared::cta.b1024.BITS [map], which, value; a field of one
+// value has no which, except for strides.
 func makeReplace(d *decoder) {
 	name, bits, _ := strings.Cut(strings.TrimPrefix(d.op, mapField), mapBits)
 	word, ok := mapWords[name]
@@ -61,14 +61,14 @@ func makeReplace(d *decoder) {
 	})
 }
 
-// wholeMap takes the bytes of a map.
+// wholeMap decodes the size of a map.
 func (d *decoder) wholeMap() {
 	if n := d.number("u32"); n != mapBytes {
 		d.fail("%s: got %d bytes: want %d", d.op, n, mapBytes)
 	}
 }
 
-// makeCopyMap reads what puts a map where copies can use it.
+// makeCopyMap decodes the copy of a map to global memory, where copies can use it.
 func makeCopyMap(d *decoder) {
 	to, from := d.place("u64"), d.place("u32")
 	d.wholeMap()
@@ -86,7 +86,7 @@ func makeCopyMap(d *decoder) {
 	})
 }
 
-// makeSeeMap reads what makes a thread see a map that was put there.
+// makeSeeMap decodes the fence after which a thread may use a published map.
 func makeSeeMap(d *decoder) {
 	place := d.place("u64")
 	d.wholeMap()
@@ -99,13 +99,13 @@ func makeSeeMap(d *decoder) {
 	})
 }
 
-// boxes is a map as a copy uses it.
+// boxes is a decoded tensor map, as a copy uses it.
 type boxes struct {
 	address, stride              uint64
 	cols, rows, boxCols, boxRows uint32
 }
 
-// boxes returns the map at an address, as a copy finds it.
+// boxes decodes the tensor map at an address.
 func (t *thread) boxes(address uint64) boxes {
 	m := t.global(address, mapBytes)
 	word := func(name string, i int) uint32 { return binary.LittleEndian.Uint32(m[mapWords[name].at+4*i:]) }

@@ -2,7 +2,7 @@ package ptx
 
 import "encoding/binary"
 
-// makeShuffle reads what gives all threads of a warp the number of one.
+// makeShuffle decodes a shuffle that broadcasts one thread's number to its warp.
 func makeShuffle(d *decoder) {
 	out, in, lane := d.out("b32"), d.take("b32"), d.take("u32")
 	if clamp := d.number("u32"); clamp != warpThreads-1 {
@@ -20,8 +20,8 @@ func makeShuffle(d *decoder) {
 	})
 }
 
-// Of a move of four matrices of 8 by 8 numbers, thread 8·m+r names the place of row r of matrix m, and thread
-// 4·r+c has numbers 2·c and 2·c+1 of row r in its register m.
+// In a move of four 8 by 8 matrices, thread 8·m+r addresses row r of matrix m, and thread 4·r+c holds numbers
+// 2·c and 2·c+1 of row r in its register m.
 
 func makeStoreMatrix(d *decoder) {
 	place, in := d.place("u32"), d.group("b32", 4)

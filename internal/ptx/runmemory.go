@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// address returns where a place is.
+// address returns the address of a memory operand.
 func (t *thread) address(p place) uint64 { return t.get(p.address) + p.bytes }
 
-// global returns bytes of the device's memory.
+// global returns bytes of global memory.
 func (t *thread) global(address uint64, bytes int) []byte {
 	p := t.unit.pair
 	i, from := int(address>>arrayShift)-1, int(address&(1<<arrayShift-1))
@@ -26,12 +26,12 @@ func (t *thread) global(address uint64, bytes int) []byte {
 	return p.nowhere[:bytes]
 }
 
-// offset returns where an address of a pair's memory is, and in which unit.
+// offset splits a cluster address into the block's rank and the offset in its shared memory.
 func offset(address uint32) (rank int, at uint32) {
 	return int(address >> rankShift), address&(1<<rankShift-1) - keptBytes
 }
 
-// within returns where bytes of the unit's own memory are; they must be aligned.
+// within returns the offset of bytes in the block's own shared memory; they must be aligned.
 func (t *thread) within(address uint32, bytes, align int) (at uint32, ok bool) {
 	rank, at := offset(address)
 	switch {
@@ -48,7 +48,7 @@ func (t *thread) within(address uint32, bytes, align int) (at uint32, ok bool) {
 	return 0, false
 }
 
-// shared is as many bytes of the unit's memory as they are aligned to.
+// shared returns bytes of shared memory; they must be aligned to their size.
 func (t *thread) shared(address uint32, bytes int) []byte {
 	at, ok := t.within(address, bytes, bytes)
 	if !ok {
@@ -57,7 +57,7 @@ func (t *thread) shared(address uint32, bytes int) []byte {
 	return t.unit.memory[at : int(at)+bytes]
 }
 
-// sharedOut returns the same for bytes that are written, which must be none of a barrier's.
+// sharedOut returns bytes to be written, which must not overlap a barrier.
 func (t *thread) sharedOut(address uint32, bytes int) []byte {
 	b := t.shared(address, bytes)
 	_, at := offset(address)
@@ -65,7 +65,7 @@ func (t *thread) sharedOut(address uint32, bytes int) []byte {
 	return b
 }
 
-// spares checks that bytes of a unit's memory that a thread has written are none of a barrier's.
+// spares checks that bytes of shared memory that a thread has written do not overlap a barrier.
 func (u *unit) spares(t *thread, at uint32, bytes int) {
 	for _, b := range u.barriers {
 		if int(at) < int(b.at)+8 && int(b.at) < int(at)+bytes {
@@ -125,7 +125,7 @@ func makeStoreGlobal(d *decoder) {
 	})
 }
 
-// makeMapAddress reads what makes of an address the one of the same place in a unit.
+// makeMapAddress decodes mapa, which maps an address to the same offset in a block of the cluster.
 func makeMapAddress(d *decoder) {
 	out, address, rank := d.out("u32"), d.take("u32"), d.take("u32")
 	d.then(func(t *thread) {

@@ -5,22 +5,22 @@ import (
 	"math"
 )
 
-// multiplying is a product of 64 rows by 256 columns, 16 deep, that a group has started.
+// multiplying is a product of 64 rows by 256 columns with depth 16 that a warpgroup has started (wgmma).
 type multiplying struct {
 	in          *instruction
 	sums        []int
 	left, right uint64
-	// adds is that it adds to the sums, turned that the right side's rows are those of the depth.
+	// adds reports that it adds to the sums, turned that the right operand is transposed.
 	adds, turned bool
-	// rows and cols is the sides once they were read.
+	// rows and cols are the operands, once they were read.
 	rows *[groupRows][depthStep]float32
 	cols *[tileCols][depthStep]float32
 }
 
-// depthStep is how deep a product is.
+// depthStep is the depth of a product.
 const depthStep = 16
 
-// makeFence reads what must stand between what touches the sums and a product.
+// makeFence decodes the fence that must separate accesses to the sums from a product.
 func makeFence(d *decoder) {
 	d.together(groupThreads, func(c *crew) {
 		for _, t := range c.threads {
@@ -29,8 +29,8 @@ func makeFence(d *decoder) {
 	})
 }
 
-// makeMultiply reads {sums}, left, right, adds, 1, 1, 0, turned: signs of the sides are not turned, nor is
-// the left side.
+// makeMultiply decodes {sums}, left, right, adds, 1, 1, 0, turned: neither operand is negated, and the left
+// one is not transposed.
 func makeMultiply(d *decoder) {
 	sums, sides, adds := d.group("f32", tileCols/2), d.takes("b64", 2), d.take("pred")
 	d.word("1")
@@ -74,7 +74,7 @@ func (t *thread) start(m *multiplying) {
 	}
 }
 
-// makeCommit reads what makes products since the last one a group of products.
+// makeCommit decodes the commit of the products since the last one as a group.
 func makeCommit(d *decoder) {
 	d.together(groupThreads, func(c *crew) {
 		n := len(c.products)
@@ -85,7 +85,7 @@ func makeCommit(d *decoder) {
 	})
 }
 
-// makeWait reads the wait for all groups of products but the last ones. Their sums come here and no sooner.
+// makeWait decodes the wait for all groups of products but the last n. Their sums become available only here.
 func makeWait(d *decoder) {
 	open := d.number("u32")
 	d.together(groupThreads, func(c *crew) {
@@ -102,7 +102,7 @@ func makeWait(d *decoder) {
 	})
 }
 
-// mark reports what is known of a product's sums.
+// mark sets the state of a product's sums.
 func (c *crew) mark(m *multiplying, state uint8) {
 	for _, t := range c.threads {
 		for _, reg := range m.sums {
@@ -111,7 +111,7 @@ func (c *crew) mark(m *multiplying, state uint8) {
 	}
 }
 
-// read reads the sides, at any time from the product's start until it is waited for.
+// read reads the operands, at any time from the product's start until it is waited for.
 func (m *multiplying) read(t *thread) {
 	p := t.unit.pair
 	now := p.now
@@ -124,14 +124,14 @@ func (m *multiplying) read(t *thread) {
 	p.now = now
 }
 
-// multiply computes a product. Thread t has, of columns 8·i+2·(t%4) and the next one, sums 4·i and 4·i+1 of
-// its row, and 4·i+2 and 4·i+3 of the row 8 below.
+// multiply computes a product. Thread t holds, for columns 8·i+2·(t%4) and the next one, sums 4·i and 4·i+1
+// of its row, and 4·i+2 and 4·i+3 of the row 8 below.
 func (c *crew) multiply(m *multiplying) {
 	if m.rows == nil {
 		m.read(c.threads[0])
 	}
 	c.mark(m, set)
-	if m.rows == nil { // there were too many steps
+	if m.rows == nil { // the emulation ended at its step limit
 		return
 	}
 	result := m.result()
@@ -147,8 +147,8 @@ func (c *crew) multiply(m *multiplying) {
 	}
 }
 
-// result returns what is added to the sums; nothing says in which order a device does so. The sides are
-// copied, as a race detector looks at each number that is not.
+// result returns what is added to the sums; the order on a device is unspecified. The operands are copied,
+// since the race detector slows down every other access.
 func (m *multiplying) result() (out [groupRows][tileCols]float32) {
 	rows, cols := *m.rows, *m.cols
 	for i := range rows {
@@ -166,15 +166,15 @@ func (m *multiplying) result() (out [groupRows][tileCols]float32) {
 	return out
 }
 
-// side reads a side of a product from the unit's memory, as its descriptor says: bits 0 to 13 are the
-// address, 16 to 29 how far pieces of 64 columns of a turned side are from each other, 32 to 45 how far 8
-// rows are from the next, all in 16 bytes; the last two bits, 1, are how rows of 128 bytes are ordered.
+// side reads an operand of a product from shared memory by its descriptor: bits 0 to 13 are the address, 16
+// to 29 the distance between pieces of 64 columns of a transposed operand, 32 to 45 the distance from 8 rows
+// to the next, all in units of 16 bytes; the last two bits, 1, are the 128-byte swizzle.
 func (t *thread) side(rows [][depthStep]float32, descriptor uint64, turned bool) {
 	field := func(low int) int { return int(descriptor>>low&(1<<14-1)) << 4 }
 	const others = 3<<14 | 3<<30 | (1<<18-1)<<46
 	start, beside, below := field(0), field(16), field(32)
-	// A side that is not turned has no use for the distance of pieces, but one that cannot be is a sign of an
-	// address that is too long.
+	// For an operand that is not transposed the distance between pieces is unused, but an invalid one indicates
+	// an address that was not masked.
 	if descriptor&others != 1<<62 || beside%(8*rowBytes) != 0 || below%(8*rowBytes) != 0 {
 		t.fault("descriptor %#x: want 128 bytes to a row, whole rows by 8, and no other bits", descriptor)
 		return

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// thread is one of a unit's.
+// thread is an emulated thread.
 type thread struct {
 	unit  *unit
 	index int
 	pc    int
 	regs  []uint64
-	// state is what is known of each register.
+	// state is the state of each register.
 	state       []uint8
 	warp, group *crew
-	// at is the instruction where it waits.
+	// at is the instruction at which it waits.
 	at *instruction
-	// copying is copies that were started and not waited for, in groups, the last of which is open.
+	// copying holds the copies that were started and not waited for, in groups, the last of which is open.
 	copying [][]func()
-	// fenced is that sums were not touched since the last fence before products.
+	// fenced reports that sums were not accessed since the last fence before products.
 	fenced bool
-	// seen is how often a map had been written when the thread saw it.
+	// seen is how often a tensor map had been written when the thread acquired it.
 	seen map[uint64]int
-	// arrived is that it has still to wait for the barrier of the pair, round the one at which it arrived.
+	// arrived reports that it must still wait at the cluster barrier, round the one at which it arrived.
 	arrived bool
 	round   int
 	// missed is the barrier whose phase the thread found incomplete, and the phase.
@@ -31,7 +31,7 @@ type thread struct {
 	missedPhase uint64
 }
 
-// States of a register: in flight is that a product will write it that was not waited for.
+// States of a register: in flight means that a product that was not waited for will write it.
 const (
 	unset uint8 = iota
 	set
@@ -115,7 +115,7 @@ func (p *pair) follow(t *thread) {
 	}
 }
 
-// left counts steps, and reports whether there were too many.
+// left counts steps, and reports whether the limit is exceeded.
 func (p *pair) left(steps int) bool {
 	if p.limit -= steps; p.limit < 0 && p.err == nil {
 		p.err = fmt.Errorf("line %d: %s: %w", p.now.line, p.now.text, errLimit)
@@ -123,16 +123,16 @@ func (p *pair) left(steps int) bool {
 	return p.limit < 0
 }
 
-// crew is threads that run some instructions together: a warp's, or those of a group.
+// crew is threads that run some instructions together: a warp or a warpgroup.
 type crew struct {
 	threads []*thread
 	waiting int
-	// products is those under way, committed how many of them are in each group of products that was closed.
+	// products lists those in flight, committed the number of them in each committed group.
 	products  []*multiplying
 	committed []int
 }
 
-// arrive has a thread wait for the others of its crew at an instruction, that the last one runs for all.
+// arrive makes a thread wait for the others of its crew at an instruction, which the last one runs for all.
 func (c *crew) arrive(t *thread, f func(c *crew)) outcome {
 	if c.waiting++; c.waiting < len(c.threads) {
 		return parked
@@ -153,7 +153,7 @@ func (c *crew) arrive(t *thread, f func(c *crew)) outcome {
 	return goOn
 }
 
-// stuck reports where threads wait that nothing will wake.
+// stuck reports where threads wait that will never be woken.
 func (p *pair) stuck() error {
 	var places []string
 	counts := map[string]int{}

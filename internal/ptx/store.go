@@ -1,33 +1,33 @@
 package ptx
 
-// Of the sums, a thread has in each 8 columns two of its row and two of the row 8 below: numbers 4·i to 4·i+3
-// are those of columns 8·i and on.
+// In each 8 columns a thread holds two sums of its row and two of the row 8 below: numbers 4·i to 4·i+3 are
+// those of columns 8·i and on.
 
-// pack rounds two numbers into one register, unpack makes numbers of them again.
+// pack rounds two numbers to a bf16 pair in one register, unpack widens them again.
 func (p *product) pack(low, high reg) reg { return p.u32("cvt.rn.bf16x2.f32", high, low) }
 
 func (p *product) unpack(r reg) (low, high reg) {
 	return p.f32("mov.b32", p.u32("shl.b32", r, 16)), p.f32("mov.b32", p.u32("and.b32", r, "0xffff0000"))
 }
 
-// packed returns the sums of 16 columns from a multiple of 8 on, rounded, as a move of a warp's 16 rows wants
-// them.
+// packed returns the sums of 16 columns from a multiple of 8 on, rounded, in the order of a matrix move of a
+// warp's 16 rows.
 func (p *product) packed(sums []reg, eighth int) [4]reg {
 	s := sums[4*eighth:]
 	return [4]reg{p.pack(s[0], s[1]), p.pack(s[2], s[3]), p.pack(s[4], s[5]), p.pack(s[6], s[7])}
 }
 
-// out is where a thread stores its part of a warp's rows.
+// out is the address to which a thread stores its part of a warp's rows.
 type out struct {
 	address reg
 	// rows is the bytes of two rows of the array.
 	rows int
-	// policy is what the cache is told, if anything.
+	// policy is the cache policy, if any.
 	policy reg
 }
 
-// outAt returns the place of 16 rows by 128 columns of an array from a column and the group's row on; beyond
-// is where the second 64 are, in columns behind the first.
+// outAt returns the address of 16 rows by 128 columns of an array from a column and the warpgroup's row on;
+// beyond is the offset of the second 64 columns from the first.
 func (p *product) outAt(g grouped, array reg, cols int, x, y reg, beyond int) out {
 	row := p.u32("add.u32", p.u32("add.u32", y, g.firstRow), p.u32("shr.u32", p.lane, 4))
 	start := p.u64("mad.wide.u32", row, 2*cols, array)
@@ -37,8 +37,8 @@ func (p *product) outAt(g grouped, array reg, cols int, x, y reg, beyond int) ou
 	return out{p.u64("add.u64", start, bytes), 4 * cols, ""}
 }
 
-// put stores 128 columns of the warp's 16 rows, by way of the unit's memory, where each warp has a place of
-// its own.
+// put stores 128 columns of the warp's 16 rows, through shared memory, where each warp has its own
+// buffer.
 func (p *product) put(g grouped, to out, part func(i int) [4]reg) {
 	p.warpSync()
 	for i := range 8 {

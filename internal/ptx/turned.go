@@ -2,21 +2,22 @@ package ptx
 
 import "fmt"
 
-// TurnedProduct is rows times weights whose results are those of several arrays side by side, some of which
-// are turned by position: queries, keys and values.
+// TurnedProduct is a product of rows and weights whose results are several arrays side by side, some of which
+// are rotated by position (RoPE): queries, keys and values.
 type TurnedProduct struct {
-	// Rows and Depth are those of the left side. Rows go by position first: Seq of them, then the next sequence.
+	// Rows and Depth are those of the left operand. Rows are ordered by position: Seq of them, then the next
+	// sequence.
 	Rows, Depth, Seq int
-	// Head is how many numbers are turned together, each with the one half a head away.
+	// Head is the size of a head: each number is rotated with the one half a head away.
 	Head int
-	// Turned is the widths of the arrays that are turned, Plain those of the others, behind them.
+	// Turned lists the widths of the rotated arrays, Plain those of the others, after them.
 	Turned, Plain []int
 }
 
-// turnedName is the kernel's name, with how many arrays it turns.
+// turnedName is the kernel's name, with the number of arrays that it rotates.
 const turnedName = "turned_product_%d"
 
-// Fits reports whether there is a kernel.
+// Fits reports whether a kernel exists for these sizes.
 func (q TurnedProduct) Fits() bool {
 	for _, n := range append(q.widths(), q.cols()) {
 		if !fits(q.Rows, n, q.Depth) {
@@ -27,15 +28,16 @@ func (q TurnedProduct) Fits() bool {
 	return head && q.Seq > 0 && q.Rows%q.Seq == 0 && len(q.Turned) > 0
 }
 
-// Share returns the share of the units that the kernel keeps at work.
+// Share returns the share of the multiprocessors (SMs) that the kernel keeps busy.
 func (q TurnedProduct) Share() float64 { return share(q.Rows, q.cols()) }
 
 func (q TurnedProduct) widths() []int { return append(append([]int(nil), q.Turned...), q.Plain...) }
 
 func (q TurnedProduct) cols() int { return sumOf(q.widths()) }
 
-// Kernel returns the product in one pass. Its arrays: the left side and the weights, a row for each result,
-// of bf16; cosines and sines of each position's Head/2 angles, f32; then the results, of bf16.
+// Kernel returns a kernel that computes it in one pass. Its arrays: the left operand and the weights, a row
+// for each result, of bf16; cosines and sines of each position's Head/2 angles, f32; then the results, of
+// bf16.
 func (q TurnedProduct) Kernel() Kernel {
 	p := newProduct(q.Rows, q.cols(), q.Depth, false)
 	var cos, sin reg
@@ -84,7 +86,7 @@ func sumOf(list []int) (n int) {
 	return n
 }
 
-// turn turns a tile's numbers in place.
+// turn rotates a tile's numbers in place.
 func (q TurnedProduct) turn(p *product, g grouped, y, cos, sin reg, sums []reg) {
 	half := q.Head / 2
 	warp := p.u32("shr.u32", g.thread, 5)
@@ -106,14 +108,14 @@ func (q TurnedProduct) turn(p *product, g grouped, y, cos, sin reg, sums []reg) 
 	}
 }
 
-// two returns two floats that are together.
+// two loads two adjacent floats.
 func (p *product) two(from reg, bytes int) (a, b reg) {
 	a, b = p.reg("f"), p.reg("f")
 	p.do("ld.global.nc.v2.f32", group(a, b), at(from, bytes))
 	return a, b
 }
 
-// turnTwo turns two numbers with those half a head away, all rounded before.
+// turnTwo rotates two numbers with those half a head away, all rounded before.
 func (p *product) turnTwo(a, b []reg, cos, sin [2]reg) {
 	x, y := [2]reg{}, [2]reg{}
 	x[0], x[1] = p.unpack(p.pack(a[0], a[1]))

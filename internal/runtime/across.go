@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// moveAcross brings each box once from a device that has it: as a copy where both live in this process, else
-// as a message.
+// moveAcross moves each box once from a device that has it: by a copy if both devices are in this process,
+// else by a message.
 func (s *Session) moveAcross(t ir.Type, from *Shards, to op.Layout) (*Shards, error) {
 	source, err := from.layout(t.Shape)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Session) moveAcross(t ir.Type, from *Shards, to op.Layout) (*Shards, er
 	return out, s.send(away, source, target, from.Parts, out.Parts)
 }
 
-// send carries boxes between processes. All of them have the same list.
+// send sends boxes between processes. All processes have the same list.
 func (s *Session) send(list []mesh.Transfer, source, target *mesh.Layout, from,
 	to map[int]array.Array) error {
 	return s.world.Run(context.Background(), func(_ context.Context, c comm.Comm) error {
@@ -90,11 +90,11 @@ func (s *Session) send(list []mesh.Transfer, source, target *mesh.Layout, from,
 	})
 }
 
-// message is a box of a device's part under way.
+// message is a box of a device's shard in flight.
 type message struct {
 	*comm.Pending
 	part, box     array.Array
-	within, whole mesh.Box // where the box lies in the part, and in itself
+	within, whole mesh.Box // the box's position in the shard, and in itself
 }
 
 func newMessage(b mesh.Box, part array.Array, at mesh.Box) message {

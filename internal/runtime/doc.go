@@ -1,7 +1,7 @@
 // Package runtime runs the programs of many devices.
 //
-// Its one idea is that arrays on the outside are whole: Run cuts the arguments as their Specs say, runs each
-// device's program on a goroutine of its own in an in-process world, and puts the results together again.
+// Arrays outside are whole: Run shards the arguments by their Specs, runs each device's program on a
+// goroutine of its own in an in-process world, and gathers the results.
 //
 //	world, err := inproc.New(m.Size())
 //	out, err := runtime.Run(ctx, world, program, args)

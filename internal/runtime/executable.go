@@ -17,16 +17,16 @@ import (
 type Executable struct {
 	s       *Session
 	p       *spmd.Program
-	exes    []*cpu.Executable // by device; nil where the program has no part, or another process has it
+	exes    []*cpu.Executable // by device; nil if it has no part in the program, or is in another process
 	donated []bool            // by parameter
 }
 
-// CompileConfig says how a partitioned program is compiled.
+// CompileConfig is the options of compiling a partitioned program.
 type CompileConfig struct {
-	// Donate lists parameters whose parts a run may overwrite with results: whoever gives them as sharded
-	// tensors that already are laid out right gives them up.
+	// Donate lists parameters whose shards a run may overwrite with results: a sharded tensor that has the right
+	// layout already must not be used after it was passed for one.
 	Donate []int
-	// Local, if set, is what is done to each device's program before it is compiled, such as fusing its ops.
+	// Local, if set, rewrites each device's program before it is compiled, for example to fuse its ops.
 	Local func(*ir.Func) (*ir.Func, error)
 }
 
@@ -77,7 +77,7 @@ func (s *Session) compileLocal(id int, f *ir.Func, local func(*ir.Func) (*ir.Fun
 	return s.threads[id].Compile(f, cpu.Options{Donate: donated})
 }
 
-// donatedBy returns the donated parameters as a device's program numbers them.
+// donatedBy returns the donated parameters by their indices in a device's program.
 func (e *Executable) donatedBy(device int) []int {
 	var list []int
 	for k, i := range e.p.ParamsOf(device) {
@@ -88,7 +88,7 @@ func (e *Executable) donatedBy(device int) []int {
 	return list
 }
 
-// Memory returns what a device's program needs, in bytes; nothing on a device that has no part in it.
+// Memory returns the memory of a device's program, in bytes; zero on a device that has no part in it.
 func (e *Executable) Memory(device int) cpu.Memory {
 	if device < 0 || device >= len(e.exes) || e.exes[device] == nil {
 		return cpu.Memory{}
@@ -116,8 +116,8 @@ func (e *Executable) Run(args []array.Array) ([]array.Array, error) {
 	return whole, nil
 }
 
-// RunSharded computes the results for tensors of the session and leaves them on their devices. What does not
-// have the layout of its parameter is moved there first.
+// RunSharded computes the results for tensors of the session and leaves them on their devices. Tensors that
+// do not have the layout of their parameter are resharded first.
 func (e *Executable) RunSharded(args []*op.Tensor) ([]*op.Tensor, error) {
 	placed, err := e.place(args)
 	if err != nil {
@@ -143,7 +143,7 @@ func (e *Executable) RunSharded(args []*op.Tensor) ([]*op.Tensor, error) {
 	return e.collect(results), nil
 }
 
-// place brings every argument to where its parameter is.
+// place reshards every argument to the layout of its parameter.
 func (e *Executable) place(args []*op.Tensor) ([]*Shards, error) {
 	f := e.p.Global()
 	if want := len(f.Params()) - len(f.Captures()); len(args) != want {
@@ -176,7 +176,7 @@ func (e *Executable) placeOne(i int, x *op.Tensor) (*Shards, error) {
 	return e.s.move(x, to)
 }
 
-// copies returns an array that every device of a mesh may read.
+// copies returns an array as replicas for every device of a mesh, sharing memory.
 func copies(a array.Array, at op.Layout) *Shards {
 	s := &Shards{Layout: at, Parts: map[int]array.Array{}}
 	for _, id := range at.Mesh.Devices() {
@@ -185,7 +185,7 @@ func copies(a array.Array, at op.Layout) *Shards {
 	return s
 }
 
-// Place returns x, laid as parameter i is laid out: what a later run need not move.
+// Place returns x in the layout of parameter i, so that later runs need not reshard it.
 func (e *Executable) Place(i int, x *op.Tensor) (*op.Tensor, error) {
 	if n := len(e.p.Global().Params()); i < 0 || i >= n {
 		return nil, fmt.Errorf("place: parameter %d: the program has %d", i, n)
@@ -197,7 +197,7 @@ func (e *Executable) Place(i int, x *op.Tensor) (*op.Tensor, error) {
 	return ir.Leaf(e.s, x.Type(), s), nil
 }
 
-// collect makes tensors of what the devices returned.
+// collect returns the devices' results as tensors.
 func (e *Executable) collect(results [][]array.Array) []*op.Tensor {
 	shards := make([]*Shards, len(e.p.Global().Results()))
 	for i := range shards {

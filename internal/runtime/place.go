@@ -13,19 +13,19 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// placedOp is one op on operands that are in a certain way, ready to run: a program of one node, partitioned
-// like any other.
+// placedOp is one op on operands of given layouts, ready to run: a program of one node, partitioned like any
+// other.
 type placedOp struct {
 	mesh *mesh.Mesh
 	out  []mesh.Spec
 	exes map[int]*cpu.Executable
 }
 
-// mostPlaced is how many ops a session keeps compiled: those whose attributes change from step to step must
-// not fill the memory.
+// mostPlaced is the most compiled ops that a session keeps: ops whose attributes change from step to step
+// must not fill the memory.
 const mostPlaced = 4096
 
-// place partitions an op, once for each way in which operands are.
+// place partitions an op, once for each combination of operand layouts.
 func (s *Session) place(o op.Op, m *mesh.Mesh, in []ir.Type, have, out []mesh.Spec) (*placedOp, error) {
 	key := placeKey(o, m, in, have, out)
 	if p, ok := s.ops[key]; ok {
@@ -89,7 +89,7 @@ func placeKey(o op.Op, m *mesh.Mesh, in []ir.Type, have, out []mesh.Spec) string
 	return b.String()
 }
 
-// move brings a tensor to where it is wanted.
+// move reshards a tensor to a layout.
 func (s *Session) move(x *ir.Value, to op.Layout) (*Shards, error) {
 	if _, err := to.Spec.Layout(to.Mesh, x.Shape()); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (s *Session) move(x *ir.Value, to op.Layout) (*Shards, error) {
 	if from.Mesh.Equal(to.Mesh) {
 		return s.moveWithin(x, from, to)
 	}
-	if len(from.Spec.Partial) > 0 { // sums are combined where their terms are
+	if len(from.Spec.Partial) > 0 { // unreduced tensors are reduced on their own mesh
 		combined, err := s.moveWithin(x, from, op.Layout{Mesh: from.Mesh, Spec: from.Spec.With()})
 		if err != nil {
 			return nil, err
@@ -112,7 +112,7 @@ func (s *Session) move(x *ir.Value, to op.Layout) (*Shards, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.moveWithin(x, moved, to) // copies become terms where terms are wanted
+	return s.moveWithin(x, moved, to) // replicas become unreduced terms if these are wanted
 }
 
 func (s *Session) scatter(a array.Array, to op.Layout) (*Shards, error) {

@@ -12,7 +12,7 @@ import (
 )
 
 // Locals runs one program for each device of a list, each on a goroutine of its own, and returns the results
-// of those that live in this process. A device is the rank of its number in the world.
+// of those in this process. A device's number is its rank in the world.
 func Locals(ctx context.Context, world comm.World, devices []int,
 	program func(id int) (*ir.Func, []array.Array, error)) (map[int][]array.Array, error) {
 	results := make([][]array.Array, world.Size())
@@ -58,8 +58,8 @@ func one(r comm.Comm, program func(id int) (*ir.Func, []array.Array, error)) ([]
 	return e.RunIn(r, args)
 }
 
-// Run runs a partitioned program on whole arrays: those of its parameters, the captured ones included or left
-// to it.
+// Run runs a partitioned program on whole arrays: those of its parameters, with or without the captured
+// ones.
 func Run(ctx context.Context, world comm.World, p *spmd.Program, args []array.Array) ([]array.Array, error) {
 	args, err := withCaptures(p, args)
 	if err != nil {
@@ -76,7 +76,7 @@ func Run(ctx context.Context, world comm.World, p *spmd.Program, args []array.Ar
 		}
 	}
 	programs := map[int]*ir.Func{}
-	for _, id := range p.Devices() { // before the goroutines start: they share what is equal
+	for _, id := range p.Devices() { // before the goroutines start, since they share equal ones
 		if programs[id], err = p.Local(id); err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func withCaptures(p *spmd.Program, args []array.Array) ([]array.Array, error) {
 	return args, nil
 }
 
-// gatherAll puts the results together, in every process.
+// gatherAll gathers the results in every process.
 func gatherAll(ctx context.Context, world comm.World, p *spmd.Program,
 	results map[int][]array.Array) ([]array.Array, error) {
 	parts := make([]map[int]array.Array, len(p.Global().Results()))

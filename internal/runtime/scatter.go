@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Scatter cuts a whole array into what the devices of a layout hold, by device. Along partial axes the first
-// device has the array and the others have what changes nothing.
+// Scatter splits a whole array into the shards of a layout, by device. Along unreduced axes the first device
+// gets the array and the others the neutral element of the reduction.
 func Scatter(l *mesh.Layout, a array.Array) (map[int]array.Array, error) {
 	parts := map[int]array.Array{}
 	for id, box := range l.Boxes() {
@@ -26,7 +26,7 @@ func Scatter(l *mesh.Layout, a array.Array) (map[int]array.Array, error) {
 	return parts, nil
 }
 
-// cutPart returns what one device of a layout holds of a whole array.
+// cutPart returns one device's shard of a whole array.
 func cutPart(l *mesh.Layout, a array.Array, id int, box mesh.Box) (array.Array, error) {
 	first, err := isFirst(l, id)
 	if err != nil {
@@ -42,7 +42,7 @@ func cutPart(l *mesh.Layout, a array.Array, id int, box mesh.Box) (array.Array, 
 	return part, nil
 }
 
-// isFirst is, for each partial axis, whether a device is the first along it.
+// isFirst returns for each unreduced axis whether a device is the first along it.
 func isFirst(l *mesh.Layout, id int) (map[mesh.Sub]bool, error) {
 	first := map[mesh.Sub]bool{}
 	for _, p := range l.Spec().Partial {
@@ -55,7 +55,7 @@ func isFirst(l *mesh.Layout, id int) (map[mesh.Sub]bool, error) {
 	return first, nil
 }
 
-// fill overwrites a with zeros for a sum, with ones for a product.
+// fill fills a with the neutral element: zeros for a sum, ones for a product.
 func fill(a array.Array, by mesh.Reduce) {
 	clear(a.Bytes())
 	if by == mesh.Prod {
@@ -65,8 +65,8 @@ func fill(a array.Array, by mesh.Reduce) {
 	}
 }
 
-// Gather puts a whole array together from what the devices of a layout hold, combining along partial axes.
-// Copies must be equal, bit by bit.
+// Gather assembles a whole array from the shards of a layout, and reduces along unreduced axes. Replicas must
+// be equal, bit for bit.
 func Gather(l *mesh.Layout, parts map[int]array.Array) (array.Array, error) {
 	for id, box := range l.Boxes() {
 		if part, ok := parts[id]; !ok || !part.Shape().Equal(box.Size) {
@@ -89,8 +89,8 @@ func Gather(l *mesh.Layout, parts map[int]array.Array) (array.Array, error) {
 	return whole, nil
 }
 
-// AllGather is like Gather in every process of a world, where parts are what this one's devices hold: a
-// collective of processes.
+// AllGather is like Gather in every process of a world, where parts are the shards of this process's devices:
+// a collective of processes.
 func AllGather(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DType,
 	parts map[int]array.Array) (array.Array, error) {
 	var all []int
@@ -100,8 +100,8 @@ func AllGather(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DT
 	return GatherTo(ctx, w, l, dtype, parts, all)
 }
 
-// GatherTo is like AllGather in some of the processes: the others take part, and get no array. Of parts that
-// are replicas of each other a process is sent one, and none if it holds one.
+// GatherTo is like AllGather in some of the processes: the others take part, and get no array. Of several
+// replicas a process is sent one, and none if it holds one.
 func GatherTo(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DType, parts map[int]array.Array,
 	to []int) (array.Array, error) {
 	var list []comm.Part
@@ -141,7 +141,7 @@ func without(w comm.World, processes, group []int) []int {
 	return list
 }
 
-// checkCopies reports devices that should hold the same and do not.
+// checkCopies returns an error if replicas differ.
 func checkCopies(l *mesh.Layout, parts map[int]array.Array) error {
 	for _, group := range l.Replicas() {
 		for _, id := range group[1:] {
@@ -154,13 +154,13 @@ func checkCopies(l *mesh.Layout, parts map[int]array.Array) error {
 	return nil
 }
 
-// level is the axes along which values are pending in one way.
+// level is the axes along which values are unreduced with one reduction.
 type level struct {
 	by   mesh.Reduce
 	axes mesh.Axes
 }
 
-// levelsOf returns what is pending in a Spec, what is combined first in front.
+// levelsOf returns the unreduced axes of a Spec, in the order in which they are reduced.
 func levelsOf(s mesh.Spec) []level {
 	var levels []level
 	for _, p := range s.Partial {
@@ -182,8 +182,8 @@ func levelsOf(s mesh.Spec) []level {
 	return levels
 }
 
-// combine returns what the device and those along the axes of all levels hold, combined: the last level is
-// the outermost.
+// combine returns the reduction of the values of the device and those along the axes of all levels: the last
+// level is the outermost.
 func combine(m *mesh.Mesh, levels []level, device int, parts map[int]array.Array) (array.Array, error) {
 	if len(levels) == 0 {
 		return parts[device], nil

@@ -15,8 +15,9 @@ import (
 )
 
 // Session is the scope of eager tensors on the devices of a world. A tensor is plain data, which counts as
-// whole on every device, or is on a mesh; an op on tensors of a mesh infers how it is split, moves what is
-// laid out elsewhere, and runs on every device at once. Partial sums stay so until an op needs the sum.
+// replicated on every device, or is on a mesh. An op on tensors of a mesh infers the shardings, reshards
+// operands as needed, and runs on every device at once. Partial sums stay unreduced until an op needs the
+// sum.
 type Session struct {
 	cpu.Modes
 	world   comm.World
@@ -26,7 +27,7 @@ type Session struct {
 	ops     map[string]*placedOp
 }
 
-// NewSession makes a scope on the devices of a world, which is the session's from then on: Close closes it.
+// NewSession makes a scope on the devices of a world, which the session then owns: Close closes it.
 func NewSession(host *cpu.Device, w comm.World) *Session {
 	s := &Session{world: w, host: host, ops: map[string]*placedOp{}, threads: make([]*cpu.Device, w.Size())}
 	for _, id := range comm.Local(w) {
@@ -35,7 +36,7 @@ func NewSession(host *cpu.Device, w comm.World) *Session {
 	return s
 }
 
-// Close ends the devices' threads, and the world.
+// Close stops the devices' threads, and closes the world.
 func (s *Session) Close() {
 	for _, d := range s.threads {
 		if d != nil {
@@ -48,7 +49,7 @@ func (s *Session) Close() {
 // World returns the devices' world, for its statistics.
 func (s *Session) World() comm.World { return s.world }
 
-// local returns those of a mesh's devices that live in this process.
+// local returns the devices of a list that are in this process.
 func (s *Session) local(devices []int) []int {
 	var list []int
 	for _, id := range devices {
@@ -59,16 +60,16 @@ func (s *Session) local(devices []int) []int {
 	return list
 }
 
-// Device returns the host's, which computes what is on no mesh.
+// Device returns the host's device, which runs ops on tensors without a mesh.
 func (s *Session) Device() *cpu.Device { return s.host }
 
-// Laid returns a's data laid on a mesh, as the store of a tensor.
+// Laid returns a's data sharded on a mesh, as the store of a tensor.
 func (s *Session) Laid(a array.Array, at op.Layout) (*Shards, error) { return s.scatter(a, at) }
 
 // Tensor returns a's data as an eager tensor, shared: a must not be changed afterwards.
 func (s *Session) Tensor(a array.Array) *op.Tensor { return ir.Leaf(s, ir.TypeOf(a), a) }
 
-// Sharded returns a tensor of a type from what each device of a mesh holds, those of this process.
+// Sharded returns a tensor of a type from the shards of this process's devices on a mesh.
 func (s *Session) Sharded(t ir.Type, layout op.Layout, parts map[int]array.Array) (*op.Tensor, error) {
 	l, err := layout.Spec.Layout(layout.Mesh, t.Shape)
 	if err != nil {
@@ -87,7 +88,7 @@ func (s *Session) Sharded(t ir.Type, layout op.Layout, parts map[int]array.Array
 	return ir.Leaf(s, t, &Shards{Layout: layout, Parts: parts, Line: ir.Caller()}), nil
 }
 
-// Read returns the whole of an eager tensor, wherever it is. Of one that is on a mesh it is a collective of
+// Read returns the whole array of an eager tensor. For a tensor on a mesh it is a collective of
 // processes.
 func Read(x *op.Tensor) (array.Array, error) {
 	if s, ok := ShardsOf(x); ok && x.Err() == nil {
@@ -100,14 +101,14 @@ func Read(x *op.Tensor) (array.Array, error) {
 	return cpu.Read(x)
 }
 
-// Apply runs o now, on every device of the mesh that its operands are on.
+// Apply runs o now, on every device of its operands' mesh.
 func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value { return s.Modes.Apply(o, in, s.record) }
 
-// Backward is that of a tensor of the session: gradients are added to the tracked tensors that y was computed
-// from, each where the tensor is.
+// Backward differentiates a tensor of the session: gradients are added to the tracked tensors that y was
+// computed from, each in the layout of its tensor.
 func (s *Session) Backward(y *ir.Value) error { return s.BackwardOf(y) }
 
-// GradAt returns the gradient g of x in the layout of x; that of plain data is plain.
+// GradAt returns the gradient g of x in the layout of x; for plain data it is plain.
 func (s *Session) GradAt(x, g *ir.Value) *ir.Value {
 	at, ok := ShardsOf(g)
 	if !ok || g.Err() != nil {
@@ -119,7 +120,7 @@ func (s *Session) GradAt(x, g *ir.Value) *ir.Value {
 	return s.Gathered(g)
 }
 
-// Gathered returns a tensor as plain data, whole on every device.
+// Gathered returns a tensor as plain data, replicated on every device.
 func (s *Session) Gathered(x *ir.Value) *ir.Value {
 	if _, ok := ShardsOf(x); !ok || x.Err() != nil {
 		return x
@@ -131,7 +132,7 @@ func (s *Session) Gathered(x *ir.Value) *ir.Value {
 	return s.Tensor(a)
 }
 
-// record runs an op and ties its results to it where an operand is tracked.
+// record runs an op and records its results' node if an operand is tracked.
 func (s *Session) record(o ir.Op, in []*ir.Value) []*ir.Value {
 	out, tracked, err := s.apply(o.(op.Op), in)
 	if err != nil {
@@ -149,14 +150,14 @@ func (s *Session) record(o ir.Op, in []*ir.Value) []*ir.Value {
 	return out
 }
 
-// asks remembers the line that lays a tensor on its mesh.
+// asks records the source line that requested a tensor's layout.
 func asks(x *ir.Value) {
 	if at, ok := ShardsOf(x); ok && at.Line == "" {
 		at.Line = ir.Caller()
 	}
 }
 
-// carriedError is a mistake made earlier, which already names its place.
+// carriedError is an earlier error, which already names its source line.
 type carriedError struct{ error }
 
 func (e carriedError) Unwrap() error { return e.error }
@@ -189,8 +190,8 @@ func (s *Session) apply(o op.Op, in []*ir.Value) (out []*ir.Value, tracked bool,
 	return out, tracked, nil
 }
 
-// compute runs an op: on the host if no operand is on a mesh, as a move if that is what the op is, else on
-// the mesh.
+// compute runs an op: on the host if no operand is on a mesh, as a reshard if it is one, else on the
+// mesh.
 func (s *Session) compute(o op.Op, in []*ir.Value, types, out []ir.Type) ([]any, error) {
 	m, err := commonMesh(in)
 	if err != nil {
@@ -227,7 +228,7 @@ func (s *Session) compute(o op.Op, in []*ir.Value, types, out []ir.Type) ([]any,
 	return s.run(p, in)
 }
 
-// commonMesh returns the mesh of the operands that are on one; two are a mistake.
+// commonMesh returns the mesh of the operands that are on one; two different ones are an error.
 func commonMesh(in []*ir.Value) (*mesh.Mesh, error) {
 	var m *mesh.Mesh
 	for i, v := range in {
@@ -264,7 +265,7 @@ func plainStores(arrays []array.Array) []any {
 	return stores
 }
 
-// run executes a placed op on the operands' parts.
+// run runs a placed op on the operands' shards.
 func (s *Session) run(p *placedOp, in []*ir.Value) ([]any, error) {
 	results := make([][]array.Array, s.world.Size())
 	err := s.world.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
@@ -294,7 +295,7 @@ func (s *Session) run(p *placedOp, in []*ir.Value) ([]any, error) {
 	return stores, nil
 }
 
-// partOf returns what a device holds of a tensor; plain data is whole everywhere.
+// partOf returns a device's shard of a tensor; plain data is whole everywhere.
 func partOf(v *ir.Value, device int) array.Array {
 	if sh, ok := ShardsOf(v); ok {
 		return sh.Parts[device]

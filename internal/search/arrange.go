@@ -7,21 +7,20 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// arrangement is a cluster with its hosts in another order, so that stages of a pipeline are on equal
-// devices.
+// arrangement is a cluster with its hosts reordered, so that stages of a pipeline have equal devices.
 type arrangement struct {
 	cluster *cluster.Cluster
-	// devices is, for each device of the arranged cluster, its number in the cluster as it was given.
+	// devices maps each device of the arranged cluster to its number in the given cluster.
 	devices []int
 }
 
-// mostClasses is up to how many types of hosts every order of them is tried; beyond, the fastest come first
-// or last.
+// mostClasses is the number of host types up to which all orders are tried; beyond, the fastest come first or
+// last.
 const mostClasses = 3
 
-// arrangements returns the orders in which types of hosts may follow each other along a pipeline, as given
-// first: of all types, and of some, since slow hosts may hold up more than they do. A cluster with wires
-// stays as it is: they name hosts by number.
+// arrangements returns the orders in which types of hosts may follow each other along a pipeline, the given
+// one first: of all types, and of some, because slow hosts may slow down the whole more than they contribute.
+// A cluster with explicit wires, which name hosts by number, is not reordered.
 func arrangements(c *cluster.Cluster) []arrangement {
 	list := []arrangement{{cluster: c}}
 	if len(c.Groups) < 2 || len(c.Wires) > 0 {
@@ -48,7 +47,7 @@ func arrangements(c *cluster.Cluster) []arrangement {
 	return list
 }
 
-// classesOf returns the groups of a cluster that are equal but for their number of hosts, together.
+// classesOf groups the host groups of a cluster that are equal except for their number of hosts.
 func classesOf(c *cluster.Cluster) [][]int {
 	var classes [][]int
 	for i, g := range c.Groups {

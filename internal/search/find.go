@@ -7,18 +7,18 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// Answer is the plans for a workload on a cluster, and where they run.
+// Answer holds the plans for a workload on a cluster, and where they run.
 type Answer struct {
 	Result
-	// Cluster is the hardware in the order that ranks are laid out on it: as it was given, unless types of hosts
-	// are mixed. Then some may also be left out, because they would hold up the others: Idle is how many devices
-	// that is.
+	// Cluster is the hardware in the order in which ranks are placed on it: the given order, unless types of
+	// hosts are mixed. Then some hosts may be omitted, because they would slow down the others: Idle is the
+	// number of their devices.
 	Cluster *cluster.Cluster
 	Idle    int
-	// Mapping is the device, as the cluster was given, of each rank of the first plan; nil where rank i runs on
+	// Mapping holds the device, in the given cluster, of each rank of the first plan; nil if rank i runs on
 	// device i.
 	Mapping *Mapping
-	// Misfit says what is missing where no plan fits.
+	// Misfit describes what is missing if no plan fits.
 	Misfit *Misfit
 	// Estimator prices further strategies on Cluster.
 	Estimator *plan.Estimator
@@ -64,8 +64,8 @@ func (r *Result) better(old *Result) bool {
 	return r.Plans[0].Estimate.Step < old.Plans[0].Estimate.Step
 }
 
-// finish maps the best plan, or says why there is none. On mixed clusters the bound is what all devices
-// together could do, each as busy as it is fast: the space has only pipelines of one division, so that more
+// finish maps the best plan, or explains why there is none. On mixed clusters the bound is what all devices
+// together could do, in proportion to their speed: the space has only pipelines of one division, so that more
 // might be possible.
 func (a *Answer) finish(c Config, cal plan.Calibration, taken arrangement) error {
 	if len(a.Plans) == 0 {
@@ -94,7 +94,7 @@ func (a *Answer) finish(c Config, cal plan.Calibration, taken arrangement) error
 	return nil
 }
 
-// undivided says why there is no division at all.
+// undivided explains why there is no division at all.
 func (c Config) undivided() error {
 	if c.Pin.String() != "" {
 		return fmt.Errorf("plan: no strategy for %d devices and a batch of %d has %s", c.Cluster.Size(),

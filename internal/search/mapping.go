@@ -8,23 +8,22 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// Mapping says on which device each rank runs.
+// Mapping assigns devices to ranks.
 type Mapping struct {
 	// Devices is by rank.
 	Devices []int
-	// Seconds is what the traffic costs so, Identity what it would if rank i ran on device i, Greedy before
-	// swaps.
+	// Seconds is the cost of the traffic, Identity that if rank i ran on device i, Greedy that before swaps.
 	Seconds, Identity, Greedy float64
-	// Swaps is how many pairs were exchanged.
+	// Swaps is the number of exchanged pairs.
 	Swaps int
 }
 
-// maxTries bounds the swaps that are tried, so that a map of thousands of ranks takes seconds, not hours.
+// maxTries bounds the number of tried swaps, so that mapping thousands of ranks takes seconds, not hours.
 const maxTries = 200_000
 
-// Map finds devices for ranks: neighbours of the innermost dimension go where the ways between them are
-// widest, those groups next to each other likewise, and so on outwards; then pairs are swapped as long as the
-// traffic gets cheaper. It is never worse than the identity. Further orders to start from may be given.
+// Map finds devices for ranks: neighbours of the innermost dimension get the devices with the fastest links
+// between them, then these groups next to each other, and so on outwards; then pairs are swapped as long as
+// the traffic gets cheaper. It is never worse than the identity. Further orders to start from may be given.
 func Map(c *cluster.Cluster, t *Traffic, starts ...[]int) Mapping {
 	r := newRoads(c)
 	load := make([]float64, c.NumHosts())
@@ -52,7 +51,7 @@ func Map(c *cluster.Cluster, t *Traffic, starts ...[]int) Mapping {
 	return m
 }
 
-// withIdle returns a list of devices with those that it lacks at its end.
+// withIdle returns a list of devices followed by those that it lacks.
 func withIdle(devices []int, n int) []int {
 	used := make([]bool, n)
 	for _, d := range devices {
@@ -67,7 +66,7 @@ func withIdle(devices []int, n int) []int {
 	return list
 }
 
-// nest grows groups from the inside out: each level joins blocks of devices that are near each other.
+// nest grows groups from the inside out: each level joins blocks of devices that are close to each other.
 func (r *roads) nest(t *Traffic) []int {
 	blocks := make([][]int, 0, r.c.Size())
 	for d := range r.c.Size() {
@@ -84,7 +83,7 @@ func (r *roads) nest(t *Traffic) []int {
 }
 
 // byWork orders the outermost blocks so that those that compute the most are on the fastest devices; blocks
-// that compute alike keep near each other.
+// of equal work stay close to each other.
 func (r *roads) byWork(t *Traffic, blocks [][]int) [][]int {
 	if len(t.Work) == 0 || len(blocks) < 2 {
 		if len(blocks) > 1 {
@@ -92,7 +91,7 @@ func (r *roads) byWork(t *Traffic, blocks [][]int) [][]int {
 		}
 		return blocks
 	}
-	// Where some devices are idle there are more blocks than stages: the slowest are left over.
+	// If some devices are idle there are more blocks than stages: the slowest are left over.
 	size := 1
 	for _, n := range t.Nest[:len(t.Nest)-1] {
 		size *= n
@@ -111,8 +110,8 @@ func (r *roads) byWork(t *Traffic, blocks [][]int) [][]int {
 	return placed
 }
 
-// join makes blocks of n blocks: the first that is left, and those nearest to it; where several are as near,
-// those of devices as fast as it, so that one that is slow holds up its like.
+// join makes blocks of n blocks: the first remaining one, and those nearest to it; of equally near ones,
+// those with devices of the same speed, so that slow devices slow down only each other.
 func (r *roads) join(blocks [][]int, n int) [][]int {
 	var joined [][]int
 	used := make([]bool, len(blocks))
@@ -143,26 +142,26 @@ func (r *roads) join(blocks [][]int, n int) [][]int {
 	return joined
 }
 
-// nearness returns how well a block goes with others: alike in speed first, then by the narrowest way to what
-// it would follow.
+// nearness returns how well a block goes with others: by equal speed first, then by the slowest link to the
+// block before.
 func (r *roads) nearness(first, last, b []int) float64 {
 	way := math.Min(r.way(first[0], b[0]), r.way(last[len(last)-1], b[0]))
 	unlike := math.Abs(r.speed[first[0]] - r.speed[b[0]])
 	return math.Log1p(way) - 100*unlike
 }
 
-// swap exchanges the devices of two ranks as long as that helps: the price, or at the same price what all
-// ranks take together.
+// swap exchanges the devices of two ranks as long as that reduces the price or, at the same price, the total
+// time of all ranks.
 func (r *roads) swap(t *Traffic, m *Mapping, load []float64) {
 	tries := 0
 	worst, all := r.weigh(t, m.Devices, load)
 	for better := true; better; {
 		better = false
-		for i := range t.Ranks { // a device beyond the ranks is idle, and free to be taken
+		for i := range t.Ranks { // a device beyond the ranks is idle and may be used
 			for j := i + 1; j < len(m.Devices); j++ {
 				a, b := m.Devices[i], m.Devices[j]
 				if r.host[a] == r.host[b] && !r.wired {
-					continue // devices of a host are alike
+					continue // devices of a host are equal
 				}
 				if tries++; tries > maxTries {
 					m.Seconds = worst

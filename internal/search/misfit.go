@@ -9,14 +9,14 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// Misfit says how far a workload is from fitting, and what would make it fit.
+// Misfit describes how far a workload is from fitting, and what would make it fit.
 type Misfit struct {
-	// Plan is the strategy that comes nearest; it needs Missing bytes more than a device has.
+	// Plan is the strategy that comes closest; it needs Missing bytes more than a device has.
 	Plan    Plan
 	Missing float64
-	// Limit is the memory of the device that lacks it.
+	// Limit is the memory of that device.
 	Limit float64
-	// Changes is what would fit, each by itself, the smallest of its kind.
+	// Changes lists what would fit, each by itself, the smallest of its kind.
 	Changes []string
 }
 
@@ -52,7 +52,7 @@ func memoryText(m plan.Memory) string {
 
 func gigabytes(x float64) string { return fmt.Sprintf("%.1f GB", x/1e9) }
 
-// misfit finds the strategy that comes nearest to fitting, and the smallest changes that fit.
+// misfit finds the strategy that comes closest to fitting, and the smallest changes that fit.
 func misfit(c Config, cal plan.Calibration) (*Misfit, error) {
 	m := &Misfit{Missing: math.Inf(1)}
 	e, err := plan.NewEstimator(c.Workload, c.Cluster, cal)
@@ -108,7 +108,7 @@ func changes(c Config, cal plan.Calibration) []string {
 	return list
 }
 
-// fits reports whether any strategy does.
+// fits reports whether any strategy fits.
 func (c Config) fits(cal plan.Calibration) bool {
 	e, err := plan.NewEstimator(c.Workload, c.Cluster, cal)
 	if err != nil {
@@ -120,8 +120,8 @@ func (c Config) fits(cal plan.Calibration) bool {
 	return found
 }
 
-// thriftiest prices each division with the smallest micro-batch, all sharding and all relief, until told to
-// stop.
+// thriftiest prices each division with the smallest micro-batch, full sharding, recomputation and offloading,
+// until stop returns true.
 func (c Config) thriftiest(stop func(p Plan) bool) {
 	s := newSpace(c.Workload, c.Cluster, c.Pin)
 	for _, x := range s.cells() {

@@ -2,10 +2,10 @@ package search
 
 import "math"
 
-// Partition cuts layers into stages so that the slowest stage is as fast as it can be. cost is the time of a
-// stage that holds the layers from from up to to; it must not fall as the range grows, and is infinite where
-// the stage cannot hold them. Every stage gets at least one layer. The result is the number of layers of each
-// stage and the time of the slowest; nil where no cut is possible.
+// Partition divides layers into stages so that the slowest stage is as fast as possible. cost is the time of
+// a stage that holds the layers [from, to); it must not decrease as the range grows, and is infinite if the
+// stage cannot hold them. Every stage gets at least one layer. It returns the number of layers of each stage
+// and the time of the slowest; nil if no division is possible.
 //
 // It is dynamic programming over (stages, layers).
 func Partition(stages, layers int, cost func(stage, from, to int) float64) (sizes []int, worst float64) {
@@ -33,8 +33,8 @@ func Partition(stages, layers int, cost func(stage, from, to int) float64) (size
 	return unwind(cut, stages, layers), worst
 }
 
-// lastCut finds where stage k, which ends at i, should begin. The further ahead, the longer it takes: the
-// scan ends where the stage alone takes longer than the best so far.
+// lastCut finds where stage k, which ends at i, should begin. An earlier begin makes the stage slower, so the
+// scan ends where the stage alone is slower than the best so far.
 func lastCut(before []float64, k, i int, cost func(stage, from, to int) float64) (float64, int) {
 	if k == 0 {
 		return cost(0, 0, i), 0

@@ -9,14 +9,14 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Pin is what must hold of a strategy: tp=4 pp=2 zero=1. The zero value asks nothing.
+// Pin fixes part of a strategy: tp=4 pp=2 zero=1. The zero value fixes nothing.
 type Pin struct {
 	text string
 	keys []string
 	want strategy.Strategy
 }
 
-// ParsePin reads part of a strategy, in the words of strategy.Parse.
+// ParsePin parses part of a strategy, in the syntax of strategy.Parse.
 func ParsePin(text string) (Pin, error) {
 	want, said, err := strategy.ParsePart(text)
 	if err != nil {
@@ -43,10 +43,10 @@ func ParsePin(text string) (Pin, error) {
 // String returns the pin as ParsePin reads it.
 func (p Pin) String() string { return p.text }
 
-// has reports whether the pin says something of a word.
+// has reports whether the pin fixes a key.
 func (p Pin) has(key string) bool { return slices.Contains(p.keys, key) }
 
-// allows reports whether a strategy is as the pin asks.
+// allows reports whether a strategy matches the pin.
 func (p Pin) allows(s strategy.Strategy) bool {
 	return !slices.ContainsFunc(p.keys, func(key string) bool { return !p.same(key, s) })
 }

@@ -12,30 +12,31 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Pricer says what a strategy costs, to many goroutines at once. *plan.Estimator is one.
+// Pricer prices strategies; it must be safe for concurrent use. *plan.Estimator implements it.
 type Pricer interface {
 	Exact(s strategy.Strategy) (plan.Estimate, error)
-	// Least returns the same with a Step that may be lower; it takes a tenth of the time.
+	// Least returns the same with a lower bound of Step; it takes a tenth of the time.
 	Least(s strategy.Strategy) (plan.Estimate, error)
-	// Floor returns seconds that no strategy with the same division of the devices and micro-batch is below.
+	// Floor returns a lower bound of the seconds of all strategies with the same division of the devices and
+	// micro-batch.
 	Floor(s strategy.Strategy) (float64, error)
 }
 
-// Config says what to search for.
+// Config configures a search.
 type Config struct {
 	Workload plan.Workload
 	Cluster  *cluster.Cluster
-	// Pin is what must hold of every strategy.
+	// Pin must hold for every strategy.
 	Pin Pin
-	// Allow, if not nil, says whether a strategy can be run: what it refuses is not in the space. It is asked
+	// Allow, if not nil, reports whether a strategy can be run; others are excluded from the space. It is called
 	// from many goroutines.
 	Allow func(s strategy.Strategy) bool
-	// Top is how many plans to return, each of another division of the devices; 0 is 5.
+	// Top is the number of plans to return, each with another division of the devices; 0 means 5.
 	Top int
-	// Workers is how many goroutines search; 0 is 1.
+	// Workers is the number of goroutines; 0 means 1.
 	Workers int
-	// Limit is how many cells are looked into at most, those of the lowest bounds; the gap then says what may be
-	// left. 0 is all that can matter.
+	// Limit is the maximal number of cells to visit, those with the lowest bounds; the gap then bounds what may
+	// be missed. 0 means all that can matter.
 	Limit  int
 	Pricer Pricer
 }
@@ -48,18 +49,18 @@ type Plan struct {
 
 // Result is what was found.
 type Result struct {
-	// Plans is the fastest first, one for each division of the devices. None means that nothing fits: see
+	// Plans holds the fastest first, one for each division of the devices. It is empty if nothing fits: see
 	// Misfit.
 	Plans []Plan
-	// Bound is the seconds that no strategy of the space is below. It is the first plan's step where the search
-	// ended by itself: then that plan is the best there is under the cost model.
+	// Bound is a lower bound of the seconds of all strategies of the space. If the search ran to its end, it is
+	// the first plan's step, which is then optimal under the cost model.
 	Bound float64
-	// Cells is how many divisions there are, Visited how many had to be looked into, Priced how many strategies
-	// were.
+	// Cells is the number of divisions, Visited the number of those that had to be visited, Priced the number of
+	// priced strategies.
 	Cells, Visited, Priced int
 }
 
-// Gap returns how far the first plan may be from the best, as a part of it.
+// Gap returns the largest possible distance of the first plan from the best one, as a fraction of its time.
 func (r *Result) Gap() float64 {
 	if len(r.Plans) == 0 {
 		return 0
@@ -70,9 +71,9 @@ func (r *Result) Gap() float64 {
 // Search finds the fastest strategies that fit.
 //
 // It is branch and bound. A cell is a division of the devices with its micro-batch; a step in it takes at
-// least as long as its micro-batches compute, evenly spread over the pipeline's ranks: no schedule, sharding
-// or relief of memory makes that less. Cells are visited by that bound, lowest first, so that the search ends
-// at the first cell that cannot beat what was found.
+// least the time of its micro-batches' computation, evenly spread over the pipeline's ranks, because no
+// schedule, sharding, recomputation or offloading reduces that. Cells are visited in the order of that bound,
+// lowest first, so that the search ends at the first cell that cannot beat the best plan.
 func Search(c Config) (*Result, error) {
 	if c.Top == 0 {
 		c.Top = 5
@@ -92,8 +93,8 @@ func Search(c Config) (*Result, error) {
 	return s.result(cells), nil
 }
 
-// family is what people tell plans apart by: of each the best plan is kept. Over how many devices a sequence
-// is spread matters less than whether it is.
+// family is the class of plans of which the best one is kept. It does not depend on the context-parallel
+// degree, only on whether there is one.
 type family struct {
 	tp, pp, ep int
 	context    bool
@@ -103,7 +104,7 @@ func familyOf(s strategy.Strategy) family {
 	return family{max(1, s.TP), max(1, s.PP), max(1, s.EP), s.CP > 1}
 }
 
-// cell is a division with the least that a step of it takes.
+// cell is a division with the lower bound of its step.
 type cell struct {
 	strategy strategy.Strategy
 	bound    float64
@@ -115,15 +116,15 @@ type search struct {
 
 	mu      sync.Mutex
 	found   map[family]Plan
-	last    float64 // the step of the last plan that the result has room for
+	last    float64 // the step of the last plan that fits into the result
 	priced  int
 	visited int
-	next    int     // the cell to be visited
-	missed  float64 // the lowest bound of a cell that was not looked into for want of time
+	next    int     // the next cell to visit
+	missed  float64 // the lowest bound of a cell that was skipped because of the limit
 	err     error
 }
 
-// bounds finds the least that each cell takes, and sorts them.
+// bounds computes the lower bound of each cell, and sorts the cells by it.
 func (s *search) bounds() ([]cell, error) {
 	list := s.space.cells()
 	cells := make([]cell, len(list))
@@ -147,11 +148,11 @@ func (s *search) bounds() ([]cell, error) {
 	return cells, err
 }
 
-// boundBatch is how many cells a worker takes at a time: one takes a microsecond.
+// boundBatch is the number of cells that a worker takes at a time: one takes a microsecond.
 const boundBatch = 64
 
-// warm prices what is usual in the cells of each family with the smallest micro-batch, so that the search has
-// plans to beat from its start.
+// warm prices the usual strategies in the cells of each family with the smallest micro-batch, so that the
+// search has plans to beat from the start.
 func (s *search) warm(cells []cell) error {
 	seen := map[family]bool{}
 	var first []cell
@@ -202,7 +203,7 @@ func (s *search) each(work func(w *worker) error) error {
 	return s.err
 }
 
-// visit looks into cells until none can matter.
+// visit visits cells until none can matter.
 func (s *search) visit(cells []cell) error {
 	s.missed = math.Inf(1)
 	return s.each(func(w *worker) error {
@@ -231,7 +232,7 @@ const (
 	stop
 )
 
-// worth reports whether a cell, by its number, can still matter: to the list of plans, and within its own
+// worth reports whether a cell, by its number, can still matter: for the list of plans, and within its own
 // family.
 func (s *search) worth(i int, c cell) verdict {
 	limit := s.limit(familyOf(c.strategy))
@@ -250,7 +251,7 @@ func (s *search) worth(i int, c cell) verdict {
 	return look
 }
 
-// limit returns what a plan of a family must be no slower than to be kept.
+// limit returns the step time that a plan of a family must not exceed to be kept.
 func (s *search) limit(f family) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,8 +261,8 @@ func (s *search) limit(f family) float64 {
 	return s.last
 }
 
-// keep notes a plan if it is the best of its family. Of equally fast ones the first by text is kept, so that
-// the result does not depend on which worker came first.
+// keep records a plan if it is the best of its family. Of equally fast ones the first by text is kept, so
+// that the result does not depend on the order of workers.
 func (s *search) keep(p Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,7 +307,7 @@ func (s *search) result(cells []cell) *Result {
 	return r
 }
 
-// Check reports what is wrong with a config.
+// Check returns an error if the config is invalid.
 func (c Config) Check() error {
 	if err := c.Workload.Check(); err != nil {
 		return err

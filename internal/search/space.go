@@ -10,17 +10,17 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// space is the strategies that are searched: every way to divide the devices, and what each division leaves
-// to choose.
+// space is the set of strategies that are searched: every division of the devices, and the choices that
+// remain in each.
 type space struct {
 	w     plan.Workload
 	world int
-	// hosts is how many devices a host has, where all have the same number.
+	// host is the number of devices of a host, if it is the same for all.
 	host int
 	pin  Pin
-	// offloads is what may be in the hosts' memory.
+	// offloads lists what may be offloaded to the hosts' memory.
 	offloads []strategy.Offload
-	// lines is the reliefs by the layers of the longest chunk.
+	// lines caches the reliefs by the number of layers of the longest chunk.
 	lines sync.Map
 }
 
@@ -28,13 +28,14 @@ func newSpace(w plan.Workload, c *cluster.Cluster, pin Pin) *space {
 	s := &space{w: w, world: c.Size(), host: c.Groups[0].Devices, pin: pin, offloads: offloads}
 	for _, g := range c.Groups {
 		if g.Bus.Bandwidth == 0 {
-			s.offloads = offloads[:1] // no way to the host's memory is known
+			s.offloads = offloads[:1] // the bandwidth to the host's memory is not known
 		}
 	}
 	return s
 }
 
-// cells returns the divisions of the devices, with the micro-batch: what decides how long computing takes.
+// cells returns the divisions of the devices with their micro-batches, which determine the time of
+// computation.
 func (s *space) cells() []strategy.Strategy {
 	var list []strategy.Strategy
 	for _, tp := range divisors(s.world) {
@@ -56,14 +57,14 @@ func (s *space) cells() []strategy.Strategy {
 	return slices.DeleteFunc(list, func(c strategy.Strategy) bool { return !s.allowsCell(c) })
 }
 
-// The space ends where no run goes: shorter parts of a sequence than leastContext keep no device busy, and a
-// micro-batch of more than mostTokens on a device is no faster than two.
+// Limits of the space: shorter parts of a sequence than leastContext leave devices underused, and a
+// micro-batch of more than mostTokens on a device is not faster than two.
 const (
 	leastContext = 1024
 	mostTokens   = 1 << 15
 )
 
-// tensor reports whether heads and widths come out even.
+// tensor reports whether heads and widths divide evenly.
 func (s *space) tensor(tp int) bool {
 	m := &s.w.Model
 	kv := max(1, m.KVHeads)
@@ -74,7 +75,8 @@ func (s *space) tensor(tp int) bool {
 	return even && m.FFN%tp == 0 && m.Experts.Shared%tp == 0
 }
 
-// batches returns a division with every micro-batch, kind of exchange and spread of experts.
+// batches returns a division with every micro-batch, algorithm of context parallelism and distribution of
+// experts.
 func (s *space) batches(c strategy.Strategy) []strategy.Strategy {
 	if s.w.Batch%c.DP != 0 {
 		return nil
@@ -110,7 +112,7 @@ func (s *space) batches(c strategy.Strategy) []strategy.Strategy {
 
 type spread struct{ ep, etp int }
 
-// experts is over how many devices experts, and each of them, may be spread.
+// experts returns the numbers of devices over which experts, and each single expert, may be split.
 func (s *space) experts(c strategy.Strategy) []spread {
 	if !s.w.Model.MoE() {
 		return []spread{{}}
@@ -129,7 +131,7 @@ func (s *space) experts(c strategy.Strategy) []spread {
 	return list
 }
 
-// allowsCell checks what the pin says of cells.
+// allowsCell checks what the pin fixes about cells.
 func (s *space) allowsCell(c strategy.Strategy) bool {
 	for _, key := range []string{"dp", "tp", "pp", "cp", "ep", "etp", "micro_batch", "sp", "cp_kind"} {
 		if s.pin.has(key) && !s.pin.same(key, c) {
@@ -139,13 +141,14 @@ func (s *space) allowsCell(c strategy.Strategy) bool {
 	return true
 }
 
-// order is how a pipeline runs.
+// order is a pipeline schedule with its number of chunks.
 type order struct {
 	vpp      int
 	schedule string
 }
 
-// orders returns the schedules of a cell: classic ones, those that split the backward pass, and chunks.
+// orders returns the schedules of a cell: classic ones, those with split backward passes, and interleaved
+// ones.
 func (s *space) orders(c strategy.Strategy) []order {
 	if c.PP == 1 {
 		return s.allowedOrders(c, []order{{1, ""}})
@@ -165,8 +168,8 @@ func (s *space) orders(c strategy.Strategy) []order {
 	return s.allowedOrders(c, append(list, open...))
 }
 
-// chunks returns how many chunks a rank may have where the schedule leaves it open. Where chunks differ in
-// layers, the longest counts: only numbers that make it shorter are of interest.
+// chunks returns the possible numbers of chunks per rank if the schedule does not fix it. If chunks differ in
+// layers, the longest counts, so only numbers that make it shorter are considered.
 func (s *space) chunks(c strategy.Strategy) (list []int) {
 	for v := 2; v*c.PP <= s.w.Model.Layers; v++ {
 		if v == 2 || ceil(s.w.Model.Layers, v*c.PP) < ceil(s.w.Model.Layers, (v-1)*c.PP) {
@@ -186,7 +189,7 @@ func (s *space) allowedOrders(c strategy.Strategy, list []order) []order {
 // share is how state is sharded over data parallelism.
 type share struct{ zero, shard int }
 
-// shares returns ZeRO's stages, over all replicas or over those of a host.
+// shares returns the ZeRO stages, over all replicas or over those of a host.
 func (s *space) shares(c strategy.Strategy) []share {
 	list := []share{{0, 0}}
 	if c.DP*c.CP > 1 {
@@ -197,16 +200,16 @@ func (s *space) shares(c strategy.Strategy) []share {
 	}
 	return slices.DeleteFunc(list, func(x share) bool {
 		if x.zero == 2 && c.PP > 1 && !s.pin.has("zero") {
-			return true // micro-batches in flight keep gradients whole: it is stage 1
+			return true // micro-batches in flight keep gradients unsharded, as in stage 1
 		}
 		c.Zero, c.Shard = x.zero, x.shard
 		return s.pin.has("zero") && !s.pin.same("zero", c) || s.pin.has("shard") && !s.pin.same("shard", c)
 	})
 }
 
-// reliefs returns what may be given up for memory, the least first along each line: layers computed again, or
-// activations in the host's memory, and the optimizer's state there. Along a line time grows, and memory
-// falls from its second entry on.
+// reliefs returns the ways to save memory, by increasing cost along each line: recomputed layers or offloaded
+// activations, and offloaded optimizer state. Along a line time grows, and memory decreases from its second
+// entry on.
 func (s *space) reliefs(c strategy.Strategy) [][]relief {
 	deepest := ceil(s.w.Model.Layers, c.PP*max(1, c.VPP))
 	if len(c.Layers) > 0 {
@@ -234,7 +237,7 @@ func (s *space) newReliefs(deepest int) [][]relief {
 		line := make([]relief, 0, len(modes))
 		for i, m := range modes {
 			if i > 0 && o.Activations > 0 {
-				break // what is not kept need not be computed again
+				break // activations that are not kept need not be recomputed
 			}
 			if r := (relief{m, o}); s.allowsRelief(r) {
 				line = append(line, r)
@@ -252,7 +255,7 @@ type relief struct {
 	offload   strategy.Offload
 }
 
-// offloads is the parts of state that are tried in the host's memory, the cheapest first.
+// offloads lists the parts of state that may be offloaded, the cheapest first.
 var offloads = []strategy.Offload{
 	{}, {Optimizer: 0.5}, {Optimizer: 1}, {Activations: 0.5}, {Optimizer: 0.5, Activations: 0.5}, {Optimizer: 1,
 		Activations: 0.5},

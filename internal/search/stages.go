@@ -7,18 +7,18 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Loader says what layers take on the ranks of a pipeline. *plan.Estimator is one.
+// Loader returns the times of layers on the ranks of a pipeline. *plan.Estimator implements it.
 type Loader interface {
 	// Kind returns the type of device of a rank: ranks of one kind have the same loads.
 	Kind(s strategy.Strategy, rank int) int
 	Loads(s strategy.Strategy, rank int) (layers []float64, embedding, head float64, err error)
 }
 
-// mostEven is up to how many chunks a rank an even cut is tried beside the balanced one.
+// mostEven is the number of chunks per rank up to which an even division is tried beside the balanced one.
 const mostEven = 4
 
-// cuts returns the ways in which a strategy's layers are cut into stages: balanced, and with few chunks a
-// rank also as even as it goes, which is nil.
+// cuts returns the ways to divide a strategy's layers into stages: balanced and, with few chunks per rank,
+// also as evenly as possible, which is nil.
 func (w *worker) cuts(s strategy.Strategy) [][]int {
 	even := [][]int{nil}
 	if pin := w.s.c.Pin; pin.has("layers") {
@@ -35,14 +35,14 @@ func (w *worker) cuts(s strategy.Strategy) [][]int {
 	switch {
 	case balanced == nil || slices.Equal(balanced, evenly(w.s.c.Workload.Model.Layers, s.PP*s.VPP)):
 		return even
-	case s.VPP > mostEven: // chunks are short: the two differ in a layer here and there
+	case s.VPP > mostEven: // chunks are short: the two hardly differ
 		return [][]int{balanced}
 	}
 	return append(even, balanced)
 }
 
-// Balance cuts a strategy's layers so that its slowest chunk is as fast as it can be, the embedding and the
-// head included, each chunk on the devices of its rank; nil where that is not known.
+// Balance divides a strategy's layers so that its slowest chunk is as fast as possible, including the
+// embedding and the head, with each chunk on the devices of its rank; nil if the loads are not known.
 func Balance(l Loader, s strategy.Strategy) []int {
 	pp, chunks := max(1, s.PP), max(1, s.PP)*max(1, s.VPP)
 	loads := make([]rankLoad, pp)
@@ -82,11 +82,11 @@ func Balance(l Loader, s strategy.Strategy) []int {
 	return sizes
 }
 
-// rankLoad is what layers take on a rank: sums[i] is those before layer i.
+// rankLoad holds the times of layers on a rank: sums[i] is the total of those before layer i.
 type rankLoad struct {
 	sums            []float64
 	embedding, head float64
-	alike           bool // all layers take the same
+	alike           bool // all layers take the same time
 }
 
 func newRankLoad(layers []float64, embedding, head float64) rankLoad {
@@ -98,9 +98,8 @@ func newRankLoad(layers []float64, embedding, head float64) rankLoad {
 	return r
 }
 
-// levelled cuts layers that are all alike, on ranks that are: the time of the slowest chunk is that of some
-// number of layers, alone or with an end, and the smallest of these that leaves room for all layers is the
-// answer.
+// levelled divides equal layers among equal ranks: the time of the slowest chunk is that of some number of
+// layers, alone or with an end, and the answer is the smallest such time for which all layers fit.
 func levelled(chunks int, l rankLoad) []int {
 	layers := len(l.sums) - 1
 	one := l.sums[1]
@@ -133,7 +132,7 @@ func levelled(chunks int, l rankLoad) []int {
 		sizes[c] = most(best, extra(c), one)
 		left += sizes[c]
 	}
-	for ; left > 0; left-- { // what is not needed goes from the chunk that takes longest
+	for ; left > 0; left-- { // surplus is taken from the slowest chunk
 		worst := -1
 		for c := range sizes {
 			if sizes[c] > 1 &&
@@ -146,9 +145,9 @@ func levelled(chunks int, l rankLoad) []int {
 	return sizes
 }
 
-// filled cuts layers that differ, on ranks that are alike: the time of the slowest chunk is halved in until
-// the last chunks, each filled as far as it goes, leave nothing over. The first chunks then have the least:
-// they keep the most micro-batches.
+// filled divides different layers among equal ranks: it bisects the time of the slowest chunk until the
+// chunks, each filled from the last one on, hold all layers exactly. The first chunks, which keep the most
+// micro-batches, then have the fewest layers.
 func filled(chunks int, l rankLoad) []int {
 	layers := len(l.sums) - 1
 	if chunks == 1 || chunks > layers {
@@ -174,8 +173,8 @@ func filled(chunks int, l rankLoad) []int {
 	return best
 }
 
-// fill gives each chunk, the last one first, as many layers as take no longer than t, and leaves one for each
-// chunk before it; it reports whether all layers found a place.
+// fill gives each chunk, the last one first, as many layers as take at most t, and leaves one for each chunk
+// before it; it reports whether all layers were assigned.
 func (l rankLoad) fill(sizes []int, t float64) bool {
 	at := len(l.sums) - 1
 	for c := len(sizes) - 1; c >= 0; c-- {
@@ -198,8 +197,7 @@ func (l rankLoad) fill(sizes []int, t float64) bool {
 	return at == 0
 }
 
-// places returns how many layers all chunks hold if none takes longer than t; none where an end alone takes
-// longer.
+// places returns the number of layers that all chunks hold if none exceeds t; 0 if an end alone does.
 func places(chunks int, one, t float64, extra func(c int) float64) int {
 	first, last := most(t, extra(0), one), most(t, extra(chunks-1), one)
 	if first < 1 || last < 1 {
@@ -208,10 +206,10 @@ func places(chunks int, one, t float64, extra func(c int) float64) int {
 	return first + last + (chunks-2)*most(t, 0, one)
 }
 
-// most returns how many layers fit beside an end into a time.
+// most returns the number of layers that fit into a time beside an end.
 func most(t, end, one float64) int { return int((t-end)/one + 1e-9) }
 
-// evenly returns layers cut as even as it goes, the longer chunks first.
+// evenly divides layers as evenly as possible, the longer chunks first.
 func evenly(layers, chunks int) []int {
 	sizes := make([]int, chunks)
 	for i := range sizes {

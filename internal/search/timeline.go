@@ -10,13 +10,13 @@ import (
 type Simulated struct {
 	Plan     Plan
 	Timeline *pipeline.Timeline
-	// Tail is what follows the last backward pass: gradients, optimizer, offloading.
+	// Tail holds what follows the last backward pass: gradients, optimizer, offloading.
 	Tail []Part
 	// Held is the bytes that a device of each rank holds besides the activations of micro-batches.
 	Held []float64
 }
 
-// Step returns the seconds of all of it.
+// Step returns the total seconds.
 func (s *Simulated) Step() float64 {
 	t := s.Timeline.Makespan
 	for _, p := range s.Tail {
@@ -25,8 +25,8 @@ func (s *Simulated) Step() float64 {
 	return t
 }
 
-// Simulate runs the schedule of a strategy with the times of its stages; micros is how many micro-batches, 0
-// for all of a step.
+// Simulate runs the schedule of a strategy with the times of its stages; micros is the number of
+// micro-batches, 0 for all of a step.
 func Simulate(e *plan.Estimator, s strategy.Strategy, micros int) (*Simulated, error) {
 	est, err := e.Exact(s)
 	if err != nil {
@@ -53,8 +53,7 @@ func Simulate(e *plan.Estimator, s strategy.Strategy, micros int) (*Simulated, e
 	}
 	out := &Simulated{Plan: Plan{s, est}, Timeline: line}
 	p := est.Parts
-	// What ZeRO-3 gathers for every micro-batch is in the stages' times already: the tail is what they do not
-	// explain.
+	// The stages' times already include what ZeRO-3 gathers for every micro-batch: the tail is the remainder.
 	busy := 0.0
 	for _, st := range est.Stages {
 		busy = max(busy, st.Forward+st.Backward)
@@ -68,7 +67,7 @@ func Simulate(e *plan.Estimator, s strategy.Strategy, micros int) (*Simulated, e
 			out.Tail = append(out.Tail, x)
 		}
 	}
-	least, err := e.Least(s) // as if chunks were alike: what they hold beyond that, the timeline says
+	least, err := e.Least(s) // as if chunks were equal: the timeline shows what they hold beyond that
 	if err != nil {
 		return nil, err
 	}

@@ -7,36 +7,37 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// Traffic is what the ranks of a plan exchange in a step, and what each of them computes.
+// Traffic is the communication between the ranks of a plan in a step, and the computation of each.
 type Traffic struct {
-	// Ranks is how many there are.
+	// Ranks is the number of ranks.
 	Ranks int
-	// Nest is the sizes of the parallel dimensions, the innermost first: ranks that differ in the first only are
-	// numbered one after the other. Their product is Ranks.
+	// Nest holds the sizes of the parallel dimensions, the innermost first: ranks that differ in the first only
+	// are numbered consecutively. Their product is Ranks.
 	Nest []int
-	// Phases is what happens at different times: they add up.
+	// Phases happen one after the other: their times add up.
 	Phases []Phase
-	// Work is the seconds that a rank computes on the cluster's fastest device; nil is nothing.
+	// Work is the seconds that a rank computes on the cluster's fastest device; nil means none.
 	Work []float64
 }
 
-// Phase is what is sent at one time, by rings of ranks: it takes as long as its slowest link or card.
+// Phase is communication at the same time along rings of ranks: it takes as long as its slowest link or
+// network card.
 type Phase struct {
 	Name  string
 	Rings [][]int
-	// Bytes is what each rank of a ring sends to the next, the last one to the first. Open rings have no such
-	// end.
+	// Bytes is what each rank of a ring sends to the next, the last one to the first. Open rings lack this last
+	// message.
 	Bytes float64
 	Open  bool
 }
 
-// roads is a cluster as a price needs it: who is where, and how fast the ways are.
+// roads holds the links of a cluster for pricing: the host of each device, and the bandwidths.
 type roads struct {
 	c      *cluster.Cluster
 	host   []int
 	speed  []float64
-	card   []float64 // bytes a second out of a host
-	within []float64 // bytes a second between two devices of a host
+	card   []float64 // bytes per second out of a host
+	within []float64 // bytes per second between two devices of a host
 	ways   map[[2]int]float64
 	wired  bool
 }
@@ -66,7 +67,7 @@ func newRoads(c *cluster.Cluster) *roads {
 	return r
 }
 
-// way returns the bytes a second from one device to another.
+// way returns the bytes per second from one device to another.
 func (r *roads) way(a, b int) float64 {
 	key := [2]int{r.host[a], r.host[b]}
 	if r.wired {
@@ -86,15 +87,15 @@ func (r *roads) way(a, b int) float64 {
 	return w
 }
 
-// price returns the seconds of a step's communication, and of computing where devices differ, if ranks run on
-// these devices. load is scratch space, by host.
+// price returns the seconds of a step's communication and, if devices differ, computation, with ranks on the
+// given devices. load is scratch space, by host.
 func (r *roads) price(t *Traffic, devices []int, load []float64) float64 {
 	worst, _ := r.weigh(t, devices, load)
 	return worst
 }
 
-// weigh returns the price, and what all ranks together take: of two maps with one price, the one with less of
-// that is nearer to a better one.
+// weigh returns the price, and the total time of all ranks: of two mappings with one price, the one with the
+// smaller total is closer to a better one.
 func (r *roads) weigh(t *Traffic, devices []int, load []float64) (worst, all float64) {
 	for i := range t.Phases {
 		w, a := r.phase(&t.Phases[i], devices, load)
@@ -108,7 +109,8 @@ func (r *roads) weigh(t *Traffic, devices []int, load []float64) (worst, all flo
 	return worst + slowest, all
 }
 
-// phase returns the time of the slowest link or of the busiest host's cards, and that of all links together.
+// phase returns the time of the slowest link or of the busiest host's network cards, and the total of all
+// links.
 func (r *roads) phase(p *Phase, devices []int, load []float64) (worst, all float64) {
 	clear(load)
 	for _, ring := range p.Rings {
@@ -136,8 +138,8 @@ func (r *roads) phase(p *Phase, devices []int, load []float64) (worst, all float
 	return worst, all
 }
 
-// TrafficOf returns what the ranks of a plan exchange and compute in a step, as bytes on the wire: what a
-// ring of each dimension passes on, whatever algorithm a library takes for it.
+// TrafficOf returns the communication and computation of a plan's ranks in a step, in bytes as if every
+// collective were a ring, whatever algorithm a library uses.
 func TrafficOf(w plan.Workload, p Plan, on *cluster.Cluster) *Traffic {
 	s := p.Strategy
 	tp, cp, dp, pp := max(1, s.TP), max(1, s.CP), max(1, s.DP), max(1, s.PP)
@@ -149,9 +151,9 @@ func TrafficOf(w plan.Workload, p Plan, on *cluster.Cluster) *Traffic {
 	share := func(n int) float64 { return float64(n-1) / float64(n) }
 	params := w.Model.Params() / float64(tp*pp)
 	strides := []int{1, tp, tp * cp, tp * cp * dp}
-	// Twice gathered and twice scattered by each layer, forward and backward; keys and values round once and
-	// back twice; gradients of four bytes reduced, weights of two gathered; activations and their gradients
-	// passed on.
+	// Each layer gathers and scatters twice, forward and backward; keys and values travel once forward and twice
+	// backward; gradients of four bytes are reduced, weights of two gathered; activations and their gradients
+	// are passed on.
 	for i, x := range []struct {
 		name  string
 		n     int
@@ -179,7 +181,7 @@ func TrafficOf(w plan.Workload, p Plan, on *cluster.Cluster) *Traffic {
 	return t
 }
 
-// kvShare returns how wide keys and values are, as a part of the hidden width.
+// kvShare returns the width of keys and values relative to the hidden size.
 func kvShare(m *plan.Model) float64 {
 	if m.KVHeads == 0 {
 		return 2
@@ -187,7 +189,7 @@ func kvShare(m *plan.Model) float64 {
 	return 2 * float64(m.KVHeads) / float64(m.Heads)
 }
 
-// rings returns the groups of n ranks that are stride apart.
+// rings returns the groups of n ranks with the given stride.
 func rings(ranks, n, stride int) [][]int {
 	var list [][]int
 	for first := range ranks {

@@ -16,7 +16,7 @@ type Part struct {
 	Value float64
 }
 
-// TimeParts returns where the time of a step goes, in the order of a table.
+// TimeParts returns the breakdown of a step's time, in the order of a table.
 func TimeParts(p plan.Parts) []Part {
 	return []Part{
 		{"compute", p.Compute}, {"recompute", p.Recompute}, {"tensor", p.TP}, {"context", p.CP}, {"experts",
@@ -26,7 +26,7 @@ func TimeParts(p plan.Parts) []Part {
 	}
 }
 
-// MemoryParts returns what the memory of a device holds.
+// MemoryParts returns the breakdown of a device's memory.
 func MemoryParts(m plan.Memory) []Part {
 	return []Part{
 		{"weights", m.Weights}, {"gradients", m.Gradients}, {"optimizer", m.Optimizer}, {"activations",
@@ -35,7 +35,7 @@ func MemoryParts(m plan.Memory) []Part {
 	}
 }
 
-// whatParts says of each part of the time what it is, for sentences.
+// whatParts describes each part of the time, for sentences.
 var whatParts = map[string]string{
 	"compute": "computing", "recompute": "recomputing", "tensor": "tensor-parallel communication",
 	"context": "context-parallel communication",
@@ -44,7 +44,7 @@ var whatParts = map[string]string{
 	"optimizer": "optimizer", "offload": "offloading", "fixed": "fixed costs",
 }
 
-// Why returns what a plan loses to a better one: the parts of the time that differ most, and memory.
+// Why explains why a plan is worse than a better one: the parts of the time that differ most, and memory.
 func Why(best, other Plan) string {
 	a, b := TimeParts(best.Estimate.Parts), TimeParts(other.Estimate.Parts)
 	lost := other.Estimate.Step - best.Estimate.Step
@@ -74,7 +74,7 @@ func Why(best, other Plan) string {
 	return text
 }
 
-// signed returns a difference of times.
+// signed formats a difference of times.
 func signed(s float64) string {
 	sign := "+"
 	if s < 0 {
@@ -83,7 +83,7 @@ func signed(s float64) string {
 	return sign + Seconds(math.Abs(s))
 }
 
-// Seconds returns a time with a unit that suits it.
+// Seconds formats a time with a suitable unit.
 func Seconds(s float64) string {
 	switch {
 	case s >= 10:

@@ -14,11 +14,11 @@ type worker struct {
 	s      *search
 	p      Pricer
 	priced int
-	open   []Plan // of the cell that is looked into
+	open   []Plan // of the cell that is visited
 }
 
-// least returns a lower bound of what a strategy costs, with its memory; ok is false where the cost model
-// says that it cannot be.
+// least returns a lower bound of a strategy's cost, with its memory; ok is false if the cost model rejects
+// it.
 func (w *worker) least(x strategy.Strategy, r relief) (Plan, bool) {
 	x.Recompute, x.Offload = r.recompute, r.offload
 	if allow := w.s.c.Allow; allow != nil && !allow(x) {
@@ -26,11 +26,11 @@ func (w *worker) least(x strategy.Strategy, r relief) (Plan, bool) {
 	}
 	w.priced++
 	e, err := w.p.Least(x)
-	return Plan{x, e}, err == nil && !math.IsInf(e.Step, 1) // no way between some devices
+	return Plan{x, e}, err == nil && !math.IsInf(e.Step, 1) // no link between some devices
 }
 
-// priceBetter prices what may be good enough, and keeps it if it is and fits; ok is false where it was not
-// priced.
+// priceBetter prices a strategy that may be good enough, and keeps it if it is and fits; ok is false if it
+// was not priced.
 func (w *worker) priceBetter(p Plan, f family) (priced Plan, ok bool) {
 	if p.Estimate.Step > w.s.limit(f) {
 		return Plan{}, false
@@ -46,8 +46,8 @@ func (w *worker) priceBetter(p Plan, f family) (priced Plan, ok bool) {
 	return Plan{p.Strategy, e}, true
 }
 
-// visit prices what a cell leaves open: first as if memory were no matter, then, the fastest first, with as
-// much relief as it takes to fit. So limits tighten early, and most are never relieved.
+// visit prices the choices of a cell: first as if memory did not matter, then, the fastest first, with as
+// much relief as it takes to fit. So limits tighten early, and most need no relief.
 func (w *worker) visit(c cell) error {
 	f := familyOf(c.strategy)
 	w.open = w.open[:0]
@@ -68,8 +68,7 @@ func (w *worker) visit(c cell) error {
 	return nil
 }
 
-// usual tries a cell with the state of the optimizer, or all state, sharded, and with nothing or everything
-// computed again.
+// usual tries a cell with optimizer state or all state sharded, and with no or full recomputation.
 func (w *worker) usual(x strategy.Strategy, f family) {
 	orders := w.s.space.orders(x)
 	if len(orders) == 0 || w.s.c.Pin.has("layers") {
@@ -92,8 +91,8 @@ func (w *worker) usual(x strategy.Strategy, f family) {
 	}
 }
 
-// share bounds every sharding of a strategy's state, as if memory were no matter. What one of them takes
-// before its tail, none is below: where that is too long, the others need not be asked.
+// share bounds every sharding of a strategy's state, as if memory did not matter. The time of one of them
+// before its tail is a lower bound of all: if that is too long, the others need not be priced.
 func (w *worker) share(x strategy.Strategy, f family) {
 	for i, z := range w.s.space.shares(x) {
 		x.Zero, x.Shard = z.zero, z.shard
@@ -116,7 +115,7 @@ func (w *worker) share(x strategy.Strategy, f family) {
 }
 
 // relieve finds the cheapest relief of memory with which a strategy fits. Relief only costs time, and along a
-// line, from its second entry on, memory only falls, so that the first that fits is the best of its line.
+// line memory only decreases from its second entry on, so the first one that fits is the best of its line.
 func (w *worker) relieve(first Plan, f family) {
 	x := first.Strategy
 	lines := w.s.space.reliefs(x)
@@ -124,14 +123,14 @@ func (w *worker) relieve(first Plan, f family) {
 		return
 	}
 	first.Estimate.Fits = false
-	// whether computing all again, with as much offloaded as goes together with it, is enough: not asked yet
+	// whether full recomputation, with as much offloaded as is compatible with it, is enough: not known yet
 	deepest := -1
 	for i, line := range lines {
 		at, p := 0, first
 		switch {
 		case i == 0:
 		case !room(first.Estimate, x, line[0]):
-			p.Estimate.Fits = false // it need not be asked
+			p.Estimate.Fits = false // no need to price it
 		default:
 			var ok bool
 			if p, ok = w.least(x, line[0]); !ok || p.Estimate.Step > w.s.limit(f) {
@@ -156,8 +155,8 @@ func (w *worker) relieve(first Plan, f family) {
 	}
 }
 
-// descend settles a strategy with the relief at a place of a line, or where the simulated schedule holds more
-// than was thought, with the next that fits; it reports whether any does, or whether none is fast enough.
+// descend settles a strategy with the relief at an index of a line or, if the simulated schedule holds more
+// than expected, with the next one that fits. It reports whether one does, or that none is fast enough.
 func (w *worker) descend(x strategy.Strategy, p Plan, line []relief, at int, f family) bool {
 	for {
 		priced, ok := w.priceBetter(p, f)
@@ -178,9 +177,9 @@ func (w *worker) descend(x strategy.Strategy, p Plan, line []relief, at int, f f
 	}
 }
 
-// room reports whether a strategy that was priced without relief has room with something offloaded: what is
-// in the host's memory is gone from the device's, with its share of slack. Where it was priced otherwise, it
-// may.
+// room reports whether a strategy that was priced without relief fits with something offloaded: what is in
+// the host's memory is gone from the device's, with its share of slack. It also returns true if the strategy
+// was priced otherwise.
 func room(e plan.Estimate, x strategy.Strategy, r relief) bool {
 	if x.Offload != (strategy.Offload{}) || x.Recompute != "" {
 		return true
@@ -195,8 +194,8 @@ func room(e plan.Estimate, x strategy.Strategy, r relief) bool {
 	return true
 }
 
-// enough returns 1 if a strategy fits with everything computed again and as much offloaded as goes together
-// with that, else 0.
+// enough returns 1 if a strategy fits with full recomputation and as much offloaded as is compatible with it,
+// else 0.
 func (w *worker) enough(x strategy.Strategy, lines [][]relief) int {
 	for i := len(lines) - 1; i >= 0; i-- {
 		line := lines[i]
@@ -211,9 +210,9 @@ func (w *worker) enough(x strategy.Strategy, lines [][]relief) int {
 	return 0
 }
 
-// longer tries what is computed again although there is room: where communication is much slower than
-// computing, longer passes may hide more of it than they cost. Where computing everything again does not pay,
-// nothing of it does.
+// longer tries recomputation although there is enough memory: if communication is much slower than
+// computation, longer passes may hide more of it than they cost. If full recomputation does not pay, partial
+// recomputation does not either.
 func (w *worker) longer(first, priced Plan, line []relief, f family) {
 	if priced.Estimate.Parts.DP+priced.Estimate.Parts.Bubble == 0 || len(line) == 1 {
 		return
@@ -232,8 +231,8 @@ func (w *worker) longer(first, priced Plan, line []relief, f family) {
 	}
 }
 
-// hopeless reports whether a strategy does not fit even if the optimizer's state and all activations were
-// gone: no relief goes further.
+// hopeless reports whether a strategy does not fit even without the optimizer's state and all activations: no
+// relief goes further.
 func hopeless(e plan.Estimate) bool {
 	for i := range e.Stages {
 		m := &e.Stages[i].Memory
@@ -245,8 +244,8 @@ func hopeless(e plan.Estimate) bool {
 	return false
 }
 
-// along finds the first relief of a line that fits, by halving, and its place; 0 is none: the first one is
-// known not to fit.
+// along finds the first relief of a line that fits, by bisection, and its index; 0 means none, because the
+// first one is known not to fit.
 func (w *worker) along(x strategy.Strategy, line []relief) (Plan, int) {
 	if len(line) == 1 {
 		return Plan{}, 0

@@ -6,12 +6,12 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Annotations is what is asked of the values of a program: the one place where parameters, marks and sequence
-// parallelism become annotations of values.
+// Annotations collects the annotations of a program: it turns those of parameters, marks and sequence
+// parallelism into annotations of values.
 type Annotations struct {
-	// Params is by parameter; the zero value, and one that is missing, asks for nothing.
+	// Params is by parameter; the zero value, and a missing one, request nothing.
 	Params []mesh.Sharding
-	// Marks is how a marked value should be laid out; nil asks for nothing.
+	// Marks returns the requested layout of a marked value; nil requests nothing.
 	Marks func(label string) (mesh.Sharding, bool)
 	// SequenceParallel is the layout of sequences within a layer, Uses that of the first parameters, the
 	// weights, there.
@@ -19,7 +19,7 @@ type Annotations struct {
 	Uses             []mesh.Spec
 }
 
-// Values returns the annotations by value. What a mark asks for comes before what sequence parallelism does.
+// Values returns the annotations by value. Those of marks take precedence over sequence parallelism.
 func (a Annotations) Values(f *ir.Func) map[int]mesh.Sharding {
 	asked := map[int]mesh.Sharding{}
 	a.SequenceParallel.Ask(f, a.Uses, asked)

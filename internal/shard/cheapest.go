@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// cheapest returns the assignment that moves the fewest bytes among a few: what the tensors want, the larger
-// first; and, where that leaves something ungranted, what each tensor wants with the others giving way to it,
-// and what is left ungranted moved to the major factor of its dim.
+// cheapest returns the assignment that moves the fewest bytes among a few: what the tensors request, the
+// larger first; and, if that leaves requests ungranted, what each tensor requests with the others adapting to
+// it, and ungranted axes moved to the major factor of their dim.
 func (c *chooser) cheapest() (mesh.Assignment, []mesh.Conflict) {
 	asked := cloneWants(c.wants)
 	c.preferLarger()
@@ -33,17 +33,17 @@ func (c *chooser) cheapest() (mesh.Assignment, []mesh.Conflict) {
 	}
 	try(c.majors(best, conflicts))
 	for a := range c.p.Mixes(c.m, asked, c.p.Undivided(c.m, asked)) {
-		if c.ways(a) >= c.ways(best) { // fewer bytes are no good if devices compute the same for it
+		if c.ways(a) >= c.ways(best) { // fewer bytes do not help if devices repeat work for it
 			try(a, c.ungranted(asked, a))
 		}
 	}
 	return best, conflicts
 }
 
-// ways is into how many parts an assignment cuts the work.
+// ways returns the number of parts into which an assignment splits the work.
 func (c *chooser) ways(a mesh.Assignment) int { return c.m.Count(slices.Concat(a...)) }
 
-// ungranted returns what tensors ask for beside an assignment.
+// ungranted returns the requests of tensors that an assignment does not grant.
 func (c *chooser) ungranted(asked []mesh.Projection, a mesh.Assignment) []mesh.Conflict {
 	given := mesh.Projection{Axes: a, Rest: make([]mesh.Axes, len(a))}
 	_, left := c.p.Resolve(c.m, append([]mesh.Projection{given}, asked...))
@@ -58,8 +58,8 @@ func cloneWants(list []mesh.Projection) []mesh.Projection {
 	return out
 }
 
-// follow returns what the tensors want if they give way to one of them: of a factor that it splits they want
-// the same, and then whatever axes of theirs it does not use.
+// follow returns what the tensors request if they adapt to one of them: the same for a factor that it splits,
+// and then those of their axes that it does not use.
 func (c *chooser) follow(asked []mesh.Projection, leader int) []mesh.Projection {
 	list := cloneWants(asked)
 	var used mesh.Axes
@@ -88,7 +88,7 @@ func (c *chooser) follow(asked []mesh.Projection, leader int) []mesh.Projection 
 	return list
 }
 
-// majors moves axes that would scatter a compound dim to the first of its factors that has room.
+// majors moves axes that would scatter a compound dim to the first of its factors that they divide.
 func (c *chooser) majors(a mesh.Assignment, left []mesh.Conflict) (mesh.Assignment, []mesh.Conflict) {
 	a = a.Clone()
 	for _, x := range left {
@@ -112,8 +112,8 @@ func (c *chooser) majors(a mesh.Assignment, left []mesh.Conflict) (mesh.Assignme
 	return a, left
 }
 
-// price returns the bytes that a device receives to bring what was given where the assignment needs it, and
-// to reduce results.
+// price returns the bytes that a device receives to reshard operands as the assignment requires, and to
+// reduce results.
 func (c *chooser) price(a mesh.Assignment) float64 {
 	total := 0.0
 	for t, have := range c.given {
@@ -131,7 +131,7 @@ func (c *chooser) price(a mesh.Assignment) float64 {
 	return total
 }
 
-// local returns the bytes of a device's part, as if sizes divided.
+// local returns the bytes of a device's shard, as if sizes divided evenly.
 func (c *chooser) local(t ir.Type, s mesh.Spec) float64 {
 	n := float64(t.Bytes())
 	for _, axes := range s.Dims {
@@ -140,7 +140,7 @@ func (c *chooser) local(t ir.Type, s mesh.Spec) float64 {
 	return n
 }
 
-// received returns what of its new part a device does not hold.
+// received returns the bytes of its new shard that a device does not hold.
 func (c *chooser) received(t ir.Type, have, want mesh.Spec) float64 {
 	share := 1.0
 	for d, axes := range want.Dims {

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Compose returns how shardings spread from the parameters of a program to its results, as if it were one op:
-// factors that meet in a value between two ops are one, and what it costs to split them is the most that it
-// costs anywhere. It is an error if a dim in between is made of factors in different ways.
+// Compose returns how shardings propagate from the parameters of a program to its results, as if it were one
+// op: factors that meet in a value between two ops are united, and their cost of splitting is the largest one
+// anywhere. It fails if a dim in between consists of different factors.
 func Compose(f *ir.Func, r Reach) (*Spread, error) {
 	c := &composer{of: make([][][]int, f.NumValues()), parts: map[int][]int{}}
 	for _, n := range f.Nodes() {
@@ -24,11 +24,11 @@ func Compose(f *ir.Func, r Reach) (*Spread, error) {
 // composer unites factors of ops.
 type composer struct {
 	factors []Factor
-	// parent is a forest: factors with one root are one.
+	// parent is a union-find forest: factors with one root are the same.
 	parent []int
-	// parts is the factors that a factor turned out to be made of.
+	// parts holds the factors that a factor turned out to consist of.
 	parts map[int][]int
-	// of is the factors of each value's dims; nil for a value that no op has touched.
+	// of holds the factors of each value's dims; nil for a value that no op has touched.
 	of [][][]int
 }
 
@@ -64,7 +64,7 @@ func (c *composer) add(n *ir.Node, r Reach) error {
 	return nil
 }
 
-// flat returns a dim's factors, each by its root and in its parts.
+// flat returns a dim's factors, each by its root and split into its parts.
 func (c *composer) flat(factors []int) []int {
 	var list []int
 	for _, f := range factors {
@@ -78,7 +78,7 @@ func (c *composer) flat(factors []int) []int {
 	return list
 }
 
-// unite makes the factors of a dim those that it already has.
+// unite equates the factors of a dim with those that it already has.
 func (c *composer) unite(v, d, rank int, own []int) error {
 	if c.of[v] == nil {
 		c.of[v] = make([][]int, rank)
@@ -112,7 +112,7 @@ func (c *composer) unite(v, d, rank int, own []int) error {
 	return nil
 }
 
-// spread keeps what parameters and results have.
+// spread keeps the factors of parameters and results.
 func (c *composer) spread(f *ir.Func) *Spread {
 	s := &Spread{Operands: len(f.Params())}
 	number := map[int]int{}

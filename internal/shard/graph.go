@@ -9,13 +9,13 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Graph is what inference works on: values, and the rules that tie them. Infer makes one of a program; ties
-// that are no ops, such as barriers and groups of values that have one layout, are added by hand.
+// Graph is what inference works on: values, and the rules that connect them. Infer makes one from a program;
+// connections that are not ops, such as barriers and groups of values with one layout, are added explicitly.
 type Graph struct {
 	reach  Reach
 	values []value
 	edges  []edge
-	// returns tie values to what a program gives back; they hold before and after each round.
+	// returns connects values to what a program returns; they hold before and after each round.
 	returns []edge
 	grids   []*grid // by number, from 1
 	users   [][]int32
@@ -25,14 +25,14 @@ type Graph struct {
 	round   round
 }
 
-// value is what is known of one tensor so far.
+// value holds what is known about one tensor so far.
 type value struct {
 	shape []int
 	size  int
 	dims  []dim
-	// asked is the annotation, while dims of a later priority are held back; nil where there are none.
+	// asked is the annotation, while dims of a later priority are held back; nil if there are none.
 	asked []dim
-	// barred is axes that must not split any dim: copies or partial sums are along them.
+	// barred holds axes that must not split any dim, because the value is replicated or partial along them.
 	barred, held refs
 	partial      []mesh.Pending
 	copies       mesh.Axes
@@ -47,7 +47,7 @@ type dim struct {
 	priority int
 }
 
-// edge ties values: an op's operands and results.
+// edge connects values: an op's operands and results.
 type edge struct {
 	rule    *Spread
 	tensors []int
@@ -56,18 +56,18 @@ type edge struct {
 	limit   Direction
 	// busy means that an operand has other users.
 	busy bool
-	// constraint means that the result is annotated on the operand's behalf.
+	// constraint means that the result is annotated on behalf of the operand.
 	constraint bool
 	seen       [2]visit
 }
 
-// visit is what an edge looked like when last visited: nothing changes if it looks the same.
+// visit is the state of an edge when last visited: nothing changes if it is the same.
 type visit struct {
 	sum   int32
 	round round
 }
 
-// Choice is one decision: axes that were added to a dim, and from where.
+// Choice is one decision: axes that were added to a dim, and their origin.
 type Choice struct {
 	Value, Dim int
 	Axes       mesh.Axes
@@ -75,11 +75,11 @@ type Choice struct {
 	From int
 	By   string
 	Pos  ir.Pos
-	// Round says which of the rounds it was.
+	// Round names the round of the decision.
 	Round string
 }
 
-// String says the decision in words.
+// String describes the decision.
 func (c Choice) String() string {
 	text := fmt.Sprintf("dim %d by %s from %%%d through %s", c.Dim, c.Axes, c.From, c.By)
 	if known(c.Pos) {
@@ -88,13 +88,13 @@ func (c Choice) String() string {
 	return text + " (" + c.Round + ")"
 }
 
-// known reports whether a place is one: programs that were parsed may have none.
+// known reports whether a position is known: parsed programs may have none.
 func known(p ir.Pos) bool { return p != "" && p != "-" }
 
 // NewGraph returns an empty graph.
 func NewGraph(r Reach) *Graph { return &Graph{reach: r, rules: map[string]*Spread{}, work: &work{}} }
 
-// Value adds a tensor of which nothing is known and returns its number.
+// Value adds a tensor without any layout and returns its number.
 func (g *Graph) Value(shape []int) int {
 	v := value{shape: shape, size: 1, dims: make([]dim, len(shape))}
 	for d, n := range shape {
@@ -105,8 +105,7 @@ func (g *Graph) Value(shape []int) int {
 	return len(g.values) - 1
 }
 
-// Annotate says the layout a value should have. A nil mesh is for a Sharding that names no axis: it only
-// closes dims.
+// Annotate requests a layout for a value. A nil mesh is for a Sharding without axes, which only closes dims.
 func (g *Graph) Annotate(v int, m *mesh.Mesh, s mesh.Sharding) error {
 	x := &g.values[v]
 	switch {
@@ -148,7 +147,7 @@ func (g *Graph) grid(m *mesh.Mesh) int {
 	return len(g.grids)
 }
 
-// gridOf returns a mesh by number; an empty one where it is not known.
+// gridOf returns a mesh by number; an empty one if it is not known.
 func (g *Graph) gridOf(i int) *grid {
 	if i == 0 {
 		return &grid{}
@@ -156,7 +155,7 @@ func (g *Graph) gridOf(i int) *grid {
 	return g.grids[i-1]
 }
 
-// Op ties the operands and results of an op.
+// Op connects the operands and results of an op.
 func (g *Graph) Op(o op.Op, pos ir.Pos, in, out []ir.Type, operands, results []int) error {
 	rule, err := g.rule(o, in, out)
 	if err != nil {
@@ -170,7 +169,7 @@ func (g *Graph) Op(o op.Op, pos ir.Pos, in, out []ir.Type, operands, results []i
 	return nil
 }
 
-// rule is SpreadOf, remembered: layers repeat.
+// rule returns SpreadOf, cached, because layers repeat.
 func (g *Graph) rule(o op.Op, in, out []ir.Type) (*Spread, error) {
 	key := append([]byte(o.Name()), o.Rule(in)...)
 	for _, t := range slices.Concat(in, out) {
@@ -193,27 +192,26 @@ func (g *Graph) rule(o op.Op, in, out []ir.Type) (*Spread, error) {
 	return s, err
 }
 
-// Tie is an op of which only the rule is known.
+// Tie adds an op of which only the rule is known.
 func (g *Graph) Tie(name string, rule *Spread, operands, results []int) {
 	g.edges = append(g.edges, edge{rule: rule, tensors: slices.Concat(operands, results), name: name,
 		limit: BothWays})
 }
 
-// Barrier ties two values of one shape in some directions only.
+// Barrier connects two values of one shape in some directions only.
 func (g *Graph) Barrier(x, y int, d Direction) {
 	g.edges = append(g.edges, edge{rule: g.same(x), tensors: []int{x, y}, name: "barrier", limit: d})
 }
 
-// Return adds what a program returns for a value, and returns its number: it may be annotated apart from the
-// value.
+// Return adds what a program returns for a value, and returns its number: it may have an annotation of its
+// own.
 func (g *Graph) Return(v int) int {
 	r := g.Value(g.values[v].shape)
 	g.returns = append(g.returns, edge{rule: g.same(v), tensors: []int{v, r}, name: "return", limit: BothWays})
 	return r
 }
 
-// Alike makes values of one shape have one layout. Those that nothing is asked of take the annotation of the
-// others.
+// Alike makes values of one shape have one layout. Those without annotation take that of the others.
 func (g *Graph) Alike(values ...int) {
 	first := slices.IndexFunc(values, func(v int) bool { return g.values[v].annotated && !g.values[v].free() })
 	for i, v := range values {
@@ -228,7 +226,7 @@ func (g *Graph) Alike(values ...int) {
 	}
 }
 
-// free reports whether nothing is asked of a value.
+// free reports whether a value has no annotation.
 func (x *value) free() bool {
 	for _, d := range x.dims {
 		if !d.open || len(d.axes) > 0 {
@@ -249,7 +247,7 @@ func (g *Graph) same(v int) *Spread {
 	return s
 }
 
-// Sharding returns the layout of a value, with what is left open.
+// Sharding returns the layout of a value, including open dims.
 func (g *Graph) Sharding(v int) mesh.Sharding {
 	x := &g.values[v]
 	s := mesh.Closed(mesh.Whole(len(x.shape)))
@@ -262,8 +260,8 @@ func (g *Graph) Sharding(v int) mesh.Sharding {
 	return s
 }
 
-// Mesh returns the mesh of a value; nil where none is known.
+// Mesh returns the mesh of a value; nil if it is not known.
 func (g *Graph) Mesh(v int) *mesh.Mesh { return g.gridOf(g.values[v].grid).mesh }
 
-// Choices returns every decision in the order in which it was made.
+// Choices returns all decisions in order.
 func (g *Graph) Choices() []Choice { return g.trace }

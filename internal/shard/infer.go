@@ -11,17 +11,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Config is what is asked of a program.
+// Config holds the annotations of a program.
 type Config struct {
-	// Mesh is where values are of which nothing else is said.
+	// Mesh is that of values without any other annotation.
 	Mesh *mesh.Mesh
-	// Values is annotations by value ID: of parameters, mostly. Those inside a program may also be op.Constrain.
+	// Values holds annotations by value ID, mostly of parameters. Those inside a program may also be
+	// op.Constrain.
 	Values map[int]mesh.Sharding
-	// Meshes is where annotated values are, by ID; those that it lacks are on Mesh.
+	// Meshes holds the meshes of annotated values, by ID; others are on Mesh.
 	Meshes map[int]*mesh.Mesh
-	// Results is how results should be returned, by their number; the zero Sharding says nothing.
+	// Results holds the requested layouts of results, by their number; the zero Sharding requests nothing.
 	Results []mesh.Sharding
-	// Strategy and Reach say how far inference goes; the zero values are all the way.
+	// Strategy and Reach limit inference; the zero values mean no limit.
 	Strategy Strategy
 	Reach    Reach
 }
@@ -31,26 +32,26 @@ type Result struct {
 	// Specs and Meshes are by value ID.
 	Specs  []mesh.Spec
 	Meshes []*mesh.Mesh
-	// Results is how the program's results are returned: as their values are laid out, unless asked
-	// otherwise.
+	// Results holds the layouts in which the program's results are returned: those of their values, unless
+	// requested otherwise.
 	Results []mesh.Spec
-	// Reasons is, by value ID, why each is laid out so: annotations, then what was inferred, in order.
+	// Reasons explains, by value ID, each layout: annotations, then what was inferred, in order.
 	Reasons [][]string
-	// Shardings is, by value ID, what was inferred and what is left open, before partial sums are placed.
+	// Shardings holds, by value ID, what was inferred and what is open, before partial sums are placed.
 	Shardings []mesh.Sharding
-	// Steps is, by node, how each op runs. What its operands and results are laid out otherwise is resharded.
-	// It is nil where values of several meshes meet: there tensors only move.
+	// Steps holds, by node, how each op runs. Operands and results in another layout are resharded. It is nil
+	// where values of several meshes meet: there tensors only move.
 	Steps []*Step
 }
 
-// Infer decides the layout of every value of a program. Annotations spread through the ops' rules in both
+// Infer decides the layout of every value of a program. Annotations propagate through the ops' rules in both
 // directions until nothing changes: in the order of their priorities, and for each by kinds of ops, those
-// that only pass dims on first. A closed dim never changes, and nothing that was decided is taken back.
+// that only pass dims on first. A closed dim never changes, and decisions are never revoked.
 func Infer(f *ir.Func, c Config) (*Result, error) {
 	defer fault.Pass("infer", f)
 	g := NewGraph(c.Reach)
 	if c.Mesh != nil {
-		g.grid(c.Mesh) // the first of its kind is the one that values name
+		g.grid(c.Mesh) // the first of equal meshes is the one that values name
 	}
 	p := &program{f: f, c: c, g: g, asked: make([]string, f.NumValues())}
 	if err := p.build(); err != nil {
@@ -61,7 +62,7 @@ func Infer(f *ir.Func, c Config) (*Result, error) {
 	return r, placePartials(f, r, p.asked)
 }
 
-// program ties a Func to its graph, whose values have the Func's IDs.
+// program connects a Func with its graph, whose values have the Func's IDs.
 type program struct {
 	f     *ir.Func
 	c     Config
@@ -71,7 +72,7 @@ type program struct {
 	returned []int
 }
 
-// check reports annotations of what is not there.
+// check returns an error for annotations of values that do not exist.
 func (p *program) check() error {
 	for _, v := range slices.Sorted(maps.Keys(p.c.Values)) {
 		if v < 0 || v >= p.f.NumValues() {
@@ -179,7 +180,7 @@ func (p *program) result() *Result {
 	return r
 }
 
-// text returns a choice with the program's own names: what a program returns is no value of it.
+// text describes a choice with the program's own names: what a program returns is not one of its values.
 func (p *program) text(c Choice) string {
 	if i := c.From - p.f.NumValues(); i >= 0 {
 		return fmt.Sprintf("dim %d by %s from result %d (%s)", c.Dim, c.Axes, i, c.Round)

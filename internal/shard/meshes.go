@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// meshes returns where every value is. A value that nothing splits may be whole on any mesh: it is where the
-// other results of its op do, else where the op's operands are; what nothing computes, where it is first
-// used; and what is then left over on the mesh of values of which nothing is said.
+// meshes returns the mesh of every value. A value that nothing splits may be replicated on any mesh: it is on
+// that of the other results of its op, else on that of the op's operands; a value that is not computed, where
+// it is first used; the rest is on the default mesh.
 func (p *program) meshes() []*mesh.Mesh {
 	list := make([]*mesh.Mesh, p.f.NumValues())
 	for v := range list {

@@ -7,9 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// passPartial decides which partial axes stay. On the way forward those of operands, which the results then
-// have, too; on the way back those wanted of results, which the operands then must have. All others are taken
-// as reduced.
+// passPartial decides which partial axes stay: forward those of operands, which the results then have, too;
+// backward those requested of results, which the operands must then have. All others are reduced.
 func (c *chooser) passPartial(in, out []mesh.Spec) {
 	kept := make([][]mesh.Pending, len(in))
 	for _, p := range c.pendings(len(in)) {
@@ -35,7 +34,7 @@ func (c *chooser) passPartial(in, out []mesh.Spec) {
 	}
 }
 
-// pendings returns the partial axes that operands have, or that are wanted of results, each once.
+// pendings returns the partial axes that operands have, or that are requested of results, each once.
 func (c *chooser) pendings(operands int) []mesh.Pending {
 	var list []mesh.Pending
 	for t, w := range c.wants {
@@ -51,7 +50,7 @@ func (c *chooser) pendings(operands int) []mesh.Pending {
 	return list
 }
 
-// made reports whether a result is partial over the axis because a factor is.
+// made reports whether a result is partial over the axis because a factor is reduced.
 func (c *chooser) made(p mesh.Pending) bool {
 	for f, factor := range c.p.Factors {
 		if c.p.Reduced(f) && factor.Reduce == p.Reduce {
@@ -65,7 +64,7 @@ func (c *chooser) made(p mesh.Pending) bool {
 	return false
 }
 
-// splits reports whether the axis splits some tensor or makes results partial, and names what.
+// splits reports whether the axis splits some tensor or makes results partial, and which.
 func (c *chooser) splits(axis mesh.Sub, in, out []mesh.Spec) (string, bool) {
 	for t, s := range slices.Concat(in, out) {
 		if c.m.Overlap(axis, s.Used()) {
@@ -75,9 +74,9 @@ func (c *chooser) splits(axis mesh.Sub, in, out []mesh.Spec) (string, bool) {
 	return "", false
 }
 
-// linearIn returns the operands that may stay partial over p together: one group in which the op is linear.
-// nil means none. Along one axis a product may have one partial operand only; the others count as reduced,
-// the smaller ones first.
+// linearIn returns the operands that may stay partial over p together: one group in which the op is linear;
+// nil means none. Along one axis a product may have only one partial operand; the others are reduced, the
+// smaller ones first.
 func (c *chooser) linearIn(p mesh.Pending, in []mesh.Spec) []int {
 	if p.Reduce != mesh.Sum && p.Reduce != mesh.Mean || !c.floatResults(len(in)) {
 		return nil
@@ -93,8 +92,8 @@ func (c *chooser) linearIn(p mesh.Pending, in []mesh.Spec) []int {
 }
 
 // holds returns the operands of a group that have the partial axis, and whether the others allow it. Sums
-// need all: what is added on every device must be a part on every device. A mean of a value that all devices
-// hold is that value.
+// need all of them: every term must be partial on every device. The mean of a replicated value is the value
+// itself.
 func (c *chooser) holds(group []int, p mesh.Pending, operands int) (held []int, ok bool) {
 	backward := c.wanted(p, operands)
 	ok = true
@@ -111,7 +110,7 @@ func (c *chooser) holds(group []int, p mesh.Pending, operands int) (held []int, 
 	return held, ok
 }
 
-// wanted reports whether results ask for the partial axis.
+// wanted reports whether results request the partial axis.
 func (c *chooser) wanted(p mesh.Pending, operands int) bool {
 	for _, w := range c.wants[operands:] {
 		if slices.Contains(w.Partial, p) {
@@ -139,7 +138,7 @@ func (c *chooser) size(operands []int) int {
 	return n
 }
 
-// floatResults reports whether sums of results make sense.
+// floatResults reports whether results can be summed.
 func (c *chooser) floatResults(operands int) bool {
 	for _, t := range c.types[operands:] {
 		if !t.DType.IsFloat() {

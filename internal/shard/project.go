@@ -2,10 +2,10 @@ package shard
 
 import "slices"
 
-// slot is how one tensor splits one factor of an edge.
+// slot describes how one tensor splits one factor of an edge.
 type slot struct {
 	axes refs
-	// over is axes that follow in the dim and divide neither the factor nor what comes after it.
+	// over holds axes that follow in the dim and divide neither the factor nor those after it.
 	over refs
 	has  bool
 	// closed: no axis may be added. minor: the factor is the last of its dim, so that it may be split unevenly.
@@ -46,8 +46,8 @@ func (g *Graph) project(e *edge) bool {
 	return any
 }
 
-// projectDim gives a dim's axes to its factors, major first: each takes what divides it, parts of axes
-// included, and the last one all that is left.
+// projectDim assigns a dim's axes to its factors, major first: each takes what divides it, including parts of
+// axes, and the last one all that remain.
 func (g *Graph) projectDim(e *edge, t int, x dim, factors []int) {
 	left := x.axes
 	for i, f := range factors {
@@ -74,8 +74,8 @@ func (g *Graph) projectDim(e *edge, t int, x dim, factors []int) {
 	}
 }
 
-// fill takes from the list the axes that divide n, cutting one where a part of it does. It is stuck where n
-// is not used up and the next axis has no divisor in common with what is left.
+// fill takes the axes that divide n from the list, splitting one if a part of it does. It is stuck if n is
+// not used up and the next axis has no common divisor with the remainder.
 func fill(n int, list refs) (taken, left refs, stuck bool) {
 	for len(list) > 0 {
 		r := list[0]
@@ -104,7 +104,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// store writes grown slots back into the values. It reports whether any dim changed.
+// store writes extended slots back into the values. It reports whether any dim changed.
 func (g *Graph) store(e *edge) bool {
 	changed := false
 	for t, v := range e.tensors {
@@ -121,8 +121,8 @@ func (g *Graph) grown(t int, factors []int) bool {
 	return slices.ContainsFunc(factors, func(f int) bool { return g.work.at(t, f).grown })
 }
 
-// storeDim joins the factors' axes. A factor that is not split to the end is the last: pieces must be
-// contiguous.
+// storeDim concatenates the factors' axes. A factor that is not split completely must be the last, because
+// pieces must be contiguous.
 func (g *Graph) storeDim(e *edge, t, v, d int, factors []int) bool {
 	var axes refs
 	from := -1

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ref is an axis or a part of one by number: inference compares them far too often for names. A whole axis
-// has pre 1.
+// ref is an axis or a part of one by number, because inference compares them too often for names. A whole
+// axis has pre 1.
 type ref struct {
 	axis      int16
 	pre, size int32
@@ -50,7 +50,7 @@ func (r ref) clear(list refs) (ref, bool) {
 // refs is an ordered list of axes, major first.
 type refs []ref
 
-// count returns the number of pieces that the list makes.
+// count returns the number of pieces into which the list splits.
 func (a refs) count() int {
 	n := 1
 	for _, r := range a {
@@ -59,8 +59,7 @@ func (a refs) count() int {
 	return n
 }
 
-// common returns the longest list that both begin with; an axis and a major part of it have that part in
-// common.
+// common returns the longest common prefix; an axis and a major part of it have that part in common.
 func common(a, b refs) refs {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {
@@ -85,7 +84,7 @@ func common(a, b refs) refs {
 // rest returns what is left of y below its major part x.
 func rest(y, x ref) ref { return ref{y.axis, x.end(), y.size / x.size} }
 
-// common2 continues where one list has an axis, x, and the other continues with more of it, left.
+// common2 continues if one list has an axis, x, and the other has more of it, left.
 func common2(a refs, i int, x ref, tail refs, left ref, other refs) refs {
 	more := common(tail, append(refs{left}, other...))
 	if len(more) == 0 {
@@ -106,8 +105,8 @@ func hasPrefix(a, p refs) bool {
 	return c.count() == p.count() && len(c) >= len(p)
 }
 
-// joined returns the list with parts of an axis that follow each other made one, for a dim of n elements.
-// Where the axes do not divide it, splitting by the parts one after the other is not splitting by the whole.
+// joined returns the list with adjacent parts of an axis merged, for a dim of n elements. If the axes do not
+// divide it, splitting by the parts one after the other differs from splitting by the whole.
 func (a refs) joined(n int) refs {
 	if n%a.count() != 0 {
 		return a
@@ -131,7 +130,7 @@ type grid struct {
 
 func newGrid(m *mesh.Mesh) *grid { return &grid{mesh: m, axes: m.Axes()} }
 
-// refs returns axes by number; they are known to be of the mesh.
+// refs returns axes by number; they must be axes of the mesh.
 func (g *grid) refs(a mesh.Axes) refs {
 	var list refs
 	for _, s := range a {
@@ -145,7 +144,7 @@ func (g *grid) refs(a mesh.Axes) refs {
 	return list
 }
 
-// names returns the list as others read it.
+// names returns the list as axes by name.
 func (g *grid) names(a refs) mesh.Axes {
 	var list mesh.Axes
 	for _, r := range a {

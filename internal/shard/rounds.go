@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Strategy is how far inference goes.
+// Strategy limits inference.
 type Strategy uint8
 
-// The strategies, each with all of those before it.
+// Strategies, each includes all of those after it.
 const (
 	// ByUser: by the priorities of annotations, and for each of them ByOp.
 	ByUser Strategy = iota
@@ -35,14 +35,14 @@ func (r round) String() string {
 	return text
 }
 
-// level is which ops, and which of their factors, take part.
+// level selects the ops, and their factors, that take part.
 type level uint8
 
-// The levels of ByOp, in order; everything that takes part in one takes part in those after it.
+// Levels of ByOp, in order; what takes part in one takes part in all later ones.
 const (
-	// passing: ops that only pass dims on, whose operands nobody else uses.
+	// passing: ops that only pass dims on, whose operands have no other users.
 	passing level = iota
-	// The same, whoever uses their operands: nothing asks for this level by name.
+	// The same, with any users of their operands: no code names this level.
 	_
 	// passFactors: factors that cost nothing to split; through broadcasts only backwards.
 	passFactors
@@ -55,7 +55,7 @@ func (l level) String() string {
 	return [...]string{"passing ops of one user", "passing ops", "free factors", "all but broadcasts", "all"}[l]
 }
 
-// along returns where a factor of an edge may go at a level.
+// along returns the direction in which a factor of an edge may propagate at a level.
 func (l level) along(e *edge, f int) Direction {
 	kind := e.rule.Factors[f].Kind
 	d := BothWays
@@ -75,7 +75,7 @@ func (l level) along(e *edge, f int) Direction {
 	return e.rule.pass & e.limit
 }
 
-// Run spreads what is annotated until nothing changes.
+// Run propagates annotations until nothing changes.
 func (g *Graph) Run(s Strategy) {
 	g.link()
 	if s != ByUser {
@@ -89,7 +89,7 @@ func (g *Graph) Run(s Strategy) {
 	}
 }
 
-// priorities returns every priority that an annotation has, and 0.
+// priorities returns all priorities of annotations, and 0.
 func (g *Graph) priorities() []int {
 	list := []int{0}
 	for v := range g.values {
@@ -102,7 +102,7 @@ func (g *Graph) priorities() []int {
 }
 
 // hold keeps dims of later priorities closed and empty, and their axes from splitting the value's other dims;
-// those of this priority get what was asked for.
+// dims of this priority get their annotation.
 func (g *Graph) hold(p int) {
 	for v := range g.values {
 		x := &g.values[v]
@@ -138,7 +138,7 @@ func (g *Graph) runLevels(s Strategy, priority int) {
 	}
 }
 
-// link finds each value's edges, and the edges whose operands others use.
+// link determines each value's edges, and the edges whose operands have other users.
 func (g *Graph) link() {
 	g.users = make([][]int32, len(g.values))
 	uses := make([]int, len(g.values))
@@ -162,7 +162,7 @@ func (g *Graph) link() {
 	}
 }
 
-// fixpoint visits edges until none changes anything: in program order, and what a change may concern next
+// fixpoint visits edges until none changes anything: in program order, and those that a change may affect
 // before the rest.
 func (g *Graph) fixpoint(r round) {
 	g.round = r
@@ -198,7 +198,7 @@ func (g *Graph) visitReturns(r round) {
 	}
 }
 
-// visit spreads through one edge unless it looks as it did the last time.
+// visit propagates through one edge unless its state is the same as the last time.
 func (g *Graph) visit(e *edge, r round) bool {
 	now := visit{round: r}
 	for _, v := range e.tensors {
@@ -213,7 +213,7 @@ func (g *Graph) visit(e *edge, r round) bool {
 	return changed
 }
 
-// sameDirections reports whether an edge passes on the same in both rounds.
+// sameDirections reports whether an edge propagates the same in both rounds.
 func (g *Graph) sameDirections(e *edge, a, b round) bool {
 	for f := range e.rule.Factors {
 		if a.level.along(e, f) != b.level.along(e, f) {
@@ -223,8 +223,8 @@ func (g *Graph) sameDirections(e *edge, a, b round) bool {
 	return true
 }
 
-// closeConstrained makes a value that is constrained once, to something that leaves nothing open, are so
-// itself: there is no point in making it otherwise first.
+// closeConstrained gives a value with a single constraint that leaves nothing open that layout itself,
+// because any other layout would be resharded anyway.
 func (g *Graph) closeConstrained() {
 	by := make([]int, len(g.values)) // the one constraint, plus one; -1 for several
 	for i, e := range g.edges {

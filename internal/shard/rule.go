@@ -9,23 +9,23 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Kind says what it costs to split a factor.
+// Kind is the cost of splitting a factor.
 type Kind uint8
 
-// The kinds of factors.
+// Kinds of factors.
 const (
-	// Pass: nothing.
+	// Pass: none.
 	Pass Kind = iota
 	// Reduction: results are partial.
 	Reduction
 	// Move: neighbours exchange elements.
 	Move
-	// Whole: the op itself needs all of it, so that operands are gathered and results cut again.
+	// Whole: the op itself needs all of it, so that operands are gathered and results split again.
 	Whole
 )
 
-// Factor is a factor as inference sees it: shardings spread along it from tensor to tensor, also where the op
-// itself cannot run split.
+// Factor is a factor for inference: shardings propagate along it from tensor to tensor, even if the op itself
+// cannot run with it split.
 type Factor struct {
 	Name byte
 	Size int
@@ -34,7 +34,8 @@ type Factor struct {
 	fixed bool
 }
 
-// Spread is the rule by which shardings spread through an op: for each tensor and dim the factors, by number.
+// Spread is the rule by which shardings propagate through an op: for each tensor and dim the factors, by
+// number.
 type Spread struct {
 	Factors []Factor
 	// Dims is for operands, then for results.
@@ -49,7 +50,7 @@ type Spread struct {
 	pass Direction
 }
 
-// Direction is where shardings may spread through an op.
+// Direction is the direction in which shardings may propagate through an op.
 type Direction uint8
 
 // The directions.
@@ -60,18 +61,18 @@ const (
 	BothWays   Direction = ToResults | ToOperands
 )
 
-// Reach says how far shardings spread.
+// Reach limits how far shardings propagate.
 type Reach uint8
 
 // The reaches.
 const (
-	// Wide: also along dims that the op itself needs whole (op.Follower), and by parts of axes.
+	// Wide: also along dims that the op itself cannot split (op.Follower), and by parts of axes.
 	Wide Reach = iota
 	// Narrow: only along dims that the op can run split, and by whole axes.
 	Narrow
 )
 
-// SpreadOf returns how shardings spread through an op on these global types.
+// SpreadOf returns how shardings propagate through an op on these global types.
 func SpreadOf(o op.Op, in, out []ir.Type, r Reach) (*Spread, error) {
 	p, err := Bind(o, in, out)
 	if err != nil {
@@ -93,7 +94,7 @@ func SpreadOf(o op.Op, in, out []ir.Type, r Reach) (*Spread, error) {
 	return s, nil
 }
 
-// spreadRule returns a bound rule as it is.
+// spreadRule converts a bound rule.
 func spreadRule(p *mesh.Parsed) *Spread {
 	s := &Spread{Operands: len(p.In)}
 	for f, x := range p.Factors {
@@ -112,8 +113,8 @@ func spreadRule(p *mesh.Parsed) *Spread {
 	return s
 }
 
-// cooperativeSpread returns the rule of an op that devices can compute together: what the op alone can split
-// costs nothing to split here either, what it cannot is exchanged.
+// cooperativeSpread returns the rule of an op that devices can compute jointly: factors that the op alone can
+// split cost nothing here either, others need communication.
 func cooperativeSpread(rule mesh.Rule, alone *mesh.Parsed, in, out []ir.Type) (*Spread, error) {
 	p, err := rule.Bind(shapes(in), shapes(out))
 	if err != nil {
@@ -143,8 +144,8 @@ func factorNumbers(p *mesh.Parsed, dims mesh.Dims) [][]int {
 	return out
 }
 
-// followRule reads a rule in which one factor may have dims of different sizes: it has the size of the first,
-// unless a note gives one.
+// followRule parses a rule in which one factor may have dims of different sizes: it has the size of the
+// first, unless a note gives one.
 func followRule(rule mesh.Rule, moves string, shapes [][]int, operands int) (*Spread, error) {
 	p, err := rule.Parse()
 	if err != nil {
@@ -203,7 +204,7 @@ func (s *Spread) shared(f int) bool {
 	return in && out
 }
 
-// classify derives what the rounds of inference need to know from the rule alone.
+// classify derives what the rounds of inference need from the rule alone.
 func (s *Spread) classify(types []ir.Type) {
 	s.elementwise = s.sameDims(types)
 	for f, x := range s.Factors {
@@ -214,7 +215,7 @@ func (s *Spread) classify(types []ir.Type) {
 	s.pass = s.passes(types)
 }
 
-// sameDims reports whether the op works element by element, tensors with fewer or shorter dims repeated.
+// sameDims reports whether the op is elementwise, with broadcasting.
 func (s *Spread) sameDims(types []ir.Type) bool {
 	if len(s.Dims) == s.Operands {
 		return false
@@ -239,8 +240,8 @@ func (s *Spread) sameDims(types []ir.Type) bool {
 	return true
 }
 
-// passes returns the direction in which an op that hands its largest operand's dims on does so. Where dims
-// are cut or filled in it is towards the smaller tensor.
+// passes returns the direction in which an op passes its largest operand's dims on. If dims are cut or padded
+// it is towards the smaller tensor.
 func (s *Spread) passes(types []ir.Type) Direction {
 	if s.Operands == 0 || len(s.Dims) == s.Operands {
 		return Nowhere
@@ -265,7 +266,7 @@ func (s *Spread) passes(types []ir.Type) Direction {
 	return ToOperands
 }
 
-// largest returns the operand of the most elements, the first of equals.
+// largest returns the operand with the most elements, the first of equals.
 func (s *Spread) largest(types []ir.Type) int {
 	best := 0
 	for t := range s.Operands {

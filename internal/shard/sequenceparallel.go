@@ -8,23 +8,24 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// SequenceParallel says the layout of sequences within a layer whose weights an axis splits, where the same
-// axis splits the sequence between layers. Nothing else says whether it is the sequence's within a layer,
-// too: weights would then be gathered, and attention share a sequence in a ring.
+// SequenceParallel is the layout of sequences within a layer whose weights are split by the same axis that
+// splits the sequence between layers. Without it, inference might keep the sequence split within the layer:
+// weights would then be gathered, and attention would use a ring.
 type SequenceParallel struct {
-	// Axis is what splits weights; empty asks for nothing.
+	// Axis is the axis that splits weights; empty requests nothing.
 	Axis string
-	// Split is how a sequence [batch, tokens, width] is whose last dim goes along with a weight's split one.
+	// Split is the layout of a sequence [batch, tokens, width] whose last dim corresponds to a weight's split
+	// one.
 	Split mesh.Sharding
 }
 
-// Ask adds to asked, by value, what a product makes of a weight, or multiplies it with. Weights are a
-// program's first parameters; use is each one's layout in computation.
+// Ask adds annotations, by value, of the results of products with a weight, or of their other operands.
+// Weights are a program's first parameters; use is each one's layout in computation.
 func (c SequenceParallel) Ask(f *ir.Func, use []mesh.Spec, asked map[int]mesh.Sharding) {
 	if c.Axis == "" || len(f.Params()) < len(use) {
 		return
 	}
-	weight := make([]int, f.NumValues()) // which weight a value is, counted from 1
+	weight := make([]int, f.NumValues()) // the weight that a value is, counted from 1
 	for i := range use {
 		weight[f.Params()[i].ID()] = i + 1
 	}
@@ -43,7 +44,7 @@ func (c SequenceParallel) Ask(f *ir.Func, use []mesh.Spec, asked map[int]mesh.Sh
 	}
 }
 
-// alongside returns the sequences of a node whose last dim goes along with the dim of its operand k that the
+// alongside returns the sequences of a node whose last dim corresponds to the dim of its operand k that the
 // axis splits.
 func (c SequenceParallel) alongside(n *ir.Node, k int, use mesh.Spec) []*ir.Value {
 	split := slices.IndexFunc(use.Dims, func(a mesh.Axes) bool {

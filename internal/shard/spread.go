@@ -2,19 +2,19 @@ package shard
 
 import "slices"
 
-// strategy is how an edge passes axes on.
+// strategy is how an edge propagates axes.
 type strategy uint8
 
 const (
 	// basic: only what no tensor of the op objects to.
 	basic strategy = iota
-	// aggressive: what wins where factors want the same axis.
+	// aggressive: the winner if factors request the same axis.
 	aggressive
 )
 
 func (s strategy) String() string { return [...]string{"basic", "aggressive"}[s] }
 
-// spread passes axes between the tensors of an edge and reports whether anything changed.
+// spread propagates axes between the tensors of an edge and reports whether anything changed.
 func (g *Graph) spread(e *edge, s strategy, along func(f int) Direction) bool {
 	if !g.oneMesh(e) || !g.project(e) {
 		return false
@@ -27,7 +27,7 @@ func (g *Graph) spread(e *edge, s strategy, along func(f int) Direction) bool {
 	return g.store(e)
 }
 
-// oneMesh reports whether all tensors that are on a mesh are on the same.
+// oneMesh reports whether all tensors that are on a mesh are on the same one.
 func (g *Graph) oneMesh(e *edge) bool {
 	grid := 0
 	for _, v := range e.tensors {
@@ -40,7 +40,7 @@ func (g *Graph) oneMesh(e *edge) bool {
 	return grid != 0
 }
 
-// spreadBasic passes on, factor by factor, the longest list that is compatible with every tensor.
+// spreadBasic propagates, factor by factor, the longest list that is compatible with every tensor.
 func (g *Graph) spreadBasic(e *edge, along func(f int) Direction) {
 	for f := range e.rule.Factors {
 		axes := g.fold(e, f, along(f))
@@ -56,9 +56,9 @@ func (g *Graph) spreadBasic(e *edge, along func(f int) Direction) {
 	}
 }
 
-// fold returns the longest list that the tensors agree on: one that only continues where another ends is no
-// conflict; where lists part, the common beginning is kept and nothing is added any more. Only tensors on the
-// side that the direction comes from may add.
+// fold returns the longest list that the tensors agree on: a list that extends another is not a conflict; if
+// lists differ, the common prefix is kept and nothing is added any more. Only tensors on the side that the
+// direction comes from may add.
 func (g *Graph) fold(e *edge, f int, d Direction) refs {
 	if d == Nowhere {
 		return nil
@@ -130,8 +130,8 @@ func (g *Graph) allow(e *edge, t, f int, r ref, n int) (ref, bool) {
 	return g.clearBare(e, t, r)
 }
 
-// clearBare returns the major part of an axis that does not split a dim without factors: of size one, and yet
-// split.
+// clearBare returns the major part of an axis that does not split a dim without factors, which has size one
+// and is split nevertheless.
 func (g *Graph) clearBare(e *edge, t int, r ref) (ref, bool) {
 	ok := true
 	for d, factors := range e.rule.Dims[t] {
@@ -145,8 +145,8 @@ func (g *Graph) clearBare(e *edge, t int, r ref) (ref, bool) {
 	return r, true
 }
 
-// allowWithin looks at the factor itself: what splits it already may stay; more needs an open dim, no bar,
-// and a factor that is the last of its dim or divides.
+// allowWithin checks the factor itself: what splits it already may stay; more needs an open dim, no bar, and
+// a factor that is the last of its dim or divides.
 func (g *Graph) allowWithin(e *edge, t, f int, r ref, n int) (ref, bool) {
 	s := g.work.at(t, f)
 	for _, x := range s.axes {
@@ -181,7 +181,7 @@ func (g *Graph) allowWithin(e *edge, t, f int, r ref, n int) (ref, bool) {
 	return ref{r.axis, r.pre, int32(k)}, k > 1 || r.size == 1
 }
 
-// grow gives tensor t the list for factor f if it continues where its own ends.
+// grow gives tensor t the list for factor f if it extends its own.
 func (g *Graph) grow(e *edge, t, f int, axes refs) {
 	s := g.work.at(t, f)
 	if !s.has || len(axes) == 0 || hasPrefix(s.axes, axes) || !hasPrefix(axes, s.axes) {
@@ -254,7 +254,7 @@ func (g *Graph) sourceOf(e *edge, f int, axes refs) source {
 	return best
 }
 
-// accepted is as much of a list as some result has.
+// accepted returns as much of a list as some result has.
 func (g *Graph) accepted(e *edge, f int, axes refs) refs {
 	var best refs
 	for t := e.rule.Operands; t < len(e.tensors); t++ {

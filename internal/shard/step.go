@@ -9,15 +9,15 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Step is how one op runs on a mesh.
+// Step describes how one op runs on a mesh.
 type Step struct {
 	// Rule is the op's rule for its global types.
 	Rule *mesh.Parsed
 	// Assign is the axes of each factor.
 	Assign mesh.Assignment
-	// In is the layout operands must have, Out the layout results then have.
+	// In is the layout that operands must have, Out the resulting layout of results.
 	In, Out []mesh.Spec
-	// Reasons say what decided, and what was asked for and not granted.
+	// Reasons explain the decision, and what was requested and not granted.
 	Reasons []string
 }
 
@@ -38,7 +38,7 @@ func shapes(ts []ir.Type) [][]int {
 	return list
 }
 
-// Forward returns how an op runs on operands in their layouts: have has one Spec for each.
+// Forward returns how an op runs on operands in the given layouts: have has one Spec for each.
 func Forward(o op.Op, m *mesh.Mesh, in, out []ir.Type, have []mesh.Spec) (*Step, error) {
 	if len(have) != len(in) {
 		return nil, fmt.Errorf("%s: %d specs: want one for each of %d operands", o.Name(), len(have), len(in))
@@ -46,9 +46,9 @@ func Forward(o op.Op, m *mesh.Mesh, in, out []ir.Type, have []mesh.Spec) (*Step,
 	return Choose(o, m, in, out, have, nil)
 }
 
-// Backward returns how an op runs if its results are to have the wanted layout. Partial sums that are wanted
-// of a result are passed to the operands if the op is linear in all of those that are floats; else Out says
-// that there are none.
+// Backward returns how an op runs if its results should have the given layouts. Partial sums that are
+// requested of a result are passed to the operands if the op is linear in all float operands; otherwise Out
+// has none.
 func Backward(o op.Op, m *mesh.Mesh, in, out []ir.Type, want []mesh.Spec) (*Step, error) {
 	if len(want) != len(out) {
 		return nil, fmt.Errorf("%s: %d specs: want one for each of %d results", o.Name(), len(want), len(out))
@@ -56,8 +56,8 @@ func Backward(o op.Op, m *mesh.Mesh, in, out []ir.Type, want []mesh.Spec) (*Step
 	return Choose(o, m, in, out, nil, want)
 }
 
-// Choose returns how an op runs on operands in their layouts, with results that are wanted somehow; nil for
-// either means that nothing is known of them.
+// Choose returns how an op runs on operands in the given layouts, with requested layouts of results; nil for
+// either means that nothing is known.
 func Choose(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step, error) {
 	p, err := Bind(o, in, out)
 	if err != nil {
@@ -69,8 +69,7 @@ func Choose(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*
 	return chooseUnder(p, o, m, in, out, have, want)
 }
 
-// cooperative returns how devices compute an op together; nil where nothing that is asked for would make
-// them.
+// cooperative returns how devices compute an op jointly; nil if nothing that is requested needs it.
 func cooperative(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step, error) {
 	how := op.CooperativeRuleOf(o, in)
 	if how.Rule == "" {
@@ -112,14 +111,14 @@ func chooseUnder(p *mesh.Parsed, o op.Op, m *mesh.Mesh, in, out []ir.Type, have,
 	return c.step()
 }
 
-// chooser finds one assignment for what the tensors of an op want.
+// chooser finds one assignment for the requests of an op's tensors.
 type chooser struct {
 	o       op.Op
 	m       *mesh.Mesh
 	p       *mesh.Parsed
 	types   []ir.Type // of operands, then results
 	wants   []mesh.Projection
-	given   []*mesh.Spec // by tensor: what was said of it, nil for nothing
+	given   []*mesh.Spec // by tensor: its given layout, nil for none
 	reasons []string
 }
 
@@ -151,7 +150,8 @@ func (c *chooser) bySize() []int {
 	return order
 }
 
-// preferLarger withdraws what a smaller tensor wants of a factor where a larger one wants something else.
+// preferLarger withdraws the request of a smaller tensor for a factor if a larger one requests something
+// else.
 func (c *chooser) preferLarger() {
 	order := c.bySize()
 	for f := range c.p.Factors {
@@ -178,7 +178,7 @@ func (c *chooser) preferLarger() {
 	}
 }
 
-// explain says for each split factor which tensor asked for it.
+// explain records for each split factor which tensor requested it.
 func (c *chooser) explain(a mesh.Assignment) {
 	for f, axes := range a {
 		if len(axes) == 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// placePartials decides how each op runs and where partial sums are reduced: a value stays partial if the one
-// op that uses it passes the sum on, and if reducing what comes of it costs less than reducing it here. Two
-// partial sums that are added are then reduced once. What is asked for, and what is returned, is whole.
+// placePartials decides how each op runs and where partial sums are reduced: a value stays partial if its
+// only user passes the sum on, and if reducing later costs less than reducing here. Two partial sums that are
+// added are then reduced once. Annotated values and results are reduced.
 func placePartials(f *ir.Func, r *Result, asked []string) error {
 	s := &sums{
 		f: f, r: r, memo: map[string]*Step{}, partial: make([][]mesh.Pending, f.NumValues()), cost: make([]float64,
@@ -45,7 +45,7 @@ type sums struct {
 	f    *ir.Func
 	r    *Result
 	memo map[string]*Step
-	// partial is the sums that a value is left with.
+	// partial holds the sums that a value is left with.
 	partial [][]mesh.Pending
 	// cost is the bytes that a device reduces because of a value.
 	cost  []float64
@@ -84,7 +84,7 @@ func (s *sums) unchanged(n *ir.Node, before [][]mesh.Pending) bool {
 	})
 }
 
-// free returns the sums along axes that do not split the value: the others are reduced into its parts.
+// free returns the sums along axes that do not split the value: the others are reduced into its shards.
 func (s *sums) free(v int, sums []mesh.Pending) []mesh.Pending {
 	var list []mesh.Pending
 	for _, p := range sums {
@@ -95,8 +95,8 @@ func (s *sums) free(v int, sums []mesh.Pending) []mesh.Pending {
 	return list
 }
 
-// step returns how one op runs; nil where its tensors are on several meshes. Layers repeat, so answers are
-// kept.
+// step returns how one op runs; nil if its tensors are on several meshes. Results are cached, because layers
+// repeat.
 func (s *sums) step(n *ir.Node) (*Step, error) {
 	o := n.Op().(op.Op)
 	m := s.r.Meshes[n.Out()[0].ID()]
@@ -128,7 +128,7 @@ func (s *sums) step(n *ir.Node) (*Step, error) {
 		func() (*Step, error) { return Choose(o, m, in, out, have, want) })
 }
 
-// choose returns an answer that is kept under key, or a new one.
+// choose returns the cached result of key, or a new one.
 func (s *sums) choose(key []byte, ask func() (*Step, error)) (*Step, error) {
 	if step, ok := s.memo[string(key)]; ok {
 		return step, nil
@@ -172,7 +172,7 @@ func appendAxes(key []byte, a mesh.Axes) []byte {
 // backward finds, last op first, the values whose partial sums are cheaper to reduce later.
 func (s *sums) backward() []bool {
 	keep := make([]bool, s.f.NumValues())
-	user := make([]int, s.f.NumValues()) // the one node that uses a value
+	user := make([]int, s.f.NumValues()) // the only node that uses a value
 	for i, n := range s.f.Nodes() {
 		for j, v := range n.In() {
 			if j == 0 || n.In()[j-1] != v {
@@ -200,8 +200,8 @@ func (s *sums) backward() []bool {
 	return keep
 }
 
-// passedOn returns what it costs to reduce the results of the node that uses a value, and what it would cost
-// to reduce the operands that it takes partial; ok is whether it takes all of the value's sums.
+// passedOn returns the cost of reducing the results of the node that uses a value, and that of reducing the
+// operands that it takes partial; ok is whether it takes all of the value's sums.
 func (s *sums) passedOn(node, v int) (later, all float64, ok bool) {
 	n, step := s.f.Nodes()[node], s.r.Steps[node]
 	if step == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// route returns the legs from one place to another. Between meshes, what is pending is combined and spread on
-// the first one, then every device of the second gets what it lacks from one that has it, each byte once.
+// route returns the legs from one layout to another. Between meshes, partial values are reduced and scattered
+// on the first mesh, then every device of the second receives the elements that it lacks, each byte once.
 func (p *planner) route(t ir.Type, from, to op.Layout) ([]leg, Cost, error) {
 	if from.Mesh == to.Mesh {
 		moves, cost, err := p.router(from.Mesh).Reshard(t, from.Spec, to.Spec)
@@ -18,13 +18,13 @@ func (p *planner) route(t ir.Type, from, to op.Layout) ([]leg, Cost, error) {
 	return across(p.router(from.Mesh), p.router(to.Mesh), t, from, to)
 }
 
-// Across returns the way of a tensor from one mesh to another, and its cost.
+// Across returns the route of a tensor from one mesh to another, and its cost.
 func Across(t ir.Type, from, to op.Layout, prices Prices) (*Crossing, Cost, error) {
 	legs, cost, err := across(NewRouter(from.Mesh, prices), NewRouter(to.Mesh, prices), t, from, to)
 	return &Crossing{legs: legs, shape: t.Shape}, cost, err
 }
 
-// Crossing is the way of a tensor from one mesh to another.
+// Crossing is the route of a tensor from one mesh to another.
 type Crossing struct {
 	legs  []leg
 	shape []int
@@ -39,8 +39,8 @@ func (c *Crossing) Moves() []Move {
 	return all
 }
 
-// Apply makes a device's part on the second mesh of its part x on the first. A device that is in one of the
-// meshes only gives, or gets, an array without elements.
+// Apply computes a device's shard on the second mesh from its shard x on the first. A device that is in only
+// one of the meshes takes, or returns, an array without elements.
 func (c *Crossing) Apply(x *ir.Value, device int) *ir.Value {
 	for _, l := range c.legs {
 		x = l.apply(x, device, c.shape)
@@ -51,7 +51,7 @@ func (c *Crossing) Apply(x *ir.Value, device int) *ir.Value {
 func across(a, b *Router, t ir.Type, from, to op.Layout) ([]leg, Cost, error) {
 	left, right := a.scattered(t, from.Spec), to.Spec.With()
 	if right.IsWhole() && a.m.Covers(b.m) {
-		left = right // a gather does it, and the other mesh has it then
+		left = right // a gather suffices, and the other mesh then has it
 	}
 	first, cost, err := a.Reshard(t, from.Spec, left)
 	if err != nil {
@@ -67,8 +67,8 @@ func across(a, b *Router, t ir.Type, from, to op.Layout) ([]leg, Cost, error) {
 		func(l leg) bool { return len(l.moves) == 0 }), cost.Plus(hop.Cost).Plus(end), err
 }
 
-// scattered returns a Spec with nothing pending: the axes along which something was split the dim instead
-// that has most to split, so that nothing is sent twice.
+// scattered returns a Spec without partial axes: they split the longest dim instead, so that nothing is sent
+// twice.
 func (r *Router) scattered(t ir.Type, s mesh.Spec) mesh.Spec {
 	out := s.With()
 	if len(t.Shape) == 0 {
@@ -86,7 +86,7 @@ func (r *Router) scattered(t ir.Type, s mesh.Spec) mesh.Spec {
 	return out
 }
 
-// hop returns the move between two meshes. Its cost is what the busiest device sends or gets.
+// hop returns the move between two meshes. Its cost is that of the busiest device.
 func (r *Router) hop(to *Router, t ir.Type, before, after mesh.Spec) (Move, error) {
 	from, err := before.Layout(r.m, t.Shape)
 	if err != nil {
@@ -119,7 +119,7 @@ func (r *Router) hop(to *Router, t ir.Type, before, after mesh.Spec) (Move, erro
 	return move, nil
 }
 
-// apply does a leg on a device; nil is a value that the device does not hold.
+// apply executes a leg on a device; nil is a value that the device does not hold.
 func (l leg) apply(x *ir.Value, device int, shape []int) *ir.Value {
 	if l.from == l.to {
 		v, ok := newView(l.from, device)

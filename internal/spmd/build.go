@@ -13,11 +13,11 @@ type builder struct {
 	device int
 	b      *ir.Builder
 	ops    map[*decision]op.Op
-	// versions is what the device holds of each value.
+	// versions holds the layouts in which the device has each value.
 	versions [][]version
 }
 
-// version is a value in its layout somewhere; nil on a device that is not there.
+// version is a value in one layout; nil on a device that does not hold it.
 type version struct {
 	at    op.Layout
 	value *ir.Value
@@ -72,8 +72,8 @@ func (b *builder) step(s step) error {
 	return b.b.Err()
 }
 
-// apply runs an op on the device's parts, alone or together with others. A constraint has been met by then:
-// as a node it would only keep the ops around it out of one loop.
+// apply runs an op on the device's shards, alone or jointly. A constraint is satisfied by then and omitted:
+// as a node it would only keep the ops around it from being fused.
 func (b *builder) apply(d *decision, v view, in []*ir.Value) ([]*ir.Value, error) {
 	if _, ok := d.op.(op.Constrainer); ok {
 		return in, nil
@@ -96,7 +96,7 @@ func (b *builder) apply(d *decision, v view, in []*ir.Value) ([]*ir.Value, error
 	return b.b.Apply(local, in), nil
 }
 
-// convert returns a version of a value, made if it is not there yet.
+// convert returns a version of a value, creating it if necessary.
 func (b *builder) convert(v *ir.Value, c convert) *ir.Value {
 	find := func(at op.Layout) int {
 		return slices.IndexFunc(b.versions[v.ID()], func(x version) bool { return sameLayout(x.at, at) })

@@ -7,25 +7,25 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Communication is one move of data between devices, as people read it.
+// Communication describes one move of data between devices, for reports.
 type Communication struct {
-	// Line is the source line that it is for, Op the op there.
+	// Line is the source line that it belongs to, Op the op there.
 	Line string `json:"line"`
 	Op   string `json:"op"`
-	// Kind is what devices do: all_reduce, all_gather …; Axes is the mesh axes along which they meet.
+	// Kind is the collective: all_reduce, all_gather …; Axes holds the mesh axes along which it runs.
 	Kind string `json:"kind"`
 	Axes string `json:"axes"`
-	// Tensor is the type of what moves, with its name if it is a parameter; From and To are its layout.
+	// Tensor is the type of what moves, with its name if it is a parameter; From and To are its layouts.
 	Tensor string `json:"tensor"`
 	From   string `json:"from"`
 	To     string `json:"to"`
 	// Bytes is what the busiest device sends, Seconds the predicted time.
 	Bytes   float64 `json:"bytes"`
 	Seconds float64 `json:"seconds"`
-	// Reason says who needed it, Asked whether a user did.
+	// Reason explains who needs it, Asked whether a user requested it.
 	Reason string `json:"reason"`
 	Asked  bool   `json:"asked"`
-	// Count is how often it happens: layers repeat.
+	// Count is how often it occurs, because layers repeat.
 	Count int `json:"count"`
 }
 
@@ -34,7 +34,7 @@ func (c Communication) String() string {
 	return fmt.Sprintf("%s: %s: %s of %s over %s: %s", c.Line, c.Op, c.Kind, c.Tensor, c.Axes, c.Reason)
 }
 
-// Communications is Inserted as people read it, in program order.
+// Communications returns Inserted as Communication values, in program order.
 func (p *Program) Communications() []Communication {
 	names, types := map[int]string{}, make([]ir.Type, p.f.NumValues())
 	for _, v := range p.f.Params() {

@@ -5,10 +5,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Compute returns the seconds that an op of this much work takes on one device.
+// Compute returns the seconds that this much work takes on one device.
 func (p Prices) Compute(w op.Work) float64 { return p.compute(w.Flops, w.Bytes) }
 
-// Seconds returns what an op takes on one device.
+// Seconds returns the time of an op on one device.
 func (p Prices) Seconds(o op.Op, in, out []ir.Type) float64 {
 	if p.Op != nil {
 		return p.Op(o, in, out)
@@ -16,7 +16,7 @@ func (p Prices) Seconds(o op.Op, in, out []ir.Type) float64 {
 	return p.Compute(o.Work(in, out))
 }
 
-// Computing returns the seconds of all that a device computes itself, communication left out.
+// Computing returns the seconds of a device's own computation, without communication.
 func (p *Program) Computing(device int, prices Prices) (float64, error) {
 	f, err := p.Local(device)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// orCooperative returns the way in which devices compute the op together, where there is one and it is better
-// than a way in which each computes alone what was brought to it.
+// orCooperative returns the joint computation of the op, if there is one and it is better than computing on
+// resharded operands alone.
 func (c *choice) orCooperative(alone *decision) (*decision, error) {
 	o, ok := c.base.op.(op.Cooperator)
 	if !ok {
@@ -34,11 +34,11 @@ func (c *choice) orCooperative(alone *decision) (*decision, error) {
 	return alone, nil
 }
 
-// fewTimes is how much more than a gather devices may send inside an op that prefers not to have its operands
-// gathered.
+// fewTimes is how much more than a gather devices may send inside an op that prefers not to gather its
+// operands.
 const fewTimes = 4
 
-// program returns what a device runs in the stead of an op that is computed together.
+// program returns what a device runs in place of an op that is computed jointly.
 func (d *decision) program(device int) (*ir.Func, error) {
 	at, err := d.place(device)
 	if err != nil {
@@ -47,8 +47,8 @@ func (d *decision) program(device int) (*ir.Func, error) {
 	return op.Cooperation(d.cooperative, at)
 }
 
-// exchanging returns the time of an op that is computed together, with what is sent inside, on the first
-// device.
+// exchanging returns the time of an op that is computed jointly, including communication inside it, on the
+// first device.
 func (c *choice) exchanging(d *decision) (float64, error) {
 	f, err := d.program(c.m.Devices()[0])
 	if err != nil {
@@ -66,7 +66,8 @@ func (c *choice) exchanging(d *decision) (float64, error) {
 	return time, nil
 }
 
-// exchanges calls see with what a local program exchanges, in the bodies of its ops, too, and how often.
+// exchanges calls see for the collectives of a local program, including those in bodies of its ops, with
+// their number.
 func (p *planner) exchanges(f *ir.Func, times int, see func(n *ir.Node, x Move, times int)) {
 	for _, n := range f.Nodes() {
 		if x, ok := p.exchange(n); ok {
@@ -103,7 +104,7 @@ func (p *planner) exchange(n *ir.Node) (Move, bool) {
 	}, true
 }
 
-// kindOf returns what an op that exchanges does, by what its name begins with.
+// kindOf returns the kind of a communicating op, by the prefix of its name.
 func kindOf(name string) Kind {
 	if i := slices.IndexFunc(kindNames[:], func(kind string) bool {
 		return strings.HasPrefix(name,
@@ -114,7 +115,8 @@ func kindOf(name string) Kind {
 	return Permute
 }
 
-// recordCooperation notes what devices exchange inside an op. The op asked for it, so nobody needs to.
+// recordCooperation records the communication inside an op. The op itself requires it, so it counts as
+// requested.
 func (p *planner) recordCooperation(n *ir.Node, d *decision) error {
 	if d.cooperative == nil {
 		return nil

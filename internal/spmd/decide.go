@@ -10,27 +10,27 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// decision is how an op runs on the mesh: equal for all nodes that apply the same op to types and Specs that
-// are the same.
+// decision describes how an op runs on the mesh. It is the same for all nodes with the same op, types and
+// Specs.
 type decision struct {
 	op      op.Op
 	mesh    *mesh.Mesh
 	rule    *mesh.Parsed
 	assign  mesh.Assignment
 	in, out []ir.Type
-	// need is the layout operands must have, give the layout results then have.
+	// need is the layout that operands must have, give the resulting layout of results.
 	need, give []mesh.Spec
-	// time is all that it takes, moved the bytes that are sent before and after it.
+	// time is the total time, moved the bytes that are sent before and after it.
 	time, moved float64
-	// together is the op where devices compute it together, else nil; exchanged is the bytes that they then send
+	// cooperative is the op if devices compute it jointly, else nil; exchanged is the bytes that they then send
 	// inside.
 	cooperative op.Cooperator
 	exchanged   float64
 }
 
-// decide finds the cheapest way to run a node, given the layout of its operands and how its results must: the
-// assignment that the operands ask for, the one that the results ask for, or that which the largest tensors
-// ask for, with partial operands passed through where the op is linear, or reduced before.
+// decide finds the cheapest way to run a node, given the layouts of its operands and the required ones of its
+// results: the assignment that the operands, the results, or the largest tensors request, with partial
+// operands passed through if the op is linear, or reduced before.
 func (p *planner) decide(n *ir.Node) (*decision, error) {
 	if len(n.Out()) == 0 {
 		return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(),
@@ -54,7 +54,7 @@ func (p *planner) decide(n *ir.Node) (*decision, error) {
 	return best, nil
 }
 
-// seenFrom returns the layout of values, those on another mesh taken for whole.
+// seenFrom returns the layouts of values; those on another mesh count as replicated.
 func (p *planner) seenFrom(m *mesh.Mesh, vs []*ir.Value) []mesh.Spec {
 	list := make([]mesh.Spec, len(vs))
 	for i, v := range vs {
@@ -89,7 +89,7 @@ func shapesOf(ts []ir.Type) [][]int {
 	return list
 }
 
-// choice weighs the ways to run one op.
+// choice compares the ways to run one op.
 type choice struct {
 	p          *planner
 	m          *mesh.Mesh
@@ -99,7 +99,7 @@ type choice struct {
 	seen       []mesh.Assignment
 }
 
-// decide returns the cheapest way, alone or together.
+// decide returns the cheapest way, alone or jointly.
 func (c *choice) decide() (*decision, error) {
 	best, err := c.under(c.base.op.Rule(c.base.in))
 	if err != nil || best.moved == 0 {
@@ -130,7 +130,7 @@ func (c *choice) best() (*decision, error) {
 	if err := c.tryOrders(wants); err != nil {
 		return nil, err
 	}
-	// Where nobody disagrees there is nothing to choose.
+	// Without conflicts there is nothing to choose.
 	if _, conflicts := rule.Resolve(c.m, wants); !c.free() && len(conflicts) > 0 {
 		if err := c.tryMixes(append(wants, c.refilled()...)); err != nil {
 			return nil, err
@@ -139,7 +139,7 @@ func (c *choice) best() (*decision, error) {
 	return c.found, nil
 }
 
-// tryOrders tries the assignments of tensors that are listened to in some order.
+// tryOrders tries the assignments that give tensors precedence in some order.
 func (c *choice) tryOrders(wants []mesh.Projection) error {
 	for _, order := range c.orders() {
 		if err := c.tryBoth(c.resolve(wants, order)); err != nil || c.free() {
@@ -152,7 +152,7 @@ func (c *choice) tryOrders(wants []mesh.Projection) error {
 // free reports whether a way was found that moves nothing.
 func (c *choice) free() bool { return c.found != nil && c.found.moved == 0 }
 
-// tryBoth tries an assignment with sums passed through and with sums combined before.
+// tryBoth tries an assignment with sums passed through and with sums reduced before.
 func (c *choice) tryBoth(a mesh.Assignment) error {
 	if slices.ContainsFunc(c.seen, a.Equal) {
 		return nil
@@ -166,8 +166,8 @@ func (c *choice) tryBoth(a mesh.Assignment) error {
 	return nil
 }
 
-// orders returns whom to listen to first: operands, results, the largest; or to one side alone, so that the
-// other is resharded as a whole: sums that operands hold then pass and are combined once, on the way to the
+// orders returns the orders of precedence: operands, results, the largest first; or one side alone, so that
+// the other is resharded entirely: partial sums of operands then pass and are reduced once, on the way to the
 // result.
 func (c *choice) orders() [][]int {
 	n := c.base.rule.NumTensors()
@@ -186,9 +186,8 @@ func (c *choice) orders() [][]int {
 		results}
 }
 
-// resolve returns the assignment if tensors are listened to in an order: what a later one wants of an axis
-// that an earlier one wants for another factor, or of a factor that an earlier one splits otherwise, does not
-// count.
+// resolve returns the assignment for an order of precedence: requests of a later tensor that conflict with
+// those of an earlier one, for the axis or for the factor, do not count.
 func (c *choice) resolve(wants []mesh.Projection, order []int) mesh.Assignment {
 	m := c.m
 	kept := make([]mesh.Projection, 0, len(order))
@@ -230,7 +229,7 @@ func (c *choice) grantPending(taken []mesh.Axes, w mesh.Projection) {
 	}
 }
 
-// overlapsOther reports whether axes split another factor already that cannot share them.
+// overlapsOther reports whether axes already split another factor that cannot share them.
 func (c *choice) overlapsOther(taken []mesh.Axes, factor int, list mesh.Axes) bool {
 	for f, axes := range taken {
 		if f == factor || c.base.rule.Shares(f, factor) {
@@ -245,12 +244,12 @@ func (c *choice) overlapsOther(taken []mesh.Axes, factor int, list mesh.Axes) bo
 	return false
 }
 
-// passing says what becomes of partial operands.
+// passing says how partial operands are treated.
 type passing int
 
 const (
-	passSums    passing = iota // they stay, where the op is linear
-	reduceFirst                // they are combined before the op
+	passSums    passing = iota // they stay, if the op is linear
+	reduceFirst                // they are reduced before the op
 )
 
 // try prices one way and keeps it if it is the cheapest.
@@ -292,7 +291,7 @@ func (c *choice) try(a mesh.Assignment, pass passing) error {
 	return nil
 }
 
-// computing returns the time of the op itself on the first device, which has the largest parts.
+// computing returns the time of the op itself on the first device, which has the largest shards.
 func (c *choice) computing(d *decision) (float64, error) {
 	if d.cooperative != nil {
 		return c.exchanging(d)
@@ -303,13 +302,13 @@ func (c *choice) computing(d *decision) (float64, error) {
 	}
 	local, err := op.Localize(d.op, at)
 	if err != nil {
-		return 0, nil // building will say what is wrong
+		return 0, nil // building will report the error
 	}
 	w := local.Work(at.LocalIn, at.LocalOut)
 	return c.p.config.Prices.compute(w.Flops, w.Bytes), nil
 }
 
-// pass lets sums that operands hold pass through the op and reports whether there are any.
+// pass lets partial sums of operands pass through the op and reports whether there are any.
 func (c *choice) pass(d *decision) bool {
 	var used mesh.Axes
 	for _, axes := range d.assign {
@@ -337,7 +336,7 @@ func (c *choice) pass(d *decision) bool {
 }
 
 // group returns the operands in which the op is linear together with operand i, nil if there are none or
-// their elements do not add up.
+// their elements cannot be summed.
 func (c *choice) group(d *decision, i int, q mesh.Pending) []int {
 	l, ok := d.op.(op.Multilinear)
 	if !ok || q.Reduce != mesh.Sum && q.Reduce != mesh.Mean {

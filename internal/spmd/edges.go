@@ -17,8 +17,8 @@ type edge struct {
 	cost   Cost
 }
 
-// edges returns the moves from a state. Axes that neither Spec names stay out of it, and what already is as
-// it should stays where it is.
+// edges returns the moves from a state. They do not involve axes that neither Spec names, nor dims that
+// already match the target.
 func (p *problem) edges(s state) []edge {
 	var list []edge
 	add := func(e edge) {
@@ -29,7 +29,7 @@ func (p *problem) edges(s state) []edge {
 		list = append(list, e)
 	}
 	if p.rightSlice(s, add) {
-		return list // it costs nothing, is needed, and makes all that follows cheaper
+		return list // it is free, necessary, and makes everything after it cheaper
 	}
 	p.slices(s, add)
 	p.gathers(s, add)
@@ -40,7 +40,7 @@ func (p *problem) edges(s state) []edge {
 	return list
 }
 
-// prefix returns how many tokens of a dim are as they should be.
+// prefix returns the number of tokens of a dim that match the target.
 func (p *problem) prefix(s state, d int) int {
 	n := 0
 	for n < len(s.dims[d]) && n < len(p.to.dims[d]) && s.dims[d][n] == p.to.dims[d][n] {
@@ -49,13 +49,13 @@ func (p *problem) prefix(s state, d int) int {
 	return n
 }
 
-// ready reports whether all of a dim is as it should be, and what is missing after it.
+// ready reports whether all tokens of a dim match the target, and returns those that are missing after them.
 func (p *problem) ready(s state, d int) ([]uint8, bool) {
 	n := p.prefix(s, d)
 	return p.to.dims[d][n:], n == len(s.dims[d])
 }
 
-// rightSlice cuts a dim by a free axis that comes next in it, and reports whether there is one.
+// rightSlice slices a dim by a free axis that comes next in it, and reports whether there is one.
 func (p *problem) rightSlice(s state, add func(edge)) bool {
 	used := p.used(s)
 	for d := range s.dims {
@@ -68,8 +68,8 @@ func (p *problem) rightSlice(s state, add func(edge)) bool {
 	return false
 }
 
-// slices cuts dims by axes that are free and that the target splits another dim by, so that they can go there
-// together with others.
+// slices slices dims by free axes that split another dim in the target, so that they can move there together
+// with others.
 func (p *problem) slices(s state, add func(edge)) {
 	free := p.wanted() &^ p.used(s)
 	for d := range s.dims {
@@ -100,7 +100,7 @@ func (p *problem) wanted() uint64 {
 
 func appended(list, more []uint8) []uint8 { return append(slices.Clip(slices.Clone(list)), more...) }
 
-// gathers joins dims over their last axes.
+// gathers gathers dims over their last axes.
 func (p *problem) gathers(s state, add func(edge)) {
 	for d, list := range s.dims {
 		for i := p.prefix(s, d); i < len(list); i++ {
@@ -124,7 +124,8 @@ func (p *problem) exchanges(s state, add func(edge)) {
 	}
 }
 
-// reductions combines what is pending and should not be: at once, or cutting a dim on the way.
+// reductions reduces partial axes that the target does not have: with an all-reduce, or with a
+// reduce-scatter.
 func (p *problem) reductions(s state, add func(edge)) {
 	kinds := p.pendingKinds(s)
 	for _, kind := range kinds {
@@ -159,7 +160,7 @@ func (p *problem) reductions(s state, add func(edge)) {
 // reduceOf returns the reduction of a mark.
 func reduceOf(mark uint8) mesh.Reduce { return mesh.Reduce(mark - 1) }
 
-// pendingKinds returns the reductions, each once, that have to be combined on the way to the target.
+// pendingKinds returns the reductions, each once, that have to be applied on the way to the target.
 func (p *problem) pendingKinds(s state) []uint8 {
 	var kinds []uint8
 	for a, mark := range s.partial {
@@ -170,8 +171,8 @@ func (p *problem) pendingKinds(s state) []uint8 {
 	return kinds
 }
 
-// hides reports whether something has to be combined that a reduction which is pending is within: the sum of
-// maxima is had only from the maxima.
+// hides reports whether a reduction has to wait for a pending one inside it: a sum of maxima requires the
+// maxima first.
 func (p *problem) hides(s state, inner uint8) bool {
 	for a, mark := range s.partial {
 		if mark != 0 && mark != p.to.partial[a] && reduceOf(inner).Before(reduceOf(mark)) {
@@ -181,8 +182,8 @@ func (p *problem) hides(s state, inner uint8) bool {
 	return false
 }
 
-// atomsOf returns the atoms that tokens are made of: where a dim is split unevenly its tokens may be products
-// of several.
+// atomsOf returns the atoms that tokens consist of: if a dim is split unevenly, its tokens may be products of
+// several.
 func (p *problem) atomsOf(tokens []uint8) []uint8 {
 	var list []uint8
 	for _, t := range tokens {
@@ -191,7 +192,7 @@ func (p *problem) atomsOf(tokens []uint8) []uint8 {
 	return list
 }
 
-// runs returns the longest lists of neighbours in the target's dims that are made of the given atoms.
+// runs returns the longest runs in the target's dims that consist of the given atoms.
 func (p *problem) runs(atoms []uint8) [][]uint8 {
 	var runs [][]uint8
 	for _, list := range p.to.dims {
@@ -214,7 +215,7 @@ func (p *problem) runs(atoms []uint8) [][]uint8 {
 	return runs
 }
 
-// partials makes terms of copies and of parts where the target has terms.
+// partials turns replicated or sharded axes into partial ones if the target has them.
 func (p *problem) partials(s state, add func(edge)) {
 	used := p.used(s)
 	for a, kind := range p.to.partial {
@@ -234,14 +235,14 @@ func (p *problem) partials(s state, add func(edge)) {
 	}
 }
 
-// onlyPending reports whether nothing but one kind of reduction is pending. What changes nothing under one
-// may change much under another.
+// onlyPending reports whether only one kind of reduction is pending. The neutral element of one is not that
+// of another.
 func onlyPending(s state, kind uint8) bool {
 	return !slices.ContainsFunc(s.partial, func(mark uint8) bool { return mark != 0 && mark != kind })
 }
 
-// permutes hands parts on, to the best state that cuts the dims as this one does; where sizes are uneven, the
-// target itself is reached by single messages.
+// permutes sends whole shards, to the best state that splits the dims into the same pieces; if sizes are
+// uneven, the target itself is reached by point-to-point messages.
 func (p *problem) permutes(s state, add func(edge)) {
 	if f := p.finish(s); f.ok && !f.at.equal(s) {
 		moved := p.changed(s, f.at)
@@ -259,7 +260,7 @@ func (p *problem) permutes(s state, add func(edge)) {
 	}
 }
 
-// changed returns the tokens of dims that are not the same in two states.
+// changed returns the tokens of dims that differ between two states.
 func (p *problem) changed(a, b state) []uint8 {
 	var list []uint8
 	for d := range a.dims {

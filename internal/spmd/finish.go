@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// finish is a state from which the target is reached by all-to-alls and gathers alone, and at what cost.
+// finish is a state from which the target is reached by all-to-alls and gathers alone, and its cost.
 type finish struct {
 	at   state
 	cost Cost
-	// stay is how many tokens are where they were at the start: the more, the fewer devices have to send.
+	// stay is the number of tokens in their original position: the more, the fewer devices have to send.
 	stay int
 	ok   bool
 }
 
-// stay returns how many tokens of a state are where they were at the start.
+// stay returns the number of tokens of a state in their original position.
 func (p *problem) stay(s state) int {
 	n := 0
 	for d, list := range s.dims {
@@ -27,13 +27,13 @@ func (p *problem) stay(s state) int {
 	return n
 }
 
-// maxPermutes bounds how many axes are tried at places, for one state and for all.
+// maxPermutes bounds the number of arrangements that are tried, for one state and in total.
 const (
 	maxPermutes    = 4000
 	maxAllPermutes = 60000
 )
 
-// finish returns the cheapest state to which a permute can lead from s: one that cuts every dim into the same
+// finish returns the cheapest state that a permute can reach from s: one that splits every dim into the same
 // pieces.
 func (p *problem) finish(s state) finish {
 	key := p.cutKey(s)
@@ -60,7 +60,7 @@ func (p *problem) finish(s state) finish {
 	return a.best
 }
 
-// cutKey tells apart the states between which no permute leads.
+// cutKey returns a key that is equal for states between which a permute is possible.
 func (p *problem) cutKey(s state) string {
 	var b []byte
 	for d, list := range s.dims {
@@ -87,7 +87,7 @@ type arranger struct {
 	left int
 }
 
-// offer adds a token, and the atoms that it is made of, to those that may be used.
+// offer adds a token, and the atoms that it consists of, to those that may be used.
 func (a *arranger) offer(t uint8) {
 	for _, x := range append([]uint8{t}, a.p.tokens[t].atoms...) {
 		if !slices.Contains(a.pool, x) {
@@ -114,7 +114,7 @@ func (a *arranger) dim(d int) {
 	}
 }
 
-// even fills a dim with atoms until they make as many pieces as are left to make.
+// even fills a dim with atoms until they make the remaining number of pieces.
 func (a *arranger) even(d int, list []uint8, left int) {
 	if left == 1 {
 		a.at.dims[d] = slices.Clone(list)
@@ -133,7 +133,7 @@ func (a *arranger) even(d int, list []uint8, left int) {
 	}
 }
 
-// uneven fills a dim with tokens of the same sizes as before: others would cut it elsewhere.
+// uneven fills a dim with tokens of the same sizes as before: others would split it elsewhere.
 func (a *arranger) uneven(d int, list []uint8) {
 	if len(list) == len(a.like.dims[d]) {
 		a.at.dims[d] = slices.Clone(list)
@@ -152,8 +152,7 @@ func (a *arranger) uneven(d int, list []uint8) {
 	}
 }
 
-// finishCost returns what it costs to bring a state to the target by all-to-alls to the right places and
-// gathers.
+// finishCost returns the cost of reaching the target from a state by all-to-alls and gathers.
 func (p *problem) finishCost(s state) (Cost, bool) {
 	var cost Cost
 	step := func(k Kind, tokens []uint8, next state) {
@@ -178,7 +177,7 @@ func (p *problem) finishCost(s state) (Cost, bool) {
 	return cost, slices.EqualFunc(s.dims, p.to.dims, slices.Equal[[]uint8])
 }
 
-// placing finds an all-to-all that brings the last n tokens of dim i to where they should be in dim j.
+// placing finds an all-to-all that moves the last n tokens of dim i to their place in dim j.
 func (p *problem) placing(s state) (i, j, n int) {
 	for i, list := range s.dims {
 		tail := list[p.prefix(s, i):]
@@ -197,7 +196,7 @@ func (p *problem) placing(s state) (i, j, n int) {
 	return 0, 0, 0
 }
 
-// unwanted finds the last n tokens of a dim that the target has nowhere.
+// unwanted finds the last n tokens of a dim that the target does not have.
 func (p *problem) unwanted(s state) (dim, n int) {
 	for d, list := range s.dims {
 		n := 0

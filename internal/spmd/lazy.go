@@ -14,7 +14,7 @@ type use struct {
 	operand int
 }
 
-// usesOf is, by value ID, where values are used, and whether they are returned.
+// usesOf returns, by value ID, where values are used, and whether they are returned.
 func usesOf(f *ir.Func) (uses [][]use, returned []bool) {
 	uses, returned = make([][]use, f.NumValues()), make([]bool, f.NumValues())
 	for _, n := range f.Nodes() {
@@ -31,14 +31,13 @@ func usesOf(f *ir.Func) (uses [][]use, returned []bool) {
 // unused reports whether nothing reads a value.
 func (p *planner) unused(v *ir.Value) bool { return len(p.uses[v.ID()]) == 0 && !p.returned[v.ID()] }
 
-// later reports whether a value that an op gives as sums that are pending may stay so, although it is to be
-// without them: its one use is in an op that is linear in it, so that sums of sums are combined once, further
-// on. With several uses each might combine its own. Where a user wrote down the layout of the value, it is
-// laid out so.
+// later reports whether a partial result of an op may stay partial although its layout is not: its only use
+// is in an op that is linear in it, so that sums are reduced once, further on. With several uses each might
+// reduce its own. An annotated value gets its requested layout.
 func (p *planner) later(n *ir.Node, v *ir.Value, give mesh.Spec) bool {
 	id := v.ID()
 	want := p.layouts[id].Spec
-	if p.layouts[n.Out()[0].ID()].Mesh != p.layouts[id].Mesh { // it moves, and what moves is combined first
+	if p.layouts[n.Out()[0].ID()].Mesh != p.layouts[id].Mesh { // a move requires reducing it first
 		return false
 	}
 	if len(give.Partial) == 0 || !give.With().Equal(want.With()) || p.returned[id] || p.asked(n) ||
@@ -53,7 +52,7 @@ func (p *planner) later(n *ir.Node, v *ir.Value, give mesh.Spec) bool {
 	return p.takesSums(p.uses[id][0])
 }
 
-// takesSums reports whether a node is linear in an operand on the mesh on which it is.
+// takesSums reports whether a node is linear in an operand that is on its own mesh.
 func (p *planner) takesSums(u use) bool {
 	for _, v := range append(slices.Clone(u.node.In()), u.node.Out()...) {
 		if p.layouts[v.ID()].Mesh != p.layouts[u.node.In()[u.operand].ID()].Mesh {

@@ -31,8 +31,8 @@ func (p *Program) Local(device int) (*ir.Func, error) {
 	return f, err
 }
 
-// Classes returns the devices grouped by equal programs, each group in order, the groups in that of their
-// first devices.
+// Classes groups the devices with equal programs, each group in order, the groups in the order of their first
+// devices.
 func (p *Program) Classes() ([][]int, error) {
 	var classes [][]int
 	index := map[string]int{}
@@ -53,7 +53,7 @@ func (p *Program) Classes() ([][]int, error) {
 
 // feature is something in which the programs of devices may differ.
 type feature interface {
-	// on returns the mesh that it is about, at what it is for one of its devices, short.
+	// on returns the mesh that it concerns, at a short text that describes it for one of its devices.
 	on() *mesh.Mesh
 	at(v view) (string, error)
 }
@@ -64,7 +64,7 @@ type member struct{ m *mesh.Mesh }
 func (x member) on() *mesh.Mesh          { return x.m }
 func (x member) at(view) (string, error) { return "in", nil }
 
-// size is the size of a part where parts are uneven.
+// size is the size of a shard if shards are uneven.
 type size struct {
 	m    *mesh.Mesh
 	n    int
@@ -75,7 +75,7 @@ func (s size) on() *mesh.Mesh { return s.m }
 
 func (s size) at(v view) (string, error) { return strconv.Itoa(v.part(s.n, s.axes)), nil }
 
-// attributes is an op whose attributes may depend on the device's place.
+// attributes is an op whose attributes may depend on the device's position.
 type attributes struct {
 	d    *decision
 	axes mesh.Axes
@@ -101,7 +101,7 @@ func (a attributes) at(v view) (string, error) {
 	return text, nil
 }
 
-// text returns what a device runs in the op's stead.
+// text returns the op that a device runs, as text.
 func (d *decision) text(v view) (string, error) {
 	if d.cooperative != nil {
 		f, err := d.program(v.device)
@@ -131,7 +131,7 @@ func (d *decision) local(v view) (op.Op, error) {
 	return op.Localize(d.op, at)
 }
 
-// signature tells apart devices whose programs differ.
+// signature returns a text that is equal for devices with equal programs.
 func (p *Program) signature(device int) (string, error) {
 	var key []byte
 	views := make([]*view, len(p.meshes))
@@ -153,8 +153,8 @@ func (p *Program) signature(device int) (string, error) {
 	return string(key), nil
 }
 
-// findFeatures collects what programs may differ in: meshes, the sizes of uneven parts, and the attributes of
-// ops that count from somewhere.
+// findFeatures collects what programs may differ in: meshes, the sizes of uneven shards, and the attributes
+// of ops with offsets.
 func (p *planner) findFeatures() []feature {
 	f := &finder{seen: map[string]bool{}}
 	for i, m := range p.meshes {

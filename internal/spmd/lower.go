@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// view is a mesh as one of its devices sees it.
+// view is a mesh from the view of one of its devices.
 type view struct {
 	m      *mesh.Mesh
 	axes   []mesh.Axis
@@ -22,7 +22,7 @@ func newView(m *mesh.Mesh, device int) (view, bool) {
 	return view{m, m.Axes(), device, coord}, ok
 }
 
-// position returns where the device stands along an axis or a part of one.
+// position returns the device's position along an axis or a part of one.
 func (v view) position(s mesh.Sub) int {
 	a := slices.IndexFunc(v.axes, func(a mesh.Axis) bool { return a.Name == s.Axis })
 	if s.Size == 0 {
@@ -39,7 +39,7 @@ func (v view) part(n int, axes mesh.Axes) int {
 	return n
 }
 
-// shape returns the shape of the device's part of a tensor.
+// shape returns the shape of the device's shard of a tensor.
 func (v view) shape(shape []int, s mesh.Spec) []int {
 	local := make([]int, len(shape))
 	for d, n := range shape {
@@ -48,8 +48,8 @@ func (v view) shape(shape []int, s mesh.Spec) []int {
 	return local
 }
 
-// sizes returns the sizes of the parts of n elements along axes, nil where they are equal, and that of the
-// device's own.
+// sizes returns the sizes of the parts of n elements along axes, nil if they are equal, and that of the
+// device's own part.
 func (v view) sizes(n int, axes mesh.Axes) (sizes []int, own int) {
 	sizes = []int{n}
 	for _, s := range axes {
@@ -68,7 +68,7 @@ func (v view) sizes(n int, axes mesh.Axes) (sizes []int, own int) {
 	return sizes, v.part(n, axes)
 }
 
-// apply does the moves to the device's part of a tensor of a shape.
+// apply executes the moves on the device's shard of a tensor of a shape.
 func (v view) apply(x *ir.Value, shape []int, moves []Move) *ir.Value {
 	for _, m := range moves {
 		x = v.move(x, shape, m)
@@ -113,7 +113,7 @@ func (v view) move(x *ir.Value, shape []int, m Move) *ir.Value {
 	return op.Transfer(x, shape, layouts, op.Layout{Mesh: v.m, Spec: m.After}, v.shape(shape, m.After))
 }
 
-// uneven reports whether parts differ in size.
+// uneven reports whether shards differ in size.
 func (v view) uneven(shape []int, s mesh.Spec) bool {
 	for d, n := range shape {
 		if n%v.m.Count(s.Dims[d]) != 0 {
@@ -123,7 +123,7 @@ func (v view) uneven(shape []int, s mesh.Spec) bool {
 	return false
 }
 
-// Apply does moves to a device's part x of a tensor of a shape.
+// Apply executes moves on a device's shard x of a tensor of a shape.
 func Apply(x *ir.Value, m *mesh.Mesh, device int, shape []int, moves []Move) (*ir.Value, error) {
 	v, ok := newView(m, device)
 	if !ok {

@@ -16,8 +16,8 @@ func (c *choice) tryMixes(wants []mesh.Projection) error {
 	return nil
 }
 
-// refilled returns what tensors might want if the axes of their compound dims stood in another order: each
-// factor takes whatever divides it, so that a permute before the op spares a gather.
+// refilled returns what tensors might request if the axes of their compound dims were in another order: each
+// factor takes whatever divides it, so that a permute before the op avoids a gather.
 func (c *choice) refilled() []mesh.Projection {
 	var list []mesh.Projection
 	for t, s := range slices.Concat(c.have, c.want) {
@@ -38,7 +38,7 @@ func (c *choice) refilled() []mesh.Projection {
 	return list
 }
 
-// takeDivisors takes from a list the axes, and the parts of axes, that divide n, wherever they stand.
+// takeDivisors takes the axes, and the parts of axes, that divide n from a list, at any position.
 func (c *choice) takeDivisors(n int, list mesh.Axes) (taken, rest mesh.Axes) {
 	for _, s := range list {
 		k := c.m.Extent(s)

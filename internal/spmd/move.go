@@ -6,22 +6,22 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Kind is what a move does.
+// Kind is the kind of a move.
 type Kind uint8
 
-// The moves. The first three send nothing.
+// Moves. The first three need no communication.
 const (
-	// Slice: each device keeps its part of what all along the axes hold.
+	// Slice: each device keeps its part of a replicated value.
 	Slice Kind = iota
 	// Mask: copies become terms of a reduction.
 	Mask
-	// Pad: parts become terms of a reduction.
+	// Pad: shards become terms of a reduction.
 	Pad
 	AllGather
 	AllToAll
 	ReduceScatter
 	AllReduce
-	// Permute: devices hand whole parts on.
+	// Permute: devices send whole shards on.
 	Permute
 	// Exchange: devices send single parts to each other as the two layouts overlap.
 	Exchange
@@ -39,19 +39,18 @@ func (k Kind) Local() bool { return k <= Pad }
 // Move is one step from a Spec to another.
 type Move struct {
 	Kind Kind
-	// Axes is the axes along which devices act together.
+	// Axes holds the axes along which devices communicate.
 	Axes mesh.Axes
-	// Dim is the dim that is cut or joined; of an all-to-all the one that is cut, and From the one that is
-	// joined.
+	// Dim is the dim that is split or gathered; in an all-to-all Dim is split and From gathered.
 	Dim, From int
-	// Reduce is how terms combine.
+	// Reduce is how terms are reduced.
 	Reduce mesh.Reduce
-	// Before and After are the layout of the tensor.
+	// Before and After are the layouts of the tensor.
 	Before, After mesh.Spec
 	Cost          Cost
 }
 
-// String returns the move and where it leads: all_gather tp dim 0 → @[dp,_].
+// String returns the move and its result: all_gather tp dim 0 → @[dp,_].
 func (m Move) String() string {
 	text := m.Kind.String()
 	switch m.Kind {

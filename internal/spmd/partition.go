@@ -10,37 +10,37 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Config says how to partition. The zero value takes the default prices and allows any communication.
+// Config configures partitioning. The zero value uses the default prices and allows any communication.
 type Config struct {
 	Prices Prices
-	// Strict makes communication that nobody asked for an error.
+	// Strict makes communication that was not requested an error.
 	Strict Strictness
-	// Asked is, by value ID, the values whose Spec the user wrote: bringing a value there is asked for, as it is
-	// where an op.Constrainer says so. Nil is none.
+	// Asked marks, by value ID, the values whose Spec the user wrote: resharding a value to it is requested, as
+	// it is for an op.Constrainer. Nil means none.
 	Asked []bool
-	// Meshes is, by value ID, where values are; nil, and a nil entry, is the one mesh of all.
+	// Meshes holds the meshes of values, by ID; nil, and a nil entry, means the default mesh.
 	Meshes []*mesh.Mesh
-	// Results is how results are to be returned, by their number; nil is in their layouts.
+	// Results holds the required layouts of results, by their number; nil means those of the values.
 	Results []mesh.Spec
 }
 
-// Strictness is what becomes of communication that nobody asked for.
+// Strictness says how communication that was not requested is treated.
 type Strictness int
 
-// The ways to take it.
+// Levels of strictness.
 const (
 	Allow  Strictness = iota // it is recorded
 	Forbid                   // it is an error
 )
 
-// Inserted is one communication that Partition put into the program.
+// Inserted is one communication that Partition inserted into the program.
 type Inserted struct {
-	// Pos is the source line that it is for, Op the op there, and Value the value that moves.
+	// Pos is its source line, Op the op there, and Value the value that moves.
 	Pos   ir.Pos
 	Op    string
 	Value int
 	Move  Move
-	// Reason says who needed it; Asked that a user did.
+	// Reason explains who needs it; Asked is whether a user requested it.
 	Reason string
 	Asked  bool
 }
@@ -51,9 +51,9 @@ func (x Inserted) String() string {
 		x.Move.Cost.Bytes, x.Move.Cost.Time*1e6, x.Reason)
 }
 
-// Partition makes the local programs of a program whose values have the layout that specs say, one for each
-// value by its ID. An op runs on the mesh of its results, under the assignment of axes to its factors that
-// costs least, resharding included.
+// Partition makes the local programs of a program whose values have the layouts in specs, one for each value
+// by its ID. An op runs on the mesh of its results, under the assignment of axes to its factors that costs
+// least, including resharding.
 func Partition(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) (*Program, error) {
 	defer fault.Pass("partition", f)
 	if len(specs) != f.NumValues() {
@@ -88,9 +88,9 @@ type planner struct {
 	routers   []*Router
 	decisions map[string]*decision
 	order     []*decision
-	// now is the layout of each value for those who use it: as it is to, or with sums still pending.
+	// now is the layout of each value for its users: its final one, or still partial.
 	now []mesh.Spec
-	// versions is all the ways in which each value is laid out so far.
+	// versions holds all layouts in which each value exists so far.
 	versions [][]op.Layout
 	uses     [][]use
 	returned []bool
@@ -113,7 +113,7 @@ func newPlanner(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) *planner 
 	return p
 }
 
-// canonicalMesh returns the one of equal meshes that stands for all, so that they compare as pointers.
+// canonicalMesh returns one representative of equal meshes, so that they compare as pointers.
 func (p *planner) canonicalMesh(m *mesh.Mesh) *mesh.Mesh {
 	if i := slices.IndexFunc(p.meshes, m.Equal); i >= 0 {
 		return p.meshes[i]
@@ -145,7 +145,7 @@ func (p *planner) node(n *ir.Node) error {
 	for i, v := range n.Out() {
 		given := op.Layout{Mesh: d.mesh, Spec: d.give[i]}
 		p.versions[v.ID()] = []op.Layout{given}
-		if p.unused(v) { // nobody sees its layout
+		if p.unused(v) { // its layout does not matter
 			s.after[i] = convert{from: given, to: given}
 			continue
 		}
@@ -163,7 +163,7 @@ func (p *planner) node(n *ir.Node) error {
 	return nil
 }
 
-// results brings what is returned to where it is to be.
+// results reshards what is returned to its layout.
 func (p *planner) results() error {
 	for i, v := range p.program.f.Results() {
 		at := p.layouts[v.ID()]
@@ -183,7 +183,7 @@ func (p *planner) results() error {
 	return nil
 }
 
-// asked reports whether a user wrote down the layout of the results of a node.
+// asked reports whether a user annotated the results of a node.
 func (p *planner) asked(n *ir.Node) bool {
 	if _, ok := n.Op().(op.Constrainer); ok {
 		return true
@@ -192,7 +192,7 @@ func (p *planner) asked(n *ir.Node) bool {
 		func(v *ir.Value) bool { return p.config.Asked[v.ID()] })
 }
 
-// why is what a conversion is for.
+// why is the reason of a conversion.
 type why struct {
 	pos    ir.Pos
 	op     ir.Op
@@ -207,7 +207,7 @@ func (w why) name() string {
 	return w.op.Name()
 }
 
-// convert moves a value elsewhere, from the version of it that costs least.
+// convert reshards a value, from its version for which that is cheapest.
 func (p *planner) convert(w why, v *ir.Value, to op.Layout) (convert, error) {
 	id := v.ID()
 	var best convert
@@ -235,7 +235,7 @@ func (p *planner) convert(w why, v *ir.Value, to op.Layout) (convert, error) {
 	return best, nil
 }
 
-// record notes a communication, unless it is forbidden.
+// record records a communication, unless it is forbidden.
 func (p *planner) record(w why, v *ir.Value, m Move, from mesh.Spec) error {
 	if m.Kind.Local() || m.Cost.Collectives == 0 {
 		return nil

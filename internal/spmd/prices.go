@@ -6,29 +6,28 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Link is what communication costs along one axis.
+// Link is the cost of communication along one axis.
 type Link struct {
-	// Alpha is the seconds that any collective takes, Beta those for each byte that a device sends.
+	// Alpha is the latency of a collective in seconds, Beta the seconds per byte that a device sends.
 	Alpha, Beta float64
 }
 
-// Prices say what communication and computing cost. The zero value is a guess at a good machine: what matters
-// for the choice between plans is mostly how the numbers compare.
+// Prices holds the costs of communication and computation. The zero value is a typical machine: the choice
+// between plans depends mostly on the ratios.
 type Prices struct {
 	// Default is the link of axes that Links does not name.
 	Default Link
 	// Links is by axis; a collective over several axes is as slow as the slowest.
 	Links map[string]Link
-	// Plain leaves out exchanges of single messages, for backends that have only the usual collectives.
+	// Plain excludes point-to-point messages, for backends that have only the usual collectives.
 	Plain bool
-	// Memory is the seconds for each byte that an op moves between memory and processor, Flop those for each
-	// operation.
+	// Memory is the seconds per byte that an op moves between memory and processor, Flop those per operation.
 	Memory, Flop float64
-	// Op, if set, is the seconds of an op on a device, in place of those by Memory and Flop.
+	// Op, if set, returns the seconds of an op on a device, in place of Memory and Flop.
 	Op func(o op.Op, in, out []ir.Type) float64
 }
 
-// The zero value's numbers: 10 µs and 50 GB/s between devices, 2 TB/s and 200 Tflop/s on one.
+// The defaults: 10 µs and 50 GB/s between devices, 2 TB/s and 200 Tflop/s on one.
 var (
 	defaultLink   = Link{Alpha: 10e-6, Beta: 1 / 50e9}
 	defaultMemory = 1 / 2e12
@@ -50,7 +49,7 @@ func (p Prices) link(axes mesh.Axes) Link {
 	return worst
 }
 
-// Message returns the seconds that a message of so many bytes between two meshes takes.
+// Message returns the seconds of a message between two meshes.
 func (p Prices) Message(bytes float64) float64 {
 	l := p.Default
 	if l == (Link{}) {
@@ -59,7 +58,7 @@ func (p Prices) Message(bytes float64) float64 {
 	return l.Alpha + l.Beta*bytes
 }
 
-// cheapest returns no dearer than the link of any of the axes.
+// cheapest returns a link that is at most as expensive as that of any of the axes.
 func (p Prices) cheapest(axes mesh.Axes) Link {
 	var best Link
 	for i := range axes {
@@ -85,21 +84,21 @@ func (p Prices) compute(flops, bytes float64) float64 {
 
 // Cost is the price of a sequence of moves.
 type Cost struct {
-	// Bytes is what the busiest device sends, Collectives how often devices meet, Time the predicted seconds.
+	// Bytes is what the busiest device sends, Collectives the number of collectives, Time the predicted seconds.
 	Bytes       float64
 	Collectives int
 	Time        float64
 }
 
-// Plus returns both costs together.
+// Plus returns the sum of both costs.
 func (c Cost) Plus(o Cost) Cost {
 	return Cost{c.Bytes + o.Bytes, c.Collectives + o.Collectives, c.Time + o.Time}
 }
 
-// localStep is the seconds that a move without communication counts for: enough to prefer fewer of them.
+// localStep is the price in seconds of a move without communication: enough to prefer fewer of them.
 const localStep = 1e-9
 
-// Price returns what a move costs that brings a tensor of a type from its Before to its After.
+// Price returns the cost of a move of a tensor of a type.
 func (p Prices) Price(m *mesh.Mesh, t ir.Type, x Move) Cost {
 	size := func(s mesh.Spec) float64 {
 		b := float64(t.DType.Size())
@@ -126,7 +125,7 @@ func (p Prices) price(k Kind, n int, axes mesh.Axes, before, after float64) Cost
 	case ReduceScatter:
 		bytes = share * before
 	case AllToAll:
-		bytes = share * max(before, after) // they differ where parts are uneven
+		bytes = share * max(before, after) // they differ if shards are uneven
 	case AllReduce:
 		bytes = 2 * share * before
 	case Permute:
@@ -142,5 +141,6 @@ func (p Prices) price(k Kind, n int, axes mesh.Axes, before, after float64) Cost
 	return c
 }
 
-// messages is how many collectives more an exchange counts for: it is messages to several peers.
+// messages is the number of additional collectives that an exchange counts as, because it sends messages to
+// several peers.
 const messages = 3

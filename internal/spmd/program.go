@@ -8,9 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Program is a program for the devices of one or several meshes. What is the same for all of them has been
-// decided; the programs of single devices are made when they are asked for. It serves one goroutine at a
-// time.
+// Program is a program for the devices of one or several meshes. Decisions that are common to all devices
+// have been made; the programs of single devices are built on request. It is not safe for concurrent use.
 type Program struct {
 	f        *ir.Func
 	main     *mesh.Mesh
@@ -23,7 +22,7 @@ type Program struct {
 	locals   map[string]*ir.Func
 }
 
-// step is one node with what comes before and after it.
+// step is one node with the conversions before and after it.
 type step struct {
 	node   *ir.Node
 	how    *decision
@@ -31,7 +30,7 @@ type step struct {
 	after  []convert // one for each result
 }
 
-// convert moves a version of a value elsewhere.
+// convert reshards a version of a value.
 type convert struct {
 	from, to op.Layout
 	legs     []leg
@@ -46,7 +45,7 @@ type leg struct {
 // Global returns the program that was partitioned.
 func (p *Program) Global() *ir.Func { return p.f }
 
-// Mesh returns the mesh of values of which nothing else is said.
+// Mesh returns the default mesh of values.
 func (p *Program) Mesh() *mesh.Mesh { return p.main }
 
 // Crosses reports whether the program's values are on several meshes, so that its devices do not all run the
@@ -69,7 +68,7 @@ func (p *Program) Param(i int) op.Layout { return p.layouts[p.f.Params()[i].ID()
 // Result returns the layout of a result.
 func (p *Program) Result(i int) op.Layout { return p.results[i].to }
 
-// ParamsOf returns the numbers of the parameters that a device's program has: those whose mesh it is in.
+// ParamsOf returns the numbers of the parameters of a device's program: those whose mesh contains it.
 func (p *Program) ParamsOf(device int) []int {
 	var list []int
 	for i := range p.f.Params() {
@@ -94,14 +93,14 @@ func (p *Program) ResultsOf(device int) []int {
 // Inserted returns the communication, in program order.
 func (p *Program) Inserted() []Inserted { return p.inserted }
 
-// ParamSpec returns the Spec of a parameter, on whatever mesh.
+// ParamSpec returns the Spec of a parameter, on any mesh.
 func (p *Program) ParamSpec(i int) mesh.Spec { return p.Param(i).Spec }
 
-// ResultSpec returns the Spec of a result, on whatever mesh.
+// ResultSpec returns the Spec of a result, on any mesh.
 func (p *Program) ResultSpec(i int) mesh.Spec { return p.Result(i).Spec }
 
-// How returns how a node of the program, by its number, runs: the layout its operands must have and how its
-// results then do.
+// How returns how a node of the program, by its number, runs: the required layouts of its operands and the
+// resulting ones of its results.
 func (p *Program) How(node int) (need, give []mesh.Spec) {
 	d := p.steps[node].how
 	return d.need, d.give

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Router finds ways from Spec to Spec on one mesh and remembers them. It serves one goroutine at a time.
+// Router finds the moves from Spec to Spec on one mesh and caches them. It is not safe for concurrent use.
 type Router struct {
 	m      *mesh.Mesh
 	prices Prices
@@ -27,13 +27,12 @@ func NewRouter(m *mesh.Mesh, prices Prices) *Router {
 	return &Router{m: m, prices: prices, memo: map[string]route{}}
 }
 
-// Reshard returns the cheapest way to bring a tensor of a type from one Spec into another, at the prices of
-// the zero Prices.
+// Reshard returns the cheapest moves that change the layout of a tensor of a type, with the default prices.
 func Reshard(m *mesh.Mesh, t ir.Type, from, to mesh.Spec) ([]Move, Cost, error) {
 	return NewRouter(m, Prices{}).Reshard(t, from, to)
 }
 
-// Reshard returns the cheapest way to bring a tensor of a type from one Spec into another.
+// Reshard returns the cheapest moves that change the layout of a tensor of a type.
 func (r *Router) Reshard(t ir.Type, from, to mesh.Spec) ([]Move, Cost, error) {
 	if from.Equal(to) {
 		return nil, Cost{}, nil
@@ -61,7 +60,7 @@ func (r *Router) find(t ir.Type, from, to mesh.Spec) ([]Move, error) {
 	best := r.search(plain)
 	if total(best).Collectives > 1 || slices.ContainsFunc(best,
 		func(m Move) bool { return m.Kind == AllGather }) {
-		// Cutting axes further may help where their sizes differ.
+		// Splitting axes further may help if their sizes differ.
 		p := newProblem(r.m, t.Shape, t.DType.Size(), r.prices, from, to, byDivisors)
 		if p.atoms > maxFine || p.atoms == plain.atoms {
 			return r.orExchange(best, t, from, to)
@@ -73,8 +72,8 @@ func (r *Router) find(t ir.Type, from, to mesh.Spec) ([]Move, error) {
 	return r.orExchange(best, t, from, to)
 }
 
-// between returns a Spec on the way where the two cut an axis in ways that do not go together, as thirds and
-// as halves: from without such axes; apart is whether there are any.
+// between returns an intermediate Spec if the two split an axis in incompatible ways, such as thirds and
+// halves: from without such axes; apart is whether there are any.
 func (r *Router) between(from, to mesh.Spec) (mid mesh.Spec, apart bool) {
 	mid = from.Clone()
 	for _, a := range r.m.Axes() {
@@ -90,7 +89,7 @@ func (r *Router) between(from, to mesh.Spec) (mid mesh.Spec, apart bool) {
 	return mid, apart
 }
 
-// through returns the moves to a Spec and from there on, or single messages.
+// through returns the moves to an intermediate Spec and from there on, or point-to-point messages.
 func (r *Router) through(t ir.Type, from, mid, to mesh.Spec) ([]Move, error) {
 	first, _, err := r.Reshard(t, from, mid)
 	if err != nil {
@@ -103,8 +102,8 @@ func (r *Router) through(t ir.Type, from, mid, to mesh.Spec) ([]Move, error) {
 	return r.orExchange(slices.Concat(first, second), t, from, to)
 }
 
-// orExchange returns the moves, or single messages as the two layouts overlap, where the moves send something
-// more than once and that costs more.
+// orExchange returns the moves, or point-to-point messages as the two layouts overlap if the moves send
+// something more than once and cost more.
 func (r *Router) orExchange(moves []Move, t ir.Type, from, to mesh.Spec) ([]Move, error) {
 	cost := total(moves)
 	if r.prices.Plain || cost.Collectives < 2 || len(from.Partial) > 0 || len(to.Partial) > 0 {
@@ -141,14 +140,14 @@ func (r *Router) orExchange(moves []Move, t ir.Type, from, to mesh.Spec) ([]Move
 	return moves, nil
 }
 
-// maxStates bounds the search, beyond which the plain way is taken, and maxFine the parts into which axes are
-// cut.
+// maxStates bounds the search, beyond which the plain route is taken, and maxFine the parts into which axes
+// are split.
 const (
 	maxStates = 4000
 	maxFine   = 8
 )
 
-// search returns the A* algorithm over states.
+// search runs A* over states.
 func (r *Router) search(p *problem) []Move {
 	start := &visit{at: p.from}
 	open := queue{start}
@@ -174,8 +173,8 @@ func (r *Router) search(p *problem) []Move {
 	return p.path(limit)
 }
 
-// least returns a bound on the time from a state to the target: what is not there must be sent, and what is
-// in a wrong place takes a collective.
+// least returns a lower bound on the time from a state to the target: missing elements must be sent, and a
+// misplaced axis takes a collective.
 func (p *problem) least(s state) float64 {
 	busy := len(p.pendingKinds(s)) > 0
 	for d := range s.dims {
@@ -194,8 +193,7 @@ func (p *problem) least(s state) float64 {
 	return t
 }
 
-// plain returns the simple way: combine all that is pending and should not be, gather whatever is not in its
-// place, and cut.
+// plain returns the simple route: reduce what should not be partial, gather whatever is misplaced, and slice.
 func (p *problem) plain(v *visit) *visit {
 	step := func(match func(e edge) bool) bool {
 		for _, e := range p.edges(v.at) {
@@ -233,7 +231,7 @@ func (p *problem) path(v *visit) []Move {
 	return p.merge(moves)
 }
 
-// moveAxes returns the axes of an edge: joined where the dims that they split are split evenly.
+// moveAxes returns the axes of an edge: merged if the dims that they split are split evenly.
 func (p *problem) moveAxes(e edge, before state) mesh.Axes {
 	for _, s := range []state{before, e.next} {
 		for _, d := range []int{e.dim, e.from} {
@@ -245,7 +243,7 @@ func (p *problem) moveAxes(e edge, before state) mesh.Axes {
 	return p.joinedAxes(e.tokens)
 }
 
-// merge makes one move of neighbouring slices of one dim, and of neighbouring masks.
+// merge merges adjacent slices of one dim, and adjacent masks.
 func (p *problem) merge(moves []Move) []Move {
 	var out []Move
 	for _, m := range moves {
@@ -266,11 +264,11 @@ type visit struct {
 	by     edge
 	before *visit
 	cost   Cost
-	least  float64 // seconds from the start to the target, at least
+	least  float64 // lower bound of the seconds from the start to the target
 	seq    int
 }
 
-// queue is the visits by least time, then by collectives, then in the order in which they were found.
+// queue orders visits by their bound, then by collectives, then by discovery.
 type queue []*visit
 
 func (q queue) Len() int      { return len(q) }
@@ -287,7 +285,7 @@ func (q queue) Less(i, j int) bool {
 	return a.seq < b.seq
 }
 
-// Push and Pop are for container/heap.
+// Push and Pop implement container/heap.
 func (q *queue) Push(x any) { *q = append(*q, x.(*visit)) }
 
 func (q *queue) Pop() any {

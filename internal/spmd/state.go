@@ -6,19 +6,19 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// token is an axis or a part of one as the search sees it. The first tokens are atoms: parts of axes that the
-// two Specs do not cut further. Others are made of atoms, or overlap them.
+// token is an axis or a part of one in the search. The first tokens are atoms: parts of axes that the two
+// Specs do not split further. Others consist of atoms, or overlap them.
 type token struct {
 	sub   mesh.Sub
 	size  int
 	mask  uint64
-	atoms []uint8 // whose product the token is; nil if it is no product of atoms
+	atoms []uint8 // whose product the token is; nil if it is not a product of atoms
 }
 
-// state is a Spec as the search sees it.
+// state is a Spec in the search.
 type state struct {
-	// dims is the tokens of each dim. Where they divide the dim evenly they are atoms; elsewhere splitting by
-	// the parts of an axis one after the other is not splitting by the axis, and tokens stay as they are.
+	// dims holds the tokens of each dim. If they divide the dim evenly they are atoms; otherwise splitting by
+	// the parts of an axis one after the other differs from splitting by the axis, and tokens stay as they are.
 	dims [][]uint8
 	// partial is, for each atom, 0 or one more than the reduction that is pending along it.
 	partial []uint8
@@ -43,7 +43,7 @@ func (s state) with(dim int, list []uint8) state {
 	return state{dims, s.partial}
 }
 
-// pending returns the state with another reduction pending along atoms; 0 is none.
+// pending returns the state with another reduction pending along atoms; 0 means none.
 func (s state) pending(atoms []uint8, mark uint8) state {
 	partial := slices.Clone(s.partial)
 	for _, a := range atoms {
@@ -63,14 +63,14 @@ type problem struct {
 	atoms  int
 	from   state
 	to     state
-	// finishes is, for each way to cut the dims into numbers of pieces, the best state from which the target is
-	// reached without a permute.
+	// finishes caches, for each way to split the dims into numbers of pieces, the best state from which the
+	// target is reached without a permute.
 	finishes map[string]finish
 	// permuted counts what was tried for them.
 	permuted int
 }
 
-// newProblem reads both Specs; it cuts axes into atoms fine enough for either.
+// newProblem reads both Specs; it splits axes into atoms fine enough for either.
 func newProblem(m *mesh.Mesh, shape []int, elem int, prices Prices, from, to mesh.Spec,
 	fine fineness) *problem {
 	p := &problem{m: m, shape: shape, elem: float64(elem), prices: prices, finishes: map[string]finish{}}
@@ -94,16 +94,16 @@ func (p *problem) all() []uint8 {
 	return list
 }
 
-// fineness is how far axes are cut.
+// fineness is how far axes are split.
 type fineness int
 
 const (
-	asWritten  fineness = iota // only where a Spec cuts them
+	asWritten  fineness = iota // only where a Spec splits them
 	byDivisors                 // also where that makes parts of the same size as those of other axes
 )
 
-// bounds is where one axis is cut: the products of the parts from the first on, 1 and the axis's size
-// included.
+// bounds holds where one axis is split: the cumulative products of its parts, including 1 and the axis's
+// size.
 type bounds struct {
 	axis mesh.Axis
 	at   []int
@@ -118,7 +118,7 @@ func (b *bounds) insert(x int) {
 	b.at = slices.Insert(b.at, i, x)
 }
 
-// chained reports whether all cuts of an axis go together: each divides the next.
+// chained reports whether all cuts of an axis are compatible: each divides the next.
 func chained(a mesh.Axis, specs ...mesh.Spec) bool {
 	var at []int
 	for _, s := range specs {
@@ -162,7 +162,7 @@ func boundaries(m *mesh.Mesh, specs ...mesh.Spec) []bounds {
 	return list
 }
 
-// refine cuts what only one of the Specs uses into parts that are as large as some of the other's.
+// refine splits what only one of the Specs uses into parts of the sizes of the other's.
 func refine(m *mesh.Mesh, cuts []bounds, from, to mesh.Spec) {
 	for i := range cuts {
 		for j := range cuts {
@@ -244,7 +244,7 @@ func (p *problem) read(s mesh.Spec) state {
 	return st
 }
 
-// canonical cuts tokens into atoms where that leaves a dim of size n in its layout.
+// canonical splits tokens into atoms if that does not change the layout of a dim of size n.
 func (p *problem) canonical(list []uint8, n int) []uint8 {
 	out := make([]uint8, 0, len(list)+2)
 	count := 1
@@ -291,8 +291,8 @@ func (p *problem) axes(list []uint8) mesh.Axes {
 	return axes
 }
 
-// joinedAxes returns a list of atoms as axes with neighbouring parts of one axis joined: for those that
-// combine, or that divide a dim evenly.
+// joinedAxes returns a list of atoms as axes with adjacent parts of one axis merged: for reductions, or for
+// axes that divide a dim evenly.
 func (p *problem) joinedAxes(list []uint8) mesh.Axes {
 	var axes mesh.Axes
 	for _, t := range list {
@@ -317,7 +317,7 @@ func (p *problem) count(list []uint8) int {
 	return n
 }
 
-// bytes returns what a device holds, the largest part.
+// bytes returns the size of the largest shard.
 func (p *problem) bytes(s state) float64 {
 	b := p.elem
 	for d, list := range s.dims {

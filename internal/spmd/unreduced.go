@@ -8,10 +8,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Unreduced returns how values that are to be summed up can be laid out before devices combine anything: each
-// as its spec says, with the sums besides that are pending where it is made, along axes that spec does not
-// split by. Such values may be made of others in linear ops, as a product's gradient is that is cast or cut
-// up; inner is how those have to be laid out, by ID, for sums to stay pending on the way.
+// Unreduced returns the layouts in which values that are summed later can be left before devices communicate:
+// each as in specs, but unreduced along the axes along which it is partial where it is computed, unless its
+// spec splits by them. Such values may be computed from others by linear ops, such as a cast or a slice of a
+// product's gradient; inner holds the layouts that those need, by ID, to stay unreduced on the way.
 func (p *Program) Unreduced(values []*ir.Value, specs []mesh.Spec) (layout []mesh.Spec,
 	inner map[int]mesh.Spec) {
 	u := &uncombiner{p: p, how: map[*ir.Node]*decision{}, base: make([]mesh.Spec, p.f.NumValues()),
@@ -37,18 +37,18 @@ func (p *Program) Unreduced(values []*ir.Value, specs []mesh.Spec) (layout []mes
 	return layout, u.inner
 }
 
-// uncombiner walks from sums back to where they are pending.
+// uncombiner walks from sums back to where they are partial.
 type uncombiner struct {
 	p   *Program
 	how map[*ir.Node]*decision
-	// base is the layout of values without anything pending; only is whether a value serves nothing but those
-	// that are asked for.
+	// base is the layout of values without partial axes; only is whether a value is used only for the requested
+	// ones.
 	base  []mesh.Spec
 	only  []bool
 	inner map[int]mesh.Spec
 }
 
-// follow finds the values that serve nothing else, by linear ops.
+// follow finds the values that are used for nothing else, through linear ops.
 func (u *uncombiner) follow() {
 	uses, returned := usesOf(u.p.f)
 	for _, n := range slices.Backward(u.p.f.Nodes()) {
@@ -77,10 +77,10 @@ func linearIn(n *ir.Node) bool {
 			func(v *ir.Value) bool { return !v.DType().IsFloat() })
 }
 
-// pending returns the sums that can be pending in v before anything is exchanged.
+// pending returns the partial axes that v can have before anything is communicated.
 func (u *uncombiner) pending(v *ir.Value) []mesh.Pending {
 	how := u.how[v.Node()]
-	if how == nil || how.mesh != u.p.layouts[v.ID()].Mesh { // what moves is combined first
+	if how == nil || how.mesh != u.p.layouts[v.ID()].Mesh { // what moves is reduced first
 		return nil
 	}
 	list := slices.Clone(how.give[v.Index()].Partial)
@@ -97,12 +97,12 @@ func (u *uncombiner) pending(v *ir.Value) []mesh.Pending {
 		func(q mesh.Pending) bool { return q.Reduce != mesh.Sum || how.mesh.Overlap(q.Sub, used) })
 }
 
-// passing returns the sums that can be pending in all operands of a node that is linear in them and alone has
-// a use for them.
+// passing returns the partial axes that all operands of a node can have, if the node is linear in them and
+// their only user.
 func (u *uncombiner) passing(n *ir.Node) []mesh.Pending {
 	at := u.p.layouts[n.Out()[0].ID()].Mesh
 	if !linearIn(n) || slices.ContainsFunc(n.In(), func(v *ir.Value) bool {
-		return !u.only[v.ID()] || u.p.layouts[v.ID()].Mesh != at // what moves is combined first
+		return !u.only[v.ID()] || u.p.layouts[v.ID()].Mesh != at // what moves is reduced first
 	}) {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (u *uncombiner) passing(n *ir.Node) []mesh.Pending {
 	return all
 }
 
-// mark leaves sums pending in v and in what it is made of.
+// mark leaves v, and what it is computed from, unreduced.
 func (u *uncombiner) mark(v *ir.Value, list []mesh.Pending) {
 	u.inner[v.ID()] = u.base[v.ID()].With(list...)
 	if v.Node() == nil {

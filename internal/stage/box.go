@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Box returns the program of a box of f's one result. Every op computes what the box needs and no more, as
-// its sharding rule tells. It is an error where a rule does not tell, or where f has parameters.
+// Box returns a program that computes a box of f's only result. By the sharding rules, every op computes only
+// what the box needs. It fails if a rule does not allow that, or if f has parameters.
 func Box(f *ir.Func, box mesh.Box) (*ir.Func, error) {
 	if len(f.Params()) > 0 || len(f.Results()) != 1 {
 		return nil, fmt.Errorf("%s: want a program of no operands and one result", f.Name())
@@ -29,14 +29,14 @@ func Box(f *ir.Func, box mesh.Box) (*ir.Func, error) {
 	})
 }
 
-// cutter goes through a program from its end.
+// cutter traverses a program from its end.
 type cutter struct {
-	// want is what is needed of each value, local the op that computes it.
+	// want holds the box that is needed of each value, local the op that computes it.
 	want  map[*ir.Value]mesh.Box
 	local map[*ir.Node]op.Op
 }
 
-// node reports what computes the part of a node's results that is needed, and what that needs.
+// node determines the op that computes the needed part of a node's results, and what that needs.
 func (c *cutter) node(n *ir.Node) error {
 	at, err := c.place(n)
 	if at == nil || err != nil {
@@ -51,7 +51,7 @@ func (c *cutter) node(n *ir.Node) error {
 	return err
 }
 
-// place returns the part of each factor of a node that its results need; nil where they need nothing.
+// place returns the range of each factor of a node that its results need; nil if nothing is needed.
 func (c *cutter) place(n *ir.Node) (*op.Place, error) {
 	in, out := ir.TypesOf(n.In()), ir.TypesOf(n.Out())
 	rule, err := n.Op().(op.Op).Rule(in).Bind(shapes(in), shapes(out))
@@ -79,7 +79,8 @@ func (c *cutter) place(n *ir.Node) (*op.Place, error) {
 	return at, c.check(n, rule, at)
 }
 
-// check returns an error if a place is not of the boxes that are needed, or cuts what has to be whole.
+// check returns an error if a place does not match the needed boxes, or splits a factor that must not be
+// split.
 func (c *cutter) check(n *ir.Node, rule *mesh.Parsed, at *op.Place) error {
 	for i, f := range rule.Factors {
 		if (f.Whole || f.Joint) && at.Ranges[i].Size != f.Size {
@@ -95,7 +96,7 @@ func (c *cutter) check(n *ir.Node, rule *mesh.Parsed, at *op.Place) error {
 	return nil
 }
 
-// need asks for a box of a value.
+// need requests a box of a value.
 func (c *cutter) need(v *ir.Value, box mesh.Box) error {
 	if had, ok := c.want[v]; ok && (!slices.Equal(had.Start, box.Start) || !slices.Equal(had.Size, box.Size)) {
 		return fmt.Errorf("two boxes of one value are needed")
@@ -104,7 +105,7 @@ func (c *cutter) need(v *ir.Value, box mesh.Box) error {
 	return nil
 }
 
-// boxIn returns the part of an operand that a place has.
+// boxIn returns the box of an operand at a place.
 func boxIn(at *op.Place, i int) mesh.Box {
 	box := mesh.Box{Start: make([]int, len(at.In[i].Shape)), Size: make([]int, len(at.In[i].Shape))}
 	for d := range box.Size {

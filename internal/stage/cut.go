@@ -7,21 +7,20 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Part is a piece of a program. Params and Results are values of that program by ID: what goes in and what
-// comes out.
+// Part is a piece of a program. Params and Results are values of that program by ID: its inputs and outputs.
 type Part struct {
 	Func            *ir.Func
 	Params, Results []int
-	// Values is, for each value of Func, the value of the whole program that it is.
+	// Values maps each value of Func to that of the whole program.
 	Values []int
 }
 
-// Keep says of a node that the first part runs whether its results are handed to the second, should it need
-// them; otherwise they are computed again.
+// Keep reports whether the results of a node that the first part runs are passed to the second one if it
+// needs them; otherwise they are recomputed.
 type Keep func(n *ir.Node) bool
 
-// Cut parts a program in two. The first part computes the results numbered in first, and nothing that they do
-// not need; the second computes the other results. Each part has the parameters that it uses.
+// Cut splits a program in two. The first part computes the results numbered in first, and only what they
+// need; the second computes the other results. Each part has the parameters that it uses.
 func Cut(f *ir.Func, names [2]string, first []int, keep Keep) (a, b *Part, err error) {
 	defer fault.Pass("cut", f)
 	early := make([]bool, len(f.Results()))
@@ -38,7 +37,7 @@ func Cut(f *ir.Func, names [2]string, first []int, keep Keep) (a, b *Part, err e
 	}
 	inFirst := reach(f, one, func(*ir.Value) bool { return false })
 	handed := func(v *ir.Value) bool { return v.Node() != nil && inFirst[v.ID()] && keep(v.Node()) }
-	// The second part is built first: it says what it needs of the first.
+	// The second part is built first, because it determines what it needs from the first.
 	if b, err = build(f, names[1], two, handed, inFirst); err != nil {
 		return nil, nil, err
 	}
@@ -62,8 +61,8 @@ func valuesOf(f *ir.Func) []*ir.Value {
 	return all
 }
 
-// reach returns the values that some are computed from, themselves included; it does not look behind those
-// where it stops.
+// reach returns the values that some values depend on, themselves included; it does not go beyond those where
+// stop is true.
 func reach(f *ir.Func, from []*ir.Value, stop func(*ir.Value) bool) []bool {
 	seen := make([]bool, f.NumValues())
 	for todo := append([]*ir.Value(nil), from...); len(todo) > 0; {
@@ -83,8 +82,8 @@ func reach(f *ir.Func, from []*ir.Value, stop func(*ir.Value) bool) []bool {
 	return seen
 }
 
-// build copies what results need. Nodes that are elsewhere, too, are copied just before they are first used,
-// so that what is computed again lives no longer than it must; all others keep their order.
+// build copies the nodes that results need. Nodes that are recomputed are copied just before their first use,
+// so that their results live as briefly as possible; all others keep their order.
 func build(f *ir.Func, name string, results []*ir.Value, handed func(*ir.Value) bool,
 	elsewhere []bool) (*Part, error) {
 	p := &partBuilder{b: ir.NewBuilder(name), handed: handed, env: make([]*ir.Value, f.NumValues())}
@@ -117,12 +116,12 @@ func build(f *ir.Func, name string, results []*ir.Value, handed func(*ir.Value) 
 type partBuilder struct {
 	b      *ir.Builder
 	handed func(*ir.Value) bool
-	// env is the part's own values by the program's IDs.
+	// env maps the program's IDs to the part's own values.
 	env    []*ir.Value
 	params []int
 }
 
-// value returns v in the part, computed now if need be.
+// value returns v in the part, computing it now if necessary.
 func (p *partBuilder) value(v *ir.Value) *ir.Value {
 	if p.env[v.ID()] == nil {
 		if v.Node() != nil && !p.handed(v) {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Forward makes the stages of a program that is run forward only, cut as Split would: the joint program of
+// Forward makes the stages of a program that runs forward only, split as Split would: the joint program of
 // each takes Weights, Batch and In, and returns Out. Nothing is kept for a backward pass.
 func Forward(f *ir.Func, c Config) ([]*Stage, error) {
 	defer fault.Pass("stages", f)

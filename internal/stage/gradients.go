@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// ownGradients gives each weight a gradient of its own: one value may be that of several weights, as of two
-// biases that are added, or be used besides, and each has its layout and its place in memory.
+// ownGradients gives each weight a separate gradient value: one value may be the gradient of several weights,
+// such as two biases that are added, or have other uses, but each gradient has its own layout and memory.
 func (b *stageBuilder) ownGradients(joint *ir.Func) (*ir.Func, error) {
 	uses := make([]int, joint.NumValues())
 	for _, n := range joint.Nodes() {

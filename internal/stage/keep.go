@@ -5,32 +5,33 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Recompute is what a backward pass computes again in place of keeping it.
+// Recompute is the recomputation policy of a backward pass.
 type Recompute uint8
 
-// The policies. Whatever costs nothing to compute again, views and constants and what weights alone decide,
-// never is kept.
+// Policies. Values that cost nothing to recompute, such as views, constants and what depends on weights
+// alone, are never kept.
 const (
-	// RecomputeNone keeps all that gradients need.
+	// RecomputeNone keeps everything that gradients need.
 	RecomputeNone Recompute = iota
-	// RecomputeSelective keeps the results of contractions: products, attention. What is between them is
-	// computed again.
+	// RecomputeSelective keeps the results of contractions: products, attention. The ops between them are
+	// recomputed.
 	RecomputeSelective
-	// RecomputeFull keeps what passes between layers only.
+	// RecomputeFull keeps only the hidden states between layers.
 	RecomputeFull
 )
 
-// keeper decides by node.
+// keeper decides for each node.
 type keeper struct {
 	policy func(layer string) Recompute
-	// learned is the values that weights alone decide, layer what the last mark before each node says.
+	// constant marks values that depend on weights alone, layer is the last mark before each node.
 	constant []bool
 	layer    []string
 	between  func(mark string) bool
 }
 
-// NewKeep returns a policy for the nodes of a joint program. weights is its first parameters; between says
-// which marks stand between layers; policy is asked with the mark of the layer that a node is in.
+// NewKeep returns a policy for the nodes of a joint program. weights is the number of its first parameters;
+// between reports which marks are between layers; policy is called with the mark of the layer that a node is
+// in.
 func NewKeep(f *ir.Func, weights int, between func(mark string) bool,
 	policy func(layer string) Recompute) Keep {
 	k := &keeper{policy: policy, between: between, constant: make([]bool, f.NumValues()),
@@ -75,8 +76,8 @@ func (k *keeper) keep(n *ir.Node) bool {
 	return true
 }
 
-// contracts reports whether a node sums over what two of its operands share: what it does takes long and its
-// results are small beside it.
+// contracts reports whether a node sums over a factor that two of its operands share: it is expensive, and
+// its results are small in comparison.
 func contracts(n *ir.Node) bool {
 	var in []ir.Type
 	for _, v := range n.In() {

@@ -10,28 +10,29 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// NarrowConfig says how a program is cut that says nothing of stages itself.
+// NarrowConfig configures how a program without stage marks is split.
 type NarrowConfig struct {
-	// Weights is how many of the program's first parameters are trained, Stages how many stages there are to be
-	// and Micros in how many micro-batches a batch passes through them.
+	// Weights is the number of the program's first parameters, which are trained, Stages the number of stages
+	// and Micros the number of micro-batches.
 	Weights, Stages, Micros int
-	// State is the bytes that are kept for each byte of a weight: itself, its gradient, the optimizer's slots.
+	// State is the bytes that are stored for each byte of a weight: itself, its gradient, the optimizer's slots.
 	State float64
-	// Only, if set, is the nodes that are cut, by number; others are left alone.
+	// Only, if set, marks the nodes to split, by number; others are left alone.
 	Only   []bool
 	Prices spmd.Prices
 }
 
-// slack is how much slower than the best cut, or larger than the smallest, another may be that is better
-// otherwise.
+// slack is how much slower than the fastest split, or larger than the smallest, another one may be that is
+// better otherwise.
 const slack = 1.05
 
-// mostPlaces bounds the places that are considered: of more, the narrowest within each share of the work.
+// mostPlaces bounds the number of considered places; if there are more, the narrowest of each share of the
+// work.
 const mostPlaces = 400
 
-// Narrow deals the nodes that depend on weights and on the batch to stages: it cuts where the slowest stage
-// is fastest, messages included, among such cuts where the fullest device holds least, and among those where
-// the least is handed over. Nodes that every stage can make for itself get -1.
+// Narrow assigns the nodes that depend on weights and on the batch to stages. It minimizes the time of the
+// slowest stage, including messages, then the memory of the fullest device, then the bytes passed between
+// stages. Nodes that every stage can compute itself get -1.
 func Narrow(f *ir.Func, c NarrowConfig) ([]int, error) {
 	n := newNarrower(f, c)
 	if len(n.places) < c.Stages+1 {
@@ -49,18 +50,18 @@ func Narrow(f *ir.Func, c NarrowConfig) ([]int, error) {
 	return n.deal(narrow), nil
 }
 
-// narrower knows what every cut costs.
+// narrower knows the costs of every possible split.
 type narrower struct {
 	f *ir.Func
 	c NarrowConfig
-	// active is the nodes that are cut, in order; reads is the weights that each computes with.
+	// active holds the nodes to split, in order; reads holds the weights that each uses.
 	active []*ir.Node
 	reads  [][]int
-	// crossing is, before each active node, the bytes that pass there; places is those that may be cut, the
-	// begin and the end included.
+	// crossing is the number of bytes that cross before each active node; places holds the positions where the
+	// program may be split, including the begin and the end.
 	crossing []float64
 	places   []int
-	// work and kept are sums up to each active node: seconds, and bytes of results.
+	// work and kept are cumulative sums over active nodes: seconds, and bytes of results.
 	work, kept []float64
 	// state is the bytes of the weights between two places.
 	state [][]float64
@@ -69,7 +70,7 @@ type narrower struct {
 func newNarrower(f *ir.Func, c NarrowConfig) *narrower {
 	n := &narrower{f: f, c: c}
 	learned, fixed := make([]bool, f.NumValues()), make([]bool, f.NumValues())
-	from := make([][]int, f.NumValues()) // the weights that alone decide a value
+	from := make([][]int, f.NumValues()) // the weights that a value depends on, if on nothing else
 	for i, v := range f.Params()[:c.Weights] {
 		learned[v.ID()], fixed[v.ID()], from[v.ID()] = true, true, []int{i}
 	}
@@ -94,7 +95,7 @@ func newNarrower(f *ir.Func, c NarrowConfig) *narrower {
 	return n
 }
 
-// cross finds what passes between active nodes.
+// cross computes the bytes that cross between active nodes.
 func (n *narrower) cross() {
 	at := map[*ir.Node]int{}
 	for i, x := range n.active {
@@ -125,7 +126,8 @@ func (n *narrower) cross() {
 	}
 }
 
-// choose finds the places: wherever something passes or, where those are many, the narrowest in each share.
+// choose determines the places: wherever something crosses or, if those are many, the narrowest in each share
+// of work.
 func (n *narrower) choose() {
 	n.work, n.kept = make([]float64, len(n.active)+1), make([]float64, len(n.active)+1)
 	for i, x := range n.active {
@@ -161,7 +163,7 @@ func (n *narrower) choose() {
 	n.places = append(n.places, len(n.active))
 }
 
-// measure finds the bytes of weights between places.
+// measure computes the bytes of weights between places.
 func (n *narrower) measure() {
 	n.state = make([][]float64, len(n.places))
 	for i := range n.places {
@@ -181,7 +183,7 @@ func (n *narrower) measure() {
 	}
 }
 
-// seconds returns how long a stage between two places takes for a batch, with its messages both ways.
+// seconds returns the time of a stage between two places for a batch, with its messages both ways.
 func (n *narrower) seconds(i, j int) float64 {
 	s := n.work[n.places[j]] - n.work[n.places[i]]
 	for _, at := range []int{n.places[i], n.places[j]} {
@@ -194,24 +196,24 @@ func (n *narrower) seconds(i, j int) float64 {
 
 func (n *narrower) secondsAt(i, j, _ int) float64 { return n.seconds(i, j) }
 
-// bytes returns what a device of stage k between two places holds: state, and results of the micro-batches
-// that are under way there.
+// bytes returns the memory of a device of stage k between two places: state, and results of the micro-batches
+// in flight.
 func (n *narrower) bytes(i, j, k int) float64 {
 	under := float64(min(n.c.Micros, n.c.Stages-k)) / float64(max(1, n.c.Micros))
 	return n.c.State*n.state[i][j] + under*(n.kept[n.places[j]]-n.kept[n.places[i]])
 }
 
-// best returns the places of stages whose largest cost is smallest, among those within both limits.
+// best returns the places of stages that minimize the largest cost, within both limits.
 func (n *narrower) best(cost func(i, j, k int) float64, seconds, bytes float64) []int {
 	return n.search(cost, math.Max, seconds, bytes)
 }
 
-// least returns the same for the sum of costs.
+// least returns the places of stages that minimize the sum of costs, within both limits.
 func (n *narrower) least(cost func(i, j, k int) float64, seconds, bytes float64) []int {
 	return n.search(cost, func(a, b float64) float64 { return a + b }, seconds, bytes)
 }
 
-// search returns the places with which stages begin and the end behind them: dynamic programming over the
+// search returns the places where stages begin, and the end after them, by dynamic programming over the
 // places, stage by stage.
 func (n *narrower) search(cost func(i, j, k int) float64, join func(a, b float64) float64, seconds,
 	bytes float64) []int {

@@ -8,46 +8,47 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// RowsConfig says what of a program is cut into micro-batches.
+// RowsConfig describes how a program is split into micro-batches.
 type RowsConfig struct {
-	// Weights is how many of the first parameters do not come with the batch.
+	// Weights is the number of the first parameters, which do not belong to the batch.
 	Weights int
-	// Cut says of each parameter whether its first dim is the batch's rows; Rows is how many there are.
+	// Cut says for each parameter whether its first dim holds the rows of the batch; Rows is their number.
 	Cut  []bool
 	Rows int
 }
 
-// Rows is a program of a whole batch, seen as a sum over its rows. Every op's sharding rule reports what
-// becomes of rows: a value has a part for each of them, is the same for all, or is a sum over them. What is
-// none of these, but of the batch alone, is computed before, from all of it: what a mean is divided by.
+// Rows expresses a program of a whole batch as a sum over its rows. By the sharding rules of ops, each value
+// has a part for each row, is the same for all rows, or is a sum over them. A value that is none of these but
+// depends on the batch alone, such as the divisor of a mean, is computed first, from the whole batch.
 type Rows struct {
 	f       *ir.Func
 	c       RowsConfig
 	layouts []rowLayout
-	// learned is the values that depend on weights; given is the operands that are computed before, by their
-	// number in order.
+	// learned marks the values that depend on weights; given numbers the operands that are computed first, in
+	// order.
 	learned []bool
 	given   map[operand]int
 	order   []*ir.Value
-	// own is the values that depend on statistics of a micro-batch's own rows: there is none of the whole batch.
+	// own marks the values that depend on statistics of a micro-batch's own rows, which have no counterpart for
+	// the whole batch.
 	own []bool
 }
 
-// operand is one of a node.
+// operand identifies an operand of a node.
 type operand struct {
 	node  *ir.Node
 	index int
 }
 
-// rowLayout is what rows are in a value.
+// rowLayout describes the rows in a value.
 type rowLayout struct {
 	kind rowKind
-	// dim has the rows: it is before blocks of a part for each row, each of after elements.
+	// dim is the dim with the rows: it holds before blocks, each with a part of after elements for each row.
 	dim, before, after int
-	// index is whether its elements are positions among the rows: they mean something to ops that take rows
-	// there only.
+	// index is whether the elements are positions among the rows, which only ops that take rows by position
+	// understand.
 	index bool
-	// err says why rows cannot be told.
+	// err is the reason why the rows are not known.
 	err error
 }
 
@@ -60,7 +61,7 @@ const (
 	unclear
 )
 
-// NewRows looks at what rows become in a program.
+// NewRows analyses how the values of a program depend on rows.
 func NewRows(f *ir.Func, c RowsConfig) *Rows {
 	r := &Rows{f: f, c: c, layouts: make([]rowLayout, f.NumValues()), learned: make([]bool, f.NumValues()),
 		given: map[operand]int{}, own: make([]bool, f.NumValues())}
@@ -82,8 +83,8 @@ func NewRows(f *ir.Func, c RowsConfig) *Rows {
 	return r
 }
 
-// Check returns an error, with the line, if rows cannot be told in a result: it has no part for each row, is
-// not the same for all and not a sum over them.
+// Check returns an error, with its source line, if a result neither has a part for each row, nor is the same
+// for all rows, nor a sum over them.
 func (r *Rows) Check() error {
 	for _, v := range r.f.Results() {
 		if layout := r.layouts[v.ID()]; layout.kind == unclear {
@@ -93,8 +94,8 @@ func (r *Rows) Check() error {
 	return nil
 }
 
-// node returns what rows are in a node's results. Where they cannot be told, operands that depend on no
-// weight are computed before.
+// node returns the rows in a node's results. If they are not known, operands that depend on no weight are
+// computed first.
 func (r *Rows) node(n *ir.Node) []rowLayout {
 	layouts, ok := r.apply(n)
 	for _, also := range []rowKind{unclear, perRow} {
@@ -105,8 +106,8 @@ func (r *Rows) node(n *ir.Node) []rowLayout {
 	return layouts
 }
 
-// before takes operands that depend on no weight from a program that runs before, and reports whether there
-// are any.
+// before lets operands that depend on no weight be computed by the program that runs first, and reports
+// whether there are any.
 func (r *Rows) before(n *ir.Node, also rowKind) (any bool) {
 	for i, v := range n.In() {
 		layout := r.layout(n, i)
@@ -123,7 +124,7 @@ func (r *Rows) before(n *ir.Node, also rowKind) (any bool) {
 	return any
 }
 
-// layout returns what rows are in an operand of a node.
+// layout returns the rows in an operand of a node.
 func (r *Rows) layout(n *ir.Node, i int) rowLayout {
 	if _, ok := r.given[operand{n, i}]; ok {
 		return rowLayout{}
@@ -131,7 +132,7 @@ func (r *Rows) layout(n *ir.Node, i int) rowLayout {
 	return r.layouts[n.In()[i].ID()]
 }
 
-// apply returns what rows are in a node's results, by its rule.
+// apply returns the rows in a node's results, by its rule.
 func (r *Rows) apply(n *ir.Node) ([]rowLayout, bool) {
 	if layouts, ok := r.indexed(n); ok {
 		return layouts, true
@@ -163,15 +164,15 @@ func (r *Rows) apply(n *ir.Node) ([]rowLayout, bool) {
 	return make([]rowLayout, len(n.Out())), true
 }
 
-// unclear returns the results of a node whose rows cannot be told.
+// unclear returns the results of a node whose rows are not known.
 func (r *Rows) unclear(n *ir.Node, why string) ([]rowLayout, bool) {
 	err := &ir.Error{Pos: n.Pos(), Op: n.Op().Name(),
 		Err: fmt.Errorf("%s, so it would change with the size of micro-batches", why)}
 	return slices.Repeat([]rowLayout{{kind: unclear, err: err}}, len(n.Out())), false
 }
 
-// linear returns the group of operands in which a node is linear and that has all its sums, nil if there is
-// none.
+// linear returns the group of operands in which a node is linear and that contains all its sums, nil if there
+// is none.
 func (r *Rows) linear(n *ir.Node) []int {
 	l, ok := n.Op().(op.Multilinear)
 	if !ok {
@@ -183,7 +184,7 @@ func (r *Rows) linear(n *ir.Node) []int {
 				g = append(g, i)
 			}
 		}
-		// What is the same for all is shared out, which integers cannot be.
+		// Values that are the same for all rows are divided, which integers cannot be.
 		whole := slices.ContainsFunc(g, func(i int) bool {
 			return r.layout(n,
 				i).kind == sameForAll && !n.In()[i].DType().IsFloat()
@@ -195,7 +196,7 @@ func (r *Rows) linear(n *ir.Node) []int {
 	return nil
 }
 
-// inside reports whether all sums that go into a node are in a group of its operands.
+// inside reports whether all operands of a node that are sums belong to a group.
 func (r *Rows) inside(n *ir.Node, group []int) bool {
 	for i := range n.In() {
 		if r.layout(n, i).kind == sumOfRows && !slices.Contains(group, i) {
@@ -205,7 +206,7 @@ func (r *Rows) inside(n *ir.Node, group []int) bool {
 	return true
 }
 
-// applyRows is like apply where rows go in.
+// applyRows is like apply if operands have rows.
 func (r *Rows) applyRows(n *ir.Node) ([]rowLayout, bool) {
 	b, err := r.bind(n)
 	if err != nil {

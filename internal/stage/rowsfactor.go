@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// rowFactor is the factor of a node's rule that rows are in: before blocks of a part for each row, each of
-// after elements.
+// rowFactor is the factor of a node's rule that contains the rows: before blocks, each with a part of after
+// elements for each row.
 type rowFactor struct {
 	rule          *mesh.Parsed
 	in, out       []ir.Type
@@ -17,7 +17,7 @@ type rowFactor struct {
 	before, after int
 }
 
-// bind finds the factor of the rows that go into a node: the same one in all operands that have rows.
+// bind finds the factor of the rows of a node's operands, which must be the same one in all of them.
 func (r *Rows) bind(n *ir.Node) (*rowFactor, error) {
 	var found *rowFactor
 	for i := range n.In() {
@@ -37,7 +37,7 @@ func (r *Rows) bind(n *ir.Node) (*rowFactor, error) {
 	return found, nil
 }
 
-// factorOf returns the factor that rows are in which are so in a tensor of a node, operands first.
+// factorOf returns the factor of rows with the given layout in a tensor of a node, operands first.
 func (r *Rows) factorOf(n *ir.Node, tensor int, layout rowLayout) (*rowFactor, error) {
 	b := &rowFactor{factor: -1, in: ir.TypesOf(n.In()), out: ir.TypesOf(n.Out())}
 	var err error
@@ -63,7 +63,7 @@ func (r *Rows) factorOf(n *ir.Node, tensor int, layout rowLayout) (*rowFactor, e
 	return b, nil
 }
 
-// size returns how many positions factors have together.
+// size returns the product of the sizes of factors.
 func (b *rowFactor) size(names []byte) int {
 	n := 1
 	for _, name := range names {
@@ -72,7 +72,7 @@ func (b *rowFactor) size(names []byte) int {
 	return n
 }
 
-// layout returns where a tensor of the node has the rows, if it does.
+// layout returns the rows in a tensor of the node, if it has them.
 func (b *rowFactor) layout(tensor int) (rowLayout, bool) {
 	for d, names := range b.rule.Tensor(tensor) {
 		for k, name := range names {
@@ -88,7 +88,7 @@ func (b *rowFactor) layout(tensor int) (rowLayout, bool) {
 // sums reports whether results without the rows are sums over them.
 func (b *rowFactor) sums() bool { return b.rule.Factors[b.factor].Reduce == mesh.Sum }
 
-// local returns the op that some rows need, and whether it depends on which ones.
+// local returns the op for some rows, and whether it depends on which ones.
 func (b *rowFactor) local(o op.Op, start, n int) (op.Op, bool, error) {
 	local, err := b.at(o, start, n)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// indexed returns what rows are in the results of a node that puts them in order, or takes them in one, and
+// indexed returns the rows in the results of a node that orders rows, or takes rows in such an order, and
 // whether it is one.
 func (r *Rows) indexed(n *ir.Node) ([]rowLayout, bool) {
 	o, ok := n.Op().(op.RowIndexer)
@@ -36,13 +36,13 @@ func (r *Rows) indexed(n *ir.Node) ([]rowLayout, bool) {
 	return layouts, true
 }
 
-// each returns where a value has its rows.
+// each returns the row layout of a value that has a part for each row.
 func (r *Rows) each(v *ir.Value, x op.Rows) rowLayout {
 	return rowLayout{kind: perRow, dim: x.Dim, before: 1, after: v.Dim(x.Dim) / r.c.Rows,
 		index: x.Kind == op.RowsAt}
 }
 
-// rowsOp returns a row layout as ops speak of it.
+// rowsOp converts a row layout to that of package op.
 func rowsOp(layout rowLayout) op.Rows {
 	switch {
 	case layout.kind == sumOfRows:
@@ -55,7 +55,7 @@ func rowsOp(layout rowLayout) op.Rows {
 	return op.Rows{}
 }
 
-// takesIndex reports whether an operand of a node is positions of rows.
+// takesIndex reports whether an operand of a node holds positions of rows.
 func (r *Rows) takesIndex(n *ir.Node) bool {
 	for i := range n.In() {
 		if r.layout(n, i).index {

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Given returns the program of what is computed before, from the whole batch, or nil if nothing is: it takes
-// all parameters but the weights.
+// Given returns the program that is run first, on the whole batch, or nil if there is none: it takes all
+// parameters except the weights.
 func (r *Rows) Given() (*ir.Func, error) {
 	if len(r.order) == 0 {
 		return nil, nil
@@ -39,7 +39,7 @@ func (r *Rows) Given() (*ir.Func, error) {
 	return pass.Tidy(f)
 }
 
-// emitGiven adds the results of a node that depend on no weight. Where it has others, too, it is taken apart.
+// emitGiven adds the results of a node that depend on no weight. If it has other results, too, it is split.
 func (r *Rows) emitGiven(b *ir.Builder, n *ir.Node, env []*ir.Value) error {
 	in, whole := make([]*ir.Value, len(n.In())), true
 	for i, v := range n.In() {
@@ -60,7 +60,7 @@ func (r *Rows) emitGiven(b *ir.Builder, n *ir.Node, env []*ir.Value) error {
 			return nil
 		}
 		for i, v := range n.In() {
-			if in[i] == nil { // nothing that is asked for is computed from it
+			if in[i] == nil { // no requested result depends on it
 				in[i] = op.Full(b, v.DType(), v.Shape(), 0)
 			}
 		}
@@ -74,9 +74,9 @@ func (r *Rows) emitGiven(b *ir.Builder, n *ir.Node, env []*ir.Value) error {
 	return b.Err()
 }
 
-// Part returns the program of n rows from start on. It takes the weights, the other parameters, of those that
-// are cut the rows, and what is given; of its results those without rows add up over all parts. moves is
-// whether another start is another program.
+// Part returns the program of n rows, starting at start. It takes the weights, the other parameters, with
+// only these rows of those that are split, and the given values. Its results without rows are terms of a sum
+// over all parts. moves is whether the program depends on start.
 func (r *Rows) Part(start, n int) (f *ir.Func, moves bool, err error) {
 	p := &rowsPart{r: r, b: ir.NewBuilder(r.f.Name()), start: start, n: n,
 		env: make([]*ir.Value, r.f.NumValues()), cut: map[rowKey]*ir.Value{}}
@@ -112,12 +112,13 @@ type rowsPart struct {
 	b        *ir.Builder
 	start, n int
 	moves    bool
-	// env is the part's values by the whole program's IDs; cut is the rows of values that are the same for all.
+	// env maps the whole program's IDs to the part's values; cut caches the rows of values that are the same for
+	// all.
 	env, given []*ir.Value
 	cut        map[rowKey]*ir.Value
 }
 
-// rowKey is rows of a value of the part.
+// rowKey identifies rows of a value of the part.
 type rowKey struct {
 	v                  *ir.Value
 	dim, before, after int
@@ -133,7 +134,7 @@ func (p *rowsPart) operand(n *ir.Node, i int) *ir.Value {
 
 func (p *rowsPart) node(n *ir.Node) error {
 	if !slices.ContainsFunc(n.Out(), func(v *ir.Value) bool { return p.r.layouts[v.ID()].kind != unclear }) {
-		return nil // only what is given needs it
+		return nil // only given values need it
 	}
 	rows, sums, in := false, false, make([]*ir.Value, len(n.In()))
 	for i := range n.In() {
@@ -173,7 +174,7 @@ func (p *rowsPart) node(n *ir.Node) error {
 	return p.b.Err()
 }
 
-// indexed gives a node that takes rows by position the rows of what it adds them to.
+// indexed gives a node that takes rows by position the part's rows of its destination.
 func (p *rowsPart) indexed(n *ir.Node, in []*ir.Value) (err error) {
 	for i, v := range n.In() {
 		if p.r.layout(n, i).kind == sameForAll && v.Type().Equal(n.Out()[0].Type()) {
@@ -186,8 +187,8 @@ func (p *rowsPart) indexed(n *ir.Node, in []*ir.Value) (err error) {
 	return nil
 }
 
-// share returns the part's share of a value that parts add up to: what is the same for all is divided by
-// rows.
+// share returns the part's share of a value of which the parts' shares are summed: a value that is the same
+// for all rows is divided.
 func (p *rowsPart) share(x *ir.Value, layout rowLayout) *ir.Value {
 	if layout.kind != sameForAll {
 		return x
@@ -214,8 +215,8 @@ func (p *rowsPart) local(n *ir.Node, b *rowFactor) (ir.Op, []*ir.Value, error) {
 	return o, in, nil
 }
 
-// rowsOf returns the part's rows of an operand that is the same for all: made as such where its op can, else
-// cut.
+// rowsOf returns the part's rows of an operand that is the same for all: computed as such if its op can, else
+// sliced.
 func (p *rowsPart) rowsOf(user *ir.Node, operand int, layout rowLayout) (*ir.Value, error) {
 	v, whole := user.In()[operand], p.operand(user, operand)
 	key := rowKey{whole, layout.dim, layout.before, layout.after}

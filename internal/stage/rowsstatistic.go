@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// statistic returns what rows are in the result of a node that makes a statistic of a sum over rows, which
-// every micro-batch has of its own rows, or that adds to a buffer, and whether it is one.
+// statistic returns the rows in the result of a node that turns a sum over rows into a statistic, which every
+// micro-batch has of its own rows, or that updates a buffer, and whether it is one.
 func (r *Rows) statistic(n *ir.Node) ([]rowLayout, bool) {
 	switch n.Op().(type) {
 	case op.RowStatistic:
@@ -21,7 +21,7 @@ func (r *Rows) statistic(n *ir.Node) ([]rowLayout, bool) {
 	return nil, false
 }
 
-// keepOwn notes whether a node's results depend on statistics of a micro-batch's own rows.
+// keepOwn records whether a node's results depend on statistics of a micro-batch's own rows.
 func (r *Rows) keepOwn(n *ir.Node) {
 	_, makes := n.Op().(op.RowStatistic)
 	makes = makes && r.layout(n, 0).kind == sumOfRows
@@ -30,8 +30,8 @@ func (r *Rows) keepOwn(n *ir.Node) {
 	}
 }
 
-// statistic adds such a node to the part: the statistic is that of the part's rows, and it has its share in
-// what is added to a buffer.
+// statistic adds such a node to the part: the statistic is that of the part's rows, and the part contributes
+// its share of a buffer's update.
 func (p *rowsPart) statistic(n *ir.Node, in []*ir.Value) error {
 	var x *ir.Value
 	if s, ok := n.Op().(op.RowStatistic); ok {

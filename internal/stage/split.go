@@ -11,20 +11,21 @@ import (
 )
 
 // Stage is one stage of a pipeline as a joint program. Its parameters are Weights, Batch, In, then a gradient
-// for each float of Out (in the last stage one number, the weight of the loss) and a running sum for each of
-// Weights; its results are Out, a gradient for each float of In, and the next sums.
+// for each float of Out (in the last stage a scalar, the weight of the loss) and a gradient accumulator for
+// each of Weights; its results are Out, a gradient for each float of In, and the updated accumulators.
 type Stage struct {
 	Joint *ir.Func
-	// Weights and Batch are parameters of the whole program by number, those that the stage uses.
+	// Weights and Batch are the numbers of the whole program's parameters that the stage uses.
 	Weights, Batch []int
-	// In and Out are values of the whole program by ID: what comes from the stage before and what goes to the
+	// In and Out are values of the whole program by ID: those received from the previous stage and passed to the
 	// next. The last stage's Out is the program's results.
 	In, Out []int
-	// Forward is whether the stage has no backward half: the joint program then has neither gradients nor sums.
+	// Forward is whether the stage has no backward pass: the joint program then has neither gradients nor
+	// accumulators.
 	Forward bool
 }
 
-// NumGrads returns how many of the joint program's parameters are gradients of what it hands on.
+// NumGrads returns the number of the joint program's parameters that are gradients of its outputs.
 func (s *Stage) NumGrads() int {
 	if s.Forward {
 		return 0
@@ -32,7 +33,7 @@ func (s *Stage) NumGrads() int {
 	return len(s.Joint.Params()) - 2*len(s.Weights) - len(s.Batch) - len(s.In)
 }
 
-// NumInGrads returns how many of its results are gradients of what it was handed.
+// NumInGrads returns the number of its results that are gradients of its inputs.
 func (s *Stage) NumInGrads() int {
 	if s.Forward {
 		return 0
@@ -40,22 +41,20 @@ func (s *Stage) NumInGrads() int {
 	return len(s.Joint.Results()) - len(s.Out) - len(s.Weights)
 }
 
-// Config says how a program is split.
+// Config configures how a program is split.
 type Config struct {
-	// Weights is how many of the program's first parameters are trained; the others are the batch. The program's
-	// first result is the number whose gradient is taken.
+	// Weights is the number of the program's first parameters, which are trained; the others are the batch. The
+	// program's first result is the scalar that is differentiated.
 	Weights int
-	// Cuts is, for every stage but the first, the node with which it begins.
+	// Cuts holds, for every stage but the first, the node with which it begins.
 	Cuts []int
-	// Use, if set, is what stands for a weight in a stage's computation: a layout to gather it in, another
-	// dtype.
+	// Use, if set, replaces a weight in a stage's computation: by a gathered layout, or by another dtype.
 	Use func(stage, weight int, x *ir.Value) *ir.Value
-	// Skip, if set, is whether a stage leaves out a node that no weight decides: its operand stands for it.
+	// Skip, if set, reports whether a stage omits a node that depends on no weight and uses its operand instead.
 	Skip func(stage int, n *ir.Node) bool
-	// Sum is the type of a weight's running sum of gradients; nil is the weight's own.
+	// Sum is the type of a weight's gradient accumulator; nil means the weight's own.
 	Sum func(weight int) ir.Type
-	// Optimize, if set, is run on a stage's program in place of all passes; what nobody needs goes in any
-	// case.
+	// Optimize, if set, is run on a stage's program instead of all passes; dead code is removed in any case.
 	Optimize func(*ir.Func) (*ir.Func, error)
 }
 
@@ -111,8 +110,7 @@ func newSplitter(f *ir.Func, c Config) (*splitter, error) {
 type splitter struct {
 	f *ir.Func
 	c Config
-	// at is each value's stage; -1 where every stage can compute it for itself. last is the last stage that uses
-	// it.
+	// at is each value's stage; -1 if every stage can compute it itself. last is the last stage that uses it.
 	at, last []int
 }
 
@@ -144,7 +142,7 @@ func (s *splitter) place() {
 	}
 }
 
-// crossing returns the values that pass from stage k to the next, those for later ones included.
+// crossing returns the values that pass from stage k to the next, including those for later ones.
 func (s *splitter) crossing(k int) []*ir.Value {
 	var list []*ir.Value
 	if k < 0 {
@@ -174,7 +172,7 @@ func (s *splitter) stage(k int) (*Stage, error) {
 	return b.out, err
 }
 
-// half builds the forward half of stage k: in is what comes from the stage before.
+// half builds the forward pass of stage k: in holds the inputs from the previous stage.
 func (s *splitter) half(k int, name string) (b *stageBuilder, in, results []*ir.Value) {
 	b = &stageBuilder{s: s, k: k, b: ir.NewBuilder(name), env: make([]*ir.Value, s.f.NumValues()), out: &Stage{}}
 	in, out := s.crossing(k-1), s.crossing(k)
@@ -201,13 +199,13 @@ type stageBuilder struct {
 	k   int
 	b   *ir.Builder
 	out *Stage
-	// env is the stage's own values by the whole program's IDs, used what stands for the weights.
+	// env maps the whole program's IDs to the stage's own values, used holds the replacements of the weights.
 	env  []*ir.Value
 	used []*ir.Value
 	sums []*ir.Value
 }
 
-// uses finds the parameters that the stage needs.
+// uses determines the parameters that the stage needs.
 func (b *stageBuilder) uses(out []*ir.Value) {
 	needed := make([]bool, b.s.f.NumValues())
 	var need func(v *ir.Value)
@@ -241,7 +239,7 @@ func (b *stageBuilder) uses(out []*ir.Value) {
 	}
 }
 
-// params adds the parameters of the forward half.
+// params adds the parameters of the forward pass.
 func (b *stageBuilder) params(in []*ir.Value) {
 	var weights []*ir.Value
 	for _, i := range b.out.Weights {
@@ -293,7 +291,7 @@ func (b *stageBuilder) emit(n *ir.Node) {
 	}
 }
 
-// backward adds the other half: gradients of what came in, and sums of those of the weights.
+// backward adds the backward pass: gradients of the inputs, and accumulated gradients of the weights.
 func (b *stageBuilder) backward(in, out []*ir.Value) []*ir.Value {
 	var ys, dys []*ir.Value
 	if b.k == len(b.s.c.Cuts) {
@@ -323,9 +321,8 @@ func (b *stageBuilder) backward(in, out []*ir.Value) []*ir.Value {
 	return results
 }
 
-// distinct returns gradients as values of their own: one that is a parameter, or that of two values, may have
-// to be laid out otherwise as each. Two that are computed alike, as zeros are, would be merged, so every one
-// has its name.
+// distinct returns gradients as separate values: one that is a parameter, or the gradient of two values, may
+// need a different layout for each. Equal ones, such as zeros, would be merged, so each gets a name.
 func (b *stageBuilder) distinct(grads []*ir.Value) []*ir.Value {
 	list := slices.Clone(grads)
 	for i, g := range grads {

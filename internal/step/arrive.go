@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// arriving returns where and how the stage takes what the stage before hands on: as it is first asked for
-// here, or else as it lay there, as far as the mesh has the same axes.
+// arriving returns the mesh and layout in which the stage receives an input from the previous stage: as it is
+// first constrained here, or else in the sender's layout, as far as the mesh has the same axes.
 func (x *section) arriving(c *Config, j int, from op.Layout) op.Layout {
 	if x.number > 0 && c.Schedule.Place[x.number-1] == x.rank {
 		return from // it stays where it is
@@ -33,8 +33,7 @@ func sameAxis(a, b *mesh.Mesh, name string) bool {
 	return ok && has && x.Size == y.Size
 }
 
-// constrained returns the layout that the first constraint of a parameter asks for, where nothing is left
-// open.
+// constrained returns the layout of a parameter's first constraint, if it leaves nothing open.
 func (x *section) constrained(param int) (op.Layout, bool) {
 	for _, n := range x.Joint.Nodes() {
 		c, ok := n.Op().(op.Constrainer)
@@ -50,8 +49,9 @@ func (x *section) constrained(param int) (op.Layout, bool) {
 	return op.Layout{}, false
 }
 
-// relocate puts what a stage exchanges with others where they look for it: what the last stage returns on the
-// stage's own mesh, gradients of what came in where that came, and those of weights where their sums are.
+// relocate puts what a stage exchanges with others on the expected meshes: results of the last stage on the
+// stage's own mesh, gradients of inputs where the inputs came from, and those of weights where their
+// accumulators are.
 func (x *section) relocate(c *Config) {
 	results := x.Joint.Results()
 	if x.number == len(c.Schedule.Place)-1 {
@@ -74,7 +74,7 @@ func (x *section) relocate(c *Config) {
 	}
 }
 
-// put lays a value on a mesh, if it is on another.
+// put moves a value to a mesh, if it is on another.
 func (x *section) put(id int, m *mesh.Mesh, s mesh.Spec) {
 	if !x.meshes[id].Equal(m) {
 		x.meshes[id], x.specs[id] = m, s

@@ -17,7 +17,7 @@ import (
 // their slots: only the pieces in use are brought in.
 type Away struct{ Weights, Slots, Activations, Experts float64 }
 
-// share chooses tensors whose bytes are at most a part of all, spread evenly over their order.
+// share chooses tensors with at most a fraction of all bytes, spread evenly over their order.
 type share struct {
 	part         float64
 	wanted, have float64
@@ -33,7 +33,7 @@ func (s *share) takes(bytes int) bool {
 	return true
 }
 
-// chooseAway decides which weights and slots are away.
+// chooseAway decides which weights and slots are offloaded.
 func (b *builder) chooseAway() error {
 	b.away = map[bufferKey]bool{}
 	weights, slots := share{part: b.c.Away.Weights}, share{part: b.c.Away.Slots}
@@ -63,7 +63,7 @@ func (b *builder) chooseAway() error {
 	return nil
 }
 
-// expertWeights returns which of the first parameters of a program are read by pieces.
+// expertWeights returns which of the first parameters of a program are read in pieces.
 func expertWeights(f *ir.Func, weights int) []bool {
 	list, of := make([]bool, weights), map[*ir.Value]int{}
 	for i, v := range f.Params()[:weights] {
@@ -86,8 +86,8 @@ func expertWeights(f *ir.Func, weights int) []bool {
 	return list
 }
 
-// chooseAway decides which values of the joint program are away between the forward pass that makes them and
-// the backward passes that read them. What passes between stages stays.
+// chooseAway decides which values of the joint program are offloaded between the forward pass that computes
+// them and the backward passes that read them. Values that pass between stages stay.
 func (x *section) chooseAway(part float64) {
 	x.away = map[int]bool{}
 	var handed []int
@@ -105,7 +105,7 @@ func (x *section) chooseAway(part float64) {
 	}
 }
 
-// isAway reports whether the tensor of a buffer is away.
+// isAway reports whether the tensor of a buffer is offloaded.
 func (w *taper) isAway(k bufferKey) bool {
 	if w.t.whole {
 		return false
@@ -116,8 +116,8 @@ func (w *taper) isAway(k bufferKey) bool {
 	return w.b.away[k]
 }
 
-// awayOf returns what of a program is away, by the keys of its parameters and results. A result of the same
-// key as a parameter replaces it.
+// awayOf returns what of a program is offloaded, by the keys of its parameters and results. A result with the
+// same key as a parameter replaces it.
 func (w *taper) awayOf(params, results []bufferKey) (a cpu.Away) {
 	for i, k := range params {
 		if w.isAway(k) {
@@ -132,11 +132,11 @@ func (w *taper) awayOf(params, results []bufferKey) (a cpu.Away) {
 	return a
 }
 
-// shelve gives every buffer that is away a place in the device's store: state its own, and what lives within
-// a step one that is free meanwhile.
+// shelve gives every offloaded buffer a place in the device's store: state its own, and values within a step
+// one that is free meanwhile.
 func (t *tape) shelve() {
 	t.store = nil
-	var free []int // the buffers that have the places, the last of each
+	var free []int // the last buffer of each place
 	for i := range t.buffers {
 		b := &t.buffers[i]
 		if !b.away {
@@ -154,7 +154,7 @@ func (t *tape) shelve() {
 	}
 }
 
-// elsewhere is where a call finds what is away: the device's store.
+// elsewhere is the store in which a call finds offloaded values.
 type elsewhere struct {
 	p  *player
 	in *instruction
@@ -172,7 +172,7 @@ func (e elsewhere) Put(result int, a array.Array) error {
 	return e.p.m.store.Put(e.p.t.buffers[e.in.out[result]].offset, a)
 }
 
-// awayBytes returns the bytes that a call brings in and out.
+// awayBytes returns the bytes that a call transfers in and out.
 func (t *tape) awayBytes(in *instruction) (n float64) {
 	for _, list := range [][]int{in.args, in.out} {
 		for _, i := range list {
@@ -184,7 +184,7 @@ func (t *tape) awayBytes(in *instruction) (n float64) {
 	return n
 }
 
-// Elsewhere returns the bytes that a device keeps outside of its memory, on the host or on disk.
+// Elsewhere returns the bytes that a device stores outside of its memory, on the host or on disk.
 func (p *Plan) Elsewhere(device int) (n int) {
 	for _, t := range p.tapes[device].store {
 		n += t.Bytes()
@@ -192,8 +192,8 @@ func (p *Plan) Elsewhere(device int) (n int) {
 	return n
 }
 
-// awayText returns a program's parameters and results that are away, as plans print them; what results
-// replace is counted from 1 on, and 0 is nothing.
+// awayText returns a program's offloaded parameters and results, as plans print them; the parameters that
+// results replace are counted from 1 on, and 0 means none.
 func awayText(a cpu.Away) string {
 	var replaced []int
 	if slices.ContainsFunc(a.After, func(i int) bool { return i >= 0 }) {
@@ -204,7 +204,7 @@ func awayText(a cpu.Away) string {
 	return numbers(" fetches", a.Params) + numbers(" stores", a.Results) + numbers(" replaces", replaced)
 }
 
-// away reads what awayText prints.
+// away parses what awayText prints.
 func (s *scanner) away() (a cpu.Away) {
 	if s.is("fetches") {
 		a.Params = s.numbers(most)

@@ -6,11 +6,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// bucket lets the small collectives of a program that are of one kind, dtype and group travel together: sums,
-// scattered sums and gathers, until a bucket has as many bytes as most allows for such a collective. One
-// waits until its bucket is full or one of its results is needed; operands that are parameters, which are
-// there from the beginning, then fill what is left of it. What a collective does, it does to every element
-// alone, so the numbers are the same.
+// bucket merges the small collectives of a program that have the same kind, dtype and group into buckets:
+// all-reduces, reduce-scatters and all-gathers, up to the bytes that most allows for such a collective. A
+// collective waits until its bucket is full or one of its results is needed; collectives on parameters, which
+// are available from the start, then fill the rest of it. Collectives treat every element independently, so
+// the results are the same.
 func bucket(f *ir.Func, most func(op.Collective) int) (*ir.Func, error) {
 	defer fault.Pass("bucket", f)
 	b := ir.NewBuilder(f.Name())
@@ -29,7 +29,7 @@ func bucket(f *ir.Func, most func(op.Collective) int) (*ir.Func, error) {
 	return b.Build(results...)
 }
 
-// bag is collectives that travel together.
+// bag is a bucket of collectives.
 type bag struct {
 	key         string
 	nodes       []*ir.Node
@@ -41,8 +41,8 @@ type bucketer struct {
 	f    *ir.Func
 	b    *ir.Builder
 	most func(op.Collective) int
-	// env is the new program's values by the old one's IDs; later makes those that have travelled, and in is the
-	// bag of those that have not.
+	// env maps the old program's IDs to values of the new one; later makes those of sent buckets, and in is the
+	// bucket of those that have not been sent.
 	env   []*ir.Value
 	later []func() *ir.Value
 	in    []*bag
@@ -52,7 +52,7 @@ type bucketer struct {
 func (x *bucketer) node(i int, n *ir.Node) {
 	id := n.Out()[0].ID()
 	if x.env[id] != nil || x.later[id] != nil || x.in[id] != nil {
-		return // it went with an earlier one
+		return // it was sent with an earlier one
 	}
 	if key, most, ok := x.joins(n); ok {
 		x.put(i, n, key, most)
@@ -68,7 +68,7 @@ func (x *bucketer) node(i int, n *ir.Node) {
 	}
 }
 
-// joins reports whether a node may travel with others, with what tells those apart and the size of a bucket.
+// joins reports whether a node may be merged with others, with its key and the size of a bucket.
 func (x *bucketer) joins(n *ir.Node) (key string, most int, ok bool) {
 	c, is := n.Op().(op.Bucketer)
 	if !is || n.In()[0].Shape().Len() == 0 {
@@ -84,7 +84,7 @@ func (x *bucketer) joins(n *ir.Node) (key string, most int, ok bool) {
 // size returns the bytes of the larger side of a collective.
 func size(n *ir.Node) int { return max(n.In()[0].Type().Bytes(), n.Out()[0].Type().Bytes()) }
 
-// put adds a collective to the bag of its key; one that is full goes first.
+// put adds a collective to the bucket of its key; a full one is sent first.
 func (x *bucketer) put(i int, n *ir.Node, key string, most int) {
 	x.value(n.In()[0])
 	g := x.open[key]
@@ -104,7 +104,7 @@ func (g *bag) add(i int, n *ir.Node) {
 	g.nodes, g.at, g.bytes = append(g.nodes, n), max(g.at, i), g.bytes+size(n)
 }
 
-// send lets a bag go, filled with what is there already.
+// send sends a bucket, filled with what is available already.
 func (x *bucketer) send(g *bag) {
 	delete(x.open, g.key)
 	x.fill(g)
@@ -124,7 +124,7 @@ func (x *bucketer) send(g *bag) {
 	}
 }
 
-// fill adds collectives further on whose operands are parameters.
+// fill adds later collectives whose operands are parameters.
 func (x *bucketer) fill(g *bag) {
 	nodes := x.f.Nodes()
 	for i := g.at + 1; i < len(nodes); i++ {
@@ -143,7 +143,7 @@ func (x *bucketer) fill(g *bag) {
 	}
 }
 
-// value returns v in the new program; its bag goes first where it has not.
+// value returns v in the new program; its bucket is sent first if necessary.
 func (x *bucketer) value(v *ir.Value) *ir.Value {
 	id := v.ID()
 	if g := x.in[id]; g != nil {

@@ -45,8 +45,8 @@ type Forecast struct {
 	Seconds, Work, Waiting float64
 }
 
-// draws is how often a step is run by the clock where ops differ from one time to the next: what is told is
-// the mean, since one run's luck is as large as what plans differ by.
+// draws is how often a step is simulated if the times of ops vary: the result is the mean, because the
+// variation of a single run is as large as the differences between plans.
 const draws = 8
 
 // Forecast predicts the time of the step on devices that share cores: it runs the tapes against each other,
@@ -80,7 +80,7 @@ func (p *Plan) Forecast(m Machine) (Forecast, error) {
 	return mean, nil
 }
 
-// drawn returns one run of the tapes by the clock.
+// drawn simulates the tapes once.
 func (p *Plan) drawn(m Machine, draw uint64, prices map[*ir.Func][]priced) (Forecast, error) {
 	threads := max(1, min(m.Threads/len(p.tapes), m.Cores))
 	c := &clock{m: m, watch: m.Watch, threads: float64(threads),
@@ -102,25 +102,24 @@ func (p *Plan) drawn(m Machine, draw uint64, prices map[*ir.Func][]priced) (Fore
 	return c.run()
 }
 
-// pricing is the prices of a device of so many threads.
+// pricing holds the prices of a device with the given number of threads.
 type pricing struct {
 	Pricer
 	threads int
 	spread  float64
 	device  uint64
-	seen    map[uint64]uint64 // how often a kind of node was drawn for
+	seen    map[uint64]uint64 // number of draws of each kind of node
 	watched bool
 }
 
-// priced is the seconds of a node, and what kind of node it is: equal ones of any two plans are alike.
+// priced is the seconds of a node, and its kind: equal nodes of any two plans have the same kind.
 type priced struct {
 	seconds float64
 	kind    uint64
 }
 
-// around returns seconds, or somewhat less or more: on average it is the same. The n-th node of a kind on a
-// device has the same luck in every plan, so that a plan that does another's work and more is never priced
-// below it.
+// around returns seconds with a random variation of mean zero. The n-th node of a kind on a device has the
+// same variation in every plan, so that a plan that does another's work and more is never priced below it.
 func (p *pricing) around(x priced) float64 {
 	if p.spread == 0 || x.seconds == 0 {
 		return x.seconds
@@ -128,7 +127,7 @@ func (p *pricing) around(x priced) float64 {
 	p.seen[x.kind]++
 	drawn := x.kind + p.device<<32 + p.seen[x.kind]<<2
 	sum := 0.0
-	for i := range uint64(4) { // four uniform numbers make a bell
+	for i := range uint64(4) { // four uniform numbers approximate a normal distribution
 		h := (drawn + i) * 0x9e3779b97f4a7c15
 		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 		h = (h ^ h>>27) * 0x94d049bb133111eb
@@ -137,8 +136,7 @@ func (p *pricing) around(x priced) float64 {
 	return x.seconds * math.Max(0.1, 1+p.spread*(sum-2)*math.Sqrt(3))
 }
 
-// timed returns the device's events with what is between them in seconds; prices keeps those of programs that
-// were priced.
+// timed returns the device's events with the seconds between them; prices caches those of programs.
 func (t *tape) timed(p *pricing, prices map[*ir.Func][]priced) ([]event, error) {
 	list, err := t.events()
 	if err != nil {
@@ -176,7 +174,7 @@ func (t *tape) timed(p *pricing, prices map[*ir.Func][]priced) ([]event, error) 
 	return withBegins(append(list, event{kind: ended, work: work}), begins), nil
 }
 
-// timedCall times the events of a program, what it loads of the batch and the copies behind it.
+// timedCall times the events of a program, the loads of the batch before it and the copies after it.
 func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]priced, list []event, at int,
 	work float64) (int, float64) {
 	f := in.exe.Func()
@@ -224,8 +222,7 @@ func pricesOf(f *ir.Func, p *pricing) []priced {
 	return list
 }
 
-// kindOf returns a hash of a node's op and of what it gives, whatever the axes are called that it is split
-// by.
+// kindOf returns a hash of a node's op and results, independent of the names of the axes that split it.
 func kindOf(n *ir.Node) uint64 {
 	h := fnv.New64a()
 	io.WriteString(h, n.Op().Name())
@@ -243,7 +240,7 @@ func typesOfValues(vs []*ir.Value) []ir.Type {
 	return list
 }
 
-// eventsOf returns how many events a node is: those that collectives lists for it.
+// eventsOf returns the number of events of a node: those that collectives lists for it.
 func (t *tape) eventsOf(n *ir.Node) int {
 	c, ok := n.Op().(op.Collective)
 	if !ok {
@@ -262,19 +259,19 @@ func (t *tape) eventsOf(n *ir.Node) int {
 	return 1
 }
 
-// racer is a device on its way through its tape: left is the seconds that it computes until its next event.
+// racer is the state of a device in its tape: left is the seconds that it computes until its next event.
 type racer struct {
 	device      int
 	events      []event
 	at          int
 	left, slice float64
-	// delay is until its core has woken up.
+	// delay is the time until its core has woken up.
 	delay float64
-	// over says that the event at hand has happened, and left is the device's part in it. waits says that the
-	// device has come to it, at a time.
+	// over means that the current event has happened, and left is the device's part in it. waits means that the
+	// device has reached it, at a time.
 	over, waits bool
 	came        float64
-	// doing is the instruction at hand, since a time.
+	// doing is the current instruction, since a time.
 	doing *event
 	since float64
 }
@@ -290,7 +287,7 @@ type clock struct {
 	threads  float64 // of each device
 	posted   map[message]bool
 	taken    map[message]bool
-	idle     []float64 // since when cores have nothing to do
+	idle     []float64 // since when cores are idle
 	waiting  map[waiting]int
 	meetings map[string][]int
 	watch    func(Span)
@@ -320,10 +317,10 @@ func (c *clock) run() (Forecast, error) {
 	return Forecast{Seconds: c.now, Work: c.work, Waiting: c.now*float64(c.m.Cores) - c.work}, nil
 }
 
-// awake is how long a core without work looks for some before it sleeps.
+// awake is how long an idle core looks for work before it sleeps.
 const awake = 10e-6
 
-// wakeCore takes the core that has been idle for the shortest time and says how long it takes to begin.
+// wakeCore takes the core that has been idle for the shortest time and returns how long it takes to start.
 func (c *clock) wakeCore() float64 {
 	n := len(c.idle)
 	if n == 0 {
@@ -337,7 +334,7 @@ func (c *clock) wakeCore() float64 {
 	return c.m.Latency
 }
 
-// advance lets time pass until a device that runs comes to an event or to the end of its slice.
+// advance lets time pass until a running device reaches an event or the end of its slice.
 func (c *clock) advance() {
 	busy, delay := 0, math.Inf(1)
 	for _, p := range c.running {
@@ -366,7 +363,7 @@ func (c *clock) advance() {
 	}
 }
 
-// pass lets a device compute for so many of its seconds, or wait for its core for so long.
+// pass lets a device compute for the given seconds of its own, or wait for its core.
 func (c *clock) pass(p *racer, seconds, wall float64) {
 	if p.delay > 0 {
 		if p.delay -= wall; p.delay < 1e-12 {
@@ -387,7 +384,7 @@ func (c *clock) pass(p *racer, seconds, wall float64) {
 	}
 }
 
-// arrive takes a device past its events until it has something to compute or has to wait.
+// arrive advances a device past its events until it has something to compute or has to wait.
 func (c *clock) arrive(p *racer) {
 	for p.at < len(p.events) {
 		e := &p.events[p.at]
@@ -414,7 +411,7 @@ func (c *clock) arrive(p *racer) {
 			continue
 		}
 		p.left = p.events[p.at].work
-		if e.kind == began { // the device goes on
+		if e.kind == began { // the device continues
 			c.running = append(c.running, p)
 		} else {
 			c.ready = append(c.ready, p)
@@ -423,7 +420,8 @@ func (c *clock) arrive(p *racer) {
 	}
 }
 
-// happens reports whether an event does not keep the device any longer; if it does, somebody will wake it.
+// happens reports whether an event does not block the device any longer; if it does, another device will wake
+// it.
 func (c *clock) happens(p *racer, e *event) bool {
 	switch e.kind {
 	case meeting:

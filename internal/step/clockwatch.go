@@ -8,13 +8,13 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// beginning is an instruction's begin among the events of a tape: before the event of a number.
+// beginning is the start of an instruction among the events of a tape: before the event of a number.
 type beginning struct {
 	before int
 	event  event
 }
 
-// withBegins puts the begins of instructions among events.
+// withBegins inserts the starts of instructions among events.
 func withBegins(list []event, begins []beginning) []event {
 	if len(begins) == 0 {
 		return list
@@ -31,7 +31,7 @@ func withBegins(list []event, begins []beginning) []event {
 	return out
 }
 
-// span returns what a device does in an instruction, without its times.
+// span describes what a device does in an instruction, without its times.
 func (t *tape) span(i int) Span {
 	s := Span{Device: t.device, Kind: Message, Name: t.code[i].name()}
 	if t.code[i].kind == call {
@@ -40,8 +40,7 @@ func (t *tape) span(i int) Span {
 	return s
 }
 
-// tell reports what a device has done when an event is over: a collective, or the instruction before this
-// one.
+// tell reports what a device has done when an event is over: a collective, or the previous instruction.
 func (c *clock) tell(p *racer, e *event) {
 	if c.watch == nil {
 		return
@@ -57,7 +56,7 @@ func (c *clock) tell(p *racer, e *event) {
 	}
 }
 
-// report tells a span that ends now, unless it took no time.
+// report reports a span that ends now, unless it took no time.
 func (c *clock) report(s Span, since float64) {
 	if c.now <= since {
 		return
@@ -69,7 +68,7 @@ func (c *clock) report(s Span, since float64) {
 	c.watch(s)
 }
 
-// Nominal prices devices of which nothing was measured, each with a processor of its own.
+// Nominal prices devices without measurements, each with a processor of its own.
 type Nominal struct{ spmd.Prices }
 
 // Node returns the seconds of a node; of a collective, those of what a device sends in it.

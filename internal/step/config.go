@@ -47,7 +47,7 @@ type Weight struct {
 // learns reports whether the weight's gradient is part of the gradient norm.
 func (w *Weight) learns() bool { return !w.Buffer && !w.Fixed }
 
-// LayOn returns how the weight is laid out on a rank, of which meshes has the mesh.
+// LayOn returns the layouts of the weight on a rank; meshes holds those of the ranks.
 func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {
 	l, ok := w.On[rank]
 	if !ok {
@@ -59,8 +59,7 @@ func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {
 	return l
 }
 
-// slot returns how a slot of a type is laid out: one that is not as large as the weight is small, and whole
-// everywhere.
+// slot returns the layout of a slot of a type: one that is smaller than the weight is replicated.
 func (w *Weight) slot(l Lay, t ir.Type) mesh.Spec {
 	if t.Shape.Equal(w.Type.Shape) {
 		return l.Slot
@@ -68,7 +67,7 @@ func (w *Weight) slot(l Lay, t ir.Type) mesh.Spec {
 	return mesh.Whole(len(t.Shape))
 }
 
-// lay returns how a weight is laid out on a rank.
+// lay returns the layouts of a weight on a rank.
 func (c *Config) lay(weight, rank int) Lay { return c.Weights[weight].LayOn(c.Meshes, rank) }
 
 // Config is the input of New.
@@ -141,9 +140,9 @@ const (
 
 // Update is the end of a step, traced on whole tensors.
 type Update struct {
-	// Slots is the types of what the optimizer keeps for a weight.
+	// Slots returns the types of what the optimizer stores for a weight.
 	Slots func(weight int) []ir.Type
-	// Scalars is the types of the numbers that a step is given.
+	// Scalars holds the types of a step's scalar inputs.
 	Scalars []ir.Type
 	// Trace computes the next weights and slots of those whose home is one pipeline rank.
 	Trace func(in UpdateIn) UpdateOut
@@ -156,11 +155,11 @@ type UpdateIn struct {
 	Weights, Grads []*op.Tensor
 	Slots          [][]*op.Tensor
 	Scalars        []*op.Tensor
-	// Scale makes of Grads those of the loss. Norm is that of all weights' gradients after it.
+	// Scale turns Grads into those of the loss. Norm is the global gradient norm after it.
 	Scale, Norm *op.Tensor
 }
 
-// UpdateOut is the next weights and slots.
+// UpdateOut holds the next weights and slots.
 type UpdateOut struct {
 	Weights []*op.Tensor
 	Slots   [][]*op.Tensor
@@ -199,7 +198,7 @@ func (c Config) String() string {
 	return b.String()
 }
 
-// checkParams checks what the programs take.
+// checkParams checks the parameters of the programs.
 func (c Config) checkParams() error {
 	for _, f := range c.Forwards {
 		if len(f.Params()) != len(c.Weights)+len(c.Batch) {
@@ -226,7 +225,7 @@ func (c Config) cuts(f *ir.Func) ([]int, error) {
 	return list, nil
 }
 
-// Uses returns the layout of weights in computation: those of some numbers.
+// Uses returns the layouts in computation of the weights with some numbers.
 func Uses(weights []Weight, which []int) []mesh.Spec {
 	list := make([]mesh.Spec, len(which))
 	for i, w := range which {

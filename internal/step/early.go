@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// early makes a device's program add a gradient to its sum as soon as it has it, and not behind the whole
-// backward pass: a result has its own memory, and what it is made of need not wait for it in the arena. What
-// only one result reads moves with it, but for collectives, whose order is that of all devices.
+// early makes a device's program add a gradient to its accumulator as soon as it is computed, not after the
+// whole backward pass: a result has its own memory, and its operands need not be kept in the arena. Nodes
+// that only one result uses move with it, except for collectives, whose order is the same on all devices.
 func early(f *ir.Func) (*ir.Func, error) {
 	defer fault.Pass("early sums", f)
 	e := newEnds(f)
@@ -33,16 +33,16 @@ func early(f *ir.Func) (*ir.Func, error) {
 	return f.Reordered(order)
 }
 
-// ends is the nodes that only lead to results.
+// ends describes the nodes that only lead to results.
 type ends struct {
 	f *ir.Func
-	// made is the node of a value, -1 that of a parameter.
+	// made is the node of a value, -1 for a parameter.
 	made []int
-	// of is the node of the result that a node is for, -1 where it is for more than that.
+	// of is the node of the result that a node is for, -1 if it has other uses.
 	of []int
-	// members is the nodes that belong to an end, the last first.
+	// members holds the nodes that belong to an end, the last first.
 	members map[int][]int
-	// readers is the nodes that read a value.
+	// readers holds the nodes that read a value.
 	readers [][]int
 }
 
@@ -70,7 +70,7 @@ func newEnds(f *ir.Func) *ends {
 	return e
 }
 
-// end returns the end that a node belongs to, itself where it makes a result that no node reads.
+// end returns the end that a node belongs to, itself if it makes a result that no node reads.
 func (e *ends) end(i int, results []bool) int {
 	n := e.f.Nodes()[i]
 	if _, ok := n.Op().(op.Collective); ok || len(n.Out()) != 1 || len(n.In()) == 0 {

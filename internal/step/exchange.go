@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/internal/spmd"
 )
 
-// Exchanges returns what one device of a rank exchanges for a stage in a step, in the order in which it first
-// does: what its parts communicate, and its messages to and from other stages. Stage -1 is the update. Each
-// has in Count how often it happens.
+// Exchanges returns the communication of one device of a rank for a stage in a step, in the order of first
+// occurrence: that of its parts, and its messages to and from other stages. Stage -1 is the update. Count is
+// how often each occurs.
 func (p *Plan) Exchanges(stage int) []spmd.Communication {
 	if p.Whole {
 		return p.wholeExchanges(stage)
@@ -41,7 +41,7 @@ func (p *Plan) Exchanges(stage int) []spmd.Communication {
 	return list
 }
 
-// calls returns what a part communicates, with how often it is called.
+// calls returns the communication of a part that is called the given number of times.
 func (p *Plan) calls(x *Part, times int) []spmd.Communication {
 	var list []spmd.Communication
 	for _, c := range x.Communications {
@@ -71,7 +71,7 @@ func (p *Plan) messages(stage int) map[pipeline.Kind][]spmd.Communication {
 	return byKind
 }
 
-// message returns one end of a message as people read it.
+// message describes one end of a message, for reports.
 func (p *Plan) message(device int, in *instruction) spmd.Communication {
 	what := "activations"
 	if k := in.action.Kind; k == pipeline.SendBackward || k == pipeline.RecvBackward {

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// infer returns how the values of a stage's program are laid out. What users wrote may name meshes of their
-// own, of the stage's devices.
+// infer returns the layouts of the values of a stage's program. Annotations of users may name other meshes of
+// the stage's devices.
 func infer(f *ir.Func, m *mesh.Mesh, asked *wishes) (*shard.Result, error) {
 	if err := checkDevices(f, m); err != nil {
 		return nil, err
@@ -19,19 +19,19 @@ func infer(f *ir.Func, m *mesh.Mesh, asked *wishes) (*shard.Result, error) {
 	return shard.Infer(f, shard.Config{Mesh: m, Values: asked.values, Meshes: asked.meshes})
 }
 
-// wishes is what is asked of the values of a program, by ID: how they are laid out, and where that is not the
-// mesh of the stage.
+// wishes holds the annotations of a program's values, by ID: their layouts, and their meshes if they are not
+// that of the stage.
 type wishes struct {
 	values map[int]mesh.Sharding
 	meshes map[int]*mesh.Mesh
 }
 
-// at asks for a value to be closed on a mesh.
+// at requests a closed layout of a value on a mesh.
 func (w *wishes) at(id int, m *mesh.Mesh, s mesh.Spec) {
 	w.values[id], w.meshes[id] = mesh.Closed(s), m
 }
 
-// checkDevices reports which line asks for other devices than the stage has.
+// checkDevices returns an error for a line that requests other devices than those of the stage.
 func checkDevices(f *ir.Func, m *mesh.Mesh) error {
 	have := slices.Sorted(slices.Values(m.Devices()))
 	for _, n := range f.Nodes() {

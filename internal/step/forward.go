@@ -12,23 +12,23 @@ import (
 	"github.com/galley-ml/galley/internal/runtime"
 )
 
-// Weights is a device's part of a weight, as it rests.
+// Weights returns a device's shard of a weight, as it is stored.
 type Weights func(device, weight int) (array.Array, error)
 
-// Weights returns the weights where a step keeps them, shared with it: they must not be read while it runs.
-// Those that are away are copied.
+// Weights returns the weights of a step, without copying: they must not be read while it runs. Offloaded ones
+// are copied.
 func (r *Runner) Weights() Weights {
 	return func(device, weight int) (array.Array, error) { return r.fetch(device, Tensor{weight, -1}) }
 }
 
-// ForwardRunner is devices that forward passes run on.
+// ForwardRunner holds the devices that forward passes run on.
 type ForwardRunner struct {
 	world   comm.World
 	devices []*cpu.Device // by device; nil for those of other processes
 }
 
-// StartForward starts a thread for every device of a world that lives in this process. The world is the
-// runner's from then on: Close closes it.
+// StartForward starts a thread for every device of a world in this process. The runner owns the world from
+// then on: Close closes it.
 func StartForward(w comm.World) *ForwardRunner {
 	r := &ForwardRunner{world: w, devices: make([]*cpu.Device, w.Size())}
 	for _, id := range comm.Local(w) {
@@ -37,7 +37,7 @@ func StartForward(w comm.World) *ForwardRunner {
 	return r
 }
 
-// Has reports whether a device is of this process.
+// Has reports whether a device belongs to this process.
 func (r *ForwardRunner) Has(device int) bool { return comm.IsLocal(r.world, device) }
 
 // Close ends the devices and the world.
@@ -50,8 +50,7 @@ func (r *ForwardRunner) Close() {
 	r.world.Close()
 }
 
-// Run returns the results of a forward pass for each micro-batch, put together from all devices in every
-// process.
+// Run returns the results of a forward pass for each micro-batch, gathered from all devices in every process.
 func (r *ForwardRunner) Run(ctx context.Context, p *Plan, weights Weights,
 	batch [][]array.Array) ([][]array.Array, error) {
 	if p.Kind != ForwardPass || p.Whole || p.Devices() != r.world.Size() {
@@ -86,7 +85,7 @@ func (r *ForwardRunner) Run(ctx context.Context, p *Plan, weights Weights,
 	return out, nil
 }
 
-// check compares a batch with what the plan takes.
+// check compares a batch with what the plan expects.
 func (p *Plan) check(batch [][]array.Array) error {
 	if len(batch) != len(p.Variant) {
 		return fmt.Errorf("%s: got %d micro-batches, want %d", p.Kind, len(batch), len(p.Variant))
@@ -105,7 +104,7 @@ func (p *Plan) check(batch [][]array.Array) error {
 	return nil
 }
 
-// lend takes the memory of a forward pass, all but the weights.
+// lend allocates the memory of a forward pass, except for the weights.
 func (t *tape) lend(weights Weights) (*memory, error) {
 	given := map[int]array.Array{}
 	for i := range t.buffers {
@@ -121,7 +120,7 @@ func (t *tape) lend(weights Weights) (*memory, error) {
 	return t.cut(array.New(array.U8, m.Peak()-m.Weights).Bytes(), given), nil
 }
 
-// gather puts the last stage's results for a micro-batch together.
+// gather gathers the last stage's results for a micro-batch.
 func (r *ForwardRunner) gather(ctx context.Context, p *Plan, micro int, m []*memory) ([]array.Array, error) {
 	at := p.Meshes[p.Stages[len(p.Stages)-1].Rank]
 	var list []array.Array

@@ -6,9 +6,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// byHosts lets collectives of a program go along the topology: within hosts of so many devices, then between
-// them, so that what crosses is a host's share of it. Exchanges go so where fewer messages are worth their
-// way through another device.
+// byHosts makes collectives of a program hierarchical: within hosts of the given number of devices, then
+// between them, so that only a host's share crosses. All-to-alls do so if the saved messages are worth the
+// relay through another device.
 func byHosts(f *ir.Func, host int) (*ir.Func, error) {
 	defer fault.Pass("collectives by hosts", f)
 	return f.Rewrite(func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
@@ -21,9 +21,9 @@ func byHosts(f *ir.Func, host int) (*ir.Func, error) {
 	})
 }
 
-// relayed reports whether a collective is to go in two steps. An exchange sends no fewer bytes to other hosts
-// then: the latency of the messages that are saved must be more than writing and reading all of it once more,
-// on the way through another device and as it is put in order there.
+// relayed reports whether a collective should run in two steps. An all-to-all does not send fewer bytes to
+// other hosts then: the latency of the saved messages must exceed the time of writing and reading all of it
+// once more, for the relay and for reordering.
 func relayed(n *ir.Node, host int) bool {
 	o, is := n.Op().(op.Relay)
 	if !is {

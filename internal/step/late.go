@@ -8,10 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// late makes a device's program gather the weights that ZeRO splits when they are first used and not all at
-// the begin, so that those of a layer or two are whole in its memory at a time. What brings parameters into
-// another layout, without an operation on numbers, moves; where no collective is among it, the program stays
-// as it is.
+// late makes a device's program gather the weights that ZeRO shards when they are first used, not all at the
+// start, so that only those of a layer or two are whole in memory at a time. Nodes that change the layout of
+// parameters, without computing, move; if there is no collective among them, the program is unchanged.
 func late(f *ir.Func) (*ir.Func, error) {
 	defer fault.Pass("late gathers", f)
 	l := &reorder{f: f, made: make([]int, f.NumValues()), waits: make([]bool, len(f.Nodes())),
@@ -30,17 +29,17 @@ func late(f *ir.Func) (*ir.Func, error) {
 	return f.Reordered(l.order)
 }
 
-// reorder is a program whose nodes are being put into another order.
+// reorder is a program whose nodes are being reordered.
 type reorder struct {
 	f     *ir.Func
-	made  []int  // by value, the node; -1 is a parameter
-	waits []bool // by node: it is a layout of parameters, and comes when something else reads it
+	made  []int  // by value, the node; -1 for a parameter
+	waits []bool // by node: it changes a layout of parameters, and is delayed until another node reads it
 	done  []bool
 	order []int
 }
 
-// find marks the nodes that can wait, and reports whether gathers are among them: all devices of a mesh have
-// these in the same order. What else devices exchange stays, and everything with it.
+// find marks the nodes that can be delayed, and reports whether gathers are among them: all devices of a mesh
+// have these in the same order. Other communication stays in place, with everything that it needs.
 func (l *reorder) find() (gathers bool) {
 	for _, v := range l.f.Params() {
 		l.made[v.ID()] = -1
@@ -63,8 +62,8 @@ func (l *reorder) find() (gathers bool) {
 	return gathers
 }
 
-// moves reports whether a node is a collective, or computes nothing. Where a device has nothing of a tensor,
-// its nodes are asked as if they had: collectives come in the same order on all devices.
+// moves reports whether a node is a collective, or computes nothing. Nodes of empty shards are treated as if
+// they had elements, because collectives have the same order on all devices.
 func moves(n *ir.Node) bool {
 	if _, ok := n.Op().(op.Collective); ok {
 		return true
@@ -73,7 +72,7 @@ func moves(n *ir.Node) bool {
 	return ok && o.Work(filled(n.In()), filled(n.Out())).Flops == 0
 }
 
-// filled returns the types of values, with an element where there is none.
+// filled returns the types of values, with one element if there is none.
 func filled(list []*ir.Value) []ir.Type {
 	types := typesOfValues(list)
 	for i, t := range types {
@@ -85,7 +84,7 @@ func filled(list []*ir.Value) []ir.Type {
 	return types
 }
 
-// emit puts a node behind those that it reads.
+// emit puts a node after those that it reads.
 func (l *reorder) emit(i int) {
 	if l.done[i] {
 		return

@@ -8,17 +8,17 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// event is one thing that a device may have to wait for.
+// event is something that a device may have to wait for.
 type event struct {
 	kind eventKind
-	// group is whom a collective meets, what its signature: all members must bring the same.
+	// group identifies the members of a collective, what its signature, which must be the same for all members.
 	group, what string
 	size        int
-	// key names a message: both ends have the same.
+	// key identifies a message, the same at both ends.
 	key message
 	at  where
-	// work is the seconds that the device computes before it, load those that its own part in it takes; both are
-	// 0 unless they are asked for.
+	// work is the seconds that the device computes before it, load those of its own part in it; both are 0
+	// unless they are requested.
 	work, load float64
 	// span is what a device does from here on, where an instruction begins.
 	span Span
@@ -38,7 +38,7 @@ const (
 // message is one message: its ends, and its number between them.
 type message struct{ from, to, tag int }
 
-// where is an event's place, for what is said of it.
+// where locates an event, for messages.
 type where struct {
 	instruction string
 	pos         ir.Pos
@@ -114,7 +114,7 @@ func (t *tape) collectives(in instruction, counts map[message]int) ([]event, err
 	return list, nil
 }
 
-// messages returns those of a move between meshes: what is sent first, then what is received.
+// messages returns those of a move between meshes: sends first, then receives.
 func (t *tape) messages(m op.Messenger, at where, counts map[message]int) ([]event, error) {
 	to, from, err := m.Messages(t.device)
 	if err != nil {
@@ -142,8 +142,8 @@ func (in instruction) name() string {
 	return in.action.String()
 }
 
-// match runs the tapes of all devices against each other without computing: every collective must meet its
-// like, every message its other end, and nobody may wait for ever.
+// match runs the tapes of all devices against each other without computing: every collective must match those
+// of its group, every message must have its other end, and no device may wait forever.
 func (p *Plan) match() error {
 	m := &matcher{meetings: map[string]*gathering{}, posted: map[message]int{}, taken: map[message]int{},
 		waiting: map[waiting]int{}}
@@ -176,7 +176,7 @@ type matcher struct {
 	at       []int
 	ready    []int
 	meetings map[string]*gathering
-	// posted and taken count messages; waiting is who waits for one to be posted or taken.
+	// posted and taken count messages; waiting holds the devices that wait for one to be posted or taken.
 	posted, taken map[message]int
 	waiting       map[waiting]int
 }
@@ -186,7 +186,7 @@ type waiting struct {
 	key  message
 }
 
-// gathering is the members that have come to a collective.
+// gathering holds the members that have reached a collective.
 type gathering struct {
 	devices []int
 	first   event
@@ -252,7 +252,7 @@ func (m *matcher) meet(d int, e event) error {
 	return nil
 }
 
-// stuck returns an error if somebody waits for ever.
+// stuck returns an error if a device waits forever.
 func (m *matcher) stuck() error {
 	var left []string
 	for d, list := range m.events {

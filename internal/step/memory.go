@@ -7,15 +7,15 @@ import (
 	"github.com/galley-ml/galley/internal/offload"
 )
 
-// memory is that of one device: one block, cut into buffers.
+// memory is that of one device: one block, divided into buffers.
 type memory struct {
 	arrays []array.Array
 	taken  int
-	// store keeps the buffers that are away.
+	// store holds the offloaded buffers.
 	store offload.Store
 }
 
-// allocate takes the memory of a tape.
+// allocate allocates the memory of a tape.
 func (t *tape) allocate(c RunConfig) (*memory, error) {
 	m := t.cut(array.New(array.U8, t.memory().Peak()).Bytes(), nil)
 	if len(t.store) == 0 {
@@ -30,8 +30,8 @@ func (t *tape) allocate(c RunConfig) (*memory, error) {
 	return m, err
 }
 
-// cut makes buffers of a block, which has what lives within a step first and then state; given is those that
-// are elsewhere.
+// cut divides a block into buffers, first those that live within a step and then state; given holds those
+// that are elsewhere.
 func (t *tape) cut(block []byte, given map[int]array.Array) *memory {
 	m := &memory{taken: t.slab}
 	for i := range t.buffers {

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// send appends the messages of a stage's results, or of the gradients of what came in.
+// send appends the messages of a stage's results, or of the gradients of its inputs.
 func (w *taper) send(a pipeline.Action) error {
 	x := w.section(a.Stage, a.Micro)
 	for i, value := range x.handed(a.Kind) {
@@ -66,8 +66,7 @@ func (x *section) taken(k pipeline.Kind) []int {
 	return list
 }
 
-// end returns where and how the i-th value of a send is laid out that a stage hands on, or of a receive that
-// it takes.
+// end returns the layout of the i-th value that a stage sends or receives.
 func (x *section) end(k pipeline.Kind, i int) op.Layout {
 	id := 0
 	switch k {
@@ -77,7 +76,7 @@ func (x *section) end(k pipeline.Kind, i int) op.Layout {
 		id = x.inParam(i)
 	case pipeline.RecvBackward:
 		id = x.taken(k)[i]
-	default: // a gradient goes back as the value came
+	default: // a gradient returns in the layout of its value
 		grads := x.inGrads()
 		for j := range x.In {
 			if _, ok := grads[j]; !ok {
@@ -116,8 +115,8 @@ func (w *taper) message(kind instructionKind, a pipeline.Action, i int, x *secti
 	return w.pieces(kind, a, i, x, value, here, there)
 }
 
-// alike reports whether a tensor is on two meshes of one shape in one way: devices at the same place hold the
-// same.
+// alike reports whether a tensor has the same layout on two meshes of one shape: devices at the same position
+// hold the same.
 func alike(a, b op.Layout) bool {
 	return a.Spec.Equal(b.Spec) && slices.Equal(a.Mesh.Axes(), b.Mesh.Axes())
 }
@@ -175,7 +174,7 @@ func (w *taper) end(in instruction, buffer int) {
 	w.t.code = append(w.t.code, in)
 }
 
-// tag returns a message's number: both ends find the same.
+// tag returns a message's number, the same at both ends.
 func (w *taper) tag(a pipeline.Action, i int) int {
 	from, direction := a.Stage, 0
 	if a.Kind.Receives() {
@@ -187,10 +186,10 @@ func (w *taper) tag(a pipeline.Action, i int) int {
 	return ((i*w.b.c.Schedule.Stages+from)*w.b.c.Schedule.Micros+a.Micro)*2 + direction
 }
 
-// awaitSends lets what is sent live until it has surely arrived. What goes forward has when its gradient
-// comes back. Messages of one action without an answer have when those of the second one after it on the same
-// way are sent: waiting for them then costs nothing, since messages are taken in order; the last ones have at
-// the end.
+// awaitSends keeps what is sent alive until it has certainly arrived. A forward message has when its gradient
+// returns. Messages of an action without an answer have when those of the second action after it on the same
+// route are sent: waiting for them then costs nothing, because messages are received in order; the last ones
+// have at the end.
 func (t *tape) awaitSends() {
 	type way struct {
 		peer, stage int

@@ -8,17 +8,17 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// inFlight is how many gathers of weights are under way at once: enough for the next product's to be there
-// when it is needed, few enough that their memory does not matter.
+// inFlight is the number of gathers of weights that are in flight at once: enough that the next product's has
+// arrived when it is needed, few enough that their memory does not matter.
 const inFlight = 2
 
-// overlap makes a device's program start its collectives as soon as their sources are there and wait for them
-// when their results are first used; what is between is computed meanwhile. Collectives on parameters, which
-// are there from the beginning, are started some ahead of their turn: weights that ZeRO splits come before
-// they are needed.
+// overlap makes a device's program start its collectives as soon as their operands are available and wait for
+// them when their results are first used; the ops in between overlap. Collectives on parameters, which are
+// available from the start, are started ahead of their turn: weights that ZeRO shards arrive before they are
+// needed.
 //
-// which, if set, is the collectives that are started, by the IDs of their results. All devices of a group
-// start in the same order, since they run the same program but for sizes.
+// which, if set, selects the collectives that are started, by the IDs of their results. All devices of a
+// group start in the same order, because they run the same program except for sizes.
 func overlap(f *ir.Func, which []bool) (*ir.Func, error) {
 	defer fault.Pass("overlap", f)
 	b := ir.NewBuilder(f.Name())
@@ -47,26 +47,26 @@ func overlap(f *ir.Func, which []bool) (*ir.Func, error) {
 
 type overlapper struct {
 	b *ir.Builder
-	// env is the new program's values by the old one's IDs, started those that have to be waited for.
+	// env maps the old program's IDs to values of the new one, started those that have to be waited for.
 	env, started []*ir.Value
-	// early is the collectives on parameters that have not been started, in order.
+	// early holds the collectives on parameters that have not been started, in order.
 	early []*ir.Node
-	// unused is the values of the old program that nothing reads.
+	// unused marks the values of the old program that nothing reads.
 	unused []bool
-	// which, if set, is those that are started.
+	// which, if set, marks those that are started.
 	which []bool
 }
 
-// starts reports whether a node is a collective that is started and waited for. One whose result nothing
-// reads would never be waited for, and its memory would be taken again while others still write to it: it is
-// done in turn.
+// starts reports whether a node is a collective that is started and waited for. One whose result is unused
+// would never be waited for, and its memory would be reused while others still write to it: it runs
+// synchronously.
 func (o *overlapper) starts(n *ir.Node) bool {
 	_, ok := n.Op().(op.Starter)
 	id := n.Out()[0].ID()
 	return ok && !o.unused[id] && (o.which == nil || o.which[id])
 }
 
-// unused is, by ID, the values that nothing reads and nobody is given.
+// unused returns, by ID, the values that nothing reads and that are not returned.
 func unused(f *ir.Func) []bool {
 	list := slices.Repeat([]bool{true}, f.NumValues())
 	for _, n := range f.Nodes() {

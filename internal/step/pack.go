@@ -7,11 +7,11 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// bytesType returns memory without a meaning.
+// bytesType returns the type of untyped memory.
 func bytesType(n int) ir.Type { return ir.Type{DType: array.U8, Shape: array.Shape{n}} }
 
-// pack gives every buffer that lives within a step its offset in the slab: the largest first, each at the
-// lowest offset at which nothing is that is alive at the same time.
+// pack assigns every buffer that lives within a step its offset in the slab: the largest first, each at the
+// lowest offset that does not overlap with a buffer alive at the same time.
 func (t *tape) pack() {
 	t.awaitSends()
 	var todo []int
@@ -57,10 +57,9 @@ func (b *buffer) bytes() int {
 
 // Memory is what a device needs in a step, in bytes.
 type Memory struct {
-	// Weights, Slots and Sums live from step to step: the parameters, the optimizer's memory of them, the
-	// gradients.
+	// Weights, Slots and Sums live from step to step: the parameters, the optimizer's state, the gradients.
 	Weights, Slots, Sums int
-	// Step is what else a step needs at once: activations, messages, the programs' own arenas.
+	// Step is the memory of the step itself: activations, messages, the programs' own arenas.
 	Step int
 }
 

@@ -39,8 +39,7 @@ func (p *Plan) remotes(ranks []backend.Backend) (map[int]*remote, error) {
 	return list, nil
 }
 
-// runs reports whether a program is one that the backend computes: what exchanges with other devices on its
-// way is the host's.
+// runs reports whether the backend computes a program: programs with communication run on the host.
 func (r *remote) runs(e *cpu.Executable) bool {
 	return r != nil && !slices.ContainsFunc(e.Func().Nodes(), func(n *ir.Node) bool {
 		_, meets := n.Op().(op.Collective)

@@ -20,16 +20,16 @@ type Runner struct {
 	world   comm.World
 	devices []*cpu.Device // by device, as memory is; nil for those of other processes
 	memory  []*memory
-	// remotes is the backends of devices that have one.
+	// remotes holds the backends of devices that have one.
 	remotes map[int]*remote
 	watch   func(Span)
-	// updating is set from a device's update on, until all have ended theirs.
+	// updating is set from the first device's update until all have ended theirs.
 	updating atomic.Bool
 	// at is the instruction that each device is at.
 	at []atomic.Pointer[instruction]
 }
 
-// Doing describes what a device is doing in a step.
+// RunningOp describes what a device is doing in a step.
 type RunningOp struct {
 	Device int
 	// Name is the scheduled action; Node, if set, is the op in progress, possibly a collective.
@@ -196,7 +196,7 @@ func (r *Runner) device(rank comm.Comm, in Input) error {
 	return p.run(rank, r.devices[id])
 }
 
-// prepare brings in the numbers that the step is given.
+// prepare loads the scalar inputs of the step.
 func (r *Runner) prepare(t *tape, m *memory, in Input) error {
 	for i := range t.buffers {
 		switch k := t.buffers[i].key; k.kind {
@@ -209,13 +209,13 @@ func (r *Runner) prepare(t *tape, m *memory, in Input) error {
 	return nil
 }
 
-// telling is the report of a run, told by the first of this process's devices that has it.
+// telling is the report of a run, set by the first of this process's devices that has it.
 type telling struct {
 	sync.Mutex
 	Report
 }
 
-// report reads the numbers that the update leaves on the first rank of the pipeline. Other processes are sent
+// report reads the scalars that the update leaves on the first rank of the pipeline. Other processes receive
 // them.
 func (r *Runner) report(rank comm.Comm, told *telling) error {
 	first := r.Meshes[0].Devices()[0]

@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Tensor names a piece of the state that lives from step to step: a weight, or one of the optimizer's slots
-// of it.
+// Tensor identifies a piece of the state that lives from step to step: a weight, or one of its optimizer
+// slots.
 type Tensor struct {
 	Weight int
 	// Slot is -1 for the weight itself.
@@ -34,7 +34,8 @@ func (p *Plan) Tensors() []Tensor {
 	return list
 }
 
-// Name returns what a tensor of the state is called: its weight's name, or that and the number of the slot.
+// Name returns the name of a tensor of the state: its weight's name, followed by the number of the slot if it
+// is one.
 func (p *Plan) Name(t Tensor) string {
 	if t.Slot < 0 {
 		return p.Weights[t.Weight].Name
@@ -57,7 +58,7 @@ func (t Tensor) key() bufferKey {
 	return bufferKey{kind: slotBuffer, stage: t.Weight, value: t.Slot}
 }
 
-// Layouts returns where a tensor is: on the mesh of its home, and of a weight's copies.
+// Layouts returns the layouts of a tensor: on the mesh of its home, and of a weight's copies.
 func (p *Plan) Layouts(t Tensor) ([]*mesh.Layout, error) {
 	w := p.Weights[t.Weight]
 	ranks := []int{w.Home}
@@ -80,7 +81,7 @@ func (p *Plan) Layouts(t Tensor) ([]*mesh.Layout, error) {
 	return list, nil
 }
 
-// part returns the number of a device's part of a tensor among its buffers.
+// part returns the index of a device's shard of a tensor among its buffers.
 func (r *Runner) part(device int, t Tensor) (int, bool) {
 	return r.tapes[device].find(t.key())
 }
@@ -91,8 +92,7 @@ func (t *tape) find(k bufferKey) (int, bool) {
 	return i, i >= 0
 }
 
-// fetch returns a device's part of a tensor: shared where the device has it, a copy where it is kept
-// elsewhere.
+// fetch returns a device's shard of a tensor: shared if it is in device memory, a copy if it is offloaded.
 func (r *Runner) fetch(device int, t Tensor) (array.Array, error) {
 	i, ok := r.part(device, t)
 	if !ok {
@@ -106,8 +106,8 @@ func (r *Runner) fetch(device int, t Tensor) (array.Array, error) {
 	return m.arrays[i], nil
 }
 
-// Parts returns what the devices of this process hold of a tensor at its home, by device, shared with them:
-// it must not be read while a step runs.
+// Parts returns the shards of a tensor at its home that the devices of this process hold, by device, without
+// copying: they must not be read while a step runs.
 func (r *Runner) Parts(t Tensor) (*mesh.Layout, map[int]array.Array, error) {
 	layouts, err := r.Layouts(t)
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *Runner) Parts(t Tensor) (*mesh.Layout, map[int]array.Array, error) {
 	return layouts[0], parts, nil
 }
 
-// Read returns a whole tensor, put together in every process: a collective of processes.
+// Read returns a whole tensor, gathered in every process. All processes must call it.
 func (r *Runner) Read(t Tensor) (array.Array, error) {
 	l, parts, err := r.Parts(t)
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *Runner) Read(t Tensor) (array.Array, error) {
 	return runtime.AllGather(context.Background(), r.world, l, r.Type(t).DType, parts)
 }
 
-// ReadTo is like Read in one process: the others take part and get no array.
+// ReadTo is like Read for one process: the others take part and get no array.
 func (r *Runner) ReadTo(t Tensor, process int) (array.Array, error) {
 	l, parts, err := r.Parts(t)
 	if err != nil {
@@ -143,8 +143,8 @@ func (r *Runner) ReadTo(t Tensor, process int) (array.Array, error) {
 	return runtime.GatherTo(context.Background(), r.world, l, r.Type(t).DType, parts, []int{process})
 }
 
-// Near reports whether every process holds all that the devices it has in another plan hold of a tensor: no
-// byte has to leave a process to bring it there.
+// Near reports whether every process holds everything that its devices in another plan need of a tensor, so
+// that no byte has to be sent between processes.
 func (r *Runner) Near(t Tensor, p *Plan) (bool, error) {
 	have, err := r.Layouts(t)
 	if err != nil {
@@ -242,7 +242,7 @@ func (r *Runner) Load(t Tensor, read func(box mesh.Box, dst array.Array) error) 
 	return nil
 }
 
-// keep puts a part that is kept elsewhere there.
+// keep stores a shard that is offloaded.
 func (r *Runner) keep(device int, t Tensor, part array.Array) error {
 	i, _ := r.part(device, t)
 	if b := &r.tapes[device].buffers[i]; b.away {

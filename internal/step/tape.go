@@ -7,33 +7,34 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// tape is what one device does in a step: instructions in order, and the memory that passes between them.
+// tape is the program of one device for a step: instructions in order, and the memory that passes between
+// them.
 type tape struct {
 	device, rank int
 	code         []instruction
 	buffers      []buffer
-	// slab is the bytes of all buffers that live within a step only, store what is away.
+	// slab is the bytes of all buffers that live only within a step, store what is offloaded.
 	slab  int
 	store []ir.Type
 	// whole is a tape of whole programs.
 	whole bool
 }
 
-// instruction is one thing that a device does: it runs a program, or it is one end of a message.
+// instruction is one entry of a tape: it runs a program, or it is one end of a message.
 type instruction struct {
-	// action is what of the schedule it is for; the update's stage is -1.
+	// action is the schedule's action that it belongs to; the update's stage is -1.
 	action pipeline.Action
 	kind   instructionKind
-	// program is the number of what a call runs among the plan's programs, exe the same, compiled.
+	// program is the index of the called program among the plan's, exe the same, compiled.
 	program int
 	exe     *cpu.Executable
 	args    []int // buffers
 	out     []int
 	arena   int
-	// peer and tag are those of a message, whose buffer is args[0] or out[0]; a send is over before instruction
-	// until.
+	// peer and tag are those of a message, whose buffer is args[0] or out[0]; a send completes before
+	// instruction until.
 	peer, tag, until int
-	// piece, if set, is of what larger buffer a message carries a part.
+	// piece, if set, locates the part of a larger buffer that a message carries.
 	piece *piece
 	// loads bring parts of the batch in before a run.
 	loads []load
@@ -41,7 +42,7 @@ type instruction struct {
 	copies [][2]int
 }
 
-// piece is where in a buffer the part begins that a message carries in a buffer of its own.
+// piece locates, in a larger buffer, the part that a message carries in a buffer of its own.
 type piece struct {
 	buffer int
 	start  []int
@@ -61,25 +62,24 @@ type load struct {
 	box           mesh.Box
 }
 
-// buffer is a tensor that passes between instructions. Those of state live on from step to step.
+// buffer is a tensor that passes between instructions. Those of state persist from step to step.
 type buffer struct {
 	key         bufferKey
 	t           ir.Type
 	first, last int
-	// held is when the last message that carries it has arrived.
+	// held is the instruction by which the last message that carries it has arrived.
 	held   int
 	offset int
-	// away says that it has no memory on the device: programs bring it in from place offset of a store, and out
-	// to it.
+	// away means that it has no memory on the device: programs transfer it from and to the store's place offset.
 	away bool
 }
 
-// persistent says that memory lives on from step to step, slabbed that it is of one step.
+// persistent reports whether memory persists from step to step, slabbed whether it belongs to one step.
 func (b *buffer) persistent() bool { return !b.brief() && !b.away }
 func (b *buffer) slabbed() bool    { return b.brief() && !b.away }
 func (b *buffer) brief() bool      { return b.key.kind == dynamic || b.key.kind == scratch }
 
-// bufferKey names a buffer: a value of a stage's joint program for a micro-batch, or a piece of state.
+// bufferKey identifies a buffer: a value of a stage's joint program for a micro-batch, or a piece of state.
 type bufferKey struct {
 	kind bufferKind
 	// stage and micro are of a dynamic value, a sum or a number; stage is the weight of what belongs to a

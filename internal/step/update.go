@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// home is where a weight is updated: the rank of the first stage that uses it. Other ranks that use it get
+// home is the rank that updates a weight: that of the first stage that uses it. Other ranks that use it get
 // copies.
 type home struct {
 	rank   int
@@ -56,7 +56,7 @@ type updater struct {
 	specs   []mesh.Spec
 }
 
-// role is what a parameter of the update is.
+// role identifies a parameter of the update.
 type role struct {
 	kind   roleKind
 	rank   int
@@ -93,7 +93,7 @@ func newUpdate(b *builder, sections []*section) (*updater, *spmd.Program, error)
 		return nil, nil, fmt.Errorf("update: %w", err)
 	}
 	for i, r := range u.roles {
-		if r.kind == roleSum { // inference speaks of how dims are split; sums are still pending
+		if r.kind == roleSum { // inference is about how dims are split; sums are still unreduced
 			layouts.Specs[i] = u.sections[r.stage].sums[slices.Index(u.sections[r.stage].Weights, r.weight)]
 		}
 	}
@@ -105,9 +105,9 @@ func newUpdate(b *builder, sections []*section) (*updater, *spmd.Program, error)
 	return u, p, nil
 }
 
-// places returns the mesh of every value. Inference knows it only where something is split. Operands of one
-// op are on one mesh here, but for constraints, which say where they move to; what has no operands is where
-// it is used.
+// places returns the mesh of every value. Inference determines it only for split values. Operands of one op
+// are on one mesh here, except for constraints, which define where they move to; a node without operands is
+// where it is used.
 func (u *updater) places(f *ir.Func) []*mesh.Mesh {
 	at := make([]*mesh.Mesh, f.NumValues())
 	for i := range f.Params() {
@@ -144,7 +144,7 @@ func (u *updater) scalar(name string, t ir.Type, r role) *ir.Value {
 	return u.param(name, t, u.c.Meshes[r.rank], mesh.Whole(0), r)
 }
 
-// home returns how a weight is laid out where it is updated.
+// home returns the layouts of a weight where it is updated.
 func (u *updater) home(weight int) Lay { return u.c.lay(weight, u.homes[weight].rank) }
 
 func (u *updater) trace() (*ir.Func, error) {
@@ -196,8 +196,8 @@ func (u *updater) trace() (*ir.Func, error) {
 	return u.b.Build(out...)
 }
 
-// gradients returns the sums of each weight's gradients over all stages that use it, where and as its slots
-// are laid out.
+// gradients returns the sums of each weight's gradients over all stages that use it, in the layout of its
+// slots.
 func (u *updater) gradients() []*ir.Value {
 	grads := make([]*ir.Value, len(u.c.Weights))
 	for s, x := range u.sections {
@@ -219,8 +219,8 @@ func (u *updater) gradients() []*ir.Value {
 	return grads
 }
 
-// loss returns the quotient of the sums over micro-batches, and what gradients are to be multiplied by: they
-// are those of the sum, times the weight that it was given.
+// loss returns the quotient of the sums over micro-batches, and the factor of gradients: they are those of
+// the sum, times the weight that it was given.
 func (u *updater) loss(rank int) (loss, scale *ir.Value) {
 	f := u.c.Forwards[0]
 	var sum, count *ir.Value
@@ -242,20 +242,20 @@ func (u *updater) loss(rank int) (loss, scale *ir.Value) {
 	return op.Div(sum, count), op.Reciprocal(op.Mul(count, weight))
 }
 
-// at returns x, laid on a mesh.
+// at returns x on a mesh, in a layout.
 func (u *updater) at(x *ir.Value, m *mesh.Mesh, s mesh.Spec) *ir.Value {
 	return op.Constrain(x, m, mesh.Closed(s.With()))
 }
 
 func (u *updater) scalarAt(x *ir.Value, m *mesh.Mesh) *ir.Value { return u.at(x, m, mesh.Whole(0)) }
 
-// group is weights that are updated on one mesh.
+// group holds weights that are updated on one mesh.
 type group struct {
 	mesh    *mesh.Mesh
 	weights []int
 }
 
-// groups returns the weights that are at home on a rank, by their meshes.
+// groups returns the weights whose home is a rank, by their meshes.
 func (u *updater) groups(rank int) (list []group) {
 	for i, h := range u.homes {
 		if h.rank != rank {
@@ -296,7 +296,7 @@ func (u *updater) norm(grads []*ir.Value, loss *ir.Value) *ir.Value {
 			total = squares
 		}
 	}
-	if total == nil { // nothing learns
+	if total == nil { // there are no gradients
 		return u.scalarAt(op.ZerosLike(loss), first)
 	}
 	return op.Sqrt(total)
@@ -314,7 +314,7 @@ func sumSquares(grads []*ir.Value) *ir.Value {
 	return total
 }
 
-// rank traces the update of weights that are at home on a mesh of a rank, and the copies that others need.
+// rank traces the update of the weights whose home is a mesh of a rank, and the copies that others need.
 func (u *updater) rank(rank int, weights []*ir.Value, slots [][]*ir.Value, grads []*ir.Value,
 	in UpdateIn) []*ir.Value {
 	for _, i := range in.Index {

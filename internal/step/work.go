@@ -5,17 +5,17 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Load is what a device does in a step.
+// Load is the work of a device in a step.
 type Load struct {
 	// Flops counts a multiply-add as two.
 	Flops float64
-	// Sent is the bytes that leave for other devices: of collectives, and of messages between stages.
+	// Sent is the bytes sent to other devices: by collectives, and by messages between stages.
 	Sent float64
-	// Collectives and Messages is how often.
+	// Collectives and Messages count them.
 	Collectives, Messages int
 }
 
-// Load returns what a device does in a step, summed over its tape by the ops' own formulas.
+// Load returns the work of a device in a step, summed over its tape by the ops' own formulas.
 func (p *Plan) Load(device int) Load {
 	var l Load
 	for _, in := range p.tapes[device].code {
@@ -30,7 +30,7 @@ func (p *Plan) Load(device int) Load {
 	return l
 }
 
-// LoadOf returns what one run of a program is.
+// LoadOf returns the work of one run of a program.
 func LoadOf(f *ir.Func) Load {
 	var l Load
 	l.add(f)

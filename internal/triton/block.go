@@ -9,18 +9,18 @@ import (
 
 var negativeInfinity = math.Inf(-1)
 
-// Block is numbers that a program holds at once: those of a row, or a part of it. Its size is a power of two;
-// what is behind the row's end is not read or written.
+// Block is the numbers that a program holds at once: those of a row, or a part of it. Its size is a power of
+// two; what is beyond the row's end is not loaded or stored.
 type Block struct {
 	k     *Kernel
 	size  int
 	width int
 	index Value
-	mask  Value // of no type where all numbers are the row's
+	mask  Value // without a type if all numbers are within the row
 	evict string
 }
 
-// Row returns a block for all numbers of a row.
+// Row returns a block for a whole row.
 func (k *Kernel) Row(width int) *Block {
 	b := k.block(1<<bits.Len(uint(width-1)), width)
 	if b.size != width {
@@ -36,10 +36,10 @@ func (k *Kernel) block(size, width int) *Block {
 	return b
 }
 
-// Part returns a block for some of a row's numbers: as many as size says, a power of two, from any place on.
+// Part returns a block for a part of a row: size numbers, a power of two, from any index on.
 func (k *Kernel) Part(size, width int) *Block { return k.block(size, width) }
 
-// From returns the block's numbers from place i of a row on.
+// From returns the block at index i of a row.
 func (b *Block) From(i Value) *Block {
 	moved := *b
 	moved.index = b.k.Calc("addi", b.Spread(i), b.index)
@@ -47,10 +47,10 @@ func (b *Block) From(i Value) *Block {
 	return &moved
 }
 
-// Keep returns the block as one whose numbers the cache shall hold until they are read again.
+// Keep returns the block with the cache policy evict_last, for numbers that are read again.
 func (b *Block) Keep() *Block { return b.evicted("last") }
 
-// Drop returns the block as one whose numbers the cache need not hold.
+// Drop returns the block with the cache policy evict_first, for numbers that are not read again.
 func (b *Block) Drop() *Block { return b.evicted("first") }
 
 func (b *Block) evicted(when string) *Block {
@@ -59,7 +59,7 @@ func (b *Block) evicted(when string) *Block {
 	return &other
 }
 
-// Equal returns which of the block's places in the row are those of i.
+// Equal returns a mask of the block's index in the row that equals i.
 func (b *Block) Equal(i Value) Value {
 	return b.k.emit(b.of("i1"), "arith.cmpi eq, %s, %s : "+b.index.typ, b.index, i)
 }
@@ -71,30 +71,30 @@ func (b *Block) Select(which, x, y Value) Value {
 
 func (b *Block) of(element string) string { return fmt.Sprintf("tensor<%dx%s>", b.size, element) }
 
-// within returns which places are in the row.
+// within returns a mask of the indices that are in the row.
 func (b *Block) within(index Value) Value {
 	end := b.k.emit(index.typ, fmt.Sprintf("arith.constant dense<%d> : %s", b.width, index.typ))
 	return b.k.emit(b.of("i1"), "arith.cmpi slt, %s, %s : "+index.typ, index, end)
 }
 
-// Spread returns a number in every place.
+// Spread broadcasts a number to the block.
 func (b *Block) Spread(x Value) Value {
 	return b.k.emit(b.of(x.typ), "tt.splat %s : "+x.typ+" -> "+b.of(x.typ), x)
 }
 
-// Fill returns a float in every place.
+// Fill broadcasts a float constant to the block.
 func (b *Block) Fill(x float64) Value {
 	return b.k.emit(b.of("f32"), "arith.constant dense<"+float(x)+"> : "+b.of("f32"))
 }
 
-// pointers returns where the block's numbers are in a row that begins at p, and the type of one.
+// pointers returns the addresses of the block's numbers in a row that begins at p, and their element type.
 func (b *Block) pointers(p Value) (at Value, element string) {
 	s := b.Spread(p)
 	return b.k.emit(s.typ, "tt.addptr %s, %s : "+s.typ+", "+b.index.typ, s,
 		b.index), strings.TrimSuffix(strings.TrimPrefix(p.typ, "!tt.ptr<"), ">")
 }
 
-// Load returns the block's numbers of the row at p, as f32; other is what stands behind the row's end.
+// Load loads the block's numbers of the row at p, as f32; lanes beyond the row's end get other.
 func (b *Block) Load(p Value, other float64) Value {
 	at, element := b.pointers(p)
 	var x Value
@@ -114,7 +114,7 @@ func (b *Block) Load(p Value, other float64) Value {
 	return b.k.emit(b.of("f32"), "arith.extf %s : "+x.typ+" to "+b.of("f32"), x)
 }
 
-// Store writes the block's numbers, which are f32, to the row at p, and returns them as they are written.
+// Store stores the block's numbers, which are f32, to the row at p, and returns them as rounded.
 func (b *Block) Store(p, x Value) Value {
 	at, element := b.pointers(p)
 	y := x

@@ -1,6 +1,6 @@
 package triton
 
-// compares is the predicates of comparisons, of integers and of floats.
+// compares are the predicates of comparisons, of integers and of floats.
 var (
 	compareInts = map[string]func(a, b int64) bool{
 		"eq":  func(a, b int64) bool { return a == b },
@@ -19,7 +19,7 @@ var (
 	}
 )
 
-// predicate takes the name of a comparison.
+// predicate parses the name of a comparison.
 func predicate[T any](p *parser, o *operation, known map[string]T) T {
 	word := p.name()
 	f, ok := known[word]
@@ -30,7 +30,7 @@ func predicate[T any](p *parser, o *operation, known map[string]T) T {
 	return f
 }
 
-// readCompareInts reads slt, %a, %b : T.
+// readCompareInts parses slt, %a, %b : T.
 func readCompareInts(p *parser, o *operation) []typ {
 	f := predicate(p, o, compareInts)
 	o.eval = func(_ *machine, o *operation) error {
@@ -62,7 +62,7 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// readSelect reads %c, %a, %b : T, where %c is i1, or its type stands before T.
+// readSelect parses %c, %a, %b : T, where %c is i1, or its type is given before T.
 func readSelect(p *parser, o *operation) []typ {
 	uses := p.uses(3, 3)
 	p.want(":")
@@ -89,7 +89,7 @@ func readSelect(p *parser, o *operation) []typ {
 	return []typ{t}
 }
 
-// readConstant reads 1 : i32, true, dense<1.0> : tensor<4xf32> or dense<[1, 2]> : tensor<2xi32>.
+// readConstant parses 1 : i32, true, dense<1.0> : tensor<4xf32> or dense<[1, 2]> : tensor<2xi32>.
 func readConstant(p *parser, o *operation) []typ {
 	var words []string
 	dense, listed := p.accept("dense<"), false
@@ -119,7 +119,7 @@ func readConstant(p *parser, o *operation) []typ {
 	return []typ{t}
 }
 
-// constant returns the value of words: one for each lane, or one for all.
+// constant returns the value of literals: one for each lane, or one for all.
 func (p *parser) constant(o *operation, t typ, words []string) *value {
 	v := p.newValue(o.at, t)
 	for l, word := range words {

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// reader takes what follows an operation's name, sets its operands and what it does, and gives the types of
-// its results.
+// reader parses what follows an operation's name, sets its operands and effect, and returns the types of its
+// results.
 type reader func(p *parser, o *operation) []typ
 
-// syntax is every operation; readers of regions refer to it, so it is filled late.
+// syntax holds the readers of all operations; readers of regions refer to it, so it is initialized late.
 var syntax map[string]reader
 
 func init() {
@@ -43,8 +43,8 @@ var floatUnary = map[string]func(x float64) float64{
 	"math.rsqrt": func(x float64) float64 { return 1 / math.Sqrt(x) },
 }
 
-// floatBinary is exact enough in float64: rounding its results to 32 or fewer bits gives what those bits
-// would have computed.
+// floatBinary computes in float64, which is exact enough: rounding to 32 or fewer bits gives the same as
+// computing in them.
 var floatBinary = map[string]func(a, b float64) float64{
 	"arith.addf":     func(a, b float64) float64 { return a + b },
 	"arith.subf":     func(a, b float64) float64 { return a - b },
@@ -55,7 +55,7 @@ var floatBinary = map[string]func(a, b float64) float64{
 	"arith.minnumf":  func(a, b float64) float64 { return number(a, b, min(a, b)) },
 }
 
-// number returns the one of two that is a number, or c if both are.
+// number returns the one of a and b that is not NaN, or c if neither is.
 func number(a, b, c float64) float64 {
 	switch {
 	case math.IsNaN(a):
@@ -74,7 +74,7 @@ var intBinary = map[string]func(a, b int64) int64{
 	"arith.ori":  func(a, b int64) int64 { return a | b },
 }
 
-// same takes n operands of one type, which holds numbers of a kind: %a, %b : f32.
+// same parses n operands of one type, which must be of a kind: %a, %b : f32.
 func (p *parser) same(o *operation, n int, kind func(typ) bool) typ {
 	uses := p.uses(n, n)
 	p.want(":")
@@ -83,7 +83,7 @@ func (p *parser) same(o *operation, n int, kind func(typ) bool) typ {
 	return t
 }
 
-// kind takes a type of a kind.
+// kind parses a type, which must be of a kind.
 func (p *parser) kind(o *operation, kind func(typ) bool) typ {
 	t := p.typ()
 	if !kind(t) {
@@ -144,7 +144,7 @@ func readDivision(f func(a, b int64) int64) reader {
 	})
 }
 
-// readConvert reads %x : T to U, where U is wider than T, or narrower.
+// readConvert parses %x : T to U, where U is wider than T, or narrower.
 func readConvert(from, to func(typ) bool, wider bool) reader {
 	return func(p *parser, o *operation) []typ {
 		t, u := p.conversion(o, from, to)
@@ -165,7 +165,7 @@ func readIntToFloat(p *parser, o *operation) []typ {
 	o.eval = func(_ *machine, o *operation) error {
 		for l, x := range o.in[0].i {
 			o.out[0].f[l] = float64(x)
-			if u.elem != "f64" { // rounded once, not by way of 64 bits
+			if u.elem != "f64" { // rounded once, not twice through 64 bits
 				o.out[0].f[l] = float64(float32(x))
 			}
 		}
@@ -175,7 +175,7 @@ func readIntToFloat(p *parser, o *operation) []typ {
 	return []typ{u}
 }
 
-// conversion takes an operand and two types of the same shape.
+// conversion parses an operand and two types of the same shape.
 func (p *parser) conversion(o *operation, from, to func(typ) bool) (t, u typ) {
 	uses := p.uses(1, 1)
 	p.want(":")

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Kernel is a kernel as it is written: one function, whose programs each do a part of the work.
+// Kernel is a kernel being written: one function, run by a grid of programs that each do a part of the work.
 type Kernel struct {
-	// Programs is how many programs run, Warps how many groups of 32 threads each of them has.
+	// Programs is the number of programs, Warps the number of warps of each.
 	Programs, Warps int
 
 	name   string
@@ -19,13 +19,13 @@ type Kernel struct {
 	next   int
 }
 
-// Value is something that a kernel computes: a number, a pointer, or as many of them as a block has.
+// Value is a value of a kernel: a number, a pointer, or a block of either.
 type Value struct{ id, typ string }
 
 // New starts a kernel.
 func New(name string) *Kernel { return &Kernel{name: name, Programs: 1, Warps: 4} }
 
-// Name returns what the kernel is called.
+// Name returns the kernel's name.
 func (k *Kernel) Name() string { return k.name }
 
 // Text returns the kernel in Triton's IR, in one line.
@@ -37,17 +37,17 @@ func (k *Kernel) Text() string {
 var typeNames = map[array.DType]string{array.F32: "f32", array.BF16: "bf16", array.F16: "f16",
 	array.I32: "i32"}
 
-// Supports reports whether kernels read and write numbers of a type.
+// Supports reports whether kernels can load and store numbers of a dtype.
 func Supports(d array.DType) bool { return typeNames[d] != "" }
 
-// Pointer adds a parameter: an array of numbers of type d.
+// Pointer adds a parameter: a pointer to numbers of type d.
 func (k *Kernel) Pointer(d array.DType) Value {
 	v := Value{fmt.Sprintf("%%p%d", len(k.params)), "!tt.ptr<" + typeNames[d] + ">"}
 	k.params = append(k.params, v.id+": "+v.typ+" {tt.divisibility = 16 : i32}")
 	return v
 }
 
-// emit writes an op with one result of type typ. The format's verbs are the names of its operands.
+// emit emits an op with one result of type typ. The format's verbs are the names of its operands.
 func (k *Kernel) emit(typ, format string, args ...Value) Value {
 	v := Value{fmt.Sprintf("%%v%d", k.next), typ}
 	k.next++
@@ -55,7 +55,7 @@ func (k *Kernel) emit(typ, format string, args ...Value) Value {
 	return v
 }
 
-// fill puts names in place of a format's verbs.
+// fill replaces a format's verbs by names.
 func fill(format string, args []Value) string {
 	names := make([]any, len(args))
 	for i, a := range args {
@@ -64,13 +64,13 @@ func fill(format string, args []Value) string {
 	return fmt.Sprintf(format, names...)
 }
 
-// Program returns the number of the program that runs.
+// Program returns the index of the running program.
 func (k *Kernel) Program() Value { return k.emit("i32", "tt.get_program_id x : i32") }
 
-// Int returns a number of type i32.
+// Int returns an i32 constant.
 func (k *Kernel) Int(n int) Value { return k.emit("i32", fmt.Sprintf("arith.constant %d : i32", n)) }
 
-// Float returns a number of type f32.
+// Float returns an f32 constant.
 func (k *Kernel) Float(x float64) Value { return k.emit("f32", "arith.constant "+float(x)+" : f32") }
 
 // float prints a number with all digits that f32 has.
@@ -82,41 +82,41 @@ func float(x float64) string {
 	return text
 }
 
-// Calc returns an op on equal types that gives the same type: addf, subf, mulf, divf, maxnumf of numbers,
-// addi, muli, divsi, remsi of integers.
+// Calc emits an op with operands and result of one type: addf, subf, mulf, divf, maxnumf of floats, addi,
+// muli, divsi, remsi of integers.
 func (k *Kernel) Calc(op string, x, y Value) Value {
 	return k.emit(x.typ, "arith."+op+" %s, %s : "+x.typ, x, y)
 }
 
-// Math returns a function of each number: exp, log, rsqrt.
+// Math emits an elementwise function: exp, log, rsqrt.
 func (k *Kernel) Math(op string, x Value) Value { return k.emit(x.typ, "math."+op+" %s : "+x.typ, x) }
 
-// Offset returns where element i·width of an array is, i of type i32.
+// Offset returns the index i·width, with i of type i32.
 func (k *Kernel) Offset(i Value, width int) Value {
 	long := k.emit("i64", "arith.extsi %s : i32 to i64", i)
 	return k.emit("i64", "arith.muli %s, %s : i64", long,
 		k.emit("i64", fmt.Sprintf("arith.constant %d : i64", width)))
 }
 
-// At returns a pointer some elements further on.
+// At returns a pointer advanced by offset elements.
 func (k *Kernel) At(p, offset Value) Value {
 	return k.emit(p.typ, "tt.addptr %s, %s : "+p.typ+", "+offset.typ, p, offset)
 }
 
-// LoadOne returns the number at a pointer.
+// LoadOne loads the number at a pointer.
 func (k *Kernel) LoadOne(p Value) Value {
 	return k.emit(strings.TrimSuffix(strings.TrimPrefix(p.typ, "!tt.ptr<"), ">"), "tt.load %s : "+p.typ, p)
 }
 
-// StoreOne writes the number at a pointer.
+// StoreOne stores a number at a pointer.
 func (k *Kernel) StoreOne(p, x Value) {
 	k.body.WriteString(fill("tt.store %s, %s : "+p.typ+" ", []Value{p, x}))
 }
 
-// Sum and Max are one number of a block's.
+// Sum returns the sum of a block.
 func (k *Kernel) Sum(x Value) Value { return k.reduce("addf", x) }
 
-// Max returns the largest.
+// Max returns the maximum of a block.
 func (k *Kernel) Max(x Value) Value { return k.reduce("maxnumf", x) }
 
 func (k *Kernel) reduce(op string, x Value) Value {
@@ -124,8 +124,8 @@ func (k *Kernel) reduce(op string, x Value) Value {
 		`"tt.reduce"(%s) <{axis = 0 : i32}> ({ ^bb0(%%a: f32, %%b: f32): %%c = arith.`+op+` %%a, %%b : f32 tt.reduce.return %%c : f32 }) : (`+x.typ+") -> f32", x)
 }
 
-// For runs body with i from a number to another in steps, all of type i32, and hands the values that it
-// returns to its next run.
+// For emits a loop of body with i from a number to another in steps, all of type i32; the values that body
+// returns are carried to the next iteration.
 func (k *Kernel) For(from, to, step Value, carried []Value,
 	body func(i Value, carried []Value) []Value) []Value {
 	id, i := fmt.Sprintf("%%v%d", k.next), Value{fmt.Sprintf("%%i%d", k.next), "i32"}

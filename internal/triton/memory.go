@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// readProgramID reads x : i32.
+// readProgramID parses x : i32.
 func readProgramID(p *parser, o *operation) []typ {
 	axis := slices.Index([]string{"x", "y", "z"}, p.name())
 	p.want(":")
@@ -22,7 +22,7 @@ func readProgramID(p *parser, o *operation) []typ {
 	return []typ{{elem: "i32"}}
 }
 
-// readRange reads {end = 64 : i32, start = 0 : i32} : tensor<64xi32>.
+// readRange parses {end = 64 : i32, start = 0 : i32} : tensor<64xi32>.
 func readRange(p *parser, o *operation) []typ {
 	attrs := p.attrs()
 	p.want(":")
@@ -42,7 +42,7 @@ func readRange(p *parser, o *operation) []typ {
 	return []typ{t}
 }
 
-// readSplat reads %x : T -> tensor<64xT>.
+// readSplat parses %x : T -> tensor<64xT>.
 func readSplat(p *parser, o *operation) []typ {
 	uses := p.uses(1, 1)
 	p.want(":")
@@ -61,7 +61,7 @@ func readSplat(p *parser, o *operation) []typ {
 	return []typ{u}
 }
 
-// readAddPtr reads %p, %n : P, T.
+// readAddPtr parses %p, %n : P, T.
 func readAddPtr(p *parser, o *operation) []typ {
 	uses := p.uses(2, 2)
 	p.want(":")
@@ -84,8 +84,8 @@ func readAddPtr(p *parser, o *operation) []typ {
 	return []typ{t}
 }
 
-// access takes the end of a load or a store, how long the cache shall hold it and the type of its pointers,
-// and checks them.
+// access parses the end of a load or a store, the cache policy and the type of its pointers, and checks
+// them.
 func (p *parser) access(o *operation, pointers use) typ {
 	if p.keyword("evictionPolicy") {
 		p.want("=")
@@ -105,7 +105,7 @@ func (p *parser) access(o *operation, pointers use) typ {
 	return t
 }
 
-// readLoad reads %p, %mask, %other : P; the mask and what masked lanes get may be left out.
+// readLoad parses %p, %mask, %other : P; the mask and the value of masked lanes are optional.
 func readLoad(p *parser, o *operation) []typ {
 	uses := p.uses(1, 3)
 	t := p.access(o, uses[0])
@@ -137,7 +137,7 @@ func load(m *machine, o *operation) error {
 	return nil
 }
 
-// readStore reads %p, %x, %mask : P; the mask may be left out.
+// readStore parses %p, %x, %mask : P; the mask is optional.
 func readStore(p *parser, o *operation) []typ {
 	uses := p.uses(2, 3)
 	t := p.access(o, uses[0])
@@ -167,7 +167,7 @@ func store(m *machine, o *operation) error {
 type buffer struct {
 	array.Array
 	param int
-	// wide is the elements if they are i64, which a float64 cannot hold.
+	// wide holds the elements if they are i64, which a float64 cannot represent.
 	wide []int64
 }
 

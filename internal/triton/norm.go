@@ -2,10 +2,10 @@ package triton
 
 import "github.com/galley-ml/galley/array"
 
-// widest is the longest row of which a program holds several copies.
+// widest is the longest row of which a program can hold several copies.
 const widest = 1 << 14
 
-// Holds reports whether programs can hold rows of a width at once.
+// Holds reports whether a program can hold a row of this width at once.
 func Holds(width int) bool { return width > 0 && width <= widest }
 
 // AddRMSNorm adds two arrays of rows and divides each row by its root mean square. Its arrays: two of type d,
@@ -26,11 +26,11 @@ func AddRMSNorm(d, g array.DType, rows, width int, eps float64) *Kernel {
 	return k
 }
 
-// gradWarps is how many warps share the rows of a gradient: 32 for each of a large device's 132 units, half
-// of what they hold.
+// gradWarps is the number of warps that share the rows of a gradient: 32 on each of a large device's 132 SMs,
+// half of what they can run.
 const gradWarps = 132 * 32
 
-// GradSums returns how many sums for gamma RMSNormGrad writes.
+// GradSums returns the number of partial sums for gamma that RMSNormGrad writes.
 func GradSums(rows, width int) int { return min(rows, gradWarps/gradEach(width)) }
 
 func gradEach(width int) int { return warps(width, 256, 4) }
@@ -60,7 +60,8 @@ func RMSNormGrad(d, g array.DType, rows, width int) *Kernel {
 	return k
 }
 
-// warps returns how many groups of threads a program of a width has, if each is to have so many numbers.
+// warps returns the number of warps of a program for a width, with each numbers in a thread, and at least
+// least.
 func warps(width, each, least int) int {
 	n := least
 	for n < 16 && n*each < width {

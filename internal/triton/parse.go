@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// kernel is a text that has been read. It is run as it stands: its operations point at the values that they
-// read and write.
+// kernel is a parsed kernel, which is run directly: its operations point to the values that they read and
+// write.
 type kernel struct {
 	text   string
 	name   string
@@ -14,28 +14,28 @@ type kernel struct {
 	body   []*operation
 }
 
-// operation is one operation; its types are right.
+// operation is a type-checked operation.
 type operation struct {
-	// at is where it stands in the text.
+	// at is its position in the text.
 	at      int
 	name    string
 	in, out []*value
-	// lanes is how many numbers it computes, or looks at.
+	// lanes is the number of elements that it computes or reads.
 	lanes int
 	eval  func(m *machine, o *operation) error
 }
 
-// use is a value where it is named as an operand.
+// use is an operand: a reference to a value.
 type use struct {
 	*value
 	name string
 	at   int
 }
 
-// parser reads a kernel, and finds what every name stands for and checks types as it goes.
+// parser parses a kernel, resolves names and checks types.
 type parser struct {
 	scanner
-	// scopes is the values that can be seen, by the name of the operation that gives them, innermost last.
+	// scopes holds the visible values by the name of the operation that defines them, innermost last.
 	scopes []map[string][]*value
 	lanes  int
 }
@@ -99,7 +99,7 @@ func (p *parser) param(n int) *value {
 	return v
 }
 
-// maxDepth is how deep blocks may be in each other, maxLanes how many numbers all values together may have.
+// maxDepth is how deeply blocks may be nested, maxLanes the most elements of all values together.
 const (
 	maxDepth = 16
 	maxLanes = 1 << 24
@@ -129,7 +129,7 @@ func (p *parser) define(at int, name string, values ...*value) {
 	p.scopes[len(p.scopes)-1][name] = values
 }
 
-// use takes a name of a value: %x or %x#1.
+// use parses a reference to a value: %x or %x#1.
 func (p *parser) use() use {
 	p.space()
 	at := p.at
@@ -148,7 +148,7 @@ func (p *parser) use() use {
 	return use{}
 }
 
-// uses takes names with commas between them: at least least and at most most.
+// uses parses references separated by commas: at least least and at most most.
 func (p *parser) uses(least, most int) []use {
 	var uses []use
 	for len(uses) == 0 || p.accept(",") {
@@ -167,8 +167,8 @@ func (p *parser) typed(u use, want typ) {
 	}
 }
 
-// block takes operations up to the one that ends a block, which returns values of these types, and gives
-// those. The end of a loop that carries nothing may be left out.
+// block parses operations up to the terminator of a block, which returns values of these types, and returns
+// those. The terminator of a loop that carries nothing is optional.
 func (p *parser) block(end string, want []typ) ([]*operation, []*value) {
 	var ops []*operation
 	for {
@@ -187,7 +187,7 @@ func (p *parser) block(end string, want []typ) ([]*operation, []*value) {
 	}
 }
 
-// results takes what stands before an operation: the name of its results and how many there are.
+// results parses the text before an operation: the name of its results and their number.
 func (p *parser) results() (name string, count int) {
 	if !p.peek("%") {
 		return "", 0
@@ -202,7 +202,7 @@ func (p *parser) results() (name string, count int) {
 	return name, count
 }
 
-// operator takes an operation's name, which has quotes in generic form.
+// operator parses an operation's name, which is quoted in generic form.
 func (p *parser) operator() string {
 	if p.accept(`"`) {
 		name := p.name()
@@ -253,7 +253,7 @@ func (p *parser) operation(o *operation, name string, count int) {
 	}
 }
 
-// take makes operands of names, and checks that all have a type.
+// take sets the operands, and checks that all have a type.
 func (p *parser) take(o *operation, t typ, uses ...use) {
 	for _, u := range uses {
 		p.typed(u, t)

@@ -2,8 +2,8 @@ package triton
 
 import "fmt"
 
-// loop is a scf.for: its operands are the bounds, the step and what is carried at first, its results what is
-// carried at last.
+// loop is an scf.for: its operands are the bounds, the step and the initial carried values, its results the
+// final ones.
 type loop struct {
 	index   *value
 	carried []*value
@@ -11,8 +11,8 @@ type loop struct {
 	yields  []*value
 }
 
-// readFor reads %i = %lo to %hi step %s iter_args(%x = %x0) -> (T) : i32 { … }; what is carried may be left
-// out.
+// readFor parses %i = %lo to %hi step %s iter_args(%x = %x0) -> (T) : i32 { … }; carried values are
+// optional.
 func readFor(p *parser, o *operation) []typ {
 	index, bounds := p.value(), p.bounds()
 	names, starts, types := p.carried(o)
@@ -41,7 +41,7 @@ func readFor(p *parser, o *operation) []typ {
 	return types
 }
 
-// bounds takes = %lo to %hi step %s.
+// bounds parses = %lo to %hi step %s.
 func (p *parser) bounds() []use {
 	p.want("=")
 	bounds := []use{p.use()}
@@ -52,7 +52,7 @@ func (p *parser) bounds() []use {
 	return bounds
 }
 
-// carried takes iter_args(%x = %x0, …) -> (T, …).
+// carried parses iter_args(%x = %x0, …) -> (T, …).
 func (p *parser) carried(o *operation) (names []string, starts []use, types []typ) {
 	if !p.keyword("iter_args") {
 		return nil, nil, nil
@@ -93,15 +93,15 @@ func copyAll(to, from []*value) {
 	}
 }
 
-// fold is a tt.reduce: a function of two scalars.
+// fold is a tt.reduce: it combines two scalars by a region.
 type fold struct {
 	a, b, result *value
 	body         []*operation
-	// left is what remains to be folded.
+	// left holds the elements that remain to be folded.
 	left *value
 }
 
-// readReduce reads (%x) <{axis = 0 : i32}> ({ ^bb0(%a: T, %b: T): … tt.reduce.return %c : T }) :
+// readReduce parses (%x) <{axis = 0 : i32}> ({ ^bb0(%a: T, %b: T): … tt.reduce.return %c : T }) :
 // (tensor<64xT>) -> T.
 func readReduce(p *parser, o *operation) []typ {
 	p.want("(")
@@ -131,7 +131,7 @@ func readReduce(p *parser, o *operation) []typ {
 	return []typ{scalar}
 }
 
-// region takes the function that folds.
+// region parses the function that combines two elements.
 func (p *parser) region(f *fold, scalar typ) {
 	p.want("(")
 	p.want("{")
@@ -161,7 +161,7 @@ func (p *parser) region(f *fold, scalar typ) {
 	p.close()
 }
 
-// run folds halves onto each other, as the threads of a device do.
+// run folds the halves onto each other, as the threads of a device do.
 func (f *fold) run(m *machine, o *operation) error {
 	f.left.copyFrom(o.in[0])
 	for n := f.left.lanes / 2; n > 0; n /= 2 {

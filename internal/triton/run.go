@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Run runs every program of a grid of a kernel, one after the other. The arrays are what the kernel's
-// parameters point to, in order; stores write to them. Floats are computed as their types would, sums of a
-// tensor in halves.
+// Run runs every program of a kernel's grid, one after the other. The arrays are those that the kernel's
+// parameters point to, in order; stores write to them. Floats are rounded to their types, and sums of a
+// tensor are computed by halves.
 func Run(text string, grid [3]int, args []array.Array) error {
 	k, err := parse(text)
 	if err != nil {
@@ -19,15 +19,15 @@ func Run(text string, grid [3]int, args []array.Array) error {
 	return k.run(grid, args, math.MaxInt)
 }
 
-// machine is where a kernel runs.
+// machine is the state of a run.
 type machine struct {
 	args    []buffer
 	program [3]int
-	// left is how many numbers may yet be computed.
+	// left is the number of elements that may still be computed.
 	left int
 }
 
-// run runs a grid as long as no more than so many numbers are computed.
+// run runs a grid until limit elements have been computed.
 func (k *kernel) run(grid [3]int, args []array.Array, limit int) error {
 	if len(args) != len(k.params) {
 		return fmt.Errorf("triton: kernel %s: got %d arguments: want %d", k.name, len(args), len(k.params))
@@ -63,7 +63,7 @@ type fault struct {
 	op *operation
 }
 
-// explain adds where a fault happened.
+// explain adds the position of a fault.
 func (k *kernel) explain(m *machine, err error) error {
 	var f fault
 	if errors.As(err, &f) {
@@ -76,7 +76,7 @@ func (k *kernel) explain(m *machine, err error) error {
 var errLimit = errors.New("too much to compute")
 
 func (m *machine) block(ops []*operation) error {
-	if m.left--; m.left < 0 { // loops of nothing count, too
+	if m.left--; m.left < 0 { // empty loops count, too
 		return errLimit
 	}
 	for _, o := range ops {

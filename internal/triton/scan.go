@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// scanner reads text piece by piece. Its methods panic with a syntaxError, which parse returns.
+// scanner splits text into tokens. Its methods panic with a syntaxError, which parse returns.
 type scanner struct {
 	text string
 	at   int
@@ -14,7 +14,7 @@ type scanner struct {
 
 type syntaxError struct{ error }
 
-// fail reports what was wanted and what is there.
+// fail reports what was expected and what was found.
 func (s *scanner) fail(want string) {
 	s.space()
 	rest, _, _ := strings.Cut(s.text[s.at:], "\n")
@@ -28,7 +28,7 @@ func (s *scanner) failAt(at int, format string, args ...any) {
 	panic(syntaxError{fmt.Errorf("triton: %s: %s", place(s.text, at), fmt.Sprintf(format, args...))})
 }
 
-// place returns where a byte of a text stands, for people.
+// place returns the line and column of a byte of a text.
 func place(text string, at int) string {
 	before := text[:at]
 	return fmt.Sprintf("line %d, column %d", 1+strings.Count(before, "\n"),
@@ -41,13 +41,13 @@ func (s *scanner) space() {
 	}
 }
 
-// peek reports whether sign comes next.
+// peek reports whether sign is next.
 func (s *scanner) peek(sign string) bool {
 	s.space()
 	return strings.HasPrefix(s.text[s.at:], sign)
 }
 
-// accept takes sign if it comes next.
+// accept consumes sign if it is next.
 func (s *scanner) accept(sign string) bool {
 	if !s.peek(sign) {
 		return false
@@ -62,7 +62,7 @@ func (s *scanner) want(sign string) {
 	}
 }
 
-// keyword takes word if it comes next, whole.
+// keyword consumes word if it is next as a whole word.
 func (s *scanner) keyword(word string) bool {
 	if !s.peek(word) || s.at+len(word) < len(s.text) && isName(s.text[s.at+len(word)]) {
 		return false
@@ -77,7 +77,7 @@ func (s *scanner) wantKeyword(word string) {
 	}
 }
 
-// run takes characters for which ok holds: at least one.
+// run consumes at least one character for which ok holds.
 func (s *scanner) run(what string, ok func(c byte) bool) string {
 	s.space()
 	start := s.at
@@ -99,7 +99,7 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func (s *scanner) name() string { return s.run("a name", isName) }
 
-// value takes the name of a value without its sign: a number, or what begins with none.
+// value consumes the name of a value without its sign: a number, or an identifier.
 func (s *scanner) value() string {
 	s.want("%")
 	at := s.at
@@ -110,7 +110,7 @@ func (s *scanner) value() string {
 	return name
 }
 
-// number takes an integer, a float, the bits of one, or a truth value.
+// number consumes an integer, a float, the bits of one, or a truth value.
 func (s *scanner) number() string {
 	return s.run("a number", func(c byte) bool { return isName(c) || c == '+' || c == '-' })
 }
@@ -125,7 +125,7 @@ func (s *scanner) int() int {
 	return n
 }
 
-// list calls item for what stands between open and end, separated by commas.
+// list calls item for each of the comma-separated elements between open and end.
 func (s *scanner) list(open, end string, item func()) {
 	s.want(open)
 	if s.accept(end) {
@@ -140,7 +140,7 @@ func (s *scanner) list(open, end string, item func()) {
 	}
 }
 
-// attrs takes a dictionary of numbers, words and strings.
+// attrs parses a dictionary of numbers, words and strings.
 func (s *scanner) attrs() map[string]string {
 	attrs := map[string]string{}
 	s.list("{", "}", func() {
@@ -161,7 +161,7 @@ func (s *scanner) attrs() map[string]string {
 	return attrs
 }
 
-// typ takes a type: f32, !tt.ptr<f32>, tensor<64xf32> or tensor<64x!tt.ptr<f32>>.
+// typ parses a type: f32, !tt.ptr<f32>, tensor<64xf32> or tensor<64x!tt.ptr<f32>>.
 func (s *scanner) typ() typ {
 	if !s.accept("tensor<") {
 		return s.scalar()

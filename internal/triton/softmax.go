@@ -2,11 +2,11 @@ package triton
 
 import "github.com/galley-ml/galley/array"
 
-// lsePart is how many numbers of a row a program holds.
+// lsePart is the part of a row that a program holds at a time.
 const lsePart = 4096
 
-// LogSumExp returns the logarithm of the sum of exponentials of each row, in one pass. Its arrays: one of
-// type d; then an f32 for each row.
+// LogSumExp returns a kernel for the log-sum-exp of each row, in one pass. Its arrays: one of type d; then an
+// f32 for each row.
 func LogSumExp(d array.DType, rows, width int) *Kernel {
 	k := New("log_sum_exp")
 	k.Programs = rows
@@ -16,9 +16,9 @@ func LogSumExp(d array.DType, rows, width int) *Kernel {
 	return k
 }
 
-// logSumExp reads the row at a pointer, part by part.
+// logSumExp computes the log-sum-exp of the row at a pointer, part by part.
 func (k *Kernel) logSumExp(part *Block, row Value) Value {
-	// The largest number so far and the sum of exponentials of the differences to it.
+	// The maximum so far and the sum of exponentials of the differences to it.
 	r := k.For(k.Int(0), k.Int(part.width), k.Int(part.size), []Value{k.Float(negativeInfinity), k.Float(0)},
 		func(i Value, last []Value) []Value {
 			v := part.From(i).Load(row, negativeInfinity)
@@ -30,12 +30,12 @@ func (k *Kernel) logSumExp(part *Block, row Value) Value {
 	return k.Calc("addf", r[0], k.Math("log", r[1]))
 }
 
-// Target is what a softmax should be: hot at a row's label and even elsewhere.
+// Target is the target distribution of a softmax: Hot at a row's label and Even elsewhere.
 type Target struct{ Hot, Even float64 }
 
-// SoftmaxGrad returns the gradient of logits in one pass: the softmax, made anew from its logarithm's sums,
-// less what it should be, times the gradient of the row's loss. Its arrays: logits of type d, labels as i32,
-// log-sum-exp and the losses' gradient as f32; then the logits' gradient, of type d.
+// SoftmaxGrad returns a kernel for the gradient of logits in one pass: the softmax, recomputed from the
+// log-sum-exp, minus the target, times the gradient of the row's loss. Its arrays: logits of type d, labels
+// as i32, log-sum-exp and the losses' gradient as f32; then the logits' gradient, of type d.
 func SoftmaxGrad(d array.DType, rows, width int, target Target) *Kernel {
 	k := New("softmax_grad")
 	k.Programs = rows
@@ -48,7 +48,7 @@ func SoftmaxGrad(d array.DType, rows, width int, target Target) *Kernel {
 	return k
 }
 
-// softmaxGrad is the gradient of a row of logits, part by part.
+// softmaxGrad computes the gradient of a row of logits, part by part.
 type softmaxGrad struct {
 	part    *Block
 	in, out Value
@@ -68,13 +68,13 @@ func (g softmaxGrad) write(label, lse, dloss Value) {
 	})
 }
 
-// lossPart is how many numbers of a row a program holds that reads the row twice: so many that few rows are
-// under way at a time, and the second reading finds them in the cache.
+// lossPart is the part of a row that a program holds at a time when it reads the row twice: large enough that
+// few rows are in progress at a time, so that the second read hits the cache.
 const lossPart = 8192
 
-// CrossEntropy returns LogSumExp and SoftmaxGrad in one, which reads the logits from memory once. Its arrays:
-// logits of type d, labels as i32 and the losses' gradient as f32; then an f32 for each row, and the logits'
-// gradient, of type d.
+// CrossEntropy returns a kernel for LogSumExp and SoftmaxGrad together, which reads the logits from memory
+// once. Its arrays: logits of type d, labels as i32 and the losses' gradient as f32; then an f32 for each
+// row, and the logits' gradient, of type d.
 func CrossEntropy(d array.DType, rows, width int, target Target) *Kernel {
 	k := New("cross_entropy")
 	k.Programs, k.Warps = rows, 8

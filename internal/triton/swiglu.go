@@ -2,11 +2,11 @@ package triton
 
 import "github.com/galley-ml/galley/array"
 
-// gatePart is how many numbers of a row a program computes.
+// gatePart is the part of a row that a program computes.
 const gatePart = 512
 
-// SwiGLU returns silu(gate)·up of rows that hold a gate and behind it as many numbers to be let through,
-// width of each. Its arrays: the rows, of type d; then the results, of type d.
+// SwiGLU returns a kernel for silu(gate)·up of rows that hold gate and up one after the other, width of each.
+// Its arrays: the rows, of type d; then the results, of type d.
 func SwiGLU(d array.DType, rows, width int) *Kernel {
 	k := New("swiglu")
 	parts := (width + gatePart - 1) / gatePart

@@ -20,10 +20,10 @@ type typ struct {
 	lanes int
 }
 
-// widths is the element types and their sizes in bits.
+// widths holds the element types and their sizes in bits.
 var widths = map[string]int{"i1": 1, "i32": 32, "i64": 64, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
-// dtypes is the element types that a kernel's pointers may have.
+// dtypes holds the element types that a kernel's pointers may have.
 var dtypes = map[string]array.DType{
 	"i32": array.I32, "i64": array.I64, "f16": array.F16, "bf16": array.BF16, "f32": array.F32, "f64": array.F64,
 }
@@ -42,11 +42,11 @@ func (t typ) String() string {
 func (t typ) isFloat() bool { return !t.pointer && strings.Contains(t.elem, "f") }
 func (t typ) isInt() bool   { return !t.pointer && !t.isFloat() }
 
-// of returns the type of numbers of another kind in the same shape.
+// of returns the type with another element type and the same shape.
 func (t typ) of(elem string) typ { return typ{elem: elem, lanes: t.lanes} }
 
-// value is what a name of the kernel stands for, while a program runs: floats, or integers. Truth is -1, the
-// one bit of i1 with its sign. A pointer is elements from the start of a parameter, the same one in all
+// value is the current value of a name: floats, or integers. True is -1, the sign-extended bit of
+// i1. A pointer is an element offset from the start of a parameter, the same parameter in all
 // lanes.
 type value struct {
 	typ
@@ -78,14 +78,14 @@ func (v *value) copyLane(to int, w *value, from int) {
 	v.param = w.param
 }
 
-// fill copies a scalar to all lanes.
+// fill broadcasts a scalar to all lanes.
 func (v *value) fill(w *value) {
 	for l := range max(v.lanes, 1) {
 		v.copyLane(l, w, 0)
 	}
 }
 
-// fit rounds floats and wraps integers to what the type holds.
+// fit rounds floats and wraps integers to the type.
 func (v *value) fit() {
 	switch v.elem {
 	case "f32":
@@ -114,7 +114,7 @@ func half(elem string, x float64) float64 {
 	return float64(array.ToFloat16(float32(x)).Float32())
 }
 
-// undefined is what lanes hold that nothing was loaded to: on a device, anything.
+// undefined is the value of masked lanes without a default: on a device it is unspecified.
 const undefined = -0x5A5A5A5A
 
 func (v *value) spoil(lane int) {
@@ -125,7 +125,7 @@ func (v *value) spoil(lane int) {
 	}
 }
 
-// literal sets a lane to a number as text has it.
+// literal sets a lane to a number in text form.
 func (v *value) literal(lane int, word string) error {
 	hex, isHex := strings.CutPrefix(word, "0x")
 	if isHex {
@@ -161,7 +161,7 @@ func (v *value) literal(lane int, word string) error {
 	return nil
 }
 
-// bits sets a lane to what bits mean in the value's type.
+// bits sets a lane from bits in the value's type.
 func (v *value) bits(lane int, bits uint64) {
 	switch v.elem {
 	case "f64":

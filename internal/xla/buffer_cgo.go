@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Buffer is an array on the device, or one that will be there when the run that makes it has started; the
-// plugin knows when it is done.
+// Buffer is an array on the device, or one that will be there when the run that computes it has started; the
+// plugin tracks its completion.
 type Buffer struct {
 	d    *Device
 	t    ir.Type
@@ -20,8 +20,8 @@ type Buffer struct {
 	b    handle // valid after done, unless err is set
 	err  error
 	gone atomic.Bool // donated or freed
-	// by is the program that makes it, where one does: what goes wrong while it runs receives when the array
-	// is read.
+	// by is the program that computes it, if any: errors while it runs are reported when the array is
+	// read.
 	by string
 }
 
@@ -30,7 +30,7 @@ var errGone = errors.New("it was donated or freed")
 // pending returns a buffer that a run will fill.
 func pending(d *Device, t ir.Type) *Buffer { return &Buffer{d: d, t: t, done: make(chan struct{})} }
 
-// ready returns a buffer that is there.
+// ready returns a buffer that exists already.
 func ready(d *Device, t ir.Type, b handle) *Buffer {
 	out := pending(d, t)
 	out.set(b, nil)
@@ -45,7 +45,7 @@ func (b *Buffer) set(p handle, err error) {
 // Type returns the array's dtype and shape.
 func (b *Buffer) Type() ir.Type { return b.t }
 
-// Read waits for the run that makes the array and copies it to the host.
+// Read waits for the run that computes the array and copies it to the host.
 func (b *Buffer) Read() (array.Array, error) {
 	if b.gone.Load() {
 		return array.Array{}, fmt.Errorf("xla: buffer %v: %w", b.t, errGone)
@@ -70,7 +70,7 @@ func (b *Buffer) Read() (array.Array, error) {
 	return a, nil
 }
 
-// Free releases the memory once the run that makes the array, and those that were given it, are done.
+// Free releases the memory once the run that computes the array, and those that use it, are done.
 func (b *Buffer) Free() {
 	if b.gone.Swap(true) {
 		return

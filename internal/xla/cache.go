@@ -9,18 +9,18 @@ import (
 	"path/filepath"
 )
 
-// cache is a directory of compiled programs. What is damaged there, or cannot be written, is as if it were
-// not.
+// cache is a directory of compiled programs. Damaged files are ignored, and so are errors in
+// writing.
 type cache struct {
 	dir string
-	// maker is all that decides what a text becomes: plugin, device, flags.
+	// maker identifies all that the result of compilation depends on: plugin, device, flags.
 	maker string
 }
 
-// cacheMark begins every file, so that one of another kind or version is told.
+// cacheMark is at the beginning of every file, to recognize its kind and version.
 const cacheMark = "galley compiled program 1\n"
 
-// newCache makes the directory ready; none is no cache.
+// newCache creates the directory; an empty dir means no cache.
 func newCache(dir, maker string) (*cache, error) {
 	if dir == "" {
 		return nil, nil
@@ -31,13 +31,13 @@ func newCache(dir, maker string) (*cache, error) {
 	return &cache{dir, maker}, nil
 }
 
-// path returns where the program of a key is kept.
+// path returns the file of a key.
 func (c *cache) path(key [sha256.Size]byte) string {
 	whole := sha256.Sum256(append(key[:], c.maker...))
 	return filepath.Join(c.dir, hex.EncodeToString(whole[:16]))
 }
 
-// get returns what was kept under a key, whole; nil is nothing.
+// get returns the program of a key if its file is complete; nil otherwise.
 func (c *cache) get(key [sha256.Size]byte) []byte {
 	if c == nil {
 		return nil
@@ -57,7 +57,7 @@ func (c *cache) get(key [sha256.Size]byte) []byte {
 	return data
 }
 
-// put keeps a program under a key; others that read meanwhile see all of it or nothing.
+// put stores a program under a key, atomically for concurrent readers.
 func (c *cache) put(key [sha256.Size]byte, data []byte) {
 	if c == nil || len(data) == 0 {
 		return

@@ -16,14 +16,14 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// client is a plugin's client: what its devices share. Programs are started one after another on a goroutine
+// client is a plugin's client, which its devices share. Programs are started one after another on a goroutine
 // of their own, ahead of the devices, so that neither they nor the caller wait.
 type client struct {
 	engine
 	pjrt   *pjrt.Client
 	target hlo.Target
-	// products is the least share of the devices' units that kernels of products must keep at work; 0 if they
-	// are not for these.
+	// products returns the least share of the devices' SMs that product kernels must keep busy; 0 if there are
+	// none for these devices.
 	products  func() float64
 	dump      func(name, text string)
 	overrides map[string]bool
@@ -39,7 +39,7 @@ type client struct {
 	closed   bool
 }
 
-// program is a text that is compiled once, however many ask for it.
+// program is a compiled text; equal texts are compiled once.
 type program struct {
 	once   sync.Once
 	exe    handle
@@ -47,10 +47,10 @@ type program struct {
 	err    error
 }
 
-// queued is how many runs may wait for the devices before Run blocks.
+// queued is the number of runs that may be queued before Run blocks.
 const queued = 64
 
-// Open loads a plugin and takes its devices. The backend is the first of them, and a backend.Group of all.
+// Open loads a plugin and opens its devices. The backend is the first of them, and a backend.Group of all.
 func Open(c Config) (backend.Backend, error) {
 	path, err := c.plugin()
 	if err != nil {
@@ -68,7 +68,7 @@ func Open(c Config) (backend.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	klog.LogToStderr(false) // what goes wrong comes back as an error
+	klog.LogToStderr(false) // failures are returned as errors instead
 	klog.SetOutput(io.Discard)
 	plugin, err := pjrt.GetPlugin(path)
 	if err != nil {
@@ -81,7 +81,7 @@ func Open(c Config) (backend.Backend, error) {
 	return newClient(api, p, c)
 }
 
-// newClient finds the devices that can be used, or where some are mocked all.
+// newClient finds the devices that this process can use; all of them if some are mocked.
 func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
 	c := &client{engine: newEngine(api, p), pjrt: p, dump: config.Dump, queue: make(chan func(), queued),
 		programs: map[[sha256.Size]byte]*program{}}
@@ -130,14 +130,14 @@ func (c *client) opened() error {
 	return nil
 }
 
-// compile returns a program for devices, compiled unless the same text was before.
+// compile returns a program for devices, compiled unless the same text was compiled before.
 func (c *client) compile(name, text string, on []*Device) (*program, error) {
 	o := options{overrides: c.overrides}
 	for _, d := range on {
 		o.devices = append(o.devices, d.id)
 	}
 	if len(on) == 1 {
-		o.devices = nil // it can be moved to any
+		o.devices = nil // it can run on any device
 	}
 	opts := o.bytes()
 	key := sha256.Sum256(append(opts, text...))
@@ -164,7 +164,7 @@ func (c *client) compile(name, text string, on []*Device) (*program, error) {
 	return p, p.err
 }
 
-// build returns a program from the cache, or compiled and then kept there.
+// build loads a program from the cache, or compiles it and stores it there.
 func (c *client) build(key [sha256.Size]byte, text string, opts []byte) (handle, error) {
 	if data := c.cache.get(key); data != nil {
 		if exe := c.deserialize(data); exe != nil {
@@ -178,7 +178,7 @@ func (c *client) build(key [sha256.Size]byte, text string, opts []byte) (handle,
 	return exe, err
 }
 
-// describe names devices in a few words.
+// describe returns a short description of devices.
 func describe(on []*Device) string {
 	if len(on) == 1 {
 		return on[0].name
@@ -186,7 +186,7 @@ func describe(on []*Device) string {
 	return fmt.Sprintf("%s and %d more", on[0].name, len(on)-1)
 }
 
-// submit gives a job to the client's goroutine.
+// submit queues a job for the client's goroutine.
 func (c *client) submit(job func()) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +197,7 @@ func (c *client) submit(job func()) error {
 	return nil
 }
 
-// Close waits for what runs and gives all devices back.
+// Close waits for running programs and releases all devices.
 func (c *client) Close() error {
 	c.mu.Lock()
 	if c.closed {

@@ -9,38 +9,39 @@ import (
 	"strings"
 )
 
-// Config says which plugin runs programs, and how it compiles them. The zero value is the first plugin found.
+// Config selects the plugin that runs programs, and how it compiles them. The zero value means the first
+// plugin found.
 type Config struct {
 	// Plugin is the path of a PJRT plugin; empty means GALLEY_PLUGIN, else the first of Find.
 	Plugin string
-	// Flags are XLA's own, such as --xla_gpu_enable_cublaslt=true. They count from the first Open of a process
-	// on.
+	// Flags are XLA's own, such as --xla_gpu_enable_cublaslt=true. They take effect with the first Open of a
+	// process.
 	Flags []string
 	// Options are the plugin's own, such as memory_fraction: a string, int64, float32 or bool each.
 	Options map[string]any
-	// Mock, where it is more than 1, is how many devices CUDA's plugin pretends to have, on as many hosts:
-	// programs for all of them compile, and run on the first alone, whose collectives bring nothing. It is for
-	// looking at programs and their speed.
+	// Mock, if more than 1, is the number of devices that CUDA's plugin simulates, on as many hosts: programs
+	// for all of them compile, and run only on the first, whose collectives move no data. It is for inspecting
+	// programs and their speed.
 	Mock int
-	// Cache, if set, is a directory in which compiled programs are kept for the next process. What is there
-	// is trusted: it runs.
+	// Cache, if set, is a directory in which compiled programs are kept for later processes. Its contents are
+	// trusted: they are executed.
 	Cache string
-	// Values, if set, is what the plugins of several processes find each other by, as NCCL does across hosts.
-	// Options say how many nodes there are (num_nodes) and which this one is (node_id).
+	// Values, if set, is the key-value store by which the plugins of several processes find each other, as for
+	// NCCL across hosts. Options have the number of nodes (num_nodes) and this one's (node_id).
 	Values KeyValues
 	// Dump, if set, receives the StableHLO of every program before it is compiled.
 	Dump func(name, text string)
 }
 
-// KeyValues are values by keys that all processes of a job see: process.Process has them.
+// KeyValues is a key-value store shared by all processes of a job; process.Process implements it.
 type KeyValues interface {
-	// Put gives all a value, Get waits for one, TryGet does not.
+	// Put sets a value for all, Get waits for one, TryGet does not wait.
 	Put(key string, value []byte) error
 	Get(ctx context.Context, key string) ([]byte, error)
 	TryGet(key string) ([]byte, bool)
 }
 
-// options returns what the plugin's client is made with.
+// options returns the options of the plugin's client.
 func (c Config) options() map[string]any {
 	all := maps.Clone(c.Options)
 	if c.Mock > 1 {
@@ -57,11 +58,11 @@ func (c Config) options() map[string]any {
 	return all
 }
 
-// sharedSearch is XLA's flag by which hosts share the search for the fastest kernels.
+// sharedSearch is XLA's flag by which hosts share autotuning.
 const sharedSearch = "xla_gpu_shard_autotuning"
 
-// overrides returns XLA's flags that every program is compiled with, unless the caller has set them. Hosts
-// that are mocked would never answer what they are asked to search.
+// overrides returns XLA's flags for every program, unless the caller has set them. Mocked hosts would never
+// return their share of the autotuning.
 func (c Config) overrides() map[string]bool {
 	if c.Mock > 1 && !strings.Contains(strings.Join(c.Flags, " "), sharedSearch) {
 		return map[string]bool{sharedSearch: false}
@@ -69,8 +70,8 @@ func (c Config) overrides() map[string]bool {
 	return nil
 }
 
-// maker returns all that decides what a program's text is compiled to: the plugin's file, what it says of
-// itself, its options and flags.
+// maker returns a text of all that the result of compilation depends on: the plugin's file, its version, its
+// options and flags.
 func (c Config) maker(plugin, says string) string {
 	file := ""
 	if info, err := os.Stat(plugin); err == nil {
@@ -79,11 +80,11 @@ func (c Config) maker(plugin, says string) string {
 	return fmt.Sprintf("%s %s %s %v %s", plugin, file, says, c.options(), os.Getenv("XLA_FLAGS"))
 }
 
-// pluginEnv names the environment variable that holds a plugin's path.
+// pluginEnv is the environment variable with a plugin's path.
 const pluginEnv = "GALLEY_PLUGIN"
 
-// Find returns the plugins in the usual places, the one that Open would take first. An environment variable
-// counts even if nothing is there: whoever opens it says so.
+// Find returns the plugins in the usual places, the one that Open would use first. The path in the
+// environment variable is returned even if no file is there: Open reports that.
 func Find() []string {
 	var found []string
 	if p := os.Getenv(pluginEnv); p != "" {
@@ -96,12 +97,12 @@ func Find() []string {
 	return found
 }
 
-// places returns where installers put plugins: JAX's and libtpu's wheels in any Python of the machine, and
-// go-xla's own.
+// places returns the paths where installers put plugins: JAX's and libtpu's wheels in any Python of the
+// machine, and go-xla's own.
 func places() []string {
 	roots, own := []string{"/usr/local/lib", "/usr/lib", "/opt/*/.venv/lib", "/opt/*/lib"},
 		[]string{"/usr/local/lib/go-xla"}
-	// Without a home, or with one that is no full path, nothing in the working directory is taken for a plugin.
+	// Without an absolute home directory nothing in the working directory may be used as a plugin.
 	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
 		roots = append(roots, filepath.Join(home, ".local/lib"), filepath.Join(home, ".pyenv/versions/*/lib"))
 		own = append([]string{filepath.Join(home, ".local/lib/go-xla")}, own...)
@@ -123,7 +124,7 @@ func places() []string {
 	return list
 }
 
-// plugin returns the path that c asks for, in full.
+// plugin returns the absolute path of the configured plugin.
 func (c Config) plugin() (string, error) {
 	path := c.Plugin
 	if path == "" {
@@ -146,8 +147,8 @@ func (c Config) plugin() (string, error) {
 	return filepath.Abs(path)
 }
 
-// libraries returns the vendor's libraries that come in wheels beside a plugin, in an order in which each
-// finds what it needs. The dynamic linker does not look there by itself.
+// libraries returns the vendor's libraries in wheels beside a plugin, ordered so that each finds its
+// dependencies. The dynamic linker does not search there by itself.
 func libraries(plugin string) []string {
 	packages := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
 	var list []string
@@ -162,7 +163,7 @@ func libraries(plugin string) []string {
 	return list
 }
 
-// toolkit returns the directory with CUDA's own tools beside a plugin, or nothing.
+// toolkit returns the directory of CUDA's tools beside a plugin; empty if there is none.
 func toolkit(plugin string) string {
 	packages := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
 	matches, _ := filepath.Glob(filepath.Join(packages, "nvidia/*/bin/ptxas"))
@@ -172,9 +173,9 @@ func toolkit(plugin string) string {
 	return filepath.Dir(filepath.Dir(matches[0]))
 }
 
-// cudaFlags is how CUDA's programs are compiled unless somebody says otherwise; a later flag counts. Fusing
-// what comes before a product into Triton's kernel for it computes that again for every product that reads
-// it: cuBLAS alone is faster, and compiles in half the time.
+// cudaFlags are the default flags for CUDA; later flags override them. Fusing the producers of a product into
+// Triton's kernel for it recomputes them for every product that reads them: cuBLAS alone is faster, and
+// compiles in half the time.
 var cudaFlags = []string{"--xla_gpu_enable_triton_gemm=false"}
 
 // environment returns the variables that a plugin reads once, when it is first used.
@@ -190,7 +191,7 @@ func (c Config) environment(plugin string) map[string]string {
 	}
 	env := map[string]string{"XLA_FLAGS": strings.Join(flags, " ")}
 	if os.Getenv("TF_CPP_MIN_LOG_LEVEL") == "" {
-		env["TF_CPP_MIN_LOG_LEVEL"] = "2" // warnings come back as errors where they matter
+		env["TF_CPP_MIN_LOG_LEVEL"] = "2" // warnings that matter are returned as errors
 	}
 	return env
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Device is one accelerator behind a plugin. It is closed with all others. One that is mocked has a number
-// and nothing else: what is put there is forgotten.
+// Device is one accelerator of a plugin. It is closed with all others. A mocked device has only a number:
+// data put there is discarded.
 type Device struct {
 	*client
 	place
@@ -41,12 +41,12 @@ func (d *Device) Put(a array.Array) (backend.Buffer, error) {
 	return ready(d, ir.TypeOf(a), b), nil
 }
 
-// Compile writes f as StableHLO and has the plugin compile it for one device.
+// Compile lowers f to StableHLO and compiles it with the plugin for one device.
 func (d *Device) Compile(f *ir.Func, o backend.Options) (backend.Executable, error) {
 	return newExecutable([]*ir.Func{f}, []*Device{d}, o)
 }
 
-// CompileSPMD compiles the programs of as many devices, the plugin's first, as one.
+// CompileSPMD compiles the programs of the plugin's first len(fs) devices as one.
 func (d *Device) CompileSPMD(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
 	if len(fs) == 0 || len(fs) > len(d.all) {
 		return nil, fmt.Errorf("compile: programs of %d devices: %s has %d", len(fs), d.pjrt.Plugin().Path(),

@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// OutOfMemoryError is a program or an array that does not fit the device.
+// OutOfMemoryError reports a program or an array that does not fit the device's memory.
 type OutOfMemoryError struct{ What string }
 
 func (e *OutOfMemoryError) Error() string {
 	return "out of device memory: " + e.What + ": use a smaller batch, or recompute in the backward pass"
 }
 
-// PluginError is what a plugin says is wrong: its first line, and all of it.
+// PluginError is an error of a plugin: its first line, and the full text.
 type PluginError struct{ Line, Full string }
 
 func (e *PluginError) Error() string { return e.Line }
 
 var pjrtCode = regexp.MustCompile(`PJRT error \(code=(\d+)\): `)
 
-// exhausted is how plugins begin to say that memory is not enough.
+// exhausted is the beginning of plugins' out-of-memory errors.
 const exhausted = "Out of memory while trying to "
 
-// brief returns the plugin's error in one line, without the stacks that plugins add.
+// brief returns the plugin's error in one line, without the stack traces that plugins add.
 func brief(err error) error {
 	text := err.Error()
 	code := ""
@@ -30,11 +30,11 @@ func brief(err error) error {
 		code, text = text[at[2]:at[3]], text[at[1]:]
 	}
 	full := text
-	if at := strings.Index(text, exhausted); at > 0 { // somewhere in a list of what failed
+	if at := strings.Index(text, exhausted); at > 0 { // it may be within a list of failures
 		text = text[at:]
 	}
 	text, rest, _ := strings.Cut(text, "\n")
-	if strings.HasSuffix(strings.TrimSpace(text), ":") { // what it announces is on the next line
+	if strings.HasSuffix(strings.TrimSpace(text), ":") { // the message continues on the next line
 		next, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
 		text += " " + next
 	}

@@ -17,19 +17,19 @@ import (
 // Executable is a compiled program with the tensors that its trace captured.
 type Executable struct {
 	c *client
-	// on is the devices that run it, f the first one's program.
+	// on lists the devices that run it, f is the first one's program.
 	on      []*Device
 	f       *ir.Func
 	p       *program
 	donated []bool
-	// captured is by device.
+	// captured holds the captured tensors by device.
 	captured [][]*Buffer
-	// given and kept are the numbers of the parameters that are donated and of those that are not.
+	// given and kept are the indices of the donated parameters and of the others.
 	given, kept []int64
 }
 
-// newExecutable writes the programs of devices as one module and has the plugin compile it, unless it has
-// seen the same text before. Captured tensors are bound now.
+// newExecutable lowers the programs of devices to one module and compiles it, unless the same text was
+// compiled before. Captured tensors are copied now.
 func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable, error) {
 	f, c := fs[0], on[0].client
 	e := &Executable{c: c, on: on, f: f, donated: make([]bool, len(f.Params())),
@@ -59,9 +59,9 @@ func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable,
 	return e, e.capture()
 }
 
-// lower writes programs as one module and compiles it. A plugin of another release may read kernels otherwise
-// than ours are written: what it refuses for that is compiled again without kernels of our own, first without
-// those of products, and runs somewhat slower.
+// lower lowers programs to one module and compiles it. A plugin of another release may not accept our own
+// kernels: if it rejects the module it is compiled again, first without product kernels, then without any of
+// our own, and runs somewhat slower.
 func (c *client) lower(fs []*ir.Func, on []*Device, config lower.ModuleConfig) (*program, error) {
 	text, err := lower.SPMD(fs, config)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *client) lower(fs []*ir.Func, on []*Device, config lower.ModuleConfig) (
 	return p, err
 }
 
-// capture brings the tensors that the trace captured to the devices.
+// capture copies the tensors that the trace captured to the devices.
 func (e *Executable) capture() error {
 	for _, src := range e.f.Captures() {
 		a, ok := src.Store().(array.Array)
@@ -99,7 +99,7 @@ func (e *Executable) capture() error {
 	return nil
 }
 
-// Run starts the program and returns at once; the results can be given to the next run right away.
+// Run starts the program and returns at once; the results can be passed to the next run right away.
 func (e *Executable) Run(args []backend.Buffer) ([]backend.Buffer, error) {
 	in, err := e.bind(args)
 	if err != nil {
@@ -123,7 +123,8 @@ func (e *Executable) Run(args []backend.Buffer) ([]backend.Buffer, error) {
 	return out, e.c.submit(func() { e.run(in, results) })
 }
 
-// bind checks the arguments and adds the captured tensors: all of the first device, then those of the next.
+// bind checks the arguments and adds the captured tensors: all those of the first device, then those of the
+// next.
 func (e *Executable) bind(args []backend.Buffer) ([]*Buffer, error) {
 	params := e.f.Params()
 	own := len(params) - len(e.f.Captures())
@@ -151,8 +152,8 @@ func (e *Executable) bind(args []backend.Buffer) ([]*Buffer, error) {
 	return in, nil
 }
 
-// run starts the program on the client's goroutine. An argument that could not be made is what is wrong with
-// the results, too.
+// run starts the program on the client's goroutine. The error of an argument becomes the error of the
+// results, too.
 func (e *Executable) run(in, results []*Buffer) {
 	out, err := e.execute(in)
 	for _, r := range results {
@@ -168,7 +169,7 @@ func (e *Executable) run(in, results []*Buffer) {
 	}
 }
 
-// execute starts the program on the devices that are here.
+// execute starts the program on the devices of this process.
 func (e *Executable) execute(in []*Buffer) ([]handle, error) {
 	l := launch{exe: e.p.exe, kept: e.kept, donated: e.given}
 	for _, b := range in {
@@ -188,7 +189,7 @@ func (e *Executable) execute(in []*Buffer) ([]handle, error) {
 	if len(e.on) == 1 {
 		l.on = e.on[0].device
 	} else {
-		e.c.launches++ // this goroutine's alone
+		e.c.launches++ // used only by this goroutine
 		l.number = e.c.launches
 	}
 	l.results = make([]handle, l.devices*len(e.f.Results()))
@@ -198,10 +199,10 @@ func (e *Executable) execute(in []*Buffer) ([]handle, error) {
 	return l.results, nil
 }
 
-// Memory returns what the plugin planned for each device.
+// Memory returns the memory that the plugin planned for each device.
 func (e *Executable) Memory() backend.Memory { return e.p.memory }
 
-// Close gives the captured tensors back; the program stays for the next that is equal.
+// Close releases the captured tensors; the compiled program is kept for equal ones.
 func (e *Executable) Close() error {
 	for _, list := range e.captured {
 		for _, b := range list {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// options says for what a program is compiled.
+// options are the options of compiling a program.
 type options struct {
-	// devices is the plugin's numbers of the devices that run the program together; one can be moved to any.
+	// devices are the plugin's ids of the devices that run the program together; if empty it can run on any one.
 	devices []int
-	// overrides is flags of XLA's own for this program, by name.
+	// overrides are XLA's flags for this program, by name.
 	overrides map[string]bool
 }
 
@@ -19,7 +19,8 @@ func (o options) bytes() []byte {
 	many := len(o.devices) > 1
 	var build, out wire
 	build = build.number(1, -1) // device_ordinal: none
-	// They are replicas, and there is one partition: XLA's own partitioner stays off, programs are partitioned.
+	// Devices are replicas of one partition: XLA's partitioner stays off, since programs are already
+	// partitioned.
 	build = build.number(4, int64(max(1, len(o.devices)))).number(5, 1)
 	if many {
 		build = build.bytes(9, o.assignment())
@@ -47,7 +48,7 @@ func (o options) assignment() wire {
 	return wire(nil).number(1, int64(len(o.devices))).number(2, 1).bytes(3, wire(nil).bytes(1, ids))
 }
 
-// wire is a message of protocol buffers as it is sent: fields by their numbers.
+// wire is an encoded protocol buffer message.
 type wire []byte
 
 func (w wire) number(field int, x int64) wire {

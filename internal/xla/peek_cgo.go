@@ -37,15 +37,15 @@ import (
 	"unsafe"
 )
 
-// The versions of the plugin interface that this binary speaks: the major one exactly, minor ones from the
-// first that has all that is called.
+// The versions of the plugin API that this binary supports: exactly this major version, and minor versions
+// from the first that has all functions in use.
 const (
 	pjrtMajor    = 0
 	pjrtMinorMin = 54
 )
 
-// peek loads the library of a plugin and reads its version, before anything calls it through a table that
-// might be another. It returns the table of its functions.
+// peek loads a plugin's library and reads its API version, before anything calls functions of a table that
+// might not match. It returns the function table.
 func peek(path string) (unsafe.Pointer, error) {
 	lib := open(path, C.RTLD_LAZY|C.RTLD_LOCAL)
 	if lib == nil {
@@ -66,7 +66,7 @@ func peek(path string) (unsafe.Pointer, error) {
 	return table, nil
 }
 
-// preload makes a library known by its name to those that are loaded later. One that does not load is not
+// preload loads a library so that those loaded later find it by name. A failure is ignored: it is then not
 // needed here.
 func preload(path string) { open(path, C.RTLD_LAZY|C.RTLD_GLOBAL) }
 

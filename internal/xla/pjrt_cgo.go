@@ -229,13 +229,13 @@ import (
 	"github.com/galley-ml/galley/backend"
 )
 
-// handle is an object of the plugin.
+// handle is a pointer to an object of the plugin.
 type handle = unsafe.Pointer
 
-// engine is what runs programs: the plugin's table of functions and a client.
+// engine is the plugin's function table and a client.
 type engine struct{ api, client handle }
 
-// newEngine reads the plugin's own pointer out of go-xla's object, which does not tell it.
+// newEngine reads the plugin's client pointer out of go-xla's object, which does not export it.
 func newEngine(api handle, client *pjrt.Client) engine {
 	return engine{api: api, client: field(client, "client", "c")}
 }
@@ -249,7 +249,7 @@ func field(object any, path ...string) handle {
 	return v.UnsafePointer()
 }
 
-// failure returns a C string as an error, freed; nil for none.
+// failure returns a C string as an error and frees it; nil if there is none.
 func failure(text *C.char) error {
 	if text == nil {
 		return nil
@@ -261,7 +261,7 @@ func failure(text *C.char) error {
 func (e engine) put(device handle, a array.Array) (handle, error) {
 	data := a.Bytes()
 	if len(data) == 0 {
-		data = make([]byte, 1) // the plugin wants an address even for nothing
+		data = make([]byte, 1) // the plugin needs a valid address even for empty data
 	}
 	dims := make([]C.int64_t, len(a.Shape()), len(a.Shape())+1)
 	for i, d := range a.Shape() {
@@ -282,7 +282,7 @@ func (e engine) read(b handle, into array.Array) error {
 
 func (e engine) destroy(b handle) { C.galley_destroy(e.api, C.BUFFER_DESTROY, b) }
 
-// place is a device as the plugin describes it; here is whether this process can use it.
+// place is a device as the plugin describes it; here reports whether this process can use it.
 type place struct {
 	device handle
 	id     int
@@ -311,7 +311,7 @@ func (e engine) places() ([]place, error) {
 	return all, nil
 }
 
-// attribute returns a text or a number that the plugin has for a device, empty and 0 where it has none.
+// attribute returns a text or a number that the plugin has for a device; empty and 0 if it has none.
 func (e engine) attribute(device handle, name string) (text string, number int) {
 	key := C.CString(name)
 	defer C.free(unsafe.Pointer(key))
@@ -327,7 +327,7 @@ func (e engine) attribute(device handle, name string) (text string, number int) 
 	return text, int(n)
 }
 
-// compile returns a program from its text; options is a CompileOptionsProto.
+// compile compiles a program's text; options is a CompileOptionsProto.
 func (e engine) compile(text string, options []byte) (handle, error) {
 	code, opts := C.CString(text), C.CBytes(options)
 	defer C.free(unsafe.Pointer(code))
@@ -338,7 +338,7 @@ func (e engine) compile(text string, options []byte) (handle, error) {
 	return exe, err
 }
 
-// serialize returns a compiled program as bytes, where the plugin can.
+// serialize returns a compiled program as bytes, if the plugin supports it.
 func (e engine) serialize(exe handle) []byte {
 	var data handle
 	var n C.size_t
@@ -349,7 +349,7 @@ func (e engine) serialize(exe handle) []byte {
 	return C.GoBytes(data, C.int(n))
 }
 
-// deserialize returns a program from its bytes; nil where the plugin does not take them.
+// deserialize loads a program from its bytes; nil if the plugin rejects them.
 func (e engine) deserialize(data []byte) handle {
 	var exe handle
 	if failure(C.galley_deserialize(e.api, e.client, (*C.char)(unsafe.Pointer(unsafe.SliceData(data))),
@@ -359,7 +359,7 @@ func (e engine) deserialize(data []byte) handle {
 	return exe
 }
 
-// memory returns what a program needs; a plugin that does not tell is no error.
+// memory returns what a program needs; zero if the plugin does not report it.
 func (e engine) memory(exe handle) backend.Memory {
 	var bytes [4]C.int64_t
 	if failure(C.galley_memory(e.api, exe, &bytes[0])) != nil {
@@ -373,14 +373,14 @@ func (e engine) destroyProgram(exe handle) { C.galley_destroy(e.api, C.LOADED_DE
 // launch is one run of a program.
 type launch struct {
 	exe handle
-	// on is the one device of a program for any; nil means those that it was compiled for, which are devices
-	// many.
+	// on is the device for a program that can run on any; nil means the devices that it was compiled
+	// for.
 	on      handle
 	devices int
-	// number tells runs on several devices apart.
+	// number distinguishes runs on several devices.
 	number int
-	// args and results are those of all devices, one after the other; kept and donated the numbers of one
-	// device's arguments that stay and that are given up.
+	// args and results are those of all devices, one after the other; kept and donated are the indices of one
+	// device's arguments that are kept and donated.
 	args, results []handle
 	kept, donated []int64
 }
@@ -406,7 +406,7 @@ func (e engine) execute(l launch) error {
 	))
 }
 
-// typeNumber returns the plugin's number of a dtype.
+// typeNumber returns the plugin's code of a dtype.
 func typeNumber(d array.DType) int {
 	switch d {
 	case array.Bool:

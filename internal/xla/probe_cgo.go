@@ -10,13 +10,13 @@ import (
 	"github.com/galley-ml/galley/internal/ptx"
 )
 
-// leastShare is the share of the units that a kernel of a product must keep at work. Where it would keep
-// fewer, cuBLAS, which has kernels of smaller tiles, finds work for the others.
+// leastShare is the share of the SMs that a product kernel must keep busy. Below it cuBLAS, which has kernels
+// with smaller tiles, uses the others better.
 const leastShare = 0.8
 
-// hopper reports whether the first device is one of those for which kernels of products are made: of compute
-// capability 9.0, with all its units, as on fewer the last tiles would be taken in a round of their own. A
-// plugin that does not say how many there are is taken to have all.
+// hopper reports whether the first device supports our product kernels: compute capability 9.0 with all SMs,
+// since with fewer the last tiles would need a round of their own. A plugin that does not report the number
+// of SMs is assumed to have all.
 func (c *client) hopper() bool {
 	capability, _ := c.attribute(c.all[0].device, "compute_capability")
 	_, units := c.attribute(c.all[0].device, "core_count")
@@ -35,8 +35,8 @@ func probe() string {
 `, hlo.PTXTarget, hlo.PTXConfig(k.Name, k.Text, k.Blocks, k.Threads, k.Shared))
 }
 
-// runsPTX reports whether kernels in PTX run on the first device. A driver that is older than the language
-// they are written in would say so only when a step runs, whose parameters are given up by then.
+// runsPTX reports whether PTX kernels run on the first device. A driver that is too old for their PTX version
+// would fail only when a step runs, whose parameters are donated by then.
 func (c *client) runsPTX() bool {
 	exe, err := c.engine.compile(probe(), options{overrides: c.overrides}.bytes())
 	if err != nil {

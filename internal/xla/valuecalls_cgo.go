@@ -16,7 +16,7 @@ import (
 	"unsafe"
 )
 
-// galleyValuePut returns what plugins call to put a value.
+// galleyValuePut is the callback by which plugins put a value.
 //
 //export galleyValuePut
 func galleyValuePut(
@@ -34,7 +34,7 @@ func galleyValuePut(
 	return nil
 }
 
-// galleyValueGet returns what plugins call to get a value: at once, or within some time.
+// galleyValueGet is the callback by which plugins get a value: at once, or within a timeout.
 //
 //export galleyValueGet
 func galleyValueGet(store C.uintptr_t, key *C.char, keySize C.size_t, wait C.int, value **C.char,

@@ -99,14 +99,14 @@ import (
 	"github.com/gomlx/go-xla/pjrt"
 )
 
-// tables are those of plugins whose clients are made with callbacks, by go-xla's object.
+// tables holds the function tables of plugins whose clients use callbacks, by go-xla's object.
 var tables = struct {
 	sync.Mutex
 	which map[*pjrt.Plugin]int
 }{which: map[*pjrt.Plugin]int{}}
 
-// create makes a client, with the callbacks for values if there are any: the store stays for the life of the
-// process, since plugins may ask at any time.
+// create makes a client, with callbacks for values if there are any: the store is kept for the life of the
+// process, since plugins may call at any time.
 func create(plugin *pjrt.Plugin, c Config) (*pjrt.Client, error) {
 	if c.Values == nil {
 		return plugin.NewClient(pjrt.NamedValuesMap(c.options()))
@@ -115,14 +115,14 @@ func create(plugin *pjrt.Plugin, c Config) (*pjrt.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	runtime.LockOSThread() // the store is the thread's until the client is made
+	runtime.LockOSThread() // the store belongs to this thread until the client is made
 	defer runtime.UnlockOSThread()
 	C.galley_use(C.uintptr_t(cgo.NewHandle(c.Values)), C.int(which))
 	defer C.galley_use(0, C.int(which))
 	return plugin.NewClient(pjrt.NamedValuesMap(c.options()))
 }
 
-// tableOf gives go-xla's object a table of our own, once.
+// tableOf gives go-xla's object a function table of our own, once.
 func tableOf(plugin *pjrt.Plugin) (int, error) {
 	tables.Lock()
 	defer tables.Unlock()

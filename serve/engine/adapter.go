@@ -7,16 +7,16 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// adapter is one that requests may name. Its number is its own for ever, so that pages of one that was
-// unloaded are never taken for those of another that has its name.
+// adapter is an adapter that requests may name. Its number is unique for ever, so that pages of an unloaded
+// adapter are never used for a new one with the same name.
 type adapter struct {
 	*paged.Adapter
 	number uint64
 	dir    string
 }
 
-// LoadAdapter reads a PEFT directory; requests may name it from then on. One of that name is replaced: what
-// runs with it continues with it.
+// LoadAdapter reads a PEFT directory, so that requests may name the adapter. It replaces one of the same
+// name: requests that already run with the old one continue with it.
 func (e *Engine) LoadAdapter(name, dir string) error {
 	if name == "" {
 		return fmt.Errorf("engine: adapter %s: want a name", dir)
@@ -39,7 +39,7 @@ func (e *Engine) LoadAdapter(name, dir string) error {
 	return nil
 }
 
-// UnloadAdapter forgets an adapter; what runs with it continues with it.
+// UnloadAdapter removes an adapter; requests that already run with it continue with it.
 func (e *Engine) UnloadAdapter(name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -50,7 +50,7 @@ func (e *Engine) UnloadAdapter(name string) error {
 	return nil
 }
 
-// Adapters returns the directories of all by their names.
+// Adapters returns the directories of all adapters by name.
 func (e *Engine) Adapters() map[string]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,7 +61,7 @@ func (e *Engine) Adapters() map[string]string {
 	return dirs
 }
 
-// adapterOf returns a request's adapter; nil is none.
+// adapterOf returns the adapter of a name; the empty name is none, nil.
 func (e *Engine) adapterOf(name string) (*adapter, error) {
 	if name == "" {
 		return nil, nil
@@ -72,7 +72,7 @@ func (e *Engine) adapterOf(name string) (*adapter, error) {
 	return nil, bad("model", "adapter %q: it is not loaded", name)
 }
 
-// salt keeps pages of requests with different adapters apart, and those that a request wants apart.
+// salt returns the salt of page hashes, so that different adapters, and different Salts, share no pages.
 func (s *sequence) salt() string {
 	if s.adapter == nil {
 		return s.Salt
@@ -80,7 +80,7 @@ func (s *sequence) salt() string {
 	return fmt.Sprintf("adapter %d\x00%s", s.adapter.number, s.Salt)
 }
 
-// packed returns the adapter as the model takes it.
+// packed returns the packed adapter for the model, nil for none.
 func (a *adapter) packed() *paged.Adapter {
 	if a == nil {
 		return nil
@@ -88,7 +88,7 @@ func (a *adapter) packed() *paged.Adapter {
 	return a.Adapter
 }
 
-// together puts sequences of one adapter beside each other, so that they are one product.
+// together compares items by adapter, so that sequences of one adapter are in one matrix product.
 func together(a, b item) int {
 	number := func(it item) uint64 {
 		if it.adapter == nil {

@@ -1,25 +1,25 @@
 package engine
 
-// draft guesses the tokens that come next: those that followed the last tokens where they stood before. A
-// step computes them with the next token; what the sampler then chooses decides, so a wrong guess costs time
-// and never changes a token. A sequence whose guesses are mostly wrong stops guessing for a while.
+// draft proposes tokens for speculative decoding from the sequence itself (prompt lookup): those that
+// followed the last tokens at an earlier place. A step keeps those that the sampler then chooses, so a wrong
+// one costs time and never changes a token. A sequence whose draft tokens are mostly wrong pauses.
 type draft struct {
-	right float64 // share of the guesses that were right, of late
-	pause int     // tokens until the next try
+	right float64 // moving average of the share of accepted draft tokens
+	pause int     // tokens until the next draft
 }
 
 const (
-	// draftPaying is the least share of right guesses for which computing them costs less than it saves.
+	// draftPaying is the least share of accepted draft tokens at which computing them saves time.
 	draftPaying = 0.3
-	// draftPause is for how many tokens a sequence does not guess after that.
+	// draftPause is the number of tokens without drafts after that.
 	draftPause = 32
-	// The longest and shortest runs of last tokens that are looked for.
+	// The longest and shortest suffix of the tokens that is searched.
 	longestRun, shortestRun = 4, 2
-	// draftReach is how far back is looked.
+	// draftReach is the number of last tokens that are searched.
 	draftReach = 4096
 )
 
-// guess is up to most tokens that may come after tokens.
+// guess returns up to most draft tokens that may follow tokens.
 func (d *draft) guess(tokens []int32, most int) []int32 {
 	if most <= 0 {
 		return nil
@@ -42,7 +42,7 @@ func (d *draft) guess(tokens []int32, most int) []int32 {
 	return nil
 }
 
-// paused reports whether a sequence does not guess; each time counts as a token.
+// paused reports whether the sequence pauses drafting; each call counts as a token.
 func (d *draft) paused() bool {
 	if d.pause == 0 {
 		return false
@@ -51,8 +51,8 @@ func (d *draft) paused() bool {
 	return true
 }
 
-// repeated returns the first n tokens of a run that continues as it began: a text that repeats a short run is
-// guessed as far as one that repeats a long one.
+// repeated returns n tokens of a run that is repeated: text that repeats a short run is drafted as far as
+// text that repeats a long one.
 func repeated(run []int32, n int) []int32 {
 	out := make([]int32, n)
 	for i := range out {
@@ -70,7 +70,7 @@ func same(a, b []int32) bool {
 	return true
 }
 
-// learn notes how many of the guesses were right.
+// learn updates the share of accepted draft tokens.
 func (d *draft) learn(guessed, right int) {
 	if guessed == 0 {
 		return
@@ -78,6 +78,6 @@ func (d *draft) learn(guessed, right int) {
 	share := float64(right) / float64(guessed)
 	d.right = d.right*0.8 + share*0.2
 	if d.right < draftPaying {
-		d.right, d.pause = 0.5, draftPause // half a chance when it tries again
+		d.right, d.pause = 0.5, draftPause // starts again with an average of one half
 	}
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// Draft is a smaller model of the same vocabulary that guesses tokens for the engine's own to check.
+// Draft is a smaller model of the same vocabulary, whose draft tokens the engine's model verifies.
 type Draft struct {
 	Model   models.Model
 	Weights string
-	// Read and Grouped are those of Config.
+	// Read and Grouped are as in Config.
 	Read    func(p *nn.Param) (array.Array, error)
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
 }
 
-// drafter computes guesses with a model of its own. It keeps that model's keys and values in pages of the
-// same numbers, and reads tokens when it first guesses for a sequence: a page that sequences share is then
-// written again with the same numbers.
+// drafter computes draft tokens with a draft model. It keeps that model's keys and values in pages of the
+// same numbers, and computes them when it first drafts for a sequence: a page that sequences share is then
+// written again with the same values.
 type drafter struct {
 	model *paged.Model
 	step  *paged.Step
 	pays  payoff
 	seqs  []paged.Sequence
 	items []*item
-	read  bool // the step read prompts for the draft model
+	read  bool // the step ran prompts through the draft model
 }
 
-// newDrafter packs the draft model; its cache and steps are made by begin.
+// newDrafter packs the draft model; its cache and buffers are allocated by begin.
 func newDrafter(c *Config, vocab int) (*drafter, error) {
 	if c.Draft == nil {
 		return nil, nil
@@ -70,7 +70,7 @@ func (d *drafter) close() {
 	}
 }
 
-// guess computes up to guesses tokens for every item of a batch that wants some.
+// guess computes item.guesses draft tokens for every item of a batch that has some.
 func (d *drafter) guess(batch []item) {
 	d.items, d.read = d.items[:0], false
 	for i := range batch {
@@ -98,10 +98,10 @@ func (d *drafter) guess(batch []item) {
 	}
 }
 
-// fed returns the tokens that the draft model has seen, or is to see: those of the sequence, and the guesses.
+// fed returns all tokens for the draft model: those of the sequence, and the draft tokens so far.
 func (it *item) fed() []int32 { return append(it.tokens[:len(it.tokens):len(it.tokens)], it.draft...) }
 
-// catchUp reads what the draft model has not seen, but for the last token.
+// catchUp runs the sequence's tokens that the draft model has not seen, except the last.
 func (d *drafter) catchUp(it *item) {
 	for it.drafted < len(it.tokens)-1 {
 		d.read = d.read || it.drafted < len(it.tokens)-2
@@ -113,7 +113,7 @@ func (d *drafter) catchUp(it *item) {
 	}
 }
 
-// take adds the likeliest token to every item's guesses, and drops items that have enough.
+// take appends the likeliest token to every item's draft, and drops items that have enough.
 func (d *drafter) take(logits []float32) {
 	vocab, left := d.model.Config().Vocab, d.items[:0]
 	for i, it := range d.items {
@@ -125,7 +125,7 @@ func (d *drafter) take(logits []float32) {
 	d.items = left
 }
 
-// likeliest returns the first of the largest.
+// likeliest returns the index of the largest logit, the first if several are equal.
 func likeliest(logits []float32) int32 {
 	best := 0
 	for i, x := range logits {
@@ -136,24 +136,24 @@ func likeliest(logits []float32) int32 {
 	return int32(best)
 }
 
-// payoff decides whether to guess: it compares the time of a token in steps with guesses and without, and
-// lets guessing pause where it takes longer. A few steps without come first, and now and then one, to compare
-// with.
+// payoff decides whether to draft: it compares the time per token of steps with and without drafts, and
+// pauses drafting if it is slower. The first steps, and then one now and then, run without drafts, for the
+// comparison.
 type payoff struct {
-	plain, guessed      float64 // seconds of a token
+	plain, guessed      float64 // seconds per token
 	steps, tried, pause int
 }
 
 const (
-	// payoffFirst is how many steps come without guesses before any, payoffEvery after how many one comes.
+	// The first payoffFirst steps, and then every payoffEvery-th, run without drafts.
 	payoffFirst, payoffEvery = 3, 50
-	// payoffPause is for how many steps guessing pauses.
+	// payoffPause is the number of steps for which drafting pauses.
 	payoffPause = 200
-	// payoffTries is how many steps with guesses are seen before that is decided.
+	// payoffTries is the number of steps with drafts before the decision.
 	payoffTries = 8
 )
 
-// try reports whether the next step is to guess.
+// try reports whether the next step uses drafts.
 func (p *payoff) try() bool {
 	p.steps++
 	if p.pause > 0 {
@@ -163,7 +163,7 @@ func (p *payoff) try() bool {
 	return p.steps > payoffFirst && p.steps%payoffEvery != 0
 }
 
-// note learns from a step that gave so many tokens.
+// note records the time of a step and the tokens that it generated.
 func (p *payoff) note(guesses bool, took time.Duration, tokens int) {
 	if tokens == 0 {
 		return

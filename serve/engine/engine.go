@@ -13,60 +13,60 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// Config says how an engine computes. The zero value of a field means what is said there.
+// Config configures an engine. The zero value of a field means the default that its comment gives.
 type Config struct {
-	// Weights is f32, bf16, int8 or int4; empty keeps what the model has. Tables of tokens, heads and
-	// routers do not become integers.
+	// Weights is f32, bf16, int8 or int4; empty keeps the model's format. Embeddings, heads and routers are not
+	// quantized.
 	Weights string
-	// Read gives a parameter's values, one at a time; nil takes those of the model.
+	// Read returns a parameter's values, one parameter at a time; nil uses the model's own.
 	Read func(p *nn.Param) (array.Array, error)
-	// Grouped gives matrices that are stored as integers, and nothing for others; nil is for models without
+	// Grouped returns a matrix that is stored as integers, ok false for others; nil is for models without
 	// any.
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
-	// Threads is how many compute; 0 is all cores.
+	// Threads is the number of threads; 0 is all cores.
 	Threads int
-	// KV is how keys and values are kept: f32, bf16 or int8; empty means f32.
+	// KV is the dtype of the KV cache: f32, bf16 or int8; empty means f32.
 	KV string
-	// TP is over how many devices of this process heads, pages and matrices are split; 0 means 1. They share
-	// the threads. No answer depends on it.
+	// TP is the number of devices of this process that split heads, pages and matrices; 0 means 1. They share
+	// the threads. Answers do not depend on it.
 	TP int
-	// Backend computes in place of the host's processor; nil is the host. It then is the caller's to close,
-	// after the engine.
+	// Backend computes in place of the host's CPU; nil is the CPU. The caller closes it, after the
+	// engine.
 	Backend backend.Backend
-	// Decode turns tokens into text; nil gives tokens without text.
+	// Decode converts tokens to text; nil returns tokens without text.
 	Decode func(ids []int32) string
-	// Context is the longest sequence, prompt included; 0 is what the model and the pages allow.
+	// Context is the longest sequence, with the prompt; 0 is what the model and the pages allow.
 	Context int
-	// Longest is a Context that gives way where the pages hold less; 0 is none.
+	// Longest is like Context, but may exceed what the pages hold; 0 is no limit.
 	Longest int
-	// Pages is how many pages of 16 tokens there are; 0 is as many as Memory holds.
+	// Pages is the number of pages of 16 tokens; 0 is as many as fit into Memory.
 	Pages int
-	// Memory is the bytes of all pages; 0 means 1 GiB, or less where Running sequences of Context need less.
+	// Memory is the bytes of all pages; 0 means 1 GiB, or less if Running sequences of Context need less.
 	Memory int64
-	// Running is how many sequences are computed at once; 0 means 64.
+	// Running is the largest number of sequences computed at once; 0 means 64.
 	Running int
-	// Waiting is how many more may wait; 0 is no limit.
+	// Waiting is the largest number of sequences that may wait besides; 0 is no limit.
 	Waiting int
 	// Budget is the maximum number of tokens per step; 0 means 256.
 	Budget int
-	// Speculate is how many tokens are guessed at most and computed together with the next one; 0 is none.
-	// Guesses come from the sequence itself, so texts that repeat themselves gain, and no answer changes.
+	// Speculate is the largest number of draft tokens computed with the next one; 0 is none. They come from the
+	// sequence itself, so repetitive texts gain, and answers do not change.
 	Speculate int
-	// Draft guesses in place of the sequence itself; nil is none. Speculate 0 then means 4. Guessing pauses
-	// where it takes longer than it saves.
+	// Draft is a draft model that replaces drafts from the sequence itself; nil is none. Speculate 0 then means
+	// 4. Drafting pauses if it costs more time than it saves.
 	Draft *Draft
-	// Observe, where it is not nil, is notified of every step. It must return at once.
+	// Observe, if not nil, is called after every step. It must return at once.
 	Observe func(StepStats)
 }
 
-// Engine computes requests. Its methods may be called concurrently.
+// Engine runs requests. Its methods may be called concurrently.
 type Engine struct {
 	config Config
 	shape  models.Model
 	model  computed
 	host   *host    // nil on a backend
 	device *device  // nil on the host
-	draft  *drafter // nil where sequences guess for themselves
+	draft  *drafter // nil if drafts come from sequences
 	pace   pace
 
 	mu       sync.Mutex
@@ -76,10 +76,10 @@ type Engine struct {
 	running  []*sequence
 	arrivals uint64
 	adapters map[string]*adapter
-	loaded   uint64 // how many adapters there ever were
+	loaded   uint64 // the number of adapters loaded so far
 	closed   bool
 	draining bool
-	failed   error // of a backend: nothing can be computed any more
+	failed   error // of a backend: no more steps are possible
 	stats    Stats
 	done     chan struct{}
 
@@ -87,7 +87,7 @@ type Engine struct {
 	seqs  []paged.Sequence
 }
 
-// New packs a model's weights and starts to wait for requests. Close ends it.
+// New packs a model's weights and starts the engine's loop. Close ends it.
 func New(m models.Model, c Config) (*Engine, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// pagesFor returns how many pages the memory holds, and no more than can be used.
+// pagesFor returns the number of pages that fit into the memory, at most as many as can be used.
 func (c *Config) pagesFor(m computed, draft int) int {
 	memory := c.Memory
 	if memory == 0 {
@@ -167,7 +167,7 @@ func (c *Config) pagesFor(m computed, draft int) int {
 	return n
 }
 
-// lesser returns the smaller of two limits, of which 0 is none.
+// lesser returns the smaller of two limits; 0 means no limit.
 func lesser(a, b int) int {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -175,10 +175,10 @@ func lesser(a, b int) int {
 	return a
 }
 
-// Model returns the model's shape.
+// Model returns the model's configuration.
 func (e *Engine) Model() models.Config { return e.model.Config() }
 
-// Limit returns the longest sequence, prompt included.
+// Limit returns the longest sequence, with the prompt.
 func (e *Engine) Limit() int {
 	limit := lesser(lesser(e.config.Context, e.config.Longest), e.model.Limit())
 	return lesser(limit, e.config.Pages*pageTokens)
@@ -189,7 +189,7 @@ func (e *Engine) Bytes() (weights, pages int) {
 	return e.model.Bytes(), e.config.Pages * e.model.PageBytes()
 }
 
-// Close ends the engine; requests that are not done end with ErrClosed.
+// Close ends the engine; unfinished requests end with ErrClosed.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	already := e.closed
@@ -204,7 +204,7 @@ func (e *Engine) Close() {
 	}
 }
 
-// Drain refuses further requests and waits until those that were taken are done, or ctx is.
+// Drain rejects new requests and waits until the accepted ones have ended, or ctx is done.
 func (e *Engine) Drain(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		e.mu.Lock()

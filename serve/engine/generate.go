@@ -9,13 +9,13 @@ import (
 	"github.com/galley-ml/galley/internal/sample"
 )
 
-// request is a Request on its way. What is generated waits in events until it is taken: never more than the
-// request asks for.
+// request is a submitted Request. Generated tokens are in events until the caller reads them: never more than
+// the request's number of tokens.
 type request struct {
 	Request
 	ctx  context.Context
 	came time.Time
-	open int // sequences that have not ended; under the engine's lock
+	open int // sequences that have not ended; guarded by the engine's lock
 
 	mu     sync.Mutex
 	events []Token
@@ -30,7 +30,7 @@ func newRequest(ctx context.Context, r Request) *request {
 	return &request{Request: r, ctx: ctx, came: time.Now(), open: r.N, notify: make(chan struct{}, 1)}
 }
 
-// tell wakes whoever waits for the request.
+// tell wakes the goroutine that waits for the request.
 func (r *request) tell() {
 	select {
 	case r.notify <- struct{}{}:
@@ -55,7 +55,7 @@ func (r *request) end(err error) {
 	r.tell()
 }
 
-// take returns what came since the last time.
+// take returns and removes the tokens generated since the last call.
 func (r *request) take() (events []Token, over bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,8 +63,8 @@ func (r *request) take() (events []Token, over bool, err error) {
 	return events, r.over, r.err
 }
 
-// Generate continues a prompt; tokens come as they are generated, those of several continuations as they are
-// ready. When the caller stops, or ctx is done, nothing further is computed. An error is the last that comes.
+// Generate continues a prompt and yields tokens as they are generated, those of several continuations
+// interleaved. If the caller stops, or ctx is done, the request ends. An error is the last element.
 func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		q, err := e.submit(ctx, r, false)
@@ -92,7 +92,7 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Token, error
 	}
 }
 
-// Embed returns the stream after the last token of a request's prompt, after the model's last norm.
+// Embed returns the final hidden state of a prompt's last token, after the model's last norm.
 func (e *Engine) Embed(ctx context.Context, r Request) ([]float32, error) {
 	r.Tokens = 1
 	q, err := e.submit(ctx, r, true)
@@ -108,7 +108,7 @@ func (e *Engine) Embed(ctx context.Context, r Request) ([]float32, error) {
 	}
 }
 
-// submit checks a request and lets it wait.
+// submit checks a request and adds its sequences to the queue.
 func (e *Engine) submit(ctx context.Context, r Request, embed bool) (*request, error) {
 	if err := e.check(&r); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (e *Engine) submit(ctx context.Context, r Request, embed bool) (*request, e
 	return q, nil
 }
 
-// cancel ends a request. Sequences that wait leave at once, those that run before the next step.
+// cancel ends a request. Waiting sequences are removed at once, running ones before the next step.
 func (e *Engine) cancel(q *request, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,7 +169,7 @@ func (e *Engine) cancel(q *request, err error) {
 	e.wake.Broadcast()
 }
 
-// finish takes a sequence that neither waits nor runs any more off the books.
+// finish releases the pages and counts of a sequence that neither waits nor runs any more.
 func (e *Engine) finish(s *sequence) {
 	if s.ended {
 		return
@@ -178,10 +178,10 @@ func (e *Engine) finish(s *sequence) {
 	s.leave(e.pages)
 	s.open--
 	e.queue.leave(s.Tenant)
-	e.wake.Broadcast() // whoever waits for the last to end
+	e.wake.Broadcast() // wakes Drain
 }
 
-// expired reports whether a request is of no more use.
+// expired reports whether a request's deadline has passed.
 func (q *request) expired(now time.Time) bool { return !q.Deadline.IsZero() && now.After(q.Deadline) }
 
 // gone reports whether a request has ended already.

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/sample"
 )
 
-// loop takes steps while there is something to compute.
+// loop runs steps while there are requests.
 func (e *Engine) loop() {
 	defer close(e.done)
 	for {
@@ -27,7 +27,7 @@ func (e *Engine) loop() {
 	}
 }
 
-// abandon ends everything.
+// abandon ends all requests with an error.
 func (e *Engine) abandon(err error) {
 	for _, s := range slices.Concat(e.running, e.queue.list) {
 		s.end(err)
@@ -37,7 +37,7 @@ func (e *Engine) abandon(err error) {
 	e.wake.Broadcast()
 }
 
-// compute takes one step and hands out what came of it.
+// compute runs one step and passes its tokens to the requests.
 func (e *Engine) compute() {
 	if len(e.batch) == 0 {
 		return
@@ -75,7 +75,7 @@ func (e *Engine) compute() {
 	e.wake.Broadcast()
 }
 
-// payoff lets the drafter learn from a step without prompts whether guesses pay.
+// payoff passes the time of a step without prompts to the drafter's decision whether drafts pay.
 func (e *Engine) payoff(took time.Duration, prompts int, results []result) {
 	if e.draft == nil || prompts > 0 || e.draft.read {
 		return
@@ -88,16 +88,16 @@ func (e *Engine) payoff(took time.Duration, prompts int, results []result) {
 	e.draft.pays.note(guesses, took, tokens)
 }
 
-// result is what a step gives to one sequence: the tokens that were chosen, one and those that guesses were
-// right about.
+// result is a step's result for one sequence: the sampled tokens, one more than there are accepted draft
+// tokens.
 type result struct {
 	choices []sample.Choice
-	done    bool // the mask lets nothing follow the last of them
+	done    bool // the mask allows no token after the last one
 	hidden  []float32
 	err     error
 }
 
-// apply hands out what came of an item.
+// apply applies the result of an item to its sequence.
 func (e *Engine) apply(it *item, r result) {
 	s := it.sequence
 	wanted := it.rows() > 0
@@ -117,14 +117,14 @@ func (e *Engine) apply(it *item, r result) {
 	if len(it.draft) > 0 {
 		right := max(0, len(r.choices)-1)
 		s.draft.learn(len(it.draft), right)
-		if s.drafted > 0 { // up to where guesses were right, of those that the draft model has seen
+		if s.drafted > 0 { // the draft model's keys and values are valid up to the last accepted draft token
 			s.drafted = min(s.drafted, len(s.tokens)+right)
 		}
 		e.stats.Guessed += int64(len(it.draft))
 		e.stats.GuessedRight += int64(right)
 	}
 	for i, c := range r.choices {
-		if i > 0 { // the guess before it was right: its keys and values are there
+		if i > 0 { // the draft token before it was accepted: its keys and values are computed
 			s.advance(e.pages, 1)
 		}
 		if e.emit(s, c, r.done && i == len(r.choices)-1); s.ended {
@@ -136,7 +136,7 @@ func (e *Engine) apply(it *item, r result) {
 	}
 }
 
-// choose samples the rows of every item of a batch, of whose logits row has the streams.
+// choose samples the tokens of every item of a batch; row returns the hidden state of a row of logits.
 func (e *Engine) choose(batch []item, logits []float32, row func(i int) []float32) []result {
 	results := make([]result, len(batch))
 	vocab := e.model.Config().Vocab
@@ -152,7 +152,7 @@ func (e *Engine) choose(batch []item, logits []float32, row func(i int) []float3
 	return results
 }
 
-// choose samples row after row while guesses are right. A token that ends the sequence is the last.
+// choose samples row after row while draft tokens are accepted. A token that ends the sequence is the last.
 func (it *item) choose(logits []float32, vocab int) (r result) {
 	for i := range it.rows() {
 		var allowed []uint64
@@ -178,7 +178,7 @@ func (it *item) choose(logits []float32, vocab int) (r result) {
 	return r
 }
 
-// emit hands out a token; done is that nothing can follow it.
+// emit appends a token and passes it to the request; done means that no token can follow it.
 func (e *Engine) emit(s *sequence, c sample.Choice, done bool) {
 	s.tokens = append(s.tokens, c.ID)
 	e.stats.GeneratedTokens++

@@ -10,11 +10,11 @@ import (
 
 const pageTokens = paged.PageTokens
 
-// blockHash is a page's tokens and all before them. It is long enough that two are never equal by chance: a
-// wrong page would be a wrong answer.
+// blockHash is the hash of a page's tokens and all before them. It is long enough that two are never equal by
+// chance: a wrong page would give a wrong answer.
 type blockHash [sha256.Size]byte
 
-// rootHash returns the hash of no tokens.
+// rootHash returns the hash of the empty sequence.
 func rootHash(salt string) blockHash { return sha256.Sum256([]byte(salt)) }
 
 func (h blockHash) next(tokens []int32) blockHash {
@@ -26,12 +26,12 @@ func (h blockHash) next(tokens []int32) blockHash {
 	return sha256.Sum256(buf)
 }
 
-// pages hands out pages. A page that is full is never written again, so sequences may share it; it is kept
-// under its hash also when nobody uses it, until the memory is needed: the longest unused goes first.
+// pages allocates pages. A full page is never written again, so sequences may share it. An unused one can be
+// found by its hash until its memory is needed: the least recently used is taken first.
 type pages struct {
 	all    []page
 	free   []int32
-	unused *list.List // pages with a hash that nobody uses, the longest unused first
+	unused *list.List // pages with a hash and no users, the least recently used first
 	byHash map[blockHash]int32
 }
 
@@ -39,7 +39,7 @@ type page struct {
 	refs  int
 	hash  blockHash
 	known bool
-	spare *list.Element // its place in unused
+	spare *list.Element // its element in unused
 }
 
 func newPages(n int) *pages {
@@ -50,13 +50,13 @@ func newPages(n int) *pages {
 	return p
 }
 
-// available returns how many pages can be taken.
+// available returns the number of pages that can be allocated.
 func (p *pages) available() int { return len(p.free) + p.unused.Len() }
 
-// used returns how many pages sequences hold.
+// used returns the number of pages that sequences hold.
 func (p *pages) used() int { return len(p.all) - p.available() }
 
-// take returns a page that nobody has.
+// take returns a page that is not in use.
 func (p *pages) take() (int32, bool) {
 	if n := len(p.free); n > 0 {
 		i := p.free[n-1]
@@ -75,7 +75,7 @@ func (p *pages) take() (int32, bool) {
 	return i, true
 }
 
-// find returns the page of a hash, which is then held once more.
+// find returns the page with a hash and increments its reference count.
 func (p *pages) find(h blockHash) (int32, bool) {
 	i, ok := p.byHash[h]
 	if !ok {
@@ -90,7 +90,7 @@ func (p *pages) find(h blockHash) (int32, bool) {
 	return i, true
 }
 
-// publish makes a full page known under its hash, unless another page is.
+// publish makes a full page findable by its hash, unless another page has that hash.
 func (p *pages) publish(i int32, h blockHash) {
 	if _, ok := p.byHash[h]; ok || p.all[i].known {
 		return
@@ -99,7 +99,7 @@ func (p *pages) publish(i int32, h blockHash) {
 	p.all[i].hash, p.all[i].known = h, true
 }
 
-// release gives pages back, the last first: of a sequence's pages the first are of most use to others.
+// release frees pages, the last first: the first pages of a sequence are the likeliest to be shared.
 func (p *pages) release(table []int32) {
 	for k := len(table) - 1; k >= 0; k-- {
 		i := table[k]

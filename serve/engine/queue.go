@@ -2,18 +2,18 @@ package engine
 
 import "slices"
 
-// queue is the sequences that wait for pages.
+// queue has the sequences that wait to start.
 type queue struct {
 	list []*sequence
-	// served is what each tenant with requests got, in tokens. A new one begins with the least of the others,
-	// so that it neither waits for them nor goes before them for long.
+	// served is the number of tokens computed for each tenant with requests. A new tenant starts with the least
+	// of the others, so that it neither waits for them nor precedes them for long.
 	served map[string]float64
 	active map[string]int
 }
 
 func newQueue() *queue { return &queue{served: map[string]float64{}, active: map[string]int{}} }
 
-// enter notes that a tenant has a further sequence, leave that it has one less.
+// enter counts a further sequence of a tenant, leave one less.
 func (q *queue) enter(tenant string) {
 	if q.active[tenant] == 0 {
 		least, some := 0.0, false
@@ -36,8 +36,8 @@ func (q *queue) leave(tenant string) {
 
 func (q *queue) push(s *sequence) { q.list = append(q.list, s) }
 
-// next returns the sequence that begins next: by priority, then by what its tenant got, then by age.
-// Sequences that wait for another's prompt are passed over.
+// next returns the sequence that starts next: by priority, then by what its tenant was served, then by age.
+// Sequences that wait for another's prompt are skipped.
 func (q *queue) next() *sequence {
 	var best *sequence
 	for _, s := range q.list {

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/sample"
 )
 
-// Sampling says how tokens are chosen. The zero value takes the likeliest.
+// Sampling configures how tokens are sampled. The zero value is greedy decoding.
 type Sampling = sample.Config
 
 // Candidate is a token and its log-probability.
@@ -17,64 +17,64 @@ type Candidate = sample.Candidate
 
 // Request is a prompt to continue.
 type Request struct {
-	// Prompt is tokens, at least one.
+	// Prompt is the tokens to continue, at least one.
 	Prompt []int32
-	// Tokens is how many are generated at most.
+	// Tokens is the largest number of tokens to generate.
 	Tokens   int
 	Sampling Sampling
-	// N is how many continuations there are, each with draws of its own; 0 means 1.
+	// N is the number of continuations, each sampled with its own random numbers; 0 means 1.
 	N int
-	// Stop ends a continuation after any of these tokens; StopText before any of these texts, or after it where
+	// Stop ends a continuation after any of these tokens; StopText before any of these texts, or after it if
 	// KeepStop is set.
 	Stop     []int32
 	StopText []string
 	KeepStop bool
-	// Priority decides who begins first, and who gives pages back last: the larger.
+	// Priority decides which requests start first and are preempted last: larger ones.
 	Priority int
-	// Tenant is whom the request belongs to. Tenants of equal priority get equal shares.
+	// Tenant is the owner of the request. Tenants of equal priority get equal shares.
 	Tenant string
-	// Adapter is the name of the adapter that the model has for this request; empty is none.
+	// Adapter is the name of the adapter for this request; empty is none.
 	Adapter string
-	// Salt keeps requests apart that must not notice each other's prompts by how fast they begin.
+	// Salt separates requests that must not learn of each other's prompts by the time of shared prefixes.
 	Salt string
-	// Deadline is when the answer is of no more use; the zero value is never.
+	// Deadline is when the request ends with an error; the zero value is never.
 	Deadline time.Time
-	// Plain lets nothing be guessed for the request.
+	// Plain disables speculative decoding for the request.
 	Plain bool
-	// Masks, where it is not nil, says which tokens each continuation may choose.
+	// Masks, if not nil, returns the mask of each continuation, which restricts its tokens.
 	Masks func() Mask
 }
 
 // Mask restricts the tokens of a continuation.
 type Mask interface {
-	// Allowed returns a bit for each token of the vocabulary that may come next. It is not changed until
+	// Allowed returns a bit for each token of the vocabulary that may come next. It does not change until
 	// Take.
 	Allowed() []uint64
 	// Take advances the mask by the chosen token.
 	Take(id int32)
-	// Done reports whether nothing can follow: the continuation then ends as at a stop token.
+	// Done reports whether no token can follow: the continuation then ends as at a stop token.
 	Done() bool
 }
 
 // Token is one generated token.
 type Token struct {
-	// Index is that of the continuation, from 0.
+	// Index is the index of the continuation, from 0.
 	Index int
 	ID    int32
-	// Text is what can be shown from here on: whole characters that no stop text begins with.
+	// Text is the text that can be shown now: whole characters that are no beginning of a stop text.
 	Text    string
 	LogProb float64
-	// Top is the likeliest tokens, where they were asked for.
+	// Top are the likeliest tokens, if requested.
 	Top []Candidate
-	// Finish is why the continuation ends with this token; empty where it continues.
+	// Finish is why the continuation ends with this token; empty if it continues.
 	Finish Finish
-	// Cached is how many tokens of the prompt did not have to be computed.
+	// Cached is the number of prompt tokens that were found in cached pages.
 	Cached int
-	// Queued is how long the continuation waited before it was first computed.
+	// Queued is how long the continuation waited before its first step.
 	Queued time.Duration
 }
 
-// Finish is why a continuation ends.
+// Finish is the reason why a continuation ends.
 type Finish string
 
 // The reasons: a stop token or text, and the number of tokens or the model's limit.
@@ -91,7 +91,7 @@ var (
 	ErrDeadline = errors.New("engine: the request's deadline has passed")
 )
 
-// BadRequest is a request that can never be computed.
+// BadRequest is an error of a request that can never be computed.
 type BadRequest struct {
 	// Param is the field at fault.
 	Param string
@@ -105,7 +105,7 @@ func bad(param, format string, args ...any) error {
 	return &BadRequest{Param: param, Err: fmt.Errorf(format, args...)}
 }
 
-// check reports what is impossible.
+// check returns an error if a request is invalid.
 func (e *Engine) check(r *Request) error {
 	vocab := e.model.Config().Vocab
 	if len(r.Prompt) == 0 {

@@ -11,17 +11,17 @@ type sequence struct {
 	*request
 	index   int
 	arrival uint64
-	// after, where not nil, is the first continuation of the request, whose prompt this one shares.
+	// after, if not nil, is the first continuation of the request, whose prompt this one shares.
 	after *sequence
 
-	tokens   []int32 // the prompt and what was generated
-	computed int     // of how many the keys and values lie in pages
+	tokens   []int32 // the prompt and the generated tokens
+	computed int     // the number of tokens with keys and values in pages
 	pages    []int32
-	hashes   []blockHash // of the pages that are full
-	drafted  int         // of how many tokens the draft model has keys and values
+	hashes   []blockHash // of the full pages
+	drafted  int         // the number of tokens with keys and values of the draft model
 	cached   int
-	waited   time.Duration // before its first step
-	began    bool          // its prompt was read at least once
+	waited   time.Duration // time before its first step
+	began    bool          // its prompt was computed at least once
 	ended    bool
 
 	adapter *adapter
@@ -32,13 +32,13 @@ type sequence struct {
 	draft   draft
 }
 
-// left returns how many tokens are to be computed before the next is known.
+// left returns how many tokens must be computed before the next one can be sampled.
 func (s *sequence) left() int { return len(s.tokens) - s.computed }
 
-// generated returns how many tokens there are after the prompt.
+// generated returns the number of tokens after the prompt.
 func (s *sequence) generated() int { return len(s.tokens) - len(s.Prompt) }
 
-// need returns how many pages the tokens so far and the next one take.
+// need returns the number of pages for the tokens so far and the next one.
 func (s *sequence) need() int { return (len(s.tokens) + pageTokens) / pageTokens }
 
 // hash returns the hash of full page i.
@@ -54,8 +54,8 @@ func (s *sequence) hash(i int) blockHash {
 	return s.hashes[i]
 }
 
-// match holds the pages that are known for the sequence's first tokens. At least one token is left to
-// compute: its logits are wanted.
+// match finds cached pages of the sequence's prefix. At least one token is left to compute, because its
+// logits are needed.
 func (s *sequence) match(p *pages) {
 	for len(s.pages) < (len(s.tokens)-1)/pageTokens {
 		i, ok := p.find(s.hash(len(s.pages)))
@@ -70,7 +70,7 @@ func (s *sequence) match(p *pages) {
 	}
 }
 
-// grow takes pages until the sequence has room for its tokens; it reports whether there were enough.
+// grow allocates pages until the sequence has that many; it reports whether there were enough.
 func (s *sequence) grow(p *pages, pages int) bool {
 	for len(s.pages) < pages {
 		i, ok := p.take()
@@ -82,7 +82,7 @@ func (s *sequence) grow(p *pages, pages int) bool {
 	return true
 }
 
-// advance notes that n more tokens were computed, and lets others have the pages that became full.
+// advance records that n more tokens were computed, and publishes the pages that became full.
 func (s *sequence) advance(p *pages, n int) {
 	first := s.computed / pageTokens
 	s.computed += n
@@ -91,7 +91,7 @@ func (s *sequence) advance(p *pages, n int) {
 	}
 }
 
-// leave gives all pages back.
+// leave releases all pages.
 func (s *sequence) leave(p *pages) {
 	p.release(s.pages)
 	s.pages, s.computed, s.drafted = nil, 0, 0

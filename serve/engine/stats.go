@@ -2,28 +2,28 @@ package engine
 
 import "time"
 
-// Stats is what an engine has done so far, and what it does now.
+// Stats counts what an engine has done so far, and its current state.
 type Stats struct {
 	Running, Waiting int
-	// Pages is how many there are, UsedPages how many sequences hold.
+	// Pages is the number of pages, UsedPages how many of them sequences hold.
 	Pages, UsedPages int
-	// PrefixQueries is the tokens of prompts that were looked for in pages, PrefixHits those that were there.
+	// PrefixQueries counts prompt tokens that were searched in cached pages, PrefixHits those that were found.
 	PrefixQueries, PrefixHits int64
 	Preemptions               int64
-	// PromptTokens counts those of all requests that were taken, GeneratedTokens what was generated.
+	// PromptTokens counts the prompt tokens of all accepted requests, GeneratedTokens the generated ones.
 	PromptTokens, GeneratedTokens int64
 	Steps                         int64
-	// Guessed counts tokens that were guessed, GuessedRight those that came to be.
+	// Guessed counts draft tokens, GuessedRight those that were accepted.
 	Guessed, GuessedRight int64
 }
 
-// StepStats is one step: how many tokens it computed, and how long that took.
+// StepStats describes one step: the number of tokens it computed, and its time.
 type StepStats struct {
 	Tokens int
 	Took   time.Duration
 }
 
-// Stats returns a snapshot.
+// Stats returns a snapshot of the statistics.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -5,20 +5,20 @@ import (
 	"unicode/utf8"
 )
 
-// text turns the tokens of a continuation into text that can be shown as it comes: whole characters, and
-// nothing that a stop text may begin with.
+// text decodes the tokens of a continuation to text that can be shown at once: whole characters, and nothing
+// that may be the beginning of a stop text.
 type text struct {
-	decode func([]int32) string // nil is that no text is wanted
+	decode func([]int32) string // nil if no text is needed
 	stops  []string
 	keep   bool
 
-	ids         []int32 // the last tokens of the prompt, and what was generated
-	shown, read int     // ids[shown:read] were decoded last time: what comes next may depend on them
-	held        string  // decoded, and yet to be shown
+	ids         []int32 // the last tokens of the prompt, and the generated ones
+	shown, read int     // ids[shown:read] were decoded last time: the next text may depend on them
+	held        string  // decoded, not shown yet
 }
 
-// contextTokens is how many tokens of the prompt are decoded with the first generated ones: a token's text
-// may depend on whether others come before it.
+// contextTokens is the number of prompt tokens that are decoded with the first generated ones: a token's text
+// may depend on those before it.
 const contextTokens = 6
 
 func newText(decode func([]int32) string, r *Request) text {
@@ -27,7 +27,7 @@ func newText(decode func([]int32) string, r *Request) text {
 		read: len(tail)}
 }
 
-// add returns what can be shown after one more token, and whether a stop text ends it.
+// add returns the text that can be shown after one more token, and whether a stop text ends it.
 func (t *text) add(id int32) (shown string, stopped bool) {
 	if t.decode == nil {
 		return "", false
@@ -41,7 +41,7 @@ func (t *text) add(id int32) (shown string, stopped bool) {
 	return t.release()
 }
 
-// common returns how many bytes two texts begin with in common, cut to whole characters.
+// common returns the length of the common prefix of two texts in bytes, cut to whole characters.
 func common(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -63,7 +63,7 @@ func incomplete(s string) bool {
 	return false
 }
 
-// release returns what of the held text can be shown.
+// release returns the part of the held text that can be shown.
 func (t *text) release() (shown string, stopped bool) {
 	at, length := -1, 0
 	for _, stop := range t.stops {
@@ -83,7 +83,7 @@ func (t *text) release() (shown string, stopped bool) {
 	return shown, false
 }
 
-// begun returns how many bytes at the end of the held text a stop text may begin with.
+// begun returns how many bytes at the end of the held text may be the beginning of a stop text.
 func (t *text) begun() int {
 	most := 0
 	for _, stop := range t.stops {
@@ -97,8 +97,8 @@ func (t *text) begun() int {
 	return most
 }
 
-// rest returns what is left when the continuation ends: also half a character, as the sign that stands for
-// one.
+// rest returns the remaining text when the continuation ends; an incomplete character becomes
+// U+FFFD.
 func (t *text) rest() string {
 	if t.decode == nil {
 		return ""

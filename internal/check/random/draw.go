@@ -17,11 +17,11 @@ type Case struct {
 	Shape    shape
 	Strategy galley.Strategy
 	Batches  [][]array.Array
-	// Annotations is the layout of parameters on the tensor axis.
+	// Annotations are the layouts of parameters on the tensor axis.
 	Annotations []galley.Annotation
 }
 
-// shape is what a model is made of.
+// shape describes a random model.
 type shape struct {
 	Kind   string // mlp, conv or attention
 	DType  array.DType
@@ -30,19 +30,19 @@ type shape struct {
 	Seq    int
 	Layers int
 	Class  int
-	// Skips is, by layer, the earlier layer whose result it takes besides, -1 for none; Stops whether that is
-	// stopped.
+	// Skips holds by layer the earlier layer whose result it also reads, -1 for none; Stops whether its gradient
+	// is stopped.
 	Skips []int
 	Stops []bool
-	// Tied is, by layer, the layer whose weights it uses.
+	// Tied holds by layer the layer whose weights it shares.
 	Tied []int
-	// Frozen is how many of the first parameters are not trained.
+	// Frozen is the number of first parameters that are not trained.
 	Frozen  int
 	Dropout float64
 	Loss    string
-	// Scalar is a number of the batch that multiplies logits; Captured a tensor of the program's own that does.
+	// Scalar adds a number to the batch that multiplies logits; Captured a captured tensor that does.
 	Scalar, Captured bool
-	// Norm is batch normalisation behind each layer, Twins two vectors that are added behind it: their gradients
+	// Norm adds batch normalization after each layer, Twins two vectors that are added after it: their gradients
 	// are one value.
 	Norm, Twins bool
 }
@@ -52,12 +52,12 @@ func (c Case) String() string {
 	return fmt.Sprintf("seed %d: %s: %+v", c.Seed, c.Strategy, c.Shape)
 }
 
-// Draw returns the case of a seed.
+// Draw returns the case for a seed.
 func Draw(seed uint64) Case {
 	r := rand.New(rand.NewPCG(21, seed))
 	c := Case{Seed: seed, Shape: drawShape(r)}
 	c.Strategy = drawStrategy(r, &c.Shape)
-	more := rand.New(rand.NewPCG(22, seed)) // what was added later leaves the seeds' other draws as they were
+	more := rand.New(rand.NewPCG(22, seed)) // separate, so that later additions keep the other draws of a seed
 	c.Shape.drawNorm(more, c.Strategy)
 	c.Shape.Twins = more.IntN(4) == 0
 	if c.Strategy.TP > 1 {
@@ -100,7 +100,7 @@ func drawShape(r *rand.Rand) shape {
 	return s
 }
 
-// drawStrategy draws what is legal for a model: whatever is refused then is a mistake.
+// drawStrategy draws a strategy that is valid for a model: an error about it is a bug.
 func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 	x := galley.Strategy{
 		DP: pick(r, 1, 1, 2, 3, 4), TP: pick(r, 1, 1, 2, 3), PP: min(s.Layers, pick(r, 1, 1, 2, 3)), Micro: pick(r,
@@ -145,15 +145,15 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 	return x
 }
 
-// drawNorm draws whether batches are normalised. Two rows or more have a variance; in 16 bits the differences
-// between them may be all rounding.
+// drawNorm draws whether batches are normalized. That needs at least two rows for a variance; in 16 bits
+// their differences may be rounding errors only.
 func (s *shape) drawNorm(r *rand.Rand, x galley.Strategy) {
 	if s.Norm = r.IntN(4) == 0 && s.Kind != "attention" && x.AMP == ""; s.Norm && s.Kind == "mlp" {
 		s.Rows = max(s.Rows, 3*x.Micro)
 	}
 }
 
-// least returns the fewest micro-batches that a schedule takes.
+// least returns the fewest micro-batches that a schedule supports.
 func least(x galley.Strategy) int {
 	switch {
 	case x.PP == 1:
@@ -164,7 +164,7 @@ func least(x galley.Strategy) int {
 	return x.PP
 }
 
-// batch returns the inputs, the labels and, where asked for, a scalar.
+// batch returns the inputs, the labels and, if requested, a scalar.
 func (s shape) batch(step int) []array.Array {
 	shapes := map[string][]int{"mlp": {s.Rows, s.Width}, "conv": {s.Rows, s.Width, 4, 5},
 		"attention": {s.Rows, s.Seq, s.Width}}

@@ -5,7 +5,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// parts is what losses are made of: logits, labels, the stream before the head and the head's weights.
+// parts holds the inputs of losses: logits, labels, the hidden state before the head and the head's weights.
 type parts struct{ z, y, x, w *op.Tensor }
 
 // entropy returns the mean cross-entropy of rows that count.
@@ -20,7 +20,7 @@ func (p parts) each() (losses, mask *op.Tensor) {
 // wide returns a tensor in the dtype of losses.
 func wide(x *op.Tensor) *op.Tensor { return op.Cast(x, x.DType().Compute()) }
 
-// losses are forms that users write. Each is a sum over rows but for what all rows share.
+// losses are typical losses of users. Each is a sum over rows, except for what all rows share.
 var losses = []struct {
 	name string
 	of   func(p parts) *op.Tensor

@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// build returns the model of a shape: layers that look back, and a head.
+// build returns the model of a shape: layers with skip connections, and a head.
 func (s shape) build(scope op.Scope) (Model, error) {
 	in := nn.NewInit(nn.Config{Scope: scope, DType: s.DType, Seed: 5})
 	var layers []*nn.Linear

@@ -14,33 +14,33 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Annotated is a program whose parameters, inputs and activations say where they are, drawn at random.
+// Annotated is a random program whose parameters, inputs and activations have layout annotations.
 type Annotated struct {
 	Seed uint64
-	// Devices is how many there are; Meshes are grids of some or all of them.
+	// Devices is the number of devices; Meshes are grids of some or all of them.
 	Devices int
 	Meshes  []*mesh.Mesh
 	Weights []tensor
 	Inputs  []tensor
-	// Code makes values: the inputs are the first, and the last is the loss.
+	// Code computes values: the inputs are the first, and the last is the loss.
 	Code []instr
-	// Asked is a strategy that leaves the numbers as they are, ZeRO over ZeroAxis among it; meshes say the
+	// Asked is a strategy that does not change the results, including ZeRO over ZeroAxis; meshes determine the
 	// degrees.
 	Asked    strategy.Strategy
 	ZeroAxis string
-	// changed, if set, changes what is asked after the program was compiled: tests of the check itself do.
+	// changed, if set, changes the annotations after the program was compiled, for tests of the check itself.
 	changed func(p *Annotated)
 }
 
-// tensor is a parameter or an input: its shape and where it is.
+// tensor is a parameter or an input: its shape and its layout.
 type tensor struct {
 	Shape array.Shape
-	// Ids is how many numbers of a table there are; 0 for floats.
+	// Ids is the number of rows of a table that ids refer to; 0 for floats.
 	Ids int
 	At  laid
 }
 
-// laid is where a tensor is asked to be: on a mesh by number, -1 where nothing is asked.
+// laid is a requested layout: on a mesh by index, -1 if none is requested.
 type laid struct {
 	Mesh   int
 	Places mesh.Placements
@@ -48,18 +48,18 @@ type laid struct {
 
 var nowhere = laid{Mesh: -1}
 
-// instr makes a value of values and weights, by number.
+// instr computes a value from values and weights, by index.
 type instr struct {
 	Op      string
 	In      []int
 	Weights []int
-	// Dim, From and To, and Shape, are for the ops that ask for them.
+	// Dim, From and To, and Shape, are attributes of some ops.
 	Dim, From, To int
 	Shape         []int
 	At            laid
 }
 
-// String returns the program in full.
+// String prints the whole program.
 func (p *Annotated) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "annotated program %d on %d devices\n  strategy %s, zero over %q\n", p.Seed, p.Devices,
@@ -80,7 +80,7 @@ func (p *Annotated) String() string {
 	return b.String()
 }
 
-// String returns where something is asked to be.
+// String prints the requested layout.
 func (l laid) String() string {
 	if l.Mesh < 0 {
 		return ""
@@ -168,13 +168,13 @@ func (c instr) compute(v, w []*op.Tensor) *op.Tensor {
 	panic("no op " + c.Op)
 }
 
-// placing is how the tensors of a program get to where it asks: not at all on one device.
+// placing puts the tensors of a program in their requested layouts; on one device it does nothing.
 type placing func(x *op.Tensor, at laid) (*op.Tensor, error)
 
-// alone leaves tensors as they are.
+// alone returns tensors unchanged.
 func alone(x *op.Tensor, _ laid) (*op.Tensor, error) { return x, nil }
 
-// lay lays tensors on meshes, eager or traced.
+// lay puts tensors on meshes, eager or traced.
 func (p *Annotated) lay(x *op.Tensor, at laid) (*op.Tensor, error) {
 	if at.Mesh < 0 {
 		return x, nil
@@ -183,7 +183,7 @@ func (p *Annotated) lay(x *op.Tensor, at laid) (*op.Tensor, error) {
 	return y, y.Err()
 }
 
-// layChecked returns lay of eager tensors, with a look at whether they are there then.
+// layChecked is like lay for eager tensors, and checks their layouts afterwards.
 func (p *Annotated) layChecked(x *op.Tensor, at laid) (*op.Tensor, error) {
 	y, err := p.lay(x, at)
 	if err == nil && at.Mesh >= 0 {
@@ -192,10 +192,10 @@ func (p *Annotated) layChecked(x *op.Tensor, at laid) (*op.Tensor, error) {
 	return y, err
 }
 
-// honoured returns an error where an eager tensor is elsewhere than was asked.
+// honoured returns an error if an eager tensor does not have the requested layout.
 func (p *Annotated) honoured(x *op.Tensor, at laid) error { return p.honouredBesides(x, at, 0, 1) }
 
-// honouredBesides is honoured but for what ZeRO splits besides, from a stage on.
+// honouredBesides is like honoured, but allows what ZeRO shards additionally, from a stage on.
 func (p *Annotated) honouredBesides(x *op.Tensor, at laid, zero, from int) error {
 	if at.Mesh < 0 {
 		return nil
@@ -267,7 +267,7 @@ func (p *Annotated) batch(step int) []array.Array {
 	return list
 }
 
-// unused returns the values that no instruction takes.
+// unused returns the values that no instruction reads.
 func (p *Annotated) unused() []int {
 	var list []int
 	for i := range len(p.Inputs) + len(p.Code) {

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// asks draws a strategy for the program, by random numbers of its own.
+// asks draws a strategy for the program, with its own random numbers.
 func (d *drawer) asks() {
 	r := rand.New(rand.NewPCG(29, d.Seed))
 	d.Asked = strategy.Strategy{
@@ -38,14 +38,15 @@ func (d *drawer) asks() {
 	}
 }
 
-// stage is the stage of ZeRO; nil for none.
+// stage returns the ZeRO stage; nil for none.
 func (p *Annotated) stage() optim.ShardingStage {
 	axis := p.ZeroAxis
 	return []optim.ShardingStage{nil, optim.ShardingStage1{Axis: axis}, optim.ShardingStage2{Axis: axis},
 		optim.ShardingStage3{Axis: axis}}[p.Asked.Zero]
 }
 
-// eagerStage is the stage for the loop, which wants all parameters on meshes with the axis.
+// eagerStage returns the ZeRO stage for the eager loop, which requires all parameters on meshes with the
+// axis.
 func (p *Annotated) eagerStage() optim.ShardingStage {
 	for _, w := range p.Weights {
 		if w.At.Mesh < 0 {
@@ -58,11 +59,11 @@ func (p *Annotated) eagerStage() optim.ShardingStage {
 	return p.stage()
 }
 
-// uncut is what is refused of micro-batches: a line, and that they would change the numbers.
+// uncut matches the error that micro-batches would change the results, with its line.
 var uncut = regexp.MustCompile(`\.go:\d+: .*would change with the size of micro-batches`)
 
-// Under trains the program by ToStatic under its strategy. One that cannot be cut into micro-batches, which
-// is refused with the line, is trained whole.
+// Under trains the program by ToStatic with its strategy. A program that cannot be split into micro-batches,
+// which is an error with the line, is trained without them.
 func (p *Annotated) Under() (*Trained, error) {
 	s := p.Asked
 	s.Zero = 0 // the optimizer says it
@@ -86,7 +87,8 @@ func (p *Annotated) under(s *strategy.Strategy) (*Trained, error) {
 	return p.compiled(o, programSteps, s)
 }
 
-// besides reports whether a layout is what is wanted, but for what ZeRO splits besides, from a stage on.
+// besides reports whether a layout is the wanted one, except for what ZeRO shards additionally, from a stage
+// on.
 func besides(zero, from int, m *mesh.Mesh, got, want mesh.Spec) bool {
 	got, want = real(m, got), real(m, want)
 	if zero < from {

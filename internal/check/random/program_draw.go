@@ -12,19 +12,19 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// drawer draws a program; it traces what it draws, to know types and what ops accept.
+// drawer draws a program; it traces it at the same time, to know types and which ops accept them.
 type drawer struct {
 	*Annotated
 	r       *rand.Rand
 	b       *ir.Builder
 	values  []*op.Tensor
 	weights []*op.Tensor
-	// on is the mesh of each value, -1 for one that is on none; cur is the mesh of this part of the program.
+	// on holds the mesh of each value, -1 for none; cur is the current mesh of the program.
 	on  []int
 	cur int
 }
 
-// DrawAnnotated returns the program of a seed.
+// DrawAnnotated returns the program for a seed.
 func DrawAnnotated(seed uint64) *Annotated {
 	d := &drawer{Annotated: &Annotated{Seed: seed}, r: rand.New(rand.NewPCG(23, seed)), b: ir.NewBuilder("draw")}
 	d.Devices = 1 + d.r.IntN(8)
@@ -39,7 +39,7 @@ func DrawAnnotated(seed uint64) *Annotated {
 			d.step()
 		}
 	}
-	if d.cur > 0 && d.r.IntN(6) == 0 { // and back to where it began
+	if d.cur > 0 && d.r.IntN(6) == 0 { // sometimes back to the first mesh
 		d.cur = 0
 		d.cross(len(d.Meshes) - 1)
 		d.step()
@@ -63,7 +63,7 @@ func (d *drawer) meshes() {
 			k := 1 + d.r.IntN(len(rest))
 			parts, rest = append(parts, rest[:k]), rest[k:]
 		}
-	case n > 1 && d.r.IntN(3) == 0: // parts of all devices, which may have some in common
+	case n > 1 && d.r.IntN(3) == 0: // parts of all devices, which may overlap
 		from := d.r.IntN(n)
 		parts = append(parts, all[from:from+1+d.r.IntN(n-from)])
 		if d.r.IntN(2) == 0 {
@@ -108,7 +108,7 @@ func divisors(n int) (list []int) {
 	return list
 }
 
-// place draws a layout of a tensor on this part's mesh.
+// place draws a layout of a tensor on the current mesh.
 func (d *drawer) place(rank int) laid {
 	at := laid{Mesh: d.cur}
 	for range d.Meshes[d.cur].NumAxes() {
@@ -121,7 +121,7 @@ func (d *drawer) place(rank int) laid {
 	return at
 }
 
-// maybe returns a layout of a value in one of n cases, else none. Values may be sums that are pending.
+// maybe draws a layout of a value in one of n cases, else none. Values may be unreduced.
 func (d *drawer) maybe(n, rank int) laid {
 	if d.r.IntN(n) == 0 {
 		at := d.place(rank)
@@ -174,7 +174,7 @@ func (d *drawer) step() {
 	}
 }
 
-// value returns a float value that this part of the program can use, mostly a late one; -1 for none.
+// value returns a float value that can be used on the current mesh, mostly a recent one; -1 for none.
 func (d *drawer) value() int {
 	list := d.here()
 	if len(list) == 0 {
@@ -186,7 +186,7 @@ func (d *drawer) value() int {
 	return pick(d.r, list...)
 }
 
-// here returns the float values on this part's mesh, or on none.
+// here returns the float values on the current mesh, or on none.
 func (d *drawer) here() (list []int) {
 	for i, v := range d.values {
 		if v.DType() == array.F64 && (d.on[i] == d.cur || d.on[i] < 0) {
@@ -312,7 +312,7 @@ func (d *drawer) try(c instr, shapes ...[]int) bool {
 	return true
 }
 
-// weight gives an instruction a weight: a new one, or one that is used elsewhere, too.
+// weight adds a weight to an instruction: a new one, or one that is also used elsewhere.
 func (d *drawer) weight(c *instr, shape []int) {
 	var same []int
 	for i, w := range d.Weights {
@@ -361,7 +361,7 @@ func (d *drawer) add(c instr) {
 	d.values, d.on = append(d.values, y), append(d.on, on)
 }
 
-// cross moves values of another mesh to this part's: the last, and perhaps one more.
+// cross moves values of another mesh to the current one: the last, and perhaps one more.
 func (d *drawer) cross(from int) {
 	var list []int
 	for i, v := range d.values {
@@ -378,7 +378,7 @@ func (d *drawer) cross(from int) {
 	}
 }
 
-// loss adds up the mean squares of all values that nothing else uses, on this part's mesh.
+// loss adds the mean squares of all unused values, on the current mesh.
 func (d *drawer) loss() {
 	total := -1
 	for _, x := range d.unused() {

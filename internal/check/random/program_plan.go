@@ -12,9 +12,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// inPlan returns an error where a plan has something elsewhere than the program asks: a parameter, what the
-// optimizer keeps for it, or a value that parameters have a part in. What the batch alone decides is made
-// wherever it is needed.
+// inPlan returns an error if a plan has a tensor in another layout than requested: a parameter, an optimizer
+// slot of it, or a value that depends on parameters. Values that depend on the batch alone are computed
+// wherever they are needed.
 func (p *Annotated) inPlan(d *galley.DistModel, zero int) error {
 	var types []galley.Type
 	for _, a := range p.batch(0) {
@@ -51,7 +51,7 @@ func (p *Annotated) inPlan(d *galley.DistModel, zero int) error {
 	return nil
 }
 
-// onOne returns an error where a program that asks for several devices has a plan of one.
+// onOne returns an error if a program that requests several devices has a plan for one.
 func (p *Annotated) onOne() error {
 	for _, m := range p.Meshes {
 		if m.Size() > 1 || !m.Contains(0) {
@@ -61,7 +61,7 @@ func (p *Annotated) onOne() error {
 	return nil
 }
 
-// spec returns where something is asked to be, as a layout.
+// spec returns a requested layout as an op.Layout.
 func (p *Annotated) spec(at laid) (l op.Layout, err error) {
 	l.Mesh = p.Meshes[at.Mesh]
 	rank := 0
@@ -97,8 +97,8 @@ func real(m *mesh.Mesh, s mesh.Spec) mesh.Spec {
 	return s
 }
 
-// weightInPlan compares a parameter's layout at home with what is asked; a stage of ZeRO splits some of it
-// besides.
+// weightInPlan compares a parameter's layout with the requested one; ZeRO may shard it
+// additionally.
 func (p *Annotated) weightInPlan(plan *step.Plan, i, zero int) error {
 	at := p.Weights[i].At
 	if at.Mesh < 0 {
@@ -123,7 +123,7 @@ func (p *Annotated) weightInPlan(plan *step.Plan, i, zero int) error {
 	return nil
 }
 
-// laidIn returns the layouts of values of forward programs that somebody asked for; each must be laid out so.
+// laidIn returns the requested layouts of values in forward programs; each value must have its layout.
 func laidIn(plan *step.Plan) (map[string]bool, error) {
 	found := map[string]bool{}
 	for _, part := range plan.Parts {
@@ -150,7 +150,7 @@ func laidIn(plan *step.Plan) (map[string]bool, error) {
 	return found, nil
 }
 
-// learned reports whether weights have a part in a value.
+// learned reports whether a value depends on weights.
 func (p *Annotated) learned(value int) bool {
 	if value < len(p.Inputs) {
 		return false

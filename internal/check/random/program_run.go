@@ -17,17 +17,17 @@ import (
 // programSteps is how many steps of AdamW a program is trained for.
 const programSteps = 2
 
-// Trained is what a program came to: the values and gradients of the first step, all losses, and the
-// parameters after the last step.
+// Trained is the result of training a program: the values and gradients of the first step, all losses, and
+// the parameters after the last step.
 type Trained struct {
 	Values, Grads, Params []array.Array
 	Losses                []float64
 }
 
-// limitOfPrograms is how far numbers of f64 may be apart, relative to those above 1.
+// limitOfPrograms is the most that f64 results may differ, relative to numbers above 1.
 const limitOfPrograms = 1e-10
 
-// Compare returns an error where something differs; what one of them does not tell is not compared.
+// Compare returns an error if results differ; those that one of the two does not have are not compared.
 func (t *Trained) Compare(want *Trained) error {
 	for i, l := range want.Losses {
 		if !(off(t.Losses[i], l) <= limitOfPrograms) {
@@ -81,8 +81,8 @@ func (p *Annotated) Alone() (*Trained, error) {
 	return p.loop(s, params, nil, alone, func() error { return nil })
 }
 
-// Eager trains the program op by op on its meshes. Every annotation is looked at when it is asked for, and
-// those of parameters and gradients after each step.
+// Eager trains the program op by op on its meshes. Every annotation is checked when it is applied, and those
+// of parameters and gradients after each step.
 func (p *Annotated) Eager() (*Trained, error) {
 	d := galley.CPU(galley.Config{Threads: 1})
 	defer d.Close()
@@ -99,7 +99,7 @@ func (p *Annotated) Eager() (*Trained, error) {
 	return p.loop(w, params, stage, p.layChecked, func() error { return p.paramsHonoured(params, stage) })
 }
 
-// laidParams returns the parameters where the program asks for them.
+// laidParams returns the parameters in their requested layouts.
 func (p *Annotated) laidParams(w *dtensor.World) ([]*nn.Param, error) {
 	params, err := p.params(w)
 	if err != nil {
@@ -115,8 +115,8 @@ func (p *Annotated) laidParams(w *dtensor.World) ([]*nn.Param, error) {
 	return params, nil
 }
 
-// paramsHonoured is an error where a parameter or its gradient is elsewhere than was asked, but for what a
-// stage of ZeRO splits besides.
+// paramsHonoured returns an error if a parameter or its gradient does not have the requested layout, except
+// for what ZeRO shards additionally.
 func (p *Annotated) paramsHonoured(params []*nn.Param, stage optim.ShardingStage) error {
 	zero := 0
 	if stage != nil {
@@ -132,7 +132,7 @@ func (p *Annotated) paramsHonoured(params []*nn.Param, stage optim.ShardingStage
 	return nil
 }
 
-// loop trains as people write it; look is called after each step, before gradients are cleared.
+// loop trains with a typical eager loop; look is called after each step, before gradients are cleared.
 func (p *Annotated) loop(s session, params []*nn.Param, stage optim.ShardingStage, place placing,
 	look func() error) (*Trained, error) {
 	opt, err := eager.NewOptimizer(params, p.adamW(), eager.Config{Schedule: optim.Constant{LR: 1e-2},
@@ -226,11 +226,11 @@ func (p *Annotated) Check() error {
 	return nil
 }
 
-// Outcome is how many of some programs were wrong, and how many refused with their line when they were
+// Outcome is the number of programs with wrong results, and of those that were rejected with their line when
 // compiled.
 type Outcome struct{ Wrong, Refused int }
 
-// Programs checks the programs of seeds; those that are wrong are written with what is.
+// Programs checks the programs of n seeds and prints those that fail.
 func Programs(w io.Writer, from uint64, n int) (out Outcome) {
 	for seed := from; seed < from+uint64(n); seed++ {
 		switch err := DrawAnnotated(seed).Check(); {
@@ -244,9 +244,9 @@ func Programs(w io.Writer, from uint64, n int) (out Outcome) {
 	return out
 }
 
-// refusal is what is refused of programs that are compiled: a line, and that sums stay pending in what goes
-// to another stage.
+// refusal matches the error of compiled programs for unreduced values that are sent to another stage, with
+// its line.
 var refusal = regexp.MustCompile(`static: .*\.go:\d+: constrain: .*its sums are pending, and another stage`)
 
-// Refused reports whether an error of Check is an annotation that is refused with its line.
+// Refused reports whether an error of Check is an annotation that is rejected with its line.
 func Refused(err error) bool { return err != nil && refusal.MatchString(err.Error()) }

@@ -13,8 +13,8 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// written is the program as a user's model: its parameters are where they are asked to be, and its forward
-// pass lays what it computes.
+// written is the program as a user's model: its parameters have their requested layouts, and its forward pass
+// annotates its values.
 type written struct {
 	*Annotated
 	list []*nn.Param
@@ -33,15 +33,15 @@ func (m *written) Forward(in ...*op.Tensor) []*op.Tensor {
 	return v[len(v)-1:]
 }
 
-// batches is a program's batches as a loader.
+// batches provides a program's batches as a loader.
 type batches struct{ *Annotated }
 
 func (b batches) Len() int { return programSteps }
 
 func (b batches) Batch(i int) ([]array.Array, error) { return b.batch(i), nil }
 
-// Static trains the program as one that is compiled, for AdamW's steps; gradients are what a step of SGD
-// takes off the parameters.
+// Static trains the program compiled, with AdamW; gradients are computed from the parameters' change in a
+// step of SGD.
 func (p *Annotated) Static() (*Trained, error) {
 	t, err := p.compiled(&galley.Optimizer{Optimizer: p.adamW(), Schedule: optim.Constant{LR: 1e-2}},
 		programSteps, nil)
@@ -56,7 +56,7 @@ func (p *Annotated) Static() (*Trained, error) {
 	return t, err
 }
 
-// taken returns what was taken off the first values of parameters.
+// taken returns the difference between the initial values of parameters and those after.
 func (p *Annotated) taken(after []array.Array) ([]array.Array, error) {
 	d := galley.CPU(galley.Config{Threads: 1})
 	defer d.Close()

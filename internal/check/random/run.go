@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Check trains the case by its strategy and on one device, and compares.
+// Check trains the case with its strategy and on one device, and compares.
 func (c Case) Check() error {
 	want, err := train(c.Shape.build, c.alone(), c.Batches, nil)
 	if Diverged(err) {
@@ -27,8 +27,8 @@ func (c Case) Check() error {
 	return nil
 }
 
-// alone returns one device. Halves are compared with halves, and batches that are normalised in parts with
-// such.
+// alone returns the strategy for one device. 16-bit runs are compared with 16-bit ones, and batches
+// normalized in parts likewise.
 func (c Case) alone() *galley.Strategy {
 	switch {
 	case c.Shape.Norm && c.Strategy.Micro > 1:
@@ -39,7 +39,7 @@ func (c Case) alone() *galley.Strategy {
 	return &galley.Strategy{AMP: c.Strategy.AMP}
 }
 
-// limit returns how far numbers may be apart: sums come in another order.
+// limit returns the most that results may differ: sums are in another order.
 func (c Case) limit() float64 {
 	switch {
 	case c.Strategy.AMP != "":
@@ -50,8 +50,8 @@ func (c Case) limit() float64 {
 	return 1e-9
 }
 
-// Diverged reports whether an error of Check is training on one device that left the finite numbers: there is
-// nothing to compare.
+// Diverged reports whether an error of Check is that training on one device gave infinities or NaN: then
+// there is nothing to compare.
 func Diverged(err error) bool {
 	_, ok := errors.AsType[*galley.DivergedError](err)
 	return ok

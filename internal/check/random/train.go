@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Model is what a user writes: parameters, and the number to minimise.
+// Model is what a user writes: parameters and a loss.
 type Model struct {
 	// Params is the parameters that are trained; the loss may use others, which are frozen.
 	Params []*nn.Param
@@ -22,7 +22,7 @@ type Model struct {
 // Build makes a model in a scope.
 type Build func(s op.Scope) (Model, error)
 
-// Run is what a training run came to.
+// Run is the result of a training run.
 type Run struct {
 	Losses, Norms []float64
 	// Params is the trained parameters after the last step.
@@ -34,7 +34,7 @@ func Train(build Build, s *galley.Strategy, batches [][]array.Array) (r Run, err
 	return train(build, s, batches, nil)
 }
 
-// train is like Train with parameters that have the layout that annotations say.
+// train is like Train with parameters in annotated layouts.
 func train(build Build, s *galley.Strategy, batches [][]array.Array, annotations []galley.Annotation) (r Run,
 	err error) {
 	d := galley.CPU(galley.Config{Threads: 1})
@@ -70,8 +70,8 @@ func train(build Build, s *galley.Strategy, batches [][]array.Array, annotations
 	return r, nil
 }
 
-// Compare returns an error where a run differs from another by more than a limit, relative to what is
-// compared.
+// Compare returns an error if two runs differ by more than a limit,
+// relatively.
 func (r Run) Compare(want Run, limit float64) error {
 	for i := range want.Losses {
 		if e := off(r.Losses[i], want.Losses[i]); !(e <= limit) {

@@ -13,21 +13,21 @@ type Report struct {
 	verbose        bool
 }
 
-// New prints to w: the cases that fail or, verbose, all.
+// New returns a report that prints to w: the cases that fail or, if verbose, all.
 func New(w io.Writer, verbose bool) *Report { return &Report{w: w, verbose: verbose} }
 
-// Counted returns a report of cases that are counted and printed already.
+// Counted returns a report of cases that were counted and printed before.
 func Counted(w io.Writer, passed, failed int) *Report {
 	return &Report{w: w, passed: passed, failed: failed}
 }
 
-// Passed counts the cases that held so far.
+// Passed returns the number of cases that passed.
 func (r *Report) Passed() int { return r.passed }
 
-// Failed counts the cases that did not hold.
+// Failed returns the number of cases that failed.
 func (r *Report) Failed() int { return r.failed }
 
-// Add counts one case; faults are what was wrong with it.
+// Add counts one case; it fails if there are faults.
 func (r *Report) Add(name string, faults []string, note string) {
 	if len(faults) == 0 {
 		r.passed++
@@ -42,7 +42,7 @@ func (r *Report) Add(name string, faults []string, note string) {
 	}
 }
 
-// Note prints something worth knowing that is no case.
+// Note prints a remark that is not a case.
 func (r *Report) Note(text string) { fmt.Fprintln(r.w, "note:", text) }
 
 // Last prints the line that ends every check.

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// runCase is a row as the planner sees it.
+// runCase is a published run in the planner's form.
 type runCase struct {
 	row      *runRow
 	origin   string
@@ -21,13 +21,13 @@ type runCase struct {
 	memory   float64 // measured bytes; 0 where the row has none
 	assumed  []string
 	open     open
-	// broken says that the run could not begin, however much memory there is.
+	// broken means that the run could not start, however much memory there is.
 	broken bool
 	got    plan.Estimate
 	plain  float64 // seconds predicted without constants
 }
 
-// newRunCase reads a row; the error is why it cannot be predicted.
+// newRunCase reads a row; the error explains why it cannot be predicted.
 func newRunCase(r *runRow) (*runCase, error) {
 	if r.wrong != nil {
 		return nil, r.wrong
@@ -89,7 +89,7 @@ func (c *runCase) readModel() error {
 	return nil
 }
 
-// readWidths takes the usual width of a feed-forward layer and a usual vocabulary where the row has none.
+// readWidths uses the usual width of a feed-forward layer and a usual vocabulary if the row has none.
 func (c *runCase) readWidths() error {
 	m, w := &c.row.Model, &c.workload.Model
 	w.FFN, w.Vocab = value(m.FFN), value(m.Vocab)
@@ -141,7 +141,7 @@ func (c *runCase) readStrategy() error {
 			if *f.from < 0 {
 				return fmt.Errorf("%s %d: want 1 or more", f.name, *f.from)
 			}
-			*f.to = max(1, *f.from) // 0 is a way that is not taken
+			*f.to = max(1, *f.from) // 0 means that this parallelism is not used
 		}
 		if missing := f.from == nil; missing && !c.divides(f.to) {
 			return notGiven(f.name)
@@ -167,7 +167,7 @@ func (c *runCase) readStrategy() error {
 	return nil
 }
 
-// readBatch wants whole micro-batches.
+// readBatch requires whole micro-batches.
 func (c *runCase) readBatch() error {
 	r, s := &c.row.Strategy, &c.strategy
 	batch := r.Batch
@@ -192,7 +192,7 @@ func (c *runCase) readBatch() error {
 	return nil
 }
 
-// readZero assumes what was usual where a row does not say.
+// readZero assumes what was usual if a row does not specify it.
 func (c *runCase) readZero() {
 	r, s := &c.row.Strategy, &c.strategy
 	if r.Zero != nil {

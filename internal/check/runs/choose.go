@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// open is what a row leaves to anyone who ran it, and what has not been chosen yet: recomputation, chunks of
-// a pipeline rank, and the micro-batch. Who runs a system chooses what is fast there, so it is searched for.
+// open is what a row does not specify: recomputation, chunks of a pipeline rank, and the micro-batch. Users
+// choose what is fast on their system, so these are searched for.
 type open struct {
 	recompute, chunks, micro, sequence bool
 	leastChunks                        int // two where the schedule is known to be interleaved
@@ -17,11 +17,11 @@ type open struct {
 
 func (o *open) any() bool { return o.recompute || o.chunks || o.micro || o.sequence }
 
-// clearGain is how much faster a choice must be than a simpler one for somebody to make it.
+// clearGain is how much faster a choice must be than a simpler one to be assumed.
 const clearGain = 0.01
 
-// choose takes the fastest of what fits for what a row leaves open; of nearly equal ones the simplest, which
-// come first. Where nothing fits, it is the fastest of those.
+// choose picks the fastest setting that fits for what a row does not specify; of nearly equal ones the
+// simplest, which are first. If nothing fits, it is the fastest of all.
 func (c *runCase) choose(e *plan.Estimator) error {
 	var best strategy.Strategy
 	var got plan.Estimate
@@ -46,7 +46,7 @@ func (c *runCase) choose(e *plan.Estimator) error {
 	return nil
 }
 
-// chosen notes what was chosen.
+// chosen records the choice.
 func (c *runCase) chosen() {
 	s, o := &c.strategy, &c.open
 	if o.micro {
@@ -102,8 +102,8 @@ func (c *runCase) micros() []int {
 	return list
 }
 
-// chunks returns how many a rank may have: layers come out even, the embedding and the loss counted as one
-// each where they do not otherwise, and the micro-batches are whole rounds of the ranks.
+// chunks returns the possible numbers of chunks of a rank: layers must divide evenly, counting embedding and
+// loss as one each if they do not otherwise, and micro-batches must be whole rounds of the ranks.
 func (c *runCase) chunks(micro int) []int {
 	s, layers := &c.strategy, c.workload.Model.Layers
 	if !c.open.chunks {
@@ -124,8 +124,8 @@ func (c *runCase) chunks(micro int) []int {
 	return list
 }
 
-// readSchedule knows the names of schedules that rows use, and whether chunks are left open. DualPipe runs
-// its two directions as DualPipeV its two halves.
+// readSchedule parses the names of schedules, and decides whether the chunks are open. DualPipe's two
+// directions are modeled as DualPipeV's two halves.
 func (c *runCase) readSchedule() {
 	r, s := &c.row.Strategy, &c.strategy
 	said := strings.ToLower(r.Schedule)
@@ -165,14 +165,14 @@ func (c *runCase) readSchedule() {
 	}
 }
 
-// interleaves reports whether a framework can give a rank several chunks, and its users do.
+// interleaves reports whether a framework supports several chunks on a rank, and its users use them.
 func interleaves(r *runRow) bool {
 	f := strings.ToLower(r.Framework)
 	return !strings.Contains(f, "deepspeed") && (strings.Contains(f, "megatron") || era(r) == "modern")
 }
 
-// relieve sets the least recomputation that fits, for a row that does not say: none, the attention core, or
-// layers of each chunk, one after the other; all of them where nothing fits, and then it says so.
+// relieve sets the least recomputation that fits, for a row that does not specify it: none, the attention
+// core, or layers of each chunk, one after the other. If nothing fits it is all of them, and fits is false.
 func (c *runCase) relieve(e *plan.Estimator) (fits bool, err error) {
 	s := &c.strategy
 	tries := []strategy.Recompute{s.Recompute}
@@ -188,7 +188,7 @@ func (c *runCase) relieve(e *plan.Estimator) (fits bool, err error) {
 	return false, nil
 }
 
-// reliefs returns the ways to recompute, the least first.
+// reliefs returns the recomputation settings, the least first.
 func (c *runCase) reliefs() []strategy.Recompute {
 	s := &c.strategy
 	tries := []strategy.Recompute{strategy.None}

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// readCluster builds the hardware of a row: the preset of its device, with the row's own numbers over it.
+// readCluster builds the hardware of a row: the preset of its device, overridden by the row's own numbers.
 func (c *runCase) readCluster() error {
 	r := &c.row.Cluster
 	if len(r.Nodes) > 0 {
@@ -43,7 +43,7 @@ func (c *runCase) readCluster() error {
 		c.network(&g)
 	}
 	c.cluster = &cluster.Cluster{Groups: []cluster.Group{g}}
-	if rest := *r.GPUs % g.Devices; rest > 0 { // a host that is not full
+	if rest := *r.GPUs % g.Devices; rest > 0 { // the last host is not full
 		last := g
 		last.Hosts, last.Devices, last.NICs = 1, rest, max(1, g.NICs*rest/g.Devices)
 		c.cluster.Groups = append(c.cluster.Groups, last)
@@ -54,8 +54,8 @@ func (c *runCase) readCluster() error {
 	return nil
 }
 
-// evenHosts leaves devices of large hosts idle where that makes hosts alike: 256 devices are 4 times 64 of
-// racks of 72.
+// evenHosts leaves devices of large hosts idle if that makes hosts equal: 256 devices are 4 times 64 of racks
+// of 72.
 func (c *runCase) evenHosts(g *cluster.Group, devices int) {
 	for n := g.Devices; 4*n >= 3*g.Devices; n-- {
 		if devices%n == 0 {
@@ -68,10 +68,10 @@ func (c *runCase) evenHosts(g *cluster.Group, devices int) {
 	}
 }
 
-// usualHost is how many devices a host has where a row does not say.
+// usualHost is the number of devices of a host if a row does not specify it.
 const usualHost = 8
 
-// network gives hosts the row's network, or that of hosts known to have the device, or a usual one.
+// network sets the row's network, or that of hosts known to have the device, or a usual one.
 func (c *runCase) network(g *cluster.Group) {
 	if r := &c.row.Cluster; r.Inter != nil && *r.Inter > 0 {
 		g.NIC, g.NICs = cluster.Link{Kind: networkKind(r.Note), Bandwidth: *r.Inter * 1e9}, g.Devices
@@ -103,8 +103,8 @@ func (c *runCase) network(g *cluster.Group) {
 // linkSpeed is a speed as networks are sold: 400 Gb/s, 4x100Gb, 100GbE.
 var linkSpeed = regexp.MustCompile(`(?i)(?:(\d+)\s*x\s*)?(\d+)\s*G(?:bps|b/s|be|bit/s|b)\b`)
 
-// notedSpeed returns the bytes a second that a note gives a device's card or, if whole, all cards of a host;
-// 0 where it has none. What was measured is no card's.
+// notedSpeed returns the bytes a second that a note gives for a device's card or, if whole, all cards of a
+// host; 0 if it has none. Measured speeds are not those of a card.
 func notedSpeed(note string) (speed float64, whole bool) {
 	m := linkSpeed.FindStringSubmatch(note)
 	note = strings.ToLower(note)
@@ -119,8 +119,8 @@ func notedSpeed(note string) (speed float64, whole bool) {
 	return speed, whole || containsAny(note, []string{"per node", "per host", "per server", "a node", "a host"})
 }
 
-// networkKind returns the kind of network that a note names; that of machines built for training is
-// InfiniBand, that of rented ones, unless they have GPUDirect, Ethernet.
+// networkKind returns the kind of network that a note names; by default InfiniBand for machines built for
+// training, and Ethernet for rented ones without GPUDirect.
 func networkKind(note string) string {
 	note = strings.ToLower(note)
 	for _, k := range []struct{ word, kind string }{{"omni-path", "opa"}, {"roce", "roce"}, {"ethernet", "eth"},
@@ -132,7 +132,7 @@ func networkKind(note string) string {
 	return "ib"
 }
 
-// described returns a device that no table knows, where a row has its numbers.
+// described returns a device without a preset, if a row has its numbers.
 func described(r *runCluster) (cluster.Group, error) {
 	for _, f := range []struct {
 		x    *float64
@@ -146,7 +146,7 @@ func described(r *runCluster) (cluster.Group, error) {
 	return cluster.Group{Device: cluster.Device{Name: r.GPU}, Fabric: cluster.Link{Kind: "pcie"}}, nil
 }
 
-// overrule puts the row's numbers over the preset's.
+// overrule overrides the preset with the row's numbers.
 func (c *runCase) overrule(g *cluster.Group) error {
 	r := &c.row.Cluster
 	if r.Memory != nil {
@@ -199,8 +199,8 @@ func (c *runCase) readNodes() error {
 	return out.Check()
 }
 
-// slowed returns a device whose power is capped below that of the one whose peak it is given: NVIDIA's own
-// figure for such a part is 835 of 989 (H100 NVL), and the best measured rate of the full one is 794.
+// slowed returns a device with a power cap below that of the one whose peak it has: NVIDIA's own figure for
+// such a part is 835 of 989 (H100 NVL), and the best measured rate of the full one is 794.
 func slowed(d cluster.Device) cluster.Device {
 	if !strings.HasSuffix(d.Name, "W") {
 		return d

@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// kind returns what a row shares with others, as far as its constants go.
+// kind returns the class of similar rows, which share constants.
 func (c *runCase) kind() plan.Kind {
 	k := plan.KindOf(&c.workload, c.slowestDevice())
 	k.Era = era(c.row)
 	return k
 }
 
-// slowestDevice returns the name of the device that others wait for.
+// slowestDevice returns the name of the slowest device, which others wait for.
 func (c *runCase) slowestDevice() string {
 	name, least := "", 0.0
 	for _, g := range c.cluster.Groups {
@@ -27,8 +27,8 @@ func (c *runCase) slowestDevice() string {
 	return name
 }
 
-// era returns how a row's software is built: see plan.Kind. Frameworks of one company that have no public
-// name are as modern as their time.
+// era returns the generation of a row's software: see plan.Kind. Unnamed in-house frameworks are assumed to
+// be as modern as their time.
 func era(r *runRow) string {
 	f := strings.ToLower(r.Framework)
 	switch {
@@ -46,7 +46,7 @@ func era(r *runRow) string {
 	return ""
 }
 
-// eagerTorch reports whether a framework leaves layers to PyTorch, op by op or as its compiler fuses them.
+// eagerTorch reports whether a framework runs layers in PyTorch, op by op or fused by its compiler.
 func eagerTorch(f string) bool {
 	for _, name := range []string{"fsdp", "torchtitan", "composer", "llm-foundry", "internevo", "colossal",
 		"hugging",
@@ -58,10 +58,10 @@ func eagerTorch(f string) bool {
 	return false
 }
 
-// fusedYear is when fused attention and overlapped collectives had become usual.
+// fusedYear is the year from which fused attention and overlapped collectives were usual.
 const fusedYear = 2023
 
-// fusedTime reports whether a run must be of the time of fused attention: its devices came later, or its
+// fusedTime reports whether a run must be from the time of fused attention: its devices are newer, or its
 // model has gated layers or shared keys.
 func fusedTime(r *runRow) bool {
 	gpu := strings.ToUpper(r.Cluster.GPU)
@@ -77,8 +77,8 @@ func fusedTime(r *runRow) bool {
 	return shared || strings.Contains(strings.ToLower(m.MLP), "glu") || m.MoE != nil && m.MoE.Experts > 0
 }
 
-// year returns when a row's source was published, by a number of arXiv's, a year in its name, or a
-// conference's; 0 where it does not say.
+// year returns the year in which a row's source was published, from its arXiv number, a year in its name, or
+// a conference; 0 if unknown.
 func (r *runRow) year() int {
 	if m := archived.FindStringSubmatch(r.Source); m != nil {
 		return 2000 + *number(m[1])

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// seen returns what a source's rows showed by kind, predicted without constants.
+// seen returns the residuals of a source's rows by kind, predicted without constants.
 func (s *runSource) seen() []plan.Residual {
 	logs := map[plan.Kind][]float64{}
 	var kinds []plan.Kind
@@ -48,8 +48,8 @@ func spread(xs []float64) (middle, deviation float64) {
 	return middle, xs[(len(xs)-1)*9/10] / 1.645
 }
 
-// others returns what all sources but one showed: those of the file, and those stored that the file does not
-// have.
+// others returns the residuals of all sources but one: those of the file, and stored ones that the file does
+// not have.
 func (t *runTable) others(own *runSource) (seen []plan.Residual) {
 	inFile := func(name string) bool {
 		return slices.ContainsFunc(t.sources, func(s *runSource) bool { return s.name == name })
@@ -67,7 +67,7 @@ func (t *runTable) others(own *runSource) (seen []plan.Residual) {
 	return seen
 }
 
-// hold estimates a source again, with what the others showed.
+// hold estimates a source again, with constants from the others.
 func (t *runTable) hold(s *runSource, seen []plan.Residual) {
 	pool := plan.NewPool(seen)
 	least, most := math.Inf(1), 0.0
@@ -81,7 +81,7 @@ func (t *runTable) hold(s *runSource, seen []plan.Residual) {
 	s.held, s.least, s.most = score(s.cases), least, most
 }
 
-// corrected returns the calibration with what is expected of runs.
+// corrected returns the calibration with the expected corrections.
 func (t *runTable) corrected(e plan.Expected) plan.Calibration {
 	cal := t.cal
 	cal.Level, cal.Constants = 2, plan.Constants{Compute: e.Factor, Communication: e.Factor}
@@ -89,7 +89,7 @@ func (t *runTable) corrected(e plan.Expected) plan.Calibration {
 	return cal
 }
 
-// writeSeen keeps what the rows showed, for plan to store.
+// writeSeen writes the residuals of the rows, to be stored in package plan.
 func (t *runTable) writeSeen(path string) error {
 	var lines []string
 	for _, s := range t.sources {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// flatRuns is a file whose rows hold only what differs; what they share stands in one sentence.
+// flatRuns is a file whose rows have only the differences; what they share is in one sentence.
 type flatRuns struct {
 	Source string    `json:"source"`
 	Rows   []flatRun `json:"rows"`
@@ -33,7 +33,7 @@ type flatRun struct {
 	Step   *float64 `json:"step_time_s"`
 }
 
-// readFlat reads such a file; ok is false where it is none.
+// readFlat parses a file of that kind; ok is false if it is not one.
 func readFlat(text []byte) (rows []runRow, ok bool) {
 	var f flatRuns
 	if json.Unmarshal(text, &f) != nil || len(f.Rows) == 0 || f.Rows[0].Hidden == nil {
@@ -51,7 +51,7 @@ var (
 	flatFFN     = regexp.MustCompile(`ffn (\d+)h`)
 )
 
-// row returns the run in full, with what the file's sentence says of all.
+// row returns the complete run, with what the file's sentence says about all.
 func (f *flatRun) row(said string) runRow {
 	lower := strings.ToLower(said)
 	r := runRow{ID: f.ID, Source: said, Framework: said, Notes: said}

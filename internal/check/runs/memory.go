@@ -6,17 +6,17 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// memoryKind is what a source's figure counts.
+// memoryKind is what a source's memory figure includes.
 type memoryKind int
 
 const (
-	reservedMemory  memoryKind = iota // what a framework's allocator took from the device
+	reservedMemory  memoryKind = iota // what a framework's allocator reserved on the device
 	allocatedMemory                   // what of it was in use at the peak
-	deviceMemory                      // all that the device reports as taken, by nvidia-smi
+	deviceMemory                      // all memory in use on the device, by nvidia-smi
 )
 
-// kind returns what the unit of a figure tells. Gigabytes without another word are taken for what nvidia-smi
-// showed.
+// kind returns the kind of a figure by its unit. Plain gigabytes are assumed to be from
+// nvidia-smi.
 func (m *runMeasured) kind() memoryKind {
 	switch unit := strings.ToLower(m.Unit); {
 	case strings.Contains(unit, "alloc"):
@@ -27,8 +27,8 @@ func (m *runMeasured) kind() memoryKind {
 	return reservedMemory
 }
 
-// bytes returns the figure, or 0 where there is none. nvidia-smi prints MiB: who reports gigabytes of it left
-// out the last three digits.
+// bytes returns the figure, or 0 if there is none. nvidia-smi prints MiB: gigabytes reported from it omit the
+// last three digits.
 func (m *runMeasured) bytes() float64 {
 	switch {
 	case m.Memory == nil || *m.Memory <= 0:
@@ -41,8 +41,8 @@ func (m *runMeasured) bytes() float64 {
 	return *m.Memory * 1e9
 }
 
-// predictedMemory is in the source's own terms. nvidia-smi shows the devices of one host, and is run where a
-// job is started: on the first.
+// predictedMemory returns the prediction of the figure's kind. nvidia-smi shows the devices of one host, and
+// is run where a job is started: on the first.
 func (c *runCase) predictedMemory() float64 {
 	kind := c.row.Measured.kind()
 	if kind == allocatedMemory {
@@ -64,7 +64,7 @@ func (c *runCase) predictedMemory() float64 {
 // stageDevices returns how many devices one pipeline stage has.
 func (c *runCase) stageDevices() int { return c.strategy.TP * c.strategy.CP * c.strategy.DP }
 
-// fits reports whether a run can begin and every stage's devices have the memory.
+// fits reports whether a run can start and every stage's devices have enough memory.
 func (c *runCase) fits() bool {
 	for i := range c.got.Stages {
 		if c.got.Stages[i].Memory.Total() > c.room(i) {
@@ -85,8 +85,8 @@ func (c *runCase) room(stage int) float64 {
 	return least
 }
 
-// reported returns the bytes that a device says it has: gigabytes are sold that are GiB, of which the driver
-// keeps a hundredth; devices whose error correction takes its bits from the memory itself lose a sixteenth.
+// reported returns the bytes that a device reports: gigabytes as sold are GiB, of which the driver reserves a
+// hundredth; devices whose error correction is stored in the memory itself lose a sixteenth.
 func reported(d *cluster.Device) float64 {
 	bytes := d.Memory / 1e9 * (1 << 30) * 0.99
 	for _, name := range []string{"T4", "A10-", "A40", "L4", "L40"} {

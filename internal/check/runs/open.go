@@ -9,14 +9,14 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// What rows leave open and what is put in its place: what a published model of that name has, or what the
-// framework does unless it is told otherwise. All of it is printed as assumed.
+// What rows do not specify and what is assumed instead: the published model of that name, or the framework's
+// defaults. All of it is printed as assumed.
 
 func (c *runCase) assume(format string, args ...any) {
 	c.assumed = append(c.assumed, fmt.Sprintf(format, args...))
 }
 
-// nameModel takes what a row leaves open about a model that everybody knows by its name, if it is as wide.
+// nameModel fills in what a row does not specify about a well-known model of the same name and width.
 func (c *runCase) nameModel() {
 	m := &c.row.Model
 	known, err := plan.ModelPreset(m.Name)
@@ -33,8 +33,8 @@ func (c *runCase) nameModel() {
 	}
 }
 
-// divides sets a degree of parallelism that a row does not give to what the others leave of its devices,
-// where only one is missing.
+// divides sets a degree of parallelism that a row does not specify from its devices and the other degrees, if
+// only one is missing.
 func (c *runCase) divides(degree *int) bool {
 	r := &c.row.Strategy
 	missing, others := 0, max(1, value(r.CP))
@@ -54,9 +54,9 @@ func (c *runCase) divides(degree *int) bool {
 	return true
 }
 
-// usualMicro returns the micro-batch of a row, of which a replica takes so many sequences in a step. MaxText
-// takes them at once: what its rows say is of a chip. torchtitan cuts into as many parts as the pipeline has
-// stages. Where nothing tells, it is searched for, from one sequence on.
+// usualMicro returns the micro-batch of a row, given the sequences of a replica in a step. MaxText runs them
+// at once: its rows are per chip. torchtitan splits into as many parts as the pipeline has stages. Otherwise
+// it is searched for, from one sequence on.
 func (c *runCase) usualMicro(perReplica int) float64 {
 	f, micro := strings.ToLower(c.row.Framework), 1
 	switch given := c.row.Strategy.Micro; {
@@ -76,7 +76,7 @@ func (c *runCase) usualMicro(perReplica int) float64 {
 	return float64(micro)
 }
 
-// roundBatch takes the nearest batch that comes out even, if it is near.
+// roundBatch uses the nearest batch that divides evenly, if it is close.
 func (c *runCase) roundBatch() bool {
 	batch, unit := c.workload.Batch, c.strategy.DP*c.strategy.MicroBatch
 	near := (batch + unit/2) / unit * unit
@@ -88,7 +88,7 @@ func (c *runCase) roundBatch() bool {
 	return true
 }
 
-// summedBatch returns what steps that sum gradients over so many micro-batches take in.
+// summedBatch returns the batch of steps with gradient accumulation over a number of micro-batches.
 func (c *runCase) summedBatch() *float64 {
 	r := &c.row.Strategy
 	if r.Accum == nil || r.Micro == nil || *r.Accum < 1 {
@@ -99,11 +99,11 @@ func (c *runCase) summedBatch() *float64 {
 	return &n
 }
 
-// noted is a number that notes name as what the framework does by default.
+// noted matches a number that notes name as the framework's default.
 var noted = regexp.MustCompile(`default (\d+)`)
 
-// usualBatch returns the batch of a row that gives none but a throughput, where its notes name the
-// framework's default.
+// usualBatch returns the batch of a row that has only a throughput, if its notes name the framework's
+// default.
 func (c *runCase) usualBatch() *float64 {
 	m := noted.FindStringSubmatch(c.row.Notes)
 	if m == nil || c.row.Measured.Step != nil {
@@ -114,10 +114,10 @@ func (c *runCase) usualBatch() *float64 {
 	return &n
 }
 
-// sequenceYear is when Megatron had sequence parallelism.
+// sequenceYear is the year from which Megatron had sequence parallelism.
 const sequenceYear = 2022
 
-// usualParallel fills in what a framework does where it is not told: modern ones split sequences with tensor
+// usualParallel fills in a framework's defaults: modern ones use sequence parallelism with tensor
 // parallelism; torchtitan's interleaved schedule has two chunks a rank.
 func (c *runCase) usualParallel() {
 	r, s := &c.row.Strategy, &c.strategy
@@ -140,8 +140,8 @@ func (c *runCase) usualParallel() {
 	c.readSchedule()
 }
 
-// usualZero sets the stage of ZeRO that a system's name stands for: PyTorch's sharding is the third, modern
-// frameworks shard the optimizer, and so did pipelines under DeepSpeed.
+// usualZero sets the ZeRO stage that a system's name implies: PyTorch's FSDP is the third, modern frameworks
+// shard the optimizer, and so did pipelines with DeepSpeed.
 func (c *runCase) usualZero() {
 	f := strings.ToLower(c.row.Framework)
 	stage, shard := zeroStage(f)
@@ -158,7 +158,7 @@ func (c *runCase) usualZero() {
 	}
 }
 
-// readContext sets how sequences that are split exchange what attention needs.
+// readContext sets the kind of context parallelism: how split sequences exchange what attention needs.
 func (c *runCase) readContext() {
 	said := strings.ToLower(c.row.Strategy.Context)
 	if said == "" && c.strategy.CP > 1 {
@@ -175,13 +175,13 @@ func (c *runCase) readContext() {
 	}
 }
 
-// memoryDoubt is how far above a device's memory a prediction may be of a run that went well: about what
-// predictions are off by.
+// memoryDoubt is how far above a device's memory a prediction may be for a run that succeeded: about the
+// error of predictions.
 const memoryDoubt = 1.12
 
-// rated returns the step of a row that gives operations a second, or the part of the peak that they are, in
-// place of a time, counted as papers count them: a model's own, or those that the hardware does, which full
-// recomputation makes a third more.
+// rated returns the step time of a row that has operations a second, or a share of the peak (MFU), instead of
+// a time. They are counted as in papers: the model's own, or those of the hardware, which are a third more
+// with full recomputation.
 func (c *runCase) rated() float64 {
 	m, w := &c.row.Measured, &c.workload
 	flops := w.Model.FlopsPerToken(w.Seq) * w.Tokens()
@@ -207,7 +207,7 @@ func (c *runCase) rated() float64 {
 	return flops / (rate * float64(c.cluster.Size()))
 }
 
-// peak returns the rate of a device that a source's part of the peak is of: in 16 bits, as most count.
+// peak returns the rate of a device that a source's share of the peak refers to: in 16 bits, as most count.
 func (c *runCase) peak() float64 {
 	if p := number64(c.row.Cluster.Peak); p > 0 {
 		return p * 1e12

@@ -68,7 +68,7 @@ func parameters(cases []*runCase) (exact, given int) {
 
 func pc(x float64, p *plan.Parts) float64 { return 100 * x / p.Sum() }
 
-// assumptions counts what rows left open.
+// assumptions counts what rows do not specify.
 func assumptions(cases []*runCase) string {
 	lists := make([][]string, len(cases))
 	for i, c := range cases {
@@ -97,7 +97,7 @@ func counted(lists [][]string) string {
 	return strings.Join(words, ", ")
 }
 
-// summary prints the table: each source with what other sources say, beside the prediction without that.
+// summary prints the table: each source predicted with constants from other sources, and without.
 func (t *runTable) summary() {
 	w := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w,
@@ -123,13 +123,13 @@ func (t *runTable) summary() {
 	t.targets(whole)
 }
 
-// What predictions of sources left out should reach.
+// Targets for predictions of held-out sources.
 const (
 	wantMAPE, wantRegret = 0.12, 0.03
 	wantHeld             = 0.85
 )
 
-// targets says which of them are reached.
+// targets prints which of them are reached.
 func (t *runTable) targets(all runScore) {
 	if all.n == 0 {
 		return
@@ -165,7 +165,7 @@ func (c *runCase) megatron() bool {
 		(strings.Contains(f, "megatron") || strings.Contains(f, "nemo"))
 }
 
-// factors returns what predictions of a source were multiplied by.
+// factors prints the factors by which predictions of a source were multiplied.
 func (s *runSource) factors() string {
 	if s.most-s.least < 0.005 {
 		return fmt.Sprintf("×%.2f", s.most)

@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// readRuns reads a list of rows, or an object that holds it under runs, rows or data. A row with a value that
-// nobody can read is kept with what is wrong with it, for the others are as good as without it.
+// readRuns reads a list of rows, or an object that has it under runs, rows or data. A row with a value that
+// cannot be parsed is kept with its error; the other rows are not affected.
 func readRuns(path string) ([]runRow, error) {
 	text, err := strict.ReadFile(path, strict.Data)
 	if err != nil {
@@ -51,7 +51,7 @@ func splitRuns(text []byte) (rows []json.RawMessage, err error) {
 	return slices.Concat(file.Runs, file.Rows, file.Data), err
 }
 
-// read reads a row by the names and words that people use.
+// read parses a row with the names and words that people use.
 func (r *runRow) read(raw []byte) error {
 	var fields map[string]any
 	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
@@ -73,7 +73,7 @@ func (r *runRow) read(raw []byte) error {
 	return nil
 }
 
-// wrongType says which field holds what.
+// wrongType reports which field has a value of a wrong type.
 type wrongType struct{ *json.UnmarshalTypeError }
 
 func (e *wrongType) Error() string {
@@ -94,7 +94,7 @@ func kindName(t reflect.Type) string {
 	return "a number"
 }
 
-// misplaced returns a row's mistake with its place in the file, as near as it can be told.
+// misplaced returns a row's error with its approximate position in the file.
 func misplaced(raw []byte, from int, err error) error {
 	if e, ok := err.(*wrongType); ok {
 		at := *e.UnmarshalTypeError
@@ -113,7 +113,7 @@ func rawID(raw []byte) string {
 	var r struct {
 		ID any `json:"id"`
 	}
-	json.Unmarshal(raw, &r) // a row without a name is told by its line
+	json.Unmarshal(raw, &r) // a row without a name is identified by its line
 	name, _ := r.ID.(string)
 	return name
 }

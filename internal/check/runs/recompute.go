@@ -10,10 +10,10 @@ import (
 // recomputeCount is a number of layers: block:4, full:4, or 4 alone.
 var recomputeCount = regexp.MustCompile(`^(?:full|block|layers)?[ :=-]*(\d+)(?: layers?)?$`)
 
-// recomputeEvery is one layer of so many.
+// recomputeEvery matches one layer of every n.
 var recomputeEvery = regexp.MustCompile(`every (\d+)`)
 
-// readRecompute knows the names that frameworks use.
+// readRecompute parses the names that frameworks use.
 func (c *runCase) readRecompute(name string) {
 	s, n := &c.strategy, strings.TrimSpace(strings.ToLower(name))
 	layers := max(1, c.workload.Model.Layers/s.PP/s.VPP)
@@ -39,7 +39,7 @@ func (c *runCase) readRecompute(name string) {
 	// Products are kept: JAX's policies and Megatron's selective mode.
 	case first == "selective", strings.HasPrefix(n, "minimal"), strings.HasPrefix(n, "dots"), n == "core_attn":
 		s.Recompute = strategy.Selective
-	default: // a name that nobody else uses says that something is recomputed
+	default: // an unknown name means that something is recomputed
 		c.open.recompute = true
 		c.assume("recomputation %q is what fits", name)
 	}

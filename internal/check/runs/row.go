@@ -16,7 +16,7 @@ type runRow struct {
 	Precision string      `json:"precision"`
 	Framework string      `json:"framework"`
 	Notes     string      `json:"notes"`
-	// wrong is why the row could not be read, unread the fields that nothing here looks at.
+	// wrong is why the row could not be parsed, unread the fields that are not used here.
 	wrong  error
 	unread []string
 }
@@ -41,7 +41,7 @@ type runModel struct {
 	VDim     *int    `json:"v_head_dim"`
 	Tied     bool    `json:"tied"`
 	Position *int    `json:"positions"`
-	// Window is how many keys a query sees; WindowEvery that one layer of so many sees all.
+	// Window is the keys that a query attends to; of every WindowEvery layers one attends to all.
 	Window      *int `json:"sliding_window"`
 	WindowEvery *int `json:"full_attention_every"`
 	// Attention is MLA where it is latent.
@@ -104,7 +104,7 @@ type runStrategy struct {
 // anyCount is a number, a number in quotes, or a word such as all, which is 0.
 type anyCount int
 
-// UnmarshalJSON never fails: what is no number is a word.
+// UnmarshalJSON never fails: anything but a number is a word.
 func (c *anyCount) UnmarshalJSON(text []byte) error {
 	n, err := strconv.Atoi(strings.Trim(string(text), `"`))
 	if err == nil {
@@ -128,7 +128,7 @@ type runMeasured struct {
 	FailedOOM *bool    `json:"failed_or_oom"`
 }
 
-// failed reports whether the run ended for want of memory, and whether the source says anything about that.
+// failed reports whether the run ran out of memory, and whether the source says anything about that.
 func (m *runMeasured) failed() (oom, said bool) {
 	for _, f := range []*bool{m.OOM, m.FailedOOM} {
 		if f != nil {
@@ -138,7 +138,7 @@ func (m *runMeasured) failed() (oom, said bool) {
 	return oom, said
 }
 
-// origin is the source that a row is reported under: what its identity begins with, or its source's first
+// origin returns the source that a row is reported under: the beginning of its id, or its source's first
 // words.
 func (r *runRow) origin() string {
 	if head, _, ok := strings.Cut(r.ID, "-"); ok && head != "" {

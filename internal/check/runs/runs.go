@@ -8,18 +8,18 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// Config says what to print.
+// Config is the options of Compare.
 type Config struct {
 	// Verbose prints every row.
 	Verbose bool
-	// Calibration is the level-1 curves to start from; nil is the published micro-benchmarks.
+	// Calibration is the level-1 curves to start from; nil means the published micro-benchmarks.
 	Calibration *plan.Calibration
-	// Seen is a file to write what the runs showed to; empty writes none.
+	// Seen is a file to which the residuals of the runs are written; empty writes none.
 	Seen string
 }
 
-// Compare predicts the published runs of a file and compares. Constants that are fitted to whole runs never
-// see the source that they are reported on.
+// Compare predicts the published runs of a file and compares. Constants that are fitted to whole runs are
+// never fitted to the source that they are reported on.
 func Compare(w io.Writer, path string, c Config) (*report.Report, error) {
 	rows, err := readRuns(path)
 	if err != nil {
@@ -57,10 +57,10 @@ type runSource struct {
 	rows   int
 	cases  []*runCase
 	unused []unusedRows
-	unread [][]string // fields that nothing looks at, row by row
+	unread [][]string // unused fields, by row
 	// level1 and held are the scores with published curves only and with constants of other sources.
 	level1, held runScore
-	// saw is what its rows show by kind; least and most are the factors that the others' give it.
+	// saw is the residuals of its rows by kind; least and most are the factors from the other sources.
 	saw         []plan.Residual
 	least, most float64
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// runScore is how well a set of predictions agrees with measurements.
+// runScore is the agreement of a set of predictions with measurements.
 type runScore struct {
 	n                       int
 	mape, median, max, bias float64
@@ -73,15 +73,16 @@ func index(b bool) int {
 	return 0
 }
 
-// contest returns what rows must share for their strategies to compete: all but the strategy.
+// contest returns what rows must have in common for their strategies to be compared: everything but the
+// strategy.
 func (c *runCase) contest() string {
 	return fmt.Sprintf("%s|%d|%d|%s|%d|%d|%s|%s", c.workload.Model.Name, c.workload.Seq, c.workload.Batch,
 		c.row.Cluster.GPU, c.cluster.Size(),
 		c.workload.Model.Layers*c.workload.Model.Hidden, c.row.Precision, c.row.Framework)
 }
 
-// rank compares strategies of one model with each other: pairs in the right order, and what choosing by
-// prediction would lose.
+// rank compares strategies of one model with each other: pairs in the right order, and the loss of choosing
+// by prediction.
 func (s *runScore) rank(cases []*runCase) {
 	groups := map[string][]*runCase{}
 	var keys []string
@@ -143,7 +144,7 @@ func (s *runScore) pair(a, b *runCase) {
 	}
 }
 
-// regret returns how much longer the strategy that is predicted to be the fastest took than the one that was.
+// regret returns how much longer the strategy predicted to be fastest took than the fastest one.
 func regret(g []*runCase) float64 {
 	best, chosen := g[0], g[0]
 	for _, c := range g {

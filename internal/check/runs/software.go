@@ -8,12 +8,12 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// besides are words of a label that speak of something other than products: "bf16 + fp32 grad accum" is bf16.
+// besides are words of a label that refer to something other than products: "bf16 + fp32 grad accum" is bf16.
 var besides = []string{"accum", "grad", "master", "optim", "reduc", "comm", "gather", "param", "state",
 	"moment",
 	"loss", "cache", "storage", "adam", "norm", "logit", "router", "embedding"}
 
-// productLabel returns the part of a label that speaks of products.
+// productLabel returns the part of a label that refers to products.
 func productLabel(s string) string {
 	var kept []string
 	s = strings.NewReplacer(" with ", ";", " and ", ";", " plus ", ";").Replace(s)
@@ -30,7 +30,7 @@ func containsAny(s string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
-// readPrecision says where a label names no format for products.
+// readPrecision records an assumption if a label names no format for products.
 func (c *runCase) readPrecision() {
 	format, said := runPrecision(c.row.Precision)
 	if !said && c.row.Precision != "" {
@@ -39,8 +39,8 @@ func (c *runCase) readPrecision() {
 	c.workload.Precision = format
 }
 
-// runPrecision returns the format that a row's products run in: the narrowest that the label names for them;
-// bf16 where it names none, and then said is false.
+// runPrecision returns the format of a row's products: the narrowest that the label names for them; bf16 if
+// it names none, and then said is false.
 func runPrecision(label string) (format string, said bool) {
 	s := strings.ReplaceAll(productLabel(strings.ToLower(label)), "float", "fp")
 	switch {
@@ -62,18 +62,18 @@ func runPrecision(label string) (format string, said bool) {
 	return "bf16", false
 }
 
-// eagerIssue is a layer's forward pass as PyTorch starts it op by op: about 80 of them at about 10 µs.
+// eagerIssue is the time to launch a layer's forward pass in eager PyTorch: about 80 ops at about 10 µs.
 const eagerIssue = 0.8e-3
 
-// eagerBytes is how many times the bytes of fused kernels element-wise ops of eager PyTorch move.
+// eagerBytes is the factor by which element-wise ops of eager PyTorch move more bytes than fused kernels.
 const eagerBytes = 2.5
 
-// firstBytes is the same of Megatron's first releases, which fused only where they were told to: mask,
+// firstBytes is the same of Megatron's first releases, which fused only what was requested: mask,
 // softmax, biases and dropout by themselves read and write 141 hidden states of a GPT-2 layer in place of
 // 104.
 const firstBytes = 1.4
 
-// runSoftware returns what a framework of its time does, as far as its name and the notes tell.
+// runSoftware returns the properties of a framework at its time, from its name and the notes.
 func runSoftware(r *runRow) plan.Software {
 	f, notes := strings.ToLower(r.Framework), strings.ToLower(r.Notes)
 	var s plan.Software
@@ -95,7 +95,7 @@ func runSoftware(r *runRow) plan.Software {
 			deepSpeed(r, &s)
 		}
 	case compiledWhole(f):
-		s = plan.Software{HideTP: 0.5} // its compiler cuts products up to run beside their collectives
+		s = plan.Software{HideTP: 0.5} // its compiler splits products to overlap them with their collectives
 	case modernMegatron(f), classicMegatron(f):
 		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue, HideTP: 0.5, ScaleOnce: true,
 			OncePerHost: strings.Contains(f, "bridge")}
@@ -104,11 +104,11 @@ func runSoftware(r *runRow) plan.Software {
 		}
 		if strings.Contains(f, "nemo megatron") && r.Strategy.Recompute != nil &&
 			*r.Strategy.Recompute == "selective" {
-			s.Unfused, s.Dropout = true, true // computing attention again was what it had before fused attention
+			s.Unfused, s.Dropout = true, true // before fused attention it had recomputation of attention
 		}
 	}
 	if strings.Contains(strings.ToLower(r.Strategy.Schedule)+notes, "dualpipe") {
-		s.OncePerHost = true // whoever built that schedule sends a token to a host once, too (DeepEP)
+		s.OncePerHost = true // systems with that schedule also send a token to a host only once (DeepEP)
 	}
 	if strings.Contains(notes, "flash") {
 		s.Unfused = false
@@ -128,9 +128,9 @@ func runSoftware(r *runRow) plan.Software {
 	return s
 }
 
-// pipelinesExperts reports whether a user of Megatron would run the exchange between experts under the passes
-// of other micro-batches: it leaves the host, and the schedule has what it takes, several chunks a rank or no
-// ranks.
+// pipelinesExperts reports whether a Megatron user would overlap the exchange between experts with the passes
+// of other micro-batches: it leaves the host, and the schedule supports it, with several chunks a rank or no
+// pipeline.
 func (r *runRow) pipelinesExperts() bool {
 	s := &r.Strategy
 	return value(s.EP) > max(1, value(r.Cluster.PerNode)) && (value(s.VPP) > 1 || value(s.PP) <= 1)

@@ -70,8 +70,8 @@ var words = []string{"id", "name", "gpu", "note", "notes", "source", "framework"
 	"cp_kind",
 	"instance"}
 
-// respell gives a row's fields the names that they have here, and numbers in quotes as numbers. A name that
-// is used already is not written over.
+// respell renames a row's fields to the names used here, and converts numbers in quotes. A name that is used
+// already is not overwritten.
 func respell(row map[string]any) {
 	respellPart(row, "")
 	for part := range spellings {
@@ -87,7 +87,7 @@ func object(fields map[string]any, name string) map[string]any {
 }
 
 func respellPart(fields map[string]any, part string) {
-	names := slices.Sorted(maps.Keys(fields)) // of several names for one thing the first counts, in every run
+	names := slices.Sorted(maps.Keys(fields)) // of several names for one field the first counts, in every run
 	for _, name := range names {
 		x := plainNumber(name, fields[name])
 		to, scale := nameOf(part, name), 1.0
@@ -106,8 +106,8 @@ func respellPart(fields map[string]any, part string) {
 	}
 }
 
-// nameOf returns the name that a field has here, empty where it is not known by another: as it is, or written
-// as launchers' flags write it, tensor-model-parallel-size or pp_degree.
+// nameOf returns the name used here for a field, empty if it is unknown: unchanged, or as in launchers'
+// flags, tensor-model-parallel-size or pp_degree.
 func nameOf(part, name string) string {
 	if to := spellings[part][name]; to != "" {
 		return to
@@ -128,7 +128,7 @@ func nameOf(part, name string) string {
 	return ""
 }
 
-// plainNumber returns a number that was written in quotes, or the value as it is.
+// plainNumber returns a number that was written in quotes, or the value unchanged.
 func plainNumber(name string, x any) any {
 	s, ok := x.(string)
 	if !ok {

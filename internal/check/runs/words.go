@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// plain turns what a row says in words, or by other quantities, into the numbers that its fields hold. What
-// it cannot read stays as it is.
+// plain converts what a row expresses in words, or by other quantities, to the numbers of its fields. What it
+// cannot parse is unchanged.
 func plain(row map[string]any) {
 	model, strategy, cluster, measured := object(row, "model"), object(row, "strategy"), object(row, "cluster"),
 		object(row, "measured")
@@ -29,7 +29,7 @@ func plain(row map[string]any) {
 	plainTime(measured)
 }
 
-// plainExperts reads a count in place of what experts are like, and what stands beside it.
+// plainExperts parses a count instead of a description of experts, and the fields beside it.
 func plainExperts(model map[string]any) {
 	count, ok := model["moe"].(float64)
 	if !ok {
@@ -52,7 +52,7 @@ func plainExperts(model map[string]any) {
 	model["moe"] = moe
 }
 
-// plainNodes takes a number of hosts in place of a list of them.
+// plainNodes parses a number of hosts instead of a list of them.
 func plainNodes(cluster map[string]any) {
 	hosts, ok := cluster["nodes"].(float64)
 	if !ok {
@@ -71,7 +71,7 @@ func plainNodes(cluster map[string]any) {
 	}
 }
 
-// plainSharding reads the names of ZeRO's stages, and of degrees that are sharding and copies of it.
+// plainSharding parses the names of ZeRO's stages, and degrees of sharding and replication.
 func plainSharding(strategy, cluster map[string]any) {
 	if word, ok := strategy["zero"].(string); ok {
 		stage, shard := zeroStage(word)
@@ -102,8 +102,8 @@ func plainSharding(strategy, cluster map[string]any) {
 
 var stageNumber = regexp.MustCompile(`(?:zero|stage)[ _-]*([0-3])`)
 
-// zeroStage returns the stage of ZeRO that a word stands for, -1 where nobody knows; shard says that it goes
-// over the devices of a host.
+// zeroStage returns the ZeRO stage that a word means, -1 if unknown; shard means that it is over the devices
+// of a host.
 func zeroStage(word string) (stage int, shard bool) {
 	w := strings.ToLower(word)
 	has := func(names ...string) bool { return containsAny(w, names) }
@@ -168,7 +168,7 @@ func plainBatch(strategy, model map[string]any) {
 	delete(strategy, "global_batch_tokens")
 }
 
-// plainPart reads a part of the peak: 43% and 43 are 0.43, for nothing takes more than the whole.
+// plainPart parses a share of the peak: 43% and 43 are 0.43, since it cannot exceed 1.
 func plainPart(measured map[string]any, name string) {
 	if s, ok := measured[name].(string); ok {
 		if x, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(s, "%")), 64); err == nil {
@@ -202,12 +202,12 @@ func plainTime(measured map[string]any) {
 	measured["step_time_s"] = x
 }
 
-// known are fields that say nothing that a prediction needs and the others do not say.
+// known are fields without information for a prediction beyond that of the others.
 var known = []string{"derived", "predicted_by", "strategy.micro_batch_count", "strategy.ici_tensor",
 	"strategy.dcn_data", "measured.days_300B_tokens", "measured.tflops_best_without_cp",
 	"measured.peak_reserved_gib"}
 
-// unread returns the fields of a row that nothing here looks at, though they have a value.
+// unread returns the fields of a row that have a value but are not used here.
 func unread(row map[string]any) (names []string) {
 	var look func(fields map[string]any, t reflect.Type, before string)
 	look = func(fields map[string]any, t reflect.Type, before string) {

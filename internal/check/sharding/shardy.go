@@ -14,7 +14,7 @@ type Detail uint8
 
 // The details.
 const (
-	// Quiet prints what differs, and counts.
+	// Quiet prints differences and counts.
 	Quiet Detail = iota
 	// Verbose prints every case.
 	Verbose
@@ -37,19 +37,19 @@ func shardySections() []shardySection {
 	}
 }
 
-// shardyVerdict is what came of one case.
+// shardyVerdict is the result of one case.
 type shardyVerdict struct {
 	id string
-	// apart is why the case says nothing of Galley: an op that does not exist, or an answer that is better than
-	// the one expected. Empty for cases that count.
+	// apart is why the case does not apply to Galley: an op that does not exist, or an answer that is better
+	// than the expected one. It is empty for cases that count.
 	apart string
-	// differs is how the answer differs; empty where it agrees.
+	// differs is how the answer differs; empty if it agrees.
 	differs string
 }
 
-// Shardy compares sharding inference with facts read out of Shardy's own tests: rules of ops, propagation
-// through programs, and what follows from them. It prints, by section, what agrees, each case that differs,
-// and what is counted apart and why.
+// Shardy compares sharding inference with facts extracted from Shardy's own tests: rules of ops, propagation
+// through programs, and their consequences. It prints, by section, the number that agree, each case that
+// differs, and what is counted apart and why.
 func Shardy(w io.Writer, path string, d Detail) (*report.Report, error) {
 	text, err := strict.ReadFile(path, strict.Data)
 	if err != nil {
@@ -69,7 +69,7 @@ func Shardy(w io.Writer, path string, d Detail) (*report.Report, error) {
 	return c.Report, nil
 }
 
-// shardyCheck is a report that prints what is counted apart, too.
+// shardyCheck is a report that also prints what is counted apart.
 type shardyCheck struct {
 	*report.Report
 	w       io.Writer

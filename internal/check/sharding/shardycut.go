@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Operations that cut, fill and order dims.
+// Operations that slice, pad and sort dims.
 
 func hloSlice(o shardyOp, _, _ []ir.Type) (*translation, error) {
 	var start, end, step []int
@@ -18,7 +18,7 @@ func hloSlice(o shardyOp, _, _ []ir.Type) (*translation, error) {
 	return hloUnary(func(x *op.Tensor) *op.Tensor { return op.Slice(x, start, end, step) }), nil
 }
 
-// hloPad cuts where padding is negative, then pads.
+// hloPad slices if padding is negative, then pads.
 func hloPad(o shardyOp, in, _ []ir.Type) (*translation, error) {
 	rank := len(in[0].Shape)
 	low, high, start, end, step := make([]int, rank), make([]int, rank), make([]int, rank), make([]int,
@@ -39,7 +39,7 @@ func hloPad(o shardyOp, in, _ []ir.Type) (*translation, error) {
 	}), nil
 }
 
-// hloCutDims returns the dims of a box that are shorter than those of x.
+// hloCutDims returns the dims in which a box is smaller than x.
 func hloCutDims(x, box array.Shape) (dims, sizes []int) {
 	for d := range x {
 		if x[d] != box[d] {
@@ -78,8 +78,8 @@ func hloSort(o shardyOp, in, _ []ir.Type) (*translation, error) {
 	return t, nil
 }
 
-// hloConvolution puts dims in Galley's order and back. Padding that differs on both sides is taken as even
-// padding that gives the same output.
+// hloConvolution transposes dims to Galley's order and back. Padding that differs on both sides is replaced
+// by even padding with the same output size.
 func hloConvolution(o shardyOp, in, out []ir.Type) (*translation, error) {
 	a := o.Attrs
 	if a.BatchGroups > 1 {
@@ -121,7 +121,7 @@ func hloAt(list []int, d int) int {
 	return 1
 }
 
-// hloLayout reads [b, 0, 1, f]: where the two named dims are, then the spatial ones.
+// hloLayout parses [b, 0, 1, f]: the positions of the two named dims, then the spatial ones.
 func hloLayout(text, names string) []int {
 	words := strings.Split(strings.Trim(strings.ReplaceAll(text, " ", ""), "[]"), ",")
 	perm := make([]int, len(words))

@@ -32,7 +32,7 @@ func (x *explicit) expected() ([]string, float64, error) {
 	return e.list, e.bytes, nil
 }
 
-// expectation follows the expected ops.
+// expectation matches the expected ops.
 type expectation struct {
 	x     *explicit
 	at    map[string]op.Layout
@@ -100,7 +100,7 @@ func (e *expectation) step(o shardyExpected) error {
 	return nil
 }
 
-// op takes the next op of the case for the expected one.
+// op matches the next op of the case with the expected one.
 func (e *expectation) op(o shardyExpected) error {
 	for e.next < len(e.x.c.Ops) && e.x.c.Ops[e.next].Op == "sdy.reshard" {
 		e.next++

@@ -13,8 +13,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// checkExplicit compares how ops with fixed shardings run: what their operands are brought to, how results
-// come out, and where that differs, the bytes that are sent.
+// checkExplicit compares how ops with fixed shardings run: the layouts of their operands and results and, if
+// these differ, the bytes sent.
 func checkExplicit(text json.RawMessage) shardyVerdict {
 	var c shardyReshard
 	if err := json.Unmarshal(text, &c); err != nil {
@@ -44,7 +44,7 @@ func checkExplicit(text json.RawMessage) shardyVerdict {
 	return v
 }
 
-// several reports whether an op of the case is more than one here.
+// several reports whether an op of the case is more than one op here.
 func (x *explicit) several() bool {
 	for _, results := range x.last {
 		for _, v := range results {
@@ -63,7 +63,7 @@ type explicit struct {
 	b      *ir.Builder
 	values map[string]*ir.Value
 	fixed  map[*ir.Value]op.Layout
-	// last is, for each op of the case, the values that are its results.
+	// last holds, for each op of the case, the values that are its results.
 	last [][]*ir.Value
 	data [][]int
 }
@@ -89,7 +89,7 @@ func (x *explicit) build() error {
 	return x.b.Err()
 }
 
-// firstMesh returns the mesh of whatever has no sharding.
+// firstMesh sets the mesh of tensors without a sharding.
 func (x *explicit) firstMesh() error {
 	for _, t := range slices.Concat(x.c.Args, x.c.Returns) {
 		if t.Sharding != nil {
@@ -217,7 +217,7 @@ func (x *explicit) partition() ([]string, float64, error) {
 	return best, least, nil
 }
 
-// run partitions with Specs for the values that no fact speaks of.
+// run partitions with Specs for the values that have no fact.
 func (x *explicit) run(f *ir.Func, between func(*ir.Func) ([]mesh.Spec, error),
 	returned []mesh.Spec) ([]string, float64, error) {
 	specs, err := between(f)
@@ -288,8 +288,8 @@ func (x *explicit) backward(f *ir.Func) ([]mesh.Spec, error) {
 	return specs, nil
 }
 
-// ways is, for each op of the case, how it runs: how the nodes that it is made of take its operands and give
-// its results.
+// ways returns how each op of the case runs: in what layouts its nodes read its operands and return its
+// results.
 func (x *explicit) ways(f *ir.Func, p *spmd.Program) []string {
 	var list []string
 	first := 0
@@ -318,7 +318,7 @@ func (x *explicit) ways(f *ir.Func, p *spmd.Program) []string {
 	return list
 }
 
-// used reports whether all Specs are known; those of scalars are taken to be.
+// used reports whether all Specs are known; those of scalars always count as known.
 func used(specs []mesh.Spec) bool {
 	return !slices.ContainsFunc(specs, func(s mesh.Spec) bool { return s.Dims == nil })
 }
@@ -344,8 +344,8 @@ func (x *explicit) way(k int, need, give []mesh.Spec) string {
 // on returns the mesh on which an op runs.
 func (x *explicit) on(k int) *mesh.Mesh { return x.fixed[x.last[k][0]].Mesh }
 
-// runs reports whether an op can run so without communication of its own. Shardy leaves halos and the like
-// for later.
+// runs reports whether an op can run with these layouts without communication of its own. Shardy inserts halo
+// exchanges and the like later.
 func (x *explicit) runs(k int, need, give []mesh.Spec) bool {
 	n := x.last[k][0].Node()
 	if n == nil || len(n.In()) != len(need) || len(n.Out()) < len(give) {

@@ -13,16 +13,16 @@ import (
 // absent returns why an operation has no counterpart here.
 func absent(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// translation makes an operation out of Galley's. Data is the operands that carry factors; scalars such as
-// hloStarts of slices and neutral elements are left out of it.
+// translation builds an operation from Galley's ops. Data is the operands that have factors; scalars such as
+// starts of slices and neutral elements are excluded.
 type translation struct {
 	data  []int
 	build func(in []*op.Tensor) []*op.Tensor
-	// carried is how many further operands and results go the way of the first.
+	// carried is the number of further operands and results that are sharded like the first.
 	carried int
 }
 
-// hloOne makes a list of a builder's only result.
+// hloOne wraps a builder of one result to return a list.
 func hloOne(build func(in []*op.Tensor) *op.Tensor) func(in []*op.Tensor) []*op.Tensor {
 	return func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{build(in)} }
 }
@@ -101,7 +101,7 @@ func hloElementwise() map[string]hloPointwise {
 	}
 }
 
-// otherFloat returns a dtype that is a change: only then is there a cast.
+// otherFloat returns another dtype: a cast to the same one would be dropped.
 func otherFloat(d array.DType) array.DType {
 	if d == array.F32 {
 		return array.F64
@@ -181,7 +181,7 @@ func hloReshape(_ shardyOp, _, out []ir.Type) (*translation, error) {
 	return hloUnary(func(x *op.Tensor) *op.Tensor { return op.Reshape(x, out[0].Shape...) }), nil
 }
 
-// hloBroadcast puts dims in the result's order, adds dims of one, and repeats.
+// hloBroadcast transposes dims to the result's order, adds dims of size one, and broadcasts.
 func hloBroadcast(o shardyOp, in, out []ir.Type) (*translation, error) {
 	return hloUnary(func(x *op.Tensor) *op.Tensor {
 		order := make([]int, len(o.Attrs.Dims))

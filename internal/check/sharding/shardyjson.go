@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// shardySharding is a sharding as Shardy's facts write it.
+// shardySharding is a sharding in the notation of Shardy's facts.
 type shardySharding struct {
 	Mesh string `json:"mesh"`
 	Dims []struct {
@@ -22,12 +22,12 @@ type shardySharding struct {
 	UnreducedOp string   `json:"unreduced_op"`
 }
 
-// shardyMesh is axes with sizes. A mesh without axes is one device, or a place holder.
+// shardyMesh is axes with sizes. A mesh without axes is one device, or a placeholder.
 type shardyMesh struct {
 	Axes [][2]any `json:"axes"`
 }
 
-// build returns the mesh; nil where it has no axes.
+// build returns the mesh; nil if it has no axes.
 func (m shardyMesh) build() (*mesh.Mesh, error) {
 	if len(m.Axes) == 0 {
 		return nil, nil
@@ -48,7 +48,7 @@ type shardyTensor struct {
 	Shape  []int           `json:"shape"`
 	DType  string          `json:"dtype"`
 	Before *shardySharding `json:"sharding_before"`
-	// After is what is expected; Asserted says whether anything is.
+	// After is the expected sharding; Asserted reports whether there is one.
 	After    *shardySharding
 	Asserted bool
 }
@@ -62,7 +62,7 @@ type shardyOp struct {
 	Attrs    shardyAttrs    `json:"attrs"`
 }
 
-// shardyAttrs is the attributes of all ops that matter here.
+// shardyAttrs is the attributes, of all ops, that matter here.
 type shardyAttrs struct {
 	Batching    [][]int  `json:"batching_dims"`
 	Contracting [][]int  `json:"contracting_dims"`
@@ -86,7 +86,7 @@ type shardyAttrs struct {
 	Groups      int      `json:"feature_group_count"`
 	DimNumbers  string   `json:"dim_numbers"`
 	Direction   string   `json:"allowed_direction"`
-	// Rule is a rule that the program itself gives.
+	// Rule is a rule given by the program itself.
 	Rule *shardyRule `json:"sharding_rule"`
 }
 
@@ -101,8 +101,8 @@ type shardyRule struct {
 	Blocked     []string       `json:"blocked_propagation"`
 }
 
-// typ returns a tensor's type; dtypes that Galley lacks are taken for their nearest: rules do not depend on
-// them.
+// typ returns a tensor's type; dtypes that Galley does not have are replaced by the nearest: rules do not
+// depend on them.
 func (t shardyTensor) typ() (ir.Type, error) {
 	if slices.Contains(t.Shape, -1) {
 		return ir.Type{}, fmt.Errorf("dims of unknown size")
@@ -118,10 +118,10 @@ func (t shardyTensor) typ() (ir.Type, error) {
 	return ir.Type{DType: dtype, Shape: t.Shape}, nil
 }
 
-// sharding returns what a fact says, for a tensor of a rank.
+// sharding returns the sharding of a fact, for a tensor of a rank.
 func (s *shardySharding) sharding(rank int) (mesh.Sharding, error) {
 	out := mesh.Closed(mesh.Whole(rank))
-	if len(s.Dims) != rank { // one device holds it all
+	if len(s.Dims) != rank { // one device holds all of it
 		return out, nil
 	}
 	for d, x := range s.Dims {

@@ -27,7 +27,7 @@ type shardyProgram struct {
 	} `json:"sharding_groups"`
 }
 
-// UnmarshalJSON tells a sharding that is expected to be none from one of which nothing is said.
+// UnmarshalJSON distinguishes an expected empty sharding from no expectation.
 func (t *shardyTensor) UnmarshalJSON(text []byte) error {
 	type plain shardyTensor
 	var fields map[string]json.RawMessage
@@ -61,7 +61,7 @@ func checkPropagation(text json.RawMessage) shardyVerdict {
 	return v
 }
 
-// shardyRun builds a graph of a program and compares what comes out.
+// shardyRun builds the graph of a program and compares the results of propagation.
 type shardyRun struct {
 	p       shardyProgram
 	g       *shard.Graph
@@ -148,7 +148,7 @@ func (r *shardyRun) annotate(id int, t shardyTensor) error {
 		return err
 	}
 	m := r.meshes[t.Before.Mesh]
-	if len(t.Before.Dims) != len(t.Shape) { // all on one device: a mesh of its own
+	if len(t.Before.Dims) != len(t.Shape) { // all on one device, with a mesh of its own
 		m, _ = mesh.New([]mesh.Axis{{Name: t.Before.Mesh, Size: 1}})
 	}
 	return r.g.Annotate(id, m, s)
@@ -167,7 +167,7 @@ func (r *shardyRun) op(o shardyOp, reach shard.Reach) error {
 		out, results = append(out, r.types[t.ID]), append(results, r.ids[t.ID])
 	}
 	switch {
-	case strings.HasSuffix(o.Op, ".constant") || o.Op == "stablehlo.iota": // they have no operands to follow
+	case strings.HasSuffix(o.Op, ".constant") || o.Op == "stablehlo.iota": // without operands to propagate from
 		return nil
 	case o.Op == "sdy.sharding_constraint":
 		return r.constrain(o, in[0], operands, results)
@@ -208,7 +208,7 @@ func (r *shardyRun) constrain(o shardyOp, t ir.Type, operands, results []int) er
 	return r.g.Op(n, "", []ir.Type{t}, []ir.Type{t}, operands, results)
 }
 
-// spread returns a rule that a program gives.
+// spread converts a rule given by a program.
 func (r *shardyRule) spread() *shard.Spread {
 	s := &shard.Spread{Operands: len(r.Operands)}
 	number := map[string]int{}
@@ -258,7 +258,7 @@ func (r *shardyRun) compareOne(name string, id int, t shardyTensor) {
 	closed := r.p.Algorithm == "propagation-pipeline" || t.After != nil && len(t.After.Dims) != len(t.Shape)
 	for d := range want.Freedom {
 		want.Freedom[d].Priority = 0
-		if closed { // at the end of everything no dim is open
+		if closed { // at the end no dim is open
 			want.Freedom[d].Open, got.Freedom[d].Open = false, false
 		}
 	}
@@ -267,7 +267,7 @@ func (r *shardyRun) compareOne(name string, id int, t shardyTensor) {
 	}
 }
 
-// constraintOf returns the op that asks for a sharding.
+// constraintOf returns the op that requests a sharding.
 func constraintOf(b *ir.Builder, t ir.Type, m *mesh.Mesh, s mesh.Sharding) op.Op {
 	return op.Constrain(b.Param("", t), m, s).Node().Op().(op.Op)
 }

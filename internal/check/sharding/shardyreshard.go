@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// shardyReshard is a case of one or more reshards, or of ops with fixed shardings, and what is expected to
-// happen.
+// shardyReshard is a case of one or more reshards, or of ops with fixed shardings, and the expected
+// ops.
 type shardyReshard struct {
 	ID       string                      `json:"id"`
 	Meshes   map[string]shardyDeviceMesh `json:"meshes"`
@@ -42,7 +42,7 @@ func (m shardyDeviceMesh) build() (*mesh.Mesh, error) {
 	return mesh.New(plain.Axes(), m.Devices...)
 }
 
-// shardyFixed is a tensor whose sharding is fixed; none is a tensor that every device holds.
+// shardyFixed is a tensor with a fixed sharding; without one it is replicated.
 type shardyFixed struct {
 	ID       string          `json:"id"`
 	Value    string          `json:"value"`
@@ -63,7 +63,7 @@ type shardyFixedOp struct {
 	Attrs    shardyAttrs   `json:"attrs"`
 }
 
-// shardyExpected is one op of what is expected to come out.
+// shardyExpected is one op of the expected result.
 type shardyExpected struct {
 	Op         string           `json:"op"`
 	ID         string           `json:"id"`
@@ -80,13 +80,13 @@ type shardyExpected struct {
 	} `json:"moves"`
 }
 
-// byBytes returns prices by which bytes decide, and the number of collectives only where they are equal.
+// byBytes returns prices with which bytes decide, and the number of collectives only if they are equal.
 func byBytes() spmd.Prices {
 	return spmd.Prices{Default: spmd.Link{Alpha: 1e-3, Beta: 1}, Plain: true}
 }
 
-// layout returns the layout of a tensor of a rank; without a sharding every device of the first mesh holds
-// it.
+// layout returns the layout of a tensor of a rank; without a sharding it is replicated on the first
+// mesh.
 func (c *shardyReshard) layout(s *shardySharding, rank int, first *mesh.Mesh) (op.Layout, error) {
 	if s == nil {
 		return op.Layout{Mesh: first, Spec: mesh.Whole(rank)}, nil
@@ -142,7 +142,7 @@ func (c *shardyReshard) compareMoves(v *shardyVerdict) error {
 	return nil
 }
 
-// judgeMoves compares two ways to do the same.
+// judgeMoves compares two sequences of moves with the same result.
 func judgeMoves(v *shardyVerdict, ours, theirs []string, cost, theirCost float64) {
 	switch {
 	case slices.Equal(ours, theirs):
@@ -170,8 +170,8 @@ func reshardMoves(t ir.Type, from, to op.Layout) ([]string, float64, error) {
 	return moveTexts(moves), cost.Bytes, nil
 }
 
-// moveTexts returns moves as they are compared: what is between two kinds is sorted, since its order does not
-// matter.
+// moveTexts returns moves as texts to compare: consecutive moves of one kind are sorted, since their order
+// does not matter.
 func moveTexts(moves []spmd.Move) []string {
 	var list []string
 	from := 0
@@ -196,7 +196,7 @@ func moveTexts(moves []spmd.Move) []string {
 	return list
 }
 
-// expectedMoves returns the expected ops as moves, and the bytes that they send by the same prices as ours.
+// expectedMoves returns the expected ops as moves, and the bytes that they send, by the same prices as ours.
 func (c *shardyReshard) expectedMoves(t ir.Type, at op.Layout) ([]string, float64, error) {
 	var moves []spmd.Move
 	bytes := 0.0
@@ -221,8 +221,8 @@ func (c *shardyReshard) expectedMoves(t ir.Type, at op.Layout) ([]string, float6
 	return moveTexts(moves), bytes, nil
 }
 
-// moves returns one expected op as moves, one for each dim that it touches. The Specs between them count for
-// their sizes only.
+// moves returns one expected op as moves, one for each dim that it changes. The Specs between them matter
+// only for sizes.
 func (e shardyExpected) moves(before, after mesh.Spec) ([]spmd.Move, error) {
 	kind, ok := map[string]spmd.Kind{"sdy.all_gather": spmd.AllGather, "sdy.all_slice": spmd.Slice,
 		"sdy.all_to_all":         spmd.AllToAll,
@@ -258,8 +258,8 @@ func (e shardyExpected) moves(before, after mesh.Spec) ([]spmd.Move, error) {
 	return list, nil
 }
 
-// leads reports whether a move gives what it says where parts are uneven: splitting by the parts of an axis
-// one after the other is then not splitting by the axis.
+// leads reports whether a move gives its stated result if shards are uneven: splitting by the parts of an
+// axis one after the other then differs from splitting by the axis.
 func leads(m *mesh.Mesh, t ir.Type, x spmd.Move) bool {
 	joins := func(d int, short, long mesh.Axes) bool {
 		whole := mesh.Whole(len(t.Shape))

@@ -119,16 +119,17 @@ func (o shardyOp) spread(in, out []ir.Type, r shard.Reach) (*shard.Spread, *tran
 	return s, t, nil
 }
 
-// ruleFact is what a rule says of one factor: which dims share it, and what it costs to split.
+// ruleFact is a rule's statement about one factor: which dims share it, and whether splitting it needs a
+// reduction or more.
 type ruleFact struct {
 	places string
 	size   int
 	kind   shard.Kind
 }
 
-// facts leaves out what says nothing: factors of size one, those that only one tensor has unless they are
-// reduced, those along which nothing spreads, and those that cannot be reached in a compound dim because of
-// such a one above them.
+// facts omits factors without effect: those of size one, those of only one tensor unless they are reduced,
+// those along which nothing propagates, and those in a compound dim that are unreachable because of one above
+// them.
 func (r *shardyRule) facts() []ruleFact {
 	if r == nil {
 		return nil
@@ -156,7 +157,7 @@ func (r *shardyRule) facts() []ruleFact {
 	return f.list()
 }
 
-// spreadFacts returns the same for a rule of ours; data says which of the operation's operands it is about.
+// spreadFacts returns the facts of one of our rules; data selects the operation's operands that it covers.
 func spreadFacts(s *shard.Spread, tr *translation, operands int) []ruleFact {
 	f := newFactFinder()
 	for t, dims := range s.Dims {
@@ -209,7 +210,7 @@ func (f *factFinder) see(name string, t, d, i, operands, size int, kind shard.Ki
 
 func (f *factFinder) drop(name string) { f.byName[name].dropped = true }
 
-// idle reports whether a factor says nothing by itself.
+// idle reports whether a factor has no effect by itself.
 func (p *factPlaces) idle() bool {
 	alone := len(p.in)+len(p.out) < 2 || p.kind == shard.Whole && (len(p.in) == 0 || len(p.out) == 0)
 	return p.dropped || p.size == 1 || p.kind != shard.Reduction && alone
@@ -268,8 +269,8 @@ func compareRules(got, want []ruleFact) string {
 	return fmt.Sprintf("factors %v, want %v", got, want)
 }
 
-// better says why a difference is none: a rule of ours is of one op alone, where Shardy's looks at the ops
-// around it.
+// better explains why a difference is acceptable: our rule is of one op alone, while Shardy's considers the
+// ops around it.
 func (c shardyRuleCase) better(got, want []ruleFact, differs string) string {
 	if differs == "" || len(got) != len(want) {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// SpmdConfig says what a check of sharding vectors prints.
+// SpmdConfig is the options of Spmd.
 type SpmdConfig struct {
 	// Verbose prints every case, not only those that differ.
 	Verbose bool
@@ -72,12 +72,12 @@ const (
 	isUnsupported
 )
 
-// finding is the outcome of a case and what there is to say of it.
+// finding is the outcome of a case with an explanation.
 type finding struct {
 	outcome outcome
-	// reason is why the case is unsupported, or in what the answer is better.
+	// reason is why the case is unsupported, or why the answer is better.
 	reason string
-	// faults is what differs.
+	// faults are the differences.
 	faults []string
 }
 
@@ -89,7 +89,7 @@ func fault(format string, args ...any) finding {
 	return finding{outcome: differs, faults: []string{fmt.Sprintf(format, args...)}}
 }
 
-// verdictOf returns agreement without faults, a difference with some.
+// verdictOf returns agreement if there are no faults, a difference otherwise.
 func verdictOf(faults []string) finding {
 	if len(faults) == 0 {
 		return finding{}

@@ -28,8 +28,8 @@ func attentionOps() map[string]spmdOp {
 	}.ops()
 }
 
-// buildAttention gives out, no softmax, the logarithms of sums, and no seed: masks and dropout change no
-// spec.
+// buildAttention returns the output, no softmax, the log-sum-exp, and no seed: masks and dropout do not
+// change specs.
 func buildAttention(b *spmdBuild) []*op.Tensor {
 	out, lse := op.AttentionLSE(b.float(0), b.float(1), b.float(2),
 		op.AttentionConfig{Causal: b.Attrs.bool("causal")})
@@ -47,8 +47,8 @@ func (b *spmdBuild) attentionGrad(out, lse string) []*op.Tensor {
 	return n.Op().(op.Op).VJP(n.In(), outs, []*op.Tensor{b.float(len(b.Inputs) - 1), nil})[:3]
 }
 
-// rotate turns the three operands from first on by their positions, an operand if there is one. A turn the
-// other way, the gradient, is the same. The sines and cosines are computed where they are needed.
+// rotate applies RoPE to the three operands from first on, by positions if that is an operand. The gradient,
+// a rotation in the other direction, is the same. Sines and cosines are computed where they are needed.
 func (b *spmdBuild) rotate(first, positions int) []*op.Tensor {
 	out := make([]*op.Tensor, 3)
 	for i := range out {
@@ -66,7 +66,7 @@ func (b *spmdBuild) rotate(first, positions int) []*op.Tensor {
 	return out
 }
 
-// moeOps send tokens to experts and back.
+// moeOps are the ops that send tokens to experts and back.
 func moeOps() map[string]spmdOp {
 	const local = "the recorded rule splits the rows that indices point at, as if each device's indices were " +
 		"its own"
@@ -80,7 +80,7 @@ func moeOps() map[string]spmdOp {
 	}
 }
 
-// combine adds up the rows of x that each token's index names, weighed.
+// combine returns the weighted sum of the rows of x that each token's index selects.
 func combine(x, weights, index *op.Tensor) *op.Tensor {
 	if err := firstError(x.Err(), weights.Err(), index.Err()); err != nil {
 		return x
@@ -102,8 +102,8 @@ func buildCombineGrad(b *spmdBuild) []*op.Tensor {
 	return append(gradients(combine(x, weights, b.index(2)), b.float(3), x, weights), nil)
 }
 
-// buildDispatch gives the tokens of each expert, up to its capacity, and for each token the weights, the
-// places and the numbers of its experts.
+// buildDispatch returns the tokens of each expert, up to its capacity, and for each token the weights,
+// positions and numbers of its experts.
 func buildDispatch(b *spmdBuild) []*op.Tensor {
 	x, gate := b.float(0), b.float(1)
 	k, capacity, experts := b.Attrs.int("k", 1), b.Attrs.int("capacity", 1), b.Inputs[1].Shape[1]
@@ -126,8 +126,8 @@ func buildDispatch(b *spmdBuild) []*op.Tensor {
 		ids}
 }
 
-// buildDispatchGrad takes combine_weights, scatter_index, expert_id, grad_y and grad_combine_weights; tokens
-// get the sum of what their places have.
+// buildDispatchGrad has the operands combine_weights, scatter_index, expert_id, grad_y and
+// grad_combine_weights; the gradient of a token is the sum over its positions.
 func buildDispatchGrad(b *spmdBuild) []*op.Tensor {
 	dy := op.Flatten(b.float(3), 0, 1)
 	slot := op.Transpose(b.index(1), 1, 0)
@@ -139,8 +139,8 @@ func buildDispatchGrad(b *spmdBuild) []*op.Tensor {
 	return []*op.Tensor{dx, nil}
 }
 
-// fallbackOps returns what is recorded for ops of which nothing is known, or only that the first dim of each
-// tensor is a batch.
+// fallbackOps are the recorded default rules for unknown ops, and for those whose tensors have a batch as
+// first dim.
 func fallbackOps() map[string]spmdOp {
 	return opTable{
 		"replicated":            func(b *spmdBuild) []*op.Tensor { return b.opaque(mesh.Unknown) },
@@ -148,7 +148,7 @@ func fallbackOps() map[string]spmdOp {
 	}.ops()
 }
 
-// opaque returns an op that has the case's operands and results, and a rule.
+// opaque returns an op with the case's operands and results, and a rule.
 func (b *spmdBuild) opaque(r mesh.Rule) []*op.Tensor {
 	o := opaqueOp{rule: r}
 	for _, t := range b.Outputs {

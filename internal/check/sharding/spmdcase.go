@@ -24,7 +24,7 @@ type spmdCase struct {
 	Hazard    string        `json:"numeric_hazard"`
 }
 
-// spmdTensor is a tensor of a case: what is given of it, or what is asserted. nil asserts nothing.
+// spmdTensor is a tensor of a case: its given sharding, or the asserted one; nil asserts nothing.
 type spmdTensor struct {
 	Name      string  `json:"name"`
 	Shape     []int   `json:"shape"`
@@ -37,7 +37,7 @@ type spmdTensor struct {
 	Valid     *bool   `json:"dims_mapping_valid"`
 }
 
-// absent reports whether there is no such tensor.
+// absent reports whether the tensor does not exist.
 func (t *spmdTensor) absent() bool { return t == nil || t.None }
 
 func (t *spmdTensor) illFormed() bool { return t != nil && t.Valid != nil && !*t.Valid }
@@ -59,7 +59,7 @@ func (t *spmdTensor) mapping() ([][]int, bool) {
 	return list, true
 }
 
-// spec returns what is stated as a Spec for tensors of a rank.
+// spec returns the stated sharding as a Spec for tensors of a rank.
 func (t *spmdTensor) spec(m *mesh.Mesh, rank int) (mesh.Spec, error) {
 	list, ok := t.mapping()
 	if !ok {
@@ -85,7 +85,7 @@ func (t *spmdTensor) spec(m *mesh.Mesh, rank int) (mesh.Spec, error) {
 	return s, nil
 }
 
-// errSpec is a recorded spec that is none.
+// errSpec is the error for a recorded spec that is invalid.
 var errSpec = errors.New("ill-formed spec")
 
 // axisName returns the name of a mesh dim by its number.
@@ -100,8 +100,8 @@ func spmdMesh(shape []int, devices ...int) (*mesh.Mesh, error) {
 	return mesh.New(axes, devices...)
 }
 
-// contradicts says in what a Spec is not as stated; nothing if all that is stated holds. Axes of size one
-// split nothing and are not compared.
+// contradicts describes how a Spec differs from the stated one; empty if it does not. Axes of size one split
+// nothing and are not compared.
 func (t *spmdTensor) contradicts(m *mesh.Mesh, got mesh.Spec) string {
 	if t == nil || t.Empty {
 		return ""
@@ -135,7 +135,7 @@ func (t *spmdTensor) contradictsPartial(m *mesh.Mesh, got mesh.Spec) string {
 	return ""
 }
 
-// splitting returns the names of those axes that have more than one position.
+// splitting returns the names of the axes with more than one device.
 func splitting(m *mesh.Mesh, axes mesh.Axes) []string {
 	var names []string
 	for _, a := range axes {
@@ -156,7 +156,7 @@ func named(m *mesh.Mesh, dims []int) []string {
 	return names
 }
 
-// text returns what is stated, in the form in which Specs are printed.
+// text prints the stated sharding in the form of Specs.
 func (t *spmdTensor) text() string {
 	list, ok := t.mapping()
 	words := make([]string, len(list))

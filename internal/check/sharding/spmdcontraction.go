@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// contractionOps returns sums of products.
+// contractionOps are matrix products and the like.
 func contractionOps() map[string]spmdOp {
 	return opTable{
 		"matmul":    buildMatMul,
@@ -37,8 +37,8 @@ func buildMatMul(b *spmdBuild) []*op.Tensor {
 	return only(b.matmul(b.float(0), b.float(1)))
 }
 
-// fitMatMul makes the right operand one that can be multiplied: the recorded shapes do not always fit each
-// other, and only their dims count.
+// fitMatMul changes the right operand's shape so that it can be multiplied: the recorded shapes are not
+// always consistent, and only their dims matter.
 func (b *spmdBuild) fitMatMul() {
 	x, y := b.Inputs[0].Shape, b.Inputs[1].Shape
 	if len(x) < 2 || len(y) < 2 {
@@ -102,7 +102,7 @@ func buildGemmEpilogue(b *spmdBuild) []*op.Tensor {
 	return only(op.Add(y, b.float(2)))
 }
 
-// buildLinearParamGrad returns the gradients of a linear layer's weights and bias, added to what there is.
+// buildLinearParamGrad returns the gradients of a linear layer's weights and bias, added to given ones.
 func buildLinearParamGrad(b *spmdBuild) []*op.Tensor {
 	x, dy := b.float(0), b.float(1)
 	lead := "abcdefgh"[:max(0, len(x.Shape())-1)]
@@ -171,7 +171,7 @@ func (b *spmdBuild) channelsLast() bool {
 	return f != "" && f[len(f)-1] == 'C'
 }
 
-// image returns operand i with its channels first.
+// image returns operand i with channels first.
 func (b *spmdBuild) image(i int) *op.Tensor {
 	x := b.param(i, array.F32)
 	if !b.channelsLast() {
@@ -181,7 +181,7 @@ func (b *spmdBuild) image(i int) *op.Tensor {
 	return op.Transpose(x, append([]int{0, rank - 1}, upToDim(rank)[1:rank-1]...)...)
 }
 
-// fromImage gives the gradient of an image the order of dims that the image was recorded in.
+// fromImage transposes the gradient of an image to the recorded order of dims.
 func (b *spmdBuild) fromImage(grads []*op.Tensor) []*op.Tensor {
 	if !b.channelsLast() || grads[0].Err() != nil {
 		return grads

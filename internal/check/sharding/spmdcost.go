@@ -9,13 +9,13 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// better decides between our answer and the recorded one by the bytes that each moves: to bring operands into
-// place, to reshard between the ops of the program, and to reduce what results leave partial. Ours is better
-// if it moves fewer; if it moves as many, and its parts take less room on a device or only leave other things
-// partial; or if it moves fewer until the results have the recorded layout. Going back from results, what is
-// moved is what the results that come out differ by from those that were asked for.
+// better compares our answer with the recorded one by the bytes that each moves: to reshard operands, to
+// reshard between the ops of the program, and to reduce unreduced results. Ours is better if it moves fewer;
+// if it moves as many, and its shards need less memory on a device or only other values are unreduced; or if
+// it moves fewer until the results have the recorded layout. In backward inference what is moved is the
+// difference between the inferred results and the requested ones.
 //
-// Our step is legal by construction. The recorded answer is taken to be.
+// Our step is legal by construction. The recorded answer is assumed to be.
 func (c *spmdCase) better(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Tensor) (string, bool) {
 	ours, theirs := &bill{m: m}, &bill{m: m}
 	pending := c.pendingOf(m, b, results)
@@ -42,7 +42,7 @@ func (c *spmdCase) better(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Ten
 	if err := firstError(ours.err, theirs.err); err != nil {
 		return "no comparison of costs: " + err.Error(), false
 	}
-	if backward { // partial operands are an offer: whole ones fit as well
+	if backward { // unreduced operands are optional: reduced ones are valid as well
 		ours.due, theirs.due = 0, 0
 	}
 	text := fmt.Sprintf("moves %.0f bytes and holds %.0f, the recorded answer %.0f and %.0f",
@@ -55,9 +55,9 @@ func (c *spmdCase) better(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Ten
 	return text, !backward && (ours.moved+ours.there)*slack < theirs.moved+theirs.there
 }
 
-// pendingOf is, for each result of which a case does not state what is pending, what the recorded operands
-// leave pending: an answer that splits a sum further has to pay for it. It is nil where operands are not
-// stated.
+// pendingOf returns, for each result whose unreduced axes a case does not state, the axes that the recorded
+// operands leave unreduced: an answer that splits a sum further has to pay for it. It is nil if operands are
+// not stated.
 func (c *spmdCase) pendingOf(m *mesh.Mesh, b *spmdBuild, results []*op.Tensor) map[*op.Tensor][]mesh.Pending {
 	stated := len(c.WantIn) == len(c.Inputs) && !slices.ContainsFunc(c.WantIn, (*spmdTensor).absent)
 	if c.Direction != "forward" || !stated {
@@ -78,8 +78,8 @@ func (c *spmdCase) pendingOf(m *mesh.Mesh, b *spmdBuild, results []*op.Tensor) m
 	return pending
 }
 
-// recordedIn returns what is recorded of operands, or, where a case states only results, what our own rule
-// asks for these.
+// recordedIn returns the recorded operands or, if a case states only results, what our own rule requires for
+// these.
 func (c *spmdCase) recordedIn(m *mesh.Mesh, b *spmdBuild, results []*op.Tensor) []*spmdTensor {
 	if c.WantIn != nil || slices.ContainsFunc(c.WantOut,
 		func(t *spmdTensor) bool { return t != nil && len(t.Partial) > 0 }) {
@@ -99,7 +99,7 @@ func (c *spmdCase) recordedIn(m *mesh.Mesh, b *spmdBuild, results []*op.Tensor) 
 	return list
 }
 
-// stated returns a Spec as cases state it.
+// stated converts a Spec to the form of cases.
 func stated(s mesh.Spec) *spmdTensor {
 	t := &spmdTensor{MultiDims: make([][]int, s.Rank())}
 	for d, axes := range s.Dims {
@@ -122,7 +122,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// recorded returns the spec that a case states for tensor i. What it leaves open is as in our answer.
+// recorded returns the spec that a case states for tensor i, with our answer for what it does not state.
 func recorded(m *mesh.Mesh, list []*spmdTensor, i int, ours mesh.Spec) mesh.Spec {
 	if i >= len(list) || list[i] == nil || list[i].Empty {
 		return ours
@@ -148,14 +148,14 @@ func recorded(m *mesh.Mesh, list []*spmdTensor, i int, ours mesh.Spec) mesh.Spec
 	return s
 }
 
-// transition is what becomes of one tensor in our answer and in the recorded one.
+// transition is the change of one tensor's layout in our answer and in the recorded one.
 type transition struct {
 	typ                ir.Type
 	have, ours, theirs mesh.Spec
 }
 
-// enter adds the tensor to both bills: as what is moved if it is on the side that was given, else as what is
-// left to reduce.
+// enter adds the tensor to both bills: as moved bytes if it is on the given side, else as what is left to
+// reduce.
 func (t transition) enter(ours, theirs *bill, isGiven bool) {
 	ours.held += ours.local(t.typ, t.ours)
 	theirs.held += theirs.local(t.typ, t.theirs)
@@ -169,15 +169,15 @@ func (t transition) enter(ours, theirs *bill, isGiven bool) {
 	theirs.leave(t.typ, t.theirs, t.theirs)
 }
 
-// bill adds up what an answer costs, over all devices.
+// bill is the cost of an answer, over all devices.
 type bill struct {
 	m *mesh.Mesh
-	// moved is bytes between devices, due those of reductions that are left to do, there those until all is
-	// as recorded.
+	// moved is bytes between devices, due those of pending reductions, there those until all layouts are as
+	// recorded.
 	moved, due, there float64
-	// held is the bytes of the largest parts.
+	// held is the bytes of the largest shards.
 	held float64
-	// otherDims says that some tensor's dims are split otherwise than recorded.
+	// otherDims means that some tensor's dims are split differently than recorded.
 	otherDims bool
 	err       error
 }
@@ -188,7 +188,7 @@ func (b *bill) leave(t ir.Type, s, recorded mesh.Spec) {
 	b.there += b.cost(t, s, recorded.With())
 }
 
-// cost returns what a move would add.
+// cost returns what a reshard would add.
 func (b *bill) cost(t ir.Type, have, want mesh.Spec) float64 {
 	c := &bill{m: b.m}
 	c.move(t, have, want)
@@ -210,9 +210,9 @@ func (b *bill) local(t ir.Type, s mesh.Spec) float64 {
 	return float64(n)
 }
 
-// move counts what it takes to bring a tensor from one spec to another: reductions over the partial axes that
-// go, by a ring, then what devices lack of their new part. Partial axes that come cost nothing: one device
-// keeps the value.
+// move adds the bytes of resharding a tensor: ring reductions over unreduced axes that disappear,
+// then what devices lack of their new shard. New unreduced axes cost nothing: one device keeps the
+// value.
 func (b *bill) move(t ir.Type, have, want mesh.Spec) {
 	if have.Rank() != len(t.Shape) || have.Equal(want) {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// elementwiseOps returns functions of one element or of elements at the same place. Their gradients are by
-// way of the VJPs.
+// elementwiseOps are elementwise functions of one or more tensors. Their gradients use the
+// VJPs.
 func elementwiseOps() map[string]spmdOp {
 	all := opTable{
 		"add_n": func(b *spmdBuild) []*op.Tensor {
@@ -107,8 +107,8 @@ func exponentialUnit(b *spmdBuild, x *op.Tensor) *op.Tensor {
 	return op.MulScalar(op.Where(op.Greater(x, op.ZerosLike(x)), x, low), b.Attrs.float("scale", 1))
 }
 
-// unaryGrad takes the operands that the recorded gradient takes: x or out, whichever is there, and out_grad,
-// the last.
+// unaryGrad has the operands of the recorded gradient: x or out, whichever exists, and out_grad, the
+// last.
 func unaryGrad(b *spmdBuild, f unaryOp) []*op.Tensor {
 	dy := b.float(len(b.Inputs) - 1)
 	if len(b.Inputs) == 1 {

@@ -11,19 +11,19 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// flow is inference through the few ops that one recorded op is made of. Parameters take the spec that the
-// first op to disagree with theirs asks for; in between, an op that wants a value to be laid out otherwise
-// asks the op that makes it.
+// flow is inference through the few ops that one recorded op consists of. A parameter gets the spec that the
+// first op that disagrees with its own requests; between ops, an op that needs another layout requests it
+// from the op that computes the value.
 type flow struct {
 	m     *mesh.Mesh
 	nodes []*ir.Node // those that results depend on, in order
 	specs map[*op.Tensor]mesh.Spec
 	given map[*op.Tensor]mesh.Spec
-	// inner is the reshards between ops of the program that were left.
+	// inner lists the remaining reshards between ops of the program.
 	inner []innerReshard
 }
 
-// innerReshard is a value that one op makes one way and another takes another way.
+// innerReshard is a value whose layout differs between the op that computes it and one that reads it.
 type innerReshard struct {
 	value      *op.Tensor
 	have, want mesh.Spec
@@ -62,8 +62,8 @@ func (f *flow) reads(p *op.Tensor) bool {
 	return false
 }
 
-// forward infers from the operands that the case gives. Gradients are then asked to be laid out as what they
-// are the gradients of.
+// forward infers from the operands that the case gives. Gradients are then requested in the layouts of their
+// primals.
 func (f *flow) forward(b *spmdBuild, results []*op.Tensor) error {
 	for i, p := range b.params {
 		if p == nil {
@@ -91,8 +91,8 @@ func (f *flow) forward(b *spmdBuild, results []*op.Tensor) error {
 	return nil
 }
 
-// primal returns the spec of what result i, a gradient, is the gradient of: of the operands of its shape, the
-// one that comes as late as the gradient does among the gradients of that shape.
+// primal returns the spec of the operand that result i is the gradient of: of the operands of its shape, the
+// one with the same position as the gradient has among the gradients of that shape.
 func (b *spmdBuild) primal(m *mesh.Mesh, i int, r *op.Tensor) (mesh.Spec, bool) {
 	for _, t := range b.Inputs[min(i, len(b.Inputs)):] {
 		if t.absent() || !r.Shape().Equal(t.Shape) {
@@ -123,7 +123,7 @@ func (f *flow) propagate() error {
 func (f *flow) pass() (changed bool, err error) {
 	for _, n := range f.nodes {
 		if _, known := f.specs[n.Out()[0]]; known && len(n.In()) == 0 {
-			continue // a constant has the layout that its readers ask
+			continue // a constant has the layout that its readers request
 		}
 		step, err := shard.Forward(n.Op().(op.Op), f.m, types(n.In()), types(n.Out()), f.of(n.In()))
 		if err != nil {
@@ -147,8 +147,8 @@ func (f *flow) pass() (changed bool, err error) {
 	return changed, nil
 }
 
-// ask has the op that makes v make it as wanted, if it can. Partial sums that the op itself makes are not
-// given up for that: they are cheaper to reduce where they are. It reports whether something came of it.
+// ask makes the op that computes v produce it in the wanted layout, if it can. Partial sums of the op itself
+// are kept: they are cheaper to reduce there. It reports whether something changed.
 func (f *flow) ask(v *op.Tensor, want mesh.Spec) bool {
 	n := v.Node()
 	for _, p := range f.specs[v].Partial {
@@ -176,14 +176,14 @@ func (f *flow) ask(v *op.Tensor, want mesh.Spec) bool {
 	return true
 }
 
-// passes reports whether an operand of n is partial over the axis, so that n only hands it on.
+// passes reports whether an operand of n is unreduced over the axis, so that n only passes it on.
 func (f *flow) passes(n *ir.Node, p mesh.Pending) bool {
 	return slices.ContainsFunc(n.In(), func(x *op.Tensor) bool { return slices.Contains(f.specs[x].Partial, p) })
 }
 
-// extend has a result have the hinted layout where that asks nothing of operands but to be cut: factors that
-// nothing splits are split by axes that nothing uses. So a gradient comes to be laid out as what it is the
-// gradient of.
+// extend gives a result the hinted layout as far as operands only have to be sliced for
+// it: unsplit factors are split by unused axes. So a gradient gets the layout of its
+// primal.
 func (f *flow) extend(r *op.Tensor, hint mesh.Spec) error {
 	n := r.Node()
 	if n == nil || len(n.In()) == 0 {
@@ -205,7 +205,7 @@ func (f *flow) extend(r *op.Tensor, hint mesh.Spec) error {
 		if len(a[i]) > 0 {
 			continue
 		}
-		for n := len(axes); n > 0; n-- { // as much of it as can be granted
+		for n := len(axes); n > 0; n-- { // as much of it as possible
 			if a[i] = axes[:n]; len(step.Rule.Check(f.m, a)) == 0 && !overlaps(f.m, axes[:n], step) {
 				break
 			}
@@ -230,7 +230,7 @@ func overlaps(m *mesh.Mesh, axes mesh.Axes, step *shard.Step) bool {
 	return false
 }
 
-// run takes an assignment of a node's factors as decided; partial axes that the step hands on stay.
+// run applies an assignment of a node's factors; unreduced axes that the step passes on stay.
 func (f *flow) run(n *ir.Node, step *shard.Step, a mesh.Assignment) error {
 	in, out, err := step.Rule.Specs(f.m, a)
 	if err != nil {
@@ -250,7 +250,7 @@ func (f *flow) run(n *ir.Node, step *shard.Step, a mesh.Assignment) error {
 	return nil
 }
 
-// handedOn returns the partial axes of result i that come from operands.
+// handedOn returns the unreduced axes of result i that are from operands.
 func handedOn(step *shard.Step, i int) []mesh.Pending {
 	var list []mesh.Pending
 	for _, p := range step.Out[i].Partial {
@@ -261,7 +261,7 @@ func handedOn(step *shard.Step, i int) []mesh.Pending {
 	return list
 }
 
-// of returns the specs of values; what is not known is whole.
+// of returns the specs of values; unknown ones are replicated.
 func (f *flow) of(vs []*op.Tensor) []mesh.Spec {
 	list := make([]mesh.Spec, len(vs))
 	for i, v := range vs {
@@ -283,8 +283,8 @@ func types(vs []*op.Tensor) []ir.Type {
 	return list
 }
 
-// backward infers from the results that the case gives: from the last op to the first, and then, where there
-// are several ops, forward again, since what one of them could not grant holds for all.
+// backward infers from the results that the case gives: from the last op to the first and then, if there are
+// several ops, forward again, since what one of them could not fulfil affects all.
 func (f *flow) backward(b *spmdBuild, results []*op.Tensor) error {
 	for i, r := range results {
 		if r == nil || i >= len(b.Outputs) || b.Outputs[i].absent() {

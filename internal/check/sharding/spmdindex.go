@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// indexOps read or write where integers say.
+// indexOps are the ops that gather and scatter by indices.
 func indexOps() map[string]spmdOp {
 	all := opTable{
 		"lookup_table_v2": func(b *spmdBuild) []*op.Tensor {
@@ -51,7 +51,7 @@ func indexOps() map[string]spmdOp {
 		"nonzero", "unique"))
 }
 
-// dim returns an attribute that names a dim of x, counted from zero.
+// dim returns an attribute that is a dim of x, counted from zero.
 func (b *spmdBuild) dim(name string, x *op.Tensor) int {
 	d := b.Attrs.int(name, 0)
 	if d < 0 {
@@ -73,7 +73,7 @@ func buildIndexSelect(b *spmdBuild) []*op.Tensor {
 	return only(op.IndexSelect(x, b.dim("axis", x), b.index(1)))
 }
 
-// buildIndexSelectGrad reads x for its shape only.
+// buildIndexSelectGrad uses only the shape of x.
 func buildIndexSelectGrad(b *spmdBuild) []*op.Tensor {
 	x := b.zeros(array.F32, b.shape(0)...)
 	return pullback(op.IndexSelect(x, b.dim("axis", x), b.index(1)), nil, b.float(2))[:1]
@@ -84,8 +84,8 @@ func buildGatherNDGrad(b *spmdBuild) []*op.Tensor {
 	return gradients(op.GatherND(x, b.index(1)), b.float(2), x)
 }
 
-// fitUpdates makes an index of as many places as there are updates: the recorded shapes do not always fit
-// each other, and only their dims count.
+// fitUpdates gives the index as many positions as there are updates: the recorded shapes are not always
+// consistent, and only their dims matter.
 func (b *spmdBuild) fitUpdates(index, updates int) {
 	if n := b.Inputs[updates].Shape[0]; len(b.Inputs[index].Shape) == 1 && b.Inputs[index].Shape[0] != n {
 		b.Inputs[index].Shape = []int{n}
@@ -108,7 +108,8 @@ func buildScatterNDAdd(b *spmdBuild) []*op.Tensor {
 	return only(op.ScatterNDAdd(b.float(0), b.index(1), b.float(2)))
 }
 
-// buildScatterGrad takes index, updates and out_grad, and gives the gradients of x and of updates.
+// buildScatterGrad has the operands index, updates and out_grad, and returns the gradients of x and of
+// updates.
 func buildScatterGrad(b *spmdBuild) []*op.Tensor {
 	b.fitUpdates(0, 1)
 	dy := b.float(2)
@@ -140,7 +141,7 @@ func buildPutAlong(b *spmdBuild) []*op.Tensor {
 	return only(op.PutAlongDim(x, b.dim("axis", x), b.index(1), b.float(2)))
 }
 
-// buildPutAlongGrad reads index and out_grad; the others are there for their shapes.
+// buildPutAlongGrad reads index and out_grad; only the shapes of the others matter.
 func buildPutAlongGrad(b *spmdBuild) []*op.Tensor {
 	x, value := b.zeros(array.F32, b.shape(0)...), b.zeros(array.F32, b.shape(2)...)
 	y := op.PutAlongDim(x, b.dim("axis", x), b.index(1), value)
@@ -167,7 +168,7 @@ func buildIndexPutGrad(b *spmdBuild) []*op.Tensor {
 	return gradients(op.ScatterND(x, b.indices(1, n), value), b.float(n+1), x, value)
 }
 
-// orderOps sort, or run along a dim.
+// orderOps are the ops that sort, or scan along a dim.
 func orderOps() map[string]spmdOp {
 	all := opTable{
 		"cumsum": func(b *spmdBuild) []*op.Tensor {
@@ -199,7 +200,7 @@ func orderOps() map[string]spmdOp {
 
 func pair(x, y *op.Tensor) []*op.Tensor { return []*op.Tensor{x, y} }
 
-// flat returns x as one row where the case says so.
+// flat returns x as one row if the case requires it.
 func (b *spmdBuild) flat(x *op.Tensor) *op.Tensor {
 	if b.Attrs.bool("flatten") {
 		return op.Reshape(x, x.Shape().Len())
@@ -242,7 +243,7 @@ func buildSort(b *spmdBuild) []*op.Tensor {
 	return pair(op.Sort(b.float(0), b.Attrs.int("axis", -1)))
 }
 
-// putBack adds the gradients of elements that were taken along a dim up where the indices say they came from.
+// putBack scatters the gradients of elements that were taken along a dim, by the indices.
 func (b *spmdBuild) putBack(indices, grad int) []*op.Tensor {
 	x := slices.IndexFunc(b.Inputs, func(t *spmdTensor) bool { return t.Name == "x" })
 	if x < 0 {

@@ -12,18 +12,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// spmdOp is how a recorded op is said in Galley's.
+// spmdOp expresses a recorded op in Galley's ops.
 type spmdOp struct {
 	family string
-	// build makes the results from the case's operands; a nil result is one that does not exist here.
+	// build computes the results from the case's operands; nil for results that do not exist here.
 	build func(b *spmdBuild) []*op.Tensor
-	// missing is why there is no such op here.
+	// missing is why the op does not exist here.
 	missing string
 	// deviates is why the recorded answer cannot be what a correct op does.
 	deviates string
 }
 
-// spmdBuild is one case on its way to a program.
+// spmdBuild is the program of a case being built.
 type spmdBuild struct {
 	*spmdCase
 	builder *ir.Builder
@@ -36,7 +36,7 @@ func (b *spmdBuild) given(i int) bool { return i < len(b.Inputs) && !b.Inputs[i]
 // shape returns the recorded shape of operand i.
 func (b *spmdBuild) shape(i int) array.Shape { return array.Shape(b.Inputs[i].Shape).Clone() }
 
-// param returns operand i as a parameter of a dtype, made when first asked for.
+// param returns operand i as a parameter of a dtype, made on first use.
 func (b *spmdBuild) param(i int, dtype array.DType) *op.Tensor {
 	if !b.given(i) {
 		return nil
@@ -59,7 +59,7 @@ func (b *spmdBuild) floats(first, last int) []*op.Tensor {
 	return list
 }
 
-// find returns the operand of a name, as a float; nil if there is none.
+// find returns the operand with a name, as a float; nil if there is none.
 func (b *spmdBuild) find(name string) *op.Tensor {
 	for i, t := range b.Inputs {
 		if t != nil && t.Name == name {
@@ -69,12 +69,12 @@ func (b *spmdBuild) find(name string) *op.Tensor {
 	return nil
 }
 
-// zeros stands for a tensor of which only the shape counts.
+// zeros returns a placeholder of which only the shape matters.
 func (b *spmdBuild) zeros(dtype array.DType, shape ...int) *op.Tensor {
 	return op.Full(b.builder, dtype, shape, 0)
 }
 
-// refuse makes the case one that cannot be built.
+// refuse marks the case as one that cannot be built.
 func (b *spmdBuild) refuse(format string, args ...any) []*op.Tensor {
 	return []*op.Tensor{ir.Invalid(b.builder, fmt.Errorf(format, args...))}
 }
@@ -109,8 +109,8 @@ func (c *spmdCase) judge() finding {
 	return c.compare(o)
 }
 
-// inconsistent returns what about the recorded answer cannot be right, whatever the op: terms of a sum, each
-// on the devices at one position along an axis, cannot give parts of a result that the same axis splits.
+// inconsistent explains why the recorded answer cannot be right for any op: terms of a sum along an axis
+// cannot give shards of a result that the same axis splits.
 func (c *spmdCase) inconsistent() string {
 	for _, x := range c.WantIn {
 		for _, y := range c.WantOut {
@@ -132,8 +132,8 @@ func (c *spmdCase) illFormed() bool {
 	return slices.ContainsFunc(slices.Concat(c.Inputs, c.Outputs), (*spmdTensor).illFormed)
 }
 
-// judgeIllFormed tries a case in which a spec is no spec: where that tensor is one that inference does not
-// look at, the rest can be compared all the same, and is, though it counts apart.
+// judgeIllFormed tries a case with an invalid spec: if inference does not use that tensor, the rest is
+// compared all the same, though it counts apart.
 func (c *spmdCase) judgeIllFormed(o spmdOp) finding {
 	read := c.Inputs
 	if c.Direction == "backward" {
@@ -188,7 +188,7 @@ func (c *spmdCase) compare(o spmdOp) finding {
 	return c.assert(m, f, b, results)
 }
 
-// tryBuild is like build, with a case that lacks what the op needs as an error.
+// tryBuild is like build, and returns an error for a case that lacks what the op needs.
 func (o spmdOp) tryBuild(b *spmdBuild) (results []*op.Tensor, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -210,7 +210,7 @@ func buildError(b *ir.Builder, results []*op.Tensor) error {
 	return nil
 }
 
-// assert checks what the case states. Operands that the program does not read may be laid out as they like.
+// assert checks what the case states. Operands that the program does not read may have any layout.
 func (c *spmdCase) assert(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Tensor) finding {
 	var faults []string
 	for i, want := range c.WantIn {

@@ -64,8 +64,8 @@ func (b *spmdBuild) softmaxGrad(f func(x *op.Tensor, dim int) *op.Tensor) []*op.
 	return pullback(y, b.float(0), b.float(1))[:1]
 }
 
-// losses returns the loss at each place along dim, which is kept as a one, and the softmax, both written out:
-// so they are what they are, too, where classes are split.
+// losses returns the loss at each position along dim, which is kept with size one, and the softmax, both in
+// primitive ops, so that they can be split by classes.
 func losses(x, target *op.Tensor, dim int) (softmax, loss *op.Tensor) {
 	top := op.KeepDims(op.AMax(op.StopGradient(x), dim), x, dim)
 	shifted := op.Sub(x, top)
@@ -75,8 +75,8 @@ func losses(x, target *op.Tensor, dim int) (softmax, loss *op.Tensor) {
 	return op.Div(e, sum), op.Sub(op.Log(sum), picked)
 }
 
-// target returns the weight of each class: the label itself if it is soft, else one at the class that it
-// names. The recorded shapes of labels do not always fit the dim of classes, and are made to.
+// target returns the weight of each class: the label itself if it is soft, else a one-hot vector. The
+// recorded shapes of labels are not always consistent with the dim of classes, and are adapted.
 func (b *spmdBuild) target(label int, x *op.Tensor, dim int) *op.Tensor {
 	shape := x.Shape().Clone()
 	if b.Attrs.bool("soft_label") {
@@ -98,7 +98,7 @@ func buildCrossEntropy(b *spmdBuild) []*op.Tensor {
 	return pair(losses(x, b.target(1, x, dim), dim))
 }
 
-// buildCrossEntropyGrad takes label, softmax and loss_grad.
+// buildCrossEntropyGrad has the operands label, softmax and loss_grad.
 func buildCrossEntropyGrad(b *spmdBuild) []*op.Tensor {
 	y := b.float(1)
 	dim := b.dim("axis", y)
@@ -122,7 +122,7 @@ func buildMultiLabel(b *spmdBuild) []*op.Tensor {
 	return pair(losses(x, target, last))
 }
 
-// rowsFrom returns x with all dims from the one where normalization begins made one.
+// rowsFrom returns x with all dims from the first normalized one merged.
 func (b *spmdBuild) rowsFrom(x *op.Tensor) *op.Tensor {
 	begin := b.Attrs.int("begin_norm_axis", len(x.Shape())-1)
 	if begin == len(x.Shape())-1 {
@@ -171,7 +171,7 @@ func buildLayerNormGrad(b *spmdBuild) []*op.Tensor {
 	return b.normGrad(y, b.float(5), stats, x, gamma, beta)
 }
 
-// normGrad returns the gradients of a norm that receives the statistics, in the shapes of xs.
+// normGrad returns the gradients of a norm, given its statistics, in the shapes of xs.
 func (b *spmdBuild) normGrad(y, dy *op.Tensor, stats []*op.Tensor, xs ...*op.Tensor) []*op.Tensor {
 	if !y.Shape().Equal(dy.Shape()) {
 		dy = op.Reshape(dy, y.Shape()...)
@@ -218,8 +218,8 @@ func (b *spmdBuild) channelNormGrad(groups int) []*op.Tensor {
 	return gradients(y, b.float(len(b.Inputs)-1), x, gamma, beta)
 }
 
-// buildBatchNorm takes x, mean, variance, scale and bias; the running statistics it takes are for the next
-// step's.
+// buildBatchNorm has the operands x, mean, variance, scale and bias; the running statistics are only updated
+// for the next step.
 func buildBatchNorm(b *spmdBuild) []*op.Tensor {
 	y, mean, variance := op.BatchNorm(b.float(0), b.feature(3), b.feature(4), b.Attrs.float("epsilon", 1e-5))
 	return []*op.Tensor{y, op.Add(b.float(1), mean), op.Add(b.float(2), variance), mean, variance, nil}
@@ -231,7 +231,7 @@ func buildBatchNormGrad(b *spmdBuild) []*op.Tensor {
 	return gradients(y, b.float(len(b.Inputs)-1), x, gamma, beta)
 }
 
-// buildLabelSmooth spreads part of each label's weight by the prior, or evenly.
+// buildLabelSmooth distributes part of each label's weight by the prior, or evenly.
 func buildLabelSmooth(b *spmdBuild) []*op.Tensor {
 	x, e := b.float(0), b.Attrs.float("epsilon", 0)
 	kept := op.MulScalar(x, 1-e)

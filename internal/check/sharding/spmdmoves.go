@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// carryOut reshards numbers on one mesh: every device of an in-process world runs the moves on its part.
+// carryOut reshards data on one mesh: every device of an in-process world runs the moves on its shard.
 func carryOut(from, to *mesh.Layout, parts held) (held, error) {
 	m, shape := from.Mesh(), from.Shape()
 	moves, _, err := spmd.Reshard(m, ir.Type{DType: array.F64, Shape: shape}, from.Spec(), to.Spec())
@@ -52,7 +52,7 @@ func carryOut(from, to *mesh.Layout, parts held) (held, error) {
 // collectives are the recorded names of moves that communicate.
 var collectives = []string{"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}
 
-// recordedStep is one op of a recorded plan, with the layout of the tensor before and after where that is
+// recordedStep is one op of a recorded plan, with the layouts of the tensor before and after if
 // stated.
 type recordedStep struct {
 	Op  string      `json:"op"`
@@ -84,8 +84,8 @@ func (c *reshardCase) recordedPlan() ([]recordedStep, bool) {
 	return steps, true
 }
 
-// comparePlan compares the collectives of a recorded plan with ours. Where they are others, ours must move no
-// more bytes.
+// comparePlan compares the collectives of a recorded plan with ours. If they differ, ours must not move more
+// bytes.
 func (c *reshardCase) comparePlan(from, to *mesh.Layout) finding {
 	steps, ok := c.recordedPlan()
 	if !ok {

@@ -53,7 +53,7 @@ func join(tables ...map[string]spmdOp) map[string]spmdOp {
 	return all
 }
 
-// missing is like ops that do not exist here, all for one reason.
+// missing returns ops that do not exist here, all for one reason.
 func missing(reason string, names ...string) map[string]spmdOp {
 	all := map[string]spmdOp{}
 	for _, name := range names {
@@ -65,7 +65,7 @@ func missing(reason string, names ...string) map[string]spmdOp {
 // only returns a list of one result.
 func only(t *op.Tensor) []*op.Tensor { return []*op.Tensor{t} }
 
-// pullback returns the gradients of y's operands by the op that made it: out is what it is told that y is, dy
+// pullback returns the gradients of y's operands by the VJP of its op: out is used as the value of y, dy is
 // the gradient of y.
 func pullback(y, out, dy *op.Tensor) []*op.Tensor {
 	n := y.Node()
@@ -88,7 +88,7 @@ func gradients(y, dy *op.Tensor, xs ...*op.Tensor) []*op.Tensor {
 	return op.Grad(only(y), only(dy), xs)
 }
 
-// mismatched returns the mistake of a gradient that does not fit.
+// mismatched returns the error for a gradient of the wrong shape.
 func mismatched(y, dy *op.Tensor) *op.Tensor {
 	for _, t := range []*op.Tensor{y, dy} {
 		if t.Err() != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// errInterleaved is why a placement with a split factor cannot be said here.
+// errInterleaved is why a placement with a split factor cannot be expressed here.
 var errInterleaved = fmt.Errorf("a shard of several blocks (split factor) is no Spec here: devices hold " +
 	"one box each")
 
-// tensorOf reads recorded placements, one for each mesh dim: R, P, S1, or S1@0 with the place of the mesh dim
-// among those that split dim 1. Placements beyond the mesh's dims say nothing.
+// tensorOf parses recorded placements, one for each mesh dim: R, P, S1, or S1@0 with the order of the mesh
+// dim among those that split dim 1. Placements beyond the mesh's dims are ignored.
 func tensorOf(placements []string, rank, meshRank int) (*spmdTensor, error) {
 	type split struct{ order, axis int }
 	splits := make([][]split, rank)
@@ -105,7 +105,7 @@ func (e *endToEnd) judge() finding {
 	return f
 }
 
-// toCase returns the same in the form of the other cases.
+// toCase converts it to the form of the other cases.
 func (e *endToEnd) toCase() (*spmdCase, error) {
 	attrs := spmdAttrs(e.fields)
 	c := &spmdCase{ID: e.ID, Op: e.Op, Direction: "forward", MeshShape: attrs.ints("mesh_shape"), Attrs: attrs}
@@ -130,7 +130,7 @@ func (e *endToEnd) toCase() (*spmdCase, error) {
 	return c, e.addWant(c)
 }
 
-// addWant returns what is stated of results.
+// addWant adds the stated results.
 func (e *endToEnd) addWant(c *spmdCase) error {
 	for _, name := range []string{"output", "out", "indices"} {
 		if e.fields[name+"_placements"] == nil {
@@ -163,7 +163,7 @@ func words(x any) []string {
 	return out
 }
 
-// checkSlices checks that what each device holds of the result are the elements of a slice of the operand, in
+// checkSlices checks that each device's shard of the result is the stated slice of the operand, in
 // order.
 func (c *spmdCase) checkSlices(raw json.RawMessage) finding {
 	var ranges [][][]int
@@ -195,7 +195,7 @@ func (c *spmdCase) checkSlices(raw json.RawMessage) finding {
 	return verdictOf(faults)
 }
 
-// sliceBox returns a box of which only some dims are restricted.
+// sliceBox returns a box that is restricted in some dims only.
 func sliceBox(ranges [][]int, shape []int) mesh.Box {
 	b := mesh.Box{Start: make([]int, len(shape)), Size: slices.Clone(shape)}
 	for d, r := range ranges {
@@ -206,7 +206,7 @@ func sliceBox(ranges [][]int, shape []int) mesh.Box {
 	return b
 }
 
-// flatIndices returns the row-major numbers of a box's elements, in order.
+// flatIndices returns the row-major indices of a box's elements, in order.
 func flatIndices(b mesh.Box, shape []int) []int {
 	list := []int{0}
 	for d, n := range shape {

@@ -9,7 +9,7 @@ import (
 
 type reduction func(x *op.Tensor, dims ...int) *op.Tensor
 
-// reductionOps fold dims. The recorded ones may keep them as ones, which here is a reshape.
+// reductionOps reduce dims. The recorded ones may keep them with size one, which is a reshape here.
 func reductionOps() map[string]spmdOp {
 	all := opTable{
 		"p_norm":          buildNorm,
@@ -69,7 +69,7 @@ func sumSquares(x *op.Tensor, dims ...int) *op.Tensor { return op.Sum(op.Square(
 
 func frobenius(x *op.Tensor, dims ...int) *op.Tensor { return op.Sqrt(sumSquares(x, dims...)) }
 
-// buildReductionGrad takes x, out where the recorded gradient reads it, and out_grad.
+// buildReductionGrad has the operands x, out if the recorded gradient reads it, and out_grad.
 func buildReductionGrad(b *spmdBuild, f reduction) []*op.Tensor {
 	x := b.float(0)
 	y, dy := f(x, b.reduced()...), b.float(len(b.Inputs)-1)

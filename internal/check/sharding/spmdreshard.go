@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// reshardCase is a tensor that is laid out anew, with facts about what devices then hold.
+// reshardCase is a reshard of a tensor, with facts about what devices hold afterwards.
 type reshardCase struct {
 	ID     string                     `json:"id"`
 	Kind   string                     `json:"kind"`
@@ -62,7 +62,7 @@ func (c *reshardCase) judge() finding {
 	return fault("%v", err)
 }
 
-// check moves numbers from one layout to the other and compares all that is stated.
+// check reshards data from one layout to the other and compares all that is stated.
 func (c *reshardCase) check(from, to *mesh.Layout) finding {
 	values, err := reshardValues(from, to)
 	if err != nil {
@@ -93,8 +93,8 @@ func (c *reshardCase) check(from, to *mesh.Layout) finding {
 	return plan
 }
 
-// termsAreOthers reports whether devices hold terms of a sum that is right, though not the recorded ones,
-// whose sum is right, too.
+// termsAreOthers reports whether devices hold other terms of a sum than recorded, with the same
+// sum.
 func (c *reshardCase) termsAreOthers(to *mesh.Layout, got held) bool {
 	if len(to.Spec().Partial) == 0 || c.Expect["local_shape_by_rank"] != nil &&
 		len(checkShapes(to, c.Expect["local_shape_by_rank"])) > 0 {
@@ -191,7 +191,7 @@ func checkShapes(l *mesh.Layout, raw json.RawMessage) (faults []string) {
 	return faults
 }
 
-// checkValue checks what all devices hold: everything, or their own slice.
+// checkValue checks the values of all devices: everything, or their own slice.
 func checkValue(_, to *mesh.Layout, got held, raw json.RawMessage) (faults []string) {
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
@@ -236,7 +236,7 @@ func numbersIn(raw json.RawMessage) []float64 {
 	return list
 }
 
-// checkHeld compares with a value in words.
+// checkHeld compares with a value described in words.
 func checkHeld(to *mesh.Layout, got held, device int, text string) []string {
 	if !slices.Equal(got[device], inWords(to, device, text)) {
 		return []string{fmt.Sprintf("device %d does not hold what it should: %s", device, text)}
@@ -244,8 +244,8 @@ func checkHeld(to *mesh.Layout, got held, device int, text string) []string {
 	return nil
 }
 
-// inWords returns a value in words: global, zeros, slice 0 of 2 along axis 0, or anything else for the
-// device's own part.
+// inWords returns a value described in words: global, zeros, slice 0 of 2 along axis 0, or anything else for
+// the device's own shard.
 func inWords(to *mesh.Layout, device int, text string) []float64 {
 	shape := to.Shape()
 	whole := mesh.Box{Start: make([]int, len(shape)), Size: slices.Clone(shape)}
@@ -274,9 +274,9 @@ func numbered(b mesh.Box, shape []int) []float64 {
 	return list
 }
 
-// reshardValues lays a tensor of numbers out, parts of sums at position 0 along partial axes, brings it into
-// the other layout, and says what each device then holds: on one mesh by the moves of a reshard, between
-// meshes by the transfers that the layouts ask for.
+// reshardValues shards a tensor of numbers, with terms of sums at position 0 along unreduced axes, reshards
+// it to the other layout, and returns what each device then holds: on one mesh by the moves of a reshard,
+// between meshes by transfers.
 func reshardValues(from, to *mesh.Layout) (held, error) {
 	if from.Mesh().Equal(to.Mesh()) {
 		return carryOut(from, to, terms(from))
@@ -309,7 +309,8 @@ func reshardValues(from, to *mesh.Layout) (held, error) {
 	return keepFirst(to, got), nil
 }
 
-// terms returns what devices hold of a tensor of numbers: along partial axes only the first has something.
+// terms returns what devices hold of a tensor of numbers: along unreduced axes only the first has nonzero
+// values.
 func terms(l *mesh.Layout) held {
 	h := held{}
 	for device, box := range l.Boxes() {
@@ -331,7 +332,7 @@ func keepFirst(l *mesh.Layout, h held) held {
 	return h
 }
 
-// addUp adds up what devices hold along partial axes, one axis after the other.
+// addUp reduces what devices hold along unreduced axes, one axis after the other.
 func addUp(l *mesh.Layout, h held) held {
 	for _, p := range l.Spec().Partial {
 		groups, _ := l.Mesh().GroupsOver(mesh.Axes{p.Sub})

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// shapeOps move elements without changing them.
+// shapeOps are the ops that move elements without changing them.
 func shapeOps() map[string]spmdOp {
 	return opTable{
 		"reshape": buildReshape, "reshape2": buildReshape,
@@ -73,7 +73,7 @@ func shapeOps() map[string]spmdOp {
 	}.ops()
 }
 
-// primalShape returns the shape of operand 0, which some recorded ops put behind a leading zero.
+// primalShape returns the shape of operand 0, to which some recorded ops add a leading zero.
 func (b *spmdBuild) primalShape() []int {
 	shape := b.Inputs[0].Shape
 	if len(shape) > 0 && shape[0] == 0 {
@@ -82,12 +82,12 @@ func (b *spmdBuild) primalShape() []int {
 	return shape
 }
 
-// unknownSize stands for a size that is not known when the recorded rule runs: it divides by whatever a mesh
-// has.
+// unknownSize is used for a size that is unknown when the recorded rule runs: it is divisible by the sizes of
+// meshes.
 const unknownSize = 768
 
-// buildReshape takes the shape from the attribute, or, going back, from the result. A zero is the operand's
-// size.
+// buildReshape uses the shape of the attribute or, in backward inference, of the result. A zero means the
+// operand's size.
 func buildReshape(b *spmdBuild) []*op.Tensor {
 	b.nameUnknown()
 	shape := b.Attrs.ints("shape")
@@ -171,7 +171,7 @@ func buildExpand(b *spmdBuild) []*op.Tensor {
 	return only(op.Expand(b.float(0), b.expandShape("shape")...))
 }
 
-// buildExpandAs reads y, where there is one, for its shape and to have the layout it has.
+// buildExpandAs uses the shape and layout of y, if there is one.
 func buildExpandAs(b *spmdBuild) []*op.Tensor {
 	x := op.Expand(b.float(0), b.expandShape("target_shape")...)
 	if b.given(1) && b.Direction == "forward" {
@@ -212,7 +212,7 @@ func buildConcatGrad(b *spmdBuild) []*op.Tensor {
 	return op.Split(b.float(n), dim, sizes...)
 }
 
-// sections returns the sizes of a split; one of them may be what is left.
+// sections returns the sizes of a split; one of them may be the remainder.
 func (b *spmdBuild) sections() []int {
 	sizes, shape := b.Attrs.ints("sections"), b.Inputs[0].Shape
 	dim := b.Attrs.int("axis", 0)
@@ -223,7 +223,7 @@ func (b *spmdBuild) sections() []int {
 	}
 	if i := slices.Index(sizes, -1); i >= 0 {
 		sizes[i] = left - sum
-	} else if sum != left && len(b.Outputs) > 0 { // recorded for another dim: only which dim counts
+	} else if sum != left && len(b.Outputs) > 0 { // recorded for another dim: only which dim matters
 		shape[(dim+len(shape))%len(shape)] = sum
 	}
 	return sizes
@@ -250,7 +250,7 @@ func buildSlice(b *spmdBuild) []*op.Tensor {
 	return only(op.Slice(x, start, end, step))
 }
 
-// inside returns a place among n that may be counted from the end or be beyond it.
+// inside clamps an index among n that may be counted from the end or be out of range.
 func inside(at, n int) int {
 	if at < 0 {
 		at += n

@@ -63,7 +63,7 @@ func along(f func(x *op.Tensor, dim int) *op.Tensor, dim int) Func {
 func softplus(a *attrs) Func {
 	beta, threshold := a.float("beta", 1), a.float("threshold", 20)
 	return lift1(func(x *op.Tensor) *op.Tensor {
-		if beta == 1 && threshold == 20 { // what is left out there is less than rounding
+		if beta == 1 && threshold == 20 { // the difference there is less than rounding
 			return op.Softplus(x)
 		}
 		scaled := op.MulScalar(x, beta)

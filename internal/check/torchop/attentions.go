@@ -9,14 +9,14 @@ func attentions() map[string]builder {
 		"rope": rope}
 }
 
-// attention has dims [batch, seq, heads, dim], and may have a mask as its fourth operand.
+// attention has operands [batch, seq, heads, dim], and an optional mask as its fourth.
 func attention(a *attrs) Func {
 	causal := a.bool("causal", false)
 	c := op.AttentionConfig{Causal: a.bool("is_causal", causal), Scale: a.float("scale", 0),
 		Window: a.int("window", 0)}
 	c.Cap = a.float("softcap", a.float("logit_cap", 0))
 	c.Offset = a.int("offset", 0)
-	a.bool("enable_gqa", true) // heads of queries share those of keys wherever there are fewer
+	a.bool("enable_gqa", true) // query heads share key heads whenever there are fewer of these
 	a.never("dropout_p")
 	return liftSome(3, 4, func(in []*op.Tensor) *op.Tensor {
 		if in[3] != nil {
@@ -26,7 +26,7 @@ func attention(a *attrs) Func {
 	})
 }
 
-// scaledDotProduct returns attention in PyTorch's own order: [batch, heads, seq, dim].
+// scaledDotProduct is attention in PyTorch's own order: [batch, heads, seq, dim].
 func scaledDotProduct(a *attrs) Func {
 	f := attention(a)
 	return Func{3, 4, func(in []*op.Tensor) []*op.Tensor {
@@ -38,7 +38,7 @@ func scaledDotProduct(a *attrs) Func {
 	}}
 }
 
-// rope turns by the place in the sequence, or by positions that are its second operand.
+// rope rotates by the position in the sequence, or by positions that are its second operand.
 func rope(a *attrs) Func {
 	c := op.RoPEConfig{Theta: a.float("theta", 10000), Style: a.string("style", ""), Dim: a.int("rotary_dim",
 		a.int("dim", 0)),

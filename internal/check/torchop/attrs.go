@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// attrs is the attributes of a recorded case. Those that an op takes are removed; the first mistake sticks.
+// attrs is the attributes of a recorded case. Those that an op reads are removed; the first error is kept.
 type attrs struct {
 	raw map[string]json.RawMessage
 	err error
@@ -23,12 +23,12 @@ func newAttrs(text json.RawMessage) (*attrs, error) {
 	if err := json.Unmarshal(text, &a.raw); err != nil {
 		return nil, err
 	}
-	// The orders of dims that Galley's ops have; a case in another order would need other numbers.
+	// The orders of dims of Galley's ops; a case in another order would need other numbers.
 	a.oneOf("layout", "", "batch,seq,heads,dim", "NCHW", "NCL", "NCDHW")
 	return a, nil
 }
 
-// left returns an error if an attribute was wrong or was not taken.
+// left returns an error if an attribute was invalid or was not read.
 func (a *attrs) left() error {
 	if a.err == nil && len(a.raw) > 0 {
 		return fmt.Errorf("attribute %q is not known", slices.Sorted(maps.Keys(a.raw))[0])
@@ -47,7 +47,7 @@ func (a *attrs) has(key string) bool {
 	return ok && string(v) != "null"
 }
 
-// get returns an attribute's value; otherwise where it is left out or null.
+// get returns an attribute's value; otherwise if it is omitted or null.
 func get[T any](a *attrs, key string, otherwise T) T {
 	v, given := a.raw[key], a.has(key)
 	delete(a.raw, key)
@@ -68,7 +68,7 @@ func (a *attrs) float(key string, otherwise float64) float64 {
 	return float64(get(a, key, real(otherwise)))
 }
 
-// ints returns a number or a list of them; nil where it is left out.
+// ints returns a number or a list of them; nil if it is omitted.
 func (a *attrs) ints(keys ...string) []int {
 	var list []int
 	for _, key := range keys {
@@ -79,7 +79,7 @@ func (a *attrs) ints(keys ...string) []int {
 	return list
 }
 
-// floats returns a number or a list of them; nil where it is left out.
+// floats returns a number or a list of them; nil if it is omitted.
 func (a *attrs) floats(key string) []float64 {
 	if !a.has(key) {
 		delete(a.raw, key)
@@ -93,7 +93,7 @@ func (a *attrs) floats(key string) []float64 {
 	return get(a, key, []float64(nil))
 }
 
-// dim returns the only number of dim or axis.
+// dim returns the single number of attribute dim or axis.
 func (a *attrs) dim(otherwise int) int {
 	list := a.ints("dim", "axis")
 	switch len(list) {
@@ -106,7 +106,7 @@ func (a *attrs) dim(otherwise int) int {
 	return otherwise
 }
 
-// oneOf returns a word of a list, the first of which is that of a case that says none.
+// oneOf returns a word of a list, by default the first.
 func (a *attrs) oneOf(key string, words ...string) string {
 	got := a.string(key, words[0])
 	if !slices.Contains(words, got) {
@@ -115,7 +115,7 @@ func (a *attrs) oneOf(key string, words ...string) string {
 	return got
 }
 
-// never takes an attribute that may only be false, 0, null or what means it.
+// never reads an attribute that may only be false, 0, null or equivalent.
 func (a *attrs) never(keys ...string) {
 	for _, key := range keys {
 		switch v := string(a.raw[key]); v {
@@ -127,7 +127,7 @@ func (a *attrs) never(keys ...string) {
 	}
 }
 
-// reduction returns how losses are combined, in either of PyTorch's ways to say it.
+// reduction returns how losses are reduced, in either of PyTorch's forms.
 func (a *attrs) reduction(more ...string) string {
 	r := a.oneOf("reduction", append([]string{"mean", "sum", "none"}, more...)...)
 	sized, reduced := a.bool("size_average", true), a.bool("reduce", true)

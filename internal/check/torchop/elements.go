@@ -76,7 +76,7 @@ func scaled(f func(x, y *op.Tensor) *op.Tensor, alpha float64) Func {
 	})
 }
 
-// quotient returns x/y, rounded as asked.
+// quotient returns x/y, rounded by mode.
 func quotient(x, y *op.Tensor, mode string) *op.Tensor {
 	if mode == "" {
 		return op.Div(x, y)
@@ -92,7 +92,7 @@ func quotient(x, y *op.Tensor, mode string) *op.Tensor {
 	return op.Trunc(op.Div(x, y))
 }
 
-// remainder returns what is left of x with the sign of y, of whole numbers and others.
+// remainder returns the remainder with the sign of y, for integers and floats.
 func remainder(x, y *op.Tensor) *op.Tensor {
 	if x.Err() != nil || y.Err() != nil || !x.DType().IsFloat() {
 		return op.Mod(x, y)
@@ -100,7 +100,7 @@ func remainder(x, y *op.Tensor) *op.Tensor {
 	return op.Sub(x, op.Mul(op.Floor(op.Div(x, y)), y))
 }
 
-// power returns of a number, or of a tensor beside x.
+// power computes x to a constant, or to a tensor operand.
 func power(a *attrs) Func {
 	if !a.has("exponent") {
 		delete(a.raw, "exponent")
@@ -120,7 +120,7 @@ func round(a *attrs) Func {
 	})
 }
 
-// clamp returns between numbers, or between tensors beside x.
+// clamp clamps x between constants, or between tensor operands.
 func clamp(a *attrs) Func {
 	low, high := a.float("min", math.Inf(-1)), a.float("max", math.Inf(1))
 	return liftSome(1, 3, func(in []*op.Tensor) *op.Tensor {
@@ -128,7 +128,7 @@ func clamp(a *attrs) Func {
 		if in[1] == nil {
 			return op.Clamp(x, low, high)
 		}
-		// The gradient goes to x at the bounds themselves.
+		// At the bounds themselves the gradient goes to x.
 		x = op.Where(op.Less(x, in[1]), in[1], x)
 		if in[2] != nil {
 			x = op.Where(op.Greater(x, in[2]), in[2], x)
@@ -137,7 +137,7 @@ func clamp(a *attrs) Func {
 	})
 }
 
-// lerp returns x + weight·(y − x), of a number or a tensor beside them.
+// lerp computes x + weight·(y − x), with a constant or a tensor as weight.
 func lerp(a *attrs) Func {
 	if a.has("weight") {
 		w := a.float("weight", 0)
@@ -151,7 +151,7 @@ func combined(f func(x, y *op.Tensor) *op.Tensor, value float64) Func {
 	return lift3(func(x, y, z *op.Tensor) *op.Tensor { return op.Add(x, op.MulScalar(f(y, z), value)) })
 }
 
-// nanToNum puts numbers in place of NaN and infinities; without others, 0 and the largest of the dtype.
+// nanToNum replaces NaN and infinities by numbers; by default 0 and the largest of the dtype.
 func nanToNum(a *attrs) Func {
 	nan := a.float("nan", 0)
 	high, low := a.float("posinf", math.NaN()), a.float("neginf", math.NaN())

@@ -2,7 +2,7 @@ package torchop
 
 import "github.com/galley-ml/galley/op"
 
-// indices returns ops that read or write where an operand says.
+// indices returns ops that gather or scatter by an index operand.
 func indices() map[string]builder {
 	gather := func(a *attrs) Func {
 		a.never("sparse_grad")
@@ -86,7 +86,7 @@ func indexFill(a *attrs) Func {
 	})
 }
 
-// scatter puts elements, or one number, where the index says, or adds them.
+// scatter writes elements, or one number, at the indices, or adds them.
 func scatter(a *attrs) Func {
 	dim, how, number := a.dim(0), a.oneOf("reduce", "", "add", "sum"), a.has("value")
 	value := a.float("value", 0)

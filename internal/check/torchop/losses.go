@@ -59,7 +59,7 @@ func tripleLoss(f func(x1, x2, y *op.Tensor, margin float64, reduction string) *
 	}
 }
 
-// reduced returns losses of elements as asked.
+// reduced reduces the losses of elements.
 func reduced(losses *op.Tensor, reduction string) *op.Tensor {
 	switch reduction {
 	case "mean":
@@ -70,7 +70,7 @@ func reduced(losses *op.Tensor, reduction string) *op.Tensor {
 	return losses
 }
 
-// binaryCrossEntropy may have weights of elements as its third operand.
+// binaryCrossEntropy has optional weights of elements as its third operand.
 func binaryCrossEntropy(a *attrs) Func {
 	r := a.reduction()
 	return liftSome(2, 3, func(in []*op.Tensor) *op.Tensor {
@@ -81,7 +81,7 @@ func binaryCrossEntropy(a *attrs) Func {
 	})
 }
 
-// binaryCrossEntropyWithLogits may have weights of elements and of positive targets behind its targets;
+// binaryCrossEntropyWithLogits has optional weights of elements and of positive targets after its targets;
 // with the attribute pos_weight a third operand is the latter.
 func binaryCrossEntropyWithLogits(a *attrs) Func {
 	r := a.reduction()
@@ -154,8 +154,8 @@ func crossEntropy(a *attrs) Func {
 	})
 }
 
-// classesLast returns x with its classes in the last dim: PyTorch has them in the second. Where labels fit x
-// as it is, it is taken so.
+// classesLast returns x with its classes in the last dim: in PyTorch they are in the second. If labels match
+// x unchanged, it is used so.
 func classesLast(x, labels *op.Tensor) *op.Tensor {
 	if x.Err() != nil || labels.Err() != nil {
 		return x
@@ -167,7 +167,7 @@ func classesLast(x, labels *op.Tensor) *op.Tensor {
 	return secondLast(x)
 }
 
-// secondLast returns x with its second dim moved behind all others; of a vector or a matrix it is the last.
+// secondLast returns x with its second dim moved to the end; for a vector or a matrix it is there already.
 func secondLast(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil || len(x.Shape()) < 3 {
 		return x

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// norms bring tensors to mean 0 and variance 1; their weights and biases may be left out.
+// norms normalize to mean 0 and variance 1; their weights and biases are optional.
 func norms() map[string]builder {
 	return map[string]builder{
 		"layer_norm": layerNorm,
@@ -60,7 +60,7 @@ func overLast(x *op.Tensor, shape []int, weights []*op.Tensor,
 	return op.Reshape(f(op.Flatten(x, lead, -1), rows), x.Shape()...)
 }
 
-// given returns a weight, or ones or zeros of the last dim of x in its place.
+// given returns a weight, or by default ones or zeros of the last dim of x.
 func given(w, x *op.Tensor, otherwise float64) *op.Tensor {
 	if w != nil || x.Err() != nil || len(x.Shape()) == 0 {
 		return w
@@ -86,12 +86,12 @@ func rmsNorm(a *attrs) Func {
 	})
 }
 
-// batchNorm returns by the batch's own statistics, or, of five operands and without training, by running
-// ones: as PyTorch orders them, x, mean, variance, weight and bias.
+// batchNorm normalizes by the batch's own statistics or, with five operands and without training, by running
+// ones, in PyTorch's order: x, mean, variance, weight and bias.
 func batchNorm(a *attrs) Func {
 	eps := a.float("eps", 1e-5)
 	training := a.bool("training", false)
-	a.float("momentum", 0.1) // of running statistics, which are no result
+	a.float("momentum", 0.1) // of running statistics, which are not returned
 	return Func{1, 5, func(in []*op.Tensor) []*op.Tensor {
 		all := append(slices.Clone(in), make([]*op.Tensor, 5-len(in))...)
 		switch {
@@ -105,7 +105,7 @@ func batchNorm(a *attrs) Func {
 	}}
 }
 
-// localResponseNorm divides by a power of the mean of squares of so many neighbouring channels.
+// localResponseNorm divides by a power of the mean of squares over size adjacent channels.
 func localResponseNorm(a *attrs) Func {
 	size, alpha, beta, k := a.int("size", 1), a.float("alpha", 1e-4), a.float("beta", 0.75), a.float("k", 1)
 	return lift1(func(x *op.Tensor) *op.Tensor {

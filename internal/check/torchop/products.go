@@ -2,7 +2,7 @@ package torchop
 
 import "github.com/galley-ml/galley/op"
 
-// products returns of matrices and vectors.
+// products returns products of matrices and vectors.
 func products() map[string]builder {
 	t := map[string]builder{
 		"matmul": func(a *attrs) Func {

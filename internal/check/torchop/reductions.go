@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// reductions fold dims away and, where asked, put them back as ones; beside them is what runs along one dim.
+// reductions reduce dims and, with keepdim, keep them with size one; scans along one dim are here, too.
 func reductions() map[string]builder {
 	t := map[string]builder{}
 	for name, f := range map[string]func(x *op.Tensor, dims ...int) *op.Tensor{
@@ -58,7 +58,7 @@ func reductions() map[string]builder {
 	return t
 }
 
-// reduce returns f over dim, or all dims where it is left out.
+// reduce returns f over dim, or over all dims if it is omitted.
 func (a *attrs) reduce(f func(x *op.Tensor, dims ...int) *op.Tensor) Func {
 	over, keep := a.ints("dim", "axis"), a.bool("keepdim", false)
 	return lift1(func(x *op.Tensor) *op.Tensor {
@@ -70,7 +70,7 @@ func (a *attrs) reduce(f func(x *op.Tensor, dims ...int) *op.Tensor) Func {
 	})
 }
 
-// variance returns that of a sample unless the case says otherwise, in either of PyTorch's ways.
+// variance returns the sample variance by default, or another by either of PyTorch's attributes.
 func (a *attrs) variance() func(x *op.Tensor, dims ...int) *op.Tensor {
 	correction := 1.0
 	if !a.bool("unbiased", true) {
@@ -102,7 +102,7 @@ func (a *attrs) withMean(f func(v *op.Tensor) *op.Tensor) Func {
 	return Func{1, 1, func(in []*op.Tensor) []*op.Tensor { return append(spread.Of(in), mean.Of(in)...) }}
 }
 
-// copied returns the attributes once more, for what is made of two functions.
+// copied returns a copy of the attributes, for ops made of two functions.
 func copied(a *attrs) map[string]json.RawMessage { return maps.Clone(a.raw) }
 
 func norm(order string) builder {
@@ -116,7 +116,7 @@ func norm(order string) builder {
 	}
 }
 
-// arg returns where the first of a dim is, or of all elements in order where no dim is given.
+// arg returns the index of the first extreme along a dim, or among all elements if no dim is given.
 func arg(f func(x *op.Tensor, dim int) *op.Tensor) builder {
 	return func(a *attrs) Func {
 		if !a.has("dim") && !a.has("axis") {
@@ -134,7 +134,7 @@ func arg(f func(x *op.Tensor, dim int) *op.Tensor) builder {
 	}
 }
 
-// largest returns PyTorch's max and min: of two tensors, of all elements, or along a dim with where they are.
+// largest returns PyTorch's max and min: of two tensors, of all elements, or along a dim with indices.
 func largest(whole func(x *op.Tensor, dims ...int) *op.Tensor, where func(x *op.Tensor, dim int) *op.Tensor,
 	pair func(x, y *op.Tensor) *op.Tensor) builder {
 	return func(a *attrs) Func {
@@ -148,7 +148,7 @@ func largest(whole func(x *op.Tensor, dims ...int) *op.Tensor, where func(x *op.
 			})
 		}
 		dim, keep := a.dim(-1), a.bool("keepdim", false)
-		return both(func(x *op.Tensor) (*op.Tensor, *op.Tensor) { // the gradient goes to the one that is named
+		return both(func(x *op.Tensor) (*op.Tensor, *op.Tensor) { // the gradient goes to the selected element
 			at := where(x, dim)
 			value := op.TakeAlongDim(x, op.KeepDims(at, x, dim), dim)
 			if keep {

@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// shapes returns ops that move elements and compute nothing.
+// shapes returns ops that move elements without computing.
 func shapes() map[string]builder {
 	return map[string]builder{
 		"slice": func(a *attrs) Func {
@@ -65,7 +65,7 @@ func shapes() map[string]builder {
 	}
 }
 
-// diagonal returns that of the matrices in two dims, the first ones unless others are named.
+// diagonal returns the diagonal of the matrices in two dims, by default the first ones.
 func diagonal(a *attrs) Func {
 	offset, first, second := a.int("offset", 0), a.int("dim1", 0), a.int("dim2", 1)
 	return lift1(func(x *op.Tensor) *op.Tensor {
@@ -98,7 +98,7 @@ func sized(f func(x *op.Tensor, shape ...int) *op.Tensor) builder {
 	}
 }
 
-// expand takes -1 for a size that stays.
+// expand accepts -1 for an unchanged size.
 func expand(a *attrs) Func {
 	shape := a.ints("shape", "size", "sizes")
 	return lift1(func(x *op.Tensor) *op.Tensor {
@@ -137,7 +137,7 @@ func selected(a *attrs) Func {
 	})
 }
 
-// split takes the sizes of parts, or one for all, of which the last may be less.
+// split accepts the sizes of parts, or one for all, of which the last may be smaller.
 func split(a *attrs) Func {
 	whole := a.raw["sizes"]
 	dim, sizes := a.dim(0), a.ints("sizes", "split_size", "split_size_or_sections", "split_sizes")
@@ -155,7 +155,7 @@ func split(a *attrs) Func {
 	}}
 }
 
-// chunk makes parts of one size, of which the last may be less, and there may be fewer.
+// chunk returns parts of one size, of which the last may be smaller; there may be fewer than requested.
 func chunk(a *attrs) Func {
 	n, dim := a.int("chunks", 1), a.dim(0)
 	return Func{1, 1, func(in []*op.Tensor) []*op.Tensor {
@@ -172,7 +172,7 @@ func chunk(a *attrs) Func {
 	}}
 }
 
-// transpose takes the order of all dims, or two dims that change places.
+// transpose accepts a permutation of all dims, or two dims to swap.
 func transpose(a *attrs) Func {
 	perm, first, second := a.ints("perm", "dims"), a.ints("dim0", "axis0"), a.ints("dim1", "axis1")
 	return lift1(func(x *op.Tensor) *op.Tensor {
@@ -200,7 +200,7 @@ func swapped(x *op.Tensor, first, second int) *op.Tensor {
 	return op.Transpose(x, perm...)
 }
 
-// turned returns the transposed matrix; a vector stays.
+// turned returns the transposed matrix; a vector is unchanged.
 func turned(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil || len(x.Shape()) < 2 {
 		return x
@@ -241,7 +241,7 @@ func flatten(a *attrs) Func {
 	return lift1(func(x *op.Tensor) *op.Tensor { return op.Flatten(x, first, last) })
 }
 
-// squeeze drops the dims of size 1 among those that are named, or all.
+// squeeze drops the dims of size 1 among the given ones, or all.
 func squeeze(a *attrs) Func {
 	over := a.ints("dim")
 	return lift1(func(x *op.Tensor) *op.Tensor {
@@ -262,7 +262,7 @@ func squeeze(a *attrs) Func {
 	})
 }
 
-// tile takes more repetitions than dims, or fewer: the last ones belong together.
+// tile accepts more repetitions than dims, or fewer: they are aligned at the last.
 func tile(a *attrs) Func {
 	reps := a.ints("reps", "dims", "repeats")
 	return lift1(func(x *op.Tensor) *op.Tensor {
@@ -299,7 +299,7 @@ func repeatInterleave(a *attrs) Func {
 	})
 }
 
-// pad takes how much is put before and after each dim, or PyTorch's list of both, the last dim first.
+// pad accepts the padding before and after each dim, or PyTorch's list of both, the last dim first.
 func pad(a *attrs) Func {
 	low, high, flat := a.ints("low"), a.ints("high"), a.ints("pad")
 	mode := a.oneOf("mode", "constant", "reflect", "replicate", "circular")
@@ -327,7 +327,7 @@ func pad(a *attrs) Func {
 	})
 }
 
-// roll moves along dims, or all elements in order where there are none.
+// roll rolls along dims, or all elements in order if there are none.
 func roll(a *attrs) Func {
 	by, over := a.ints("shift", "shifts"), a.ints("dim", "dims")
 	return lift1(func(x *op.Tensor) *op.Tensor {
@@ -388,7 +388,7 @@ func oneOfSorted(values, at *op.Tensor, k, dim int, keep bool) (*op.Tensor, *op.
 	return op.Squeeze(value, dim), op.Squeeze(index, dim)
 }
 
-// median returns the lower of two middle elements: of all, or along a dim with where it is.
+// median returns the lower of two middle elements: of all, or along a dim with its index.
 func median(a *attrs) Func {
 	if !a.has("dim") {
 		a.never("dim", "keepdim")

@@ -1,6 +1,6 @@
-// Package torchop has PyTorch's ops by their names and attributes, made of Galley's: what a recorded case of
-// one means. Every attribute has PyTorch's default, and one that an op does not have is an error, since it
-// could mean another function.
+// Package torchop implements PyTorch's ops, by their names and attributes, with Galley's, to run recorded
+// cases of them. Every attribute has PyTorch's default, and an unknown one is an error, since it could change
+// the function.
 package torchop
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Func is a function of a case's operands, and how many of them it takes.
+// Func is a function of a case's operands, and the number of them.
 type Func struct {
 	Least, Most int
 	Of          func(in []*op.Tensor) []*op.Tensor
 }
 
-// Operands says how many operands the function takes.
+// Operands prints the number of operands.
 func (f Func) Operands() string {
 	switch f.Most {
 	case f.Least:
@@ -32,7 +32,7 @@ func (f Func) Operands() string {
 	return fmt.Sprintf("%d to %d", f.Least, f.Most)
 }
 
-// builder makes a function of the attributes that it takes.
+// builder makes a function from its attributes.
 type builder func(a *attrs) Func
 
 // New returns the function that a recorded case names.
@@ -53,7 +53,7 @@ func New(name string, text json.RawMessage) (Func, error) {
 	return f, nil
 }
 
-// refusing returns f, with an error as its result where attributes name dims that its operands do not have.
+// refusing wraps f to return an error if attributes name dims that its operands do not have.
 func refusing(name string, f func(in []*op.Tensor) []*op.Tensor) func(in []*op.Tensor) []*op.Tensor {
 	return func(in []*op.Tensor) (out []*op.Tensor) {
 		defer func() {
@@ -66,7 +66,7 @@ func refusing(name string, f func(in []*op.Tensor) []*op.Tensor) func(in []*op.T
 	}
 }
 
-// at returns a dim counted from the first; refusing reports one that is not there.
+// at returns a dim counted from the first; refusing reports one that does not exist.
 func at(dim, rank int) int {
 	if dim < -rank || dim >= rank {
 		panic(fmt.Sprintf("dim %d of %d", dim, rank))
@@ -104,14 +104,14 @@ func liftAll(f func(in []*op.Tensor) *op.Tensor) Func {
 	return Func{1, math.MaxInt, func(in []*op.Tensor) []*op.Tensor { return one(f(in)) }}
 }
 
-// liftSome returns a function of between least and most operands, of which those that are left out are nil.
+// liftSome returns a function of between least and most operands; omitted ones are nil.
 func liftSome(least, most int, f func(in []*op.Tensor) *op.Tensor) Func {
 	return Func{least, most, func(in []*op.Tensor) []*op.Tensor {
 		return one(f(append(slices.Clone(in), make([]*op.Tensor, most-len(in))...)))
 	}}
 }
 
-// both returns a function with two results: values and where they were.
+// both returns a function with two results: values and indices.
 func both(f func(x *op.Tensor) (values, indices *op.Tensor)) Func {
 	return Func{1, 1, func(in []*op.Tensor) []*op.Tensor {
 		values, indices := f(in[0])

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// windows returns convolutions, poolings and what else moves a window over an image.
+// windows returns convolutions, poolings and other ops that slide a window over an image.
 func windows() map[string]builder {
 	t := map[string]builder{
 		"conv1d": conv(op.Conv1D, 1), "conv2d": conv(op.Conv2D, 2), "conv3d": conv(op.Conv3D, 3),
@@ -33,7 +33,7 @@ func windows() map[string]builder {
 
 type convolution func(x, w, bias *op.Tensor, c op.ConvConfig) *op.Tensor
 
-// conv takes padding as numbers, or as "valid" and "same".
+// conv accepts padding as numbers, or as "valid" and "same".
 func conv(f convolution, spatial int) builder {
 	return func(a *attrs) Func {
 		c := op.ConvConfig{Stride: a.ints("stride"), Dilation: a.ints("dilation"), Groups: a.int("groups", 1)}
@@ -52,8 +52,8 @@ func conv(f convolution, spatial int) builder {
 	}
 }
 
-// padSame returns x with as many zeros around it as make a convolution keep its size, one more behind where
-// they are odd.
+// padSame pads x with zeros so that a convolution keeps its size, with one more at the end if their number is
+// odd.
 func padSame(x *op.Tensor, kernel, dilation []int, spatial int) *op.Tensor {
 	low, high := []int{0, 0}, []int{0, 0}
 	for d := range spatial {
@@ -149,7 +149,7 @@ func fold(a *attrs) Func {
 	return lift1(func(x *op.Tensor) *op.Tensor { return op.Fold(x, size, kernel, c) })
 }
 
-// interpolate takes sizes, or factors of which the sizes are rounded down.
+// interpolate accepts sizes, or factors by which sizes are multiplied and rounded down.
 func interpolate(a *attrs) Func {
 	size, scale := a.ints("size"), a.floats("scale_factor")
 	mode := a.oneOf("mode", "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area")

@@ -7,11 +7,11 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// World runs body on each of n ranks and returns what they report. An implementation whose processes are
-// started from outside may return nil for an n that it cannot have.
+// World runs body on each of n ranks and returns their errors. An implementation whose processes are started
+// by an outside launcher may return nil for an n that it cannot provide.
 type World func(n int, body func(comm.Comm) error) error
 
-// check is one thing that worlds of the given sizes must do.
+// check is one test, and the world sizes that it runs on.
 type check struct {
 	name  string
 	sizes []int
@@ -21,7 +21,7 @@ type check struct {
 // worldSizes are the sizes that matter to trees and splits: one, powers of two and not.
 var worldSizes = []int{1, 2, 3, 4, 8}
 
-// Run holds a world to the suite.
+// Run runs the conformance suite on a world.
 func Run(t *testing.T, world World) {
 	t.Helper()
 	for _, list := range [][]check{reduceChecks(), moveChecks(), messageChecks(), groupChecks(),
@@ -38,11 +38,11 @@ func Run(t *testing.T, world World) {
 	}
 }
 
-// everyone returns the group of all ranks, for bodies that have checked it before.
+// everyone returns the group of all ranks; it panics on errors, since other checks cover these.
 func everyone(c comm.Comm) *comm.Group {
 	g, err := c.Group(nil)
 	if err != nil {
-		panic(err) // a world's own ranks make a group in any implementation
+		panic(err) // all ranks of the world form a valid group in any implementation
 	}
 	return g
 }

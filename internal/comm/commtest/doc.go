@@ -1,7 +1,7 @@
-// Package commtest holds what every implementation of comm.Comm must do: a suite that any of them can run.
+// Package commtest is the conformance suite that every implementation of comm.Comm must pass.
 //
-// Each check is a body that all ranks run. It makes the inputs of all of them from numbers that they share
-// and so can say by itself, with loops too plain to be wrong, what the collective must give, bit for bit.
+// Each check is a body that all ranks run. Every rank generates the inputs of all ranks from a shared seed,
+// computes the expected result with plain loops, and compares bit for bit.
 //
 //	func TestConformance(t *testing.T) {
 //		commtest.Run(t, func(n int, body func(comm.Comm) error) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// RunErrors holds a world to what it must say of programs that are wrong. Whatever it runs on, each call
-// makes a new world, since one that has failed may be over.
+// RunErrors checks the errors that a world reports for incorrect programs. Each check calls world anew, since
+// a world may be unusable after a failure.
 func RunErrors(t *testing.T, world World) {
 	t.Helper()
 	t.Run("mismatches", func(t *testing.T) { mismatches(t, world) })
@@ -26,7 +26,7 @@ func RunErrors(t *testing.T, world World) {
 // groupBody is what one rank does with the group of all ranks.
 type groupBody func(r comm.Comm, all *comm.Group) error
 
-// runAll runs body on n ranks. A hang is a failed test, not a killed one.
+// runAll runs body on n ranks. A hang fails the test after a timeout instead of blocking the test binary.
 func runAll(world World, n int, f groupBody) error {
 	done := make(chan error, 1)
 	go func() { done <- world(n, func(c comm.Comm) error { return f(c, everyone(c)) }) }()
@@ -47,7 +47,7 @@ func wait(p *comm.Pending) error {
 	return err
 }
 
-// mismatches has rank 1 of two do something else than rank 0.
+// mismatches checks the errors when rank 1 of two makes a different call than rank 0.
 func mismatches(t *testing.T, world World) {
 	sum := func(x array.Array) func(g *comm.Group) *comm.Pending {
 		return func(g *comm.Group) *comm.Pending { return g.StartAllReduce(none, x, comm.Sum) }
@@ -108,7 +108,7 @@ func mismatches(t *testing.T, world World) {
 	}
 }
 
-// deadlocks has ranks wait for each other in ways that no two calls show.
+// deadlocks checks that waits in a cycle are reported where any two calls by themselves look correct.
 func deadlocks(t *testing.T, world World) {
 	tests := []struct {
 		name string
@@ -193,7 +193,7 @@ func deadlocks(t *testing.T, world World) {
 	}
 }
 
-// partialDeadlock finds two stuck ranks while a third is busy.
+// partialDeadlock checks that two deadlocked ranks are reported while a third is still busy.
 func partialDeadlock(t *testing.T, world World) {
 	stuck := make(chan struct{})
 	err := runAll(world, 3, func(r comm.Comm, g *comm.Group) error {
@@ -213,7 +213,7 @@ func partialDeadlock(t *testing.T, world World) {
 	}
 }
 
-// peerErrors: the failure of one rank is what its peers and the caller see.
+// peerErrors checks that the failure of one rank is reported to its peers and to the caller.
 func peerErrors(t *testing.T, world World) {
 	boom := errors.New("boom")
 	fail := map[string]func() error{
@@ -244,7 +244,7 @@ func peerErrors(t *testing.T, world World) {
 	}
 }
 
-// ownErrors keeps what several ranks report by themselves.
+// ownErrors checks that the errors of several ranks are all reported.
 func ownErrors(t *testing.T, world World) {
 	err := runAll(world, 2, func(r comm.Comm, g *comm.Group) error {
 		return []error{errors.New("no ink"), errors.New("no paper")}[r.ID()]

@@ -27,7 +27,7 @@ func rowsAndColumns(c comm.Comm) (row, column []int) {
 	return row, []int{c.ID()%w + w, c.ID() % w}
 }
 
-// groups reduces along rows and columns of a grid; positions, not rank ids, give the order.
+// groups reduces along rows and columns of a grid; the order is by group position, not by rank id.
 func groups(c comm.Comm) error {
 	row, column := rowsAndColumns(c)
 	for _, ranks := range [][]int{row, column} {
@@ -62,7 +62,7 @@ func groupMistakes(c comm.Comm) error {
 	return nil
 }
 
-// callMistakes are wrong without any peer, so they are errors at once and leave no trace in the group.
+// callMistakes checks calls that are wrong by themselves: they fail at once, and the group stays usable.
 func callMistakes(c comm.Comm) error {
 	g := everyone(c)
 	x, flags, none := array.New(array.F32, 3, 4), array.New(array.Bool, 2), array.Array{}
@@ -93,7 +93,7 @@ func callMistakes(c comm.Comm) error {
 	return g.Barrier()
 }
 
-// overlapping has several collectives of two groups under way at once and ends them in another order.
+// overlapping runs several collectives of two groups at the same time and waits for them in another order.
 func overlapping(c comm.Comm) error {
 	row, column := rowsAndColumns(c)
 	r, err := c.Group(row)
@@ -134,7 +134,7 @@ func overlapping(c comm.Comm) error {
 	return nil
 }
 
-// traffic compares what ranks count with what the planner predicts.
+// traffic compares the measured traffic of ranks with what the planner predicts.
 func traffic(c comm.Comm) error {
 	g, k := everyone(c), int64(c.Size())
 	x := array.New(array.F32, 8, 8)

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// Loopback is processes that are goroutines of one, for tests of worlds of several processes: one transport
-// for each. What different senders post comes in any order, and late by up to delay.
+// Loopback connects simulated processes within one real process, for tests of multi-process worlds: one
+// transport for each. Notes of different senders arrive in any order, delayed by up to delay.
 type Loopback struct {
 	delay time.Duration
 	ends  []*end
@@ -36,7 +36,7 @@ func NewLoopback(n int, delay time.Duration) *Loopback {
 // Transport returns the transport of one process.
 func (b *Loopback) Transport(rank int) comm.Transport { return b.ends[rank] }
 
-// Lose cuts a process off: what it posted and has not come is lost, and the others are told.
+// Lose disconnects a process: what it posted and has not arrived is lost, and the others are notified.
 func (b *Loopback) Lose(rank int) {
 	b.mu.Lock()
 	b.lost[rank] = true
@@ -48,7 +48,7 @@ func (b *Loopback) Lose(rank int) {
 	}
 }
 
-// Mute cuts a process off and tells nobody.
+// Mute disconnects a process without notifying the others.
 func (b *Loopback) Mute(rank int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *Loopback) isLost(ranks ...int) bool {
 	return false
 }
 
-// pause is for as long as something is under way.
+// pause sleeps for a random time up to the delay.
 func (b *Loopback) pause() {
 	if b.delay > 0 && rand.IntN(4) == 0 {
 		time.Sleep(rand.N(b.delay))
@@ -78,11 +78,11 @@ type end struct {
 	net    *Loopback
 	rank   int
 	listen func(from int, note []byte, err error)
-	ready  chan struct{} // closed when somebody listens
+	ready  chan struct{} // closed when a listener is registered
 	from   []*queue      // by sender
 }
 
-// queue is the notes of one sender to one receiver.
+// queue holds the notes from one sender to one receiver.
 type queue struct {
 	mu    sync.Mutex
 	notes [][]byte
@@ -99,7 +99,7 @@ func (e *end) Listen(f func(from int, note []byte, err error)) {
 
 func (e *end) Close() error { return nil }
 
-// Drive has nothing to do: every note and message has a goroutine.
+// Drive only waits: a goroutine of its own delivers every note and message.
 func (e *end) Drive(until, stop <-chan struct{}) {
 	select {
 	case <-until:
@@ -107,7 +107,7 @@ func (e *end) Drive(until, stop <-chan struct{}) {
 	}
 }
 
-// Post hands a note to the receiver's queue, which one goroutine empties.
+// Post appends a note to the receiver's queue, which one goroutine delivers in order.
 func (e *end) Post(to int, note []byte) {
 	if len(note) > comm.NoteBytes {
 		panic(fmt.Sprintf("loopback: a note of %d bytes: want at most %d", len(note), comm.NoteBytes))
@@ -138,26 +138,26 @@ func (e *end) deliver(to int, q *queue) {
 		if !e.net.isLost(e.rank, to) {
 			e.net.ends[to].listen(e.rank, note, nil)
 		}
-		for i := range note { // it was the listener's while it listened
+		for i := range note { // the listener may read the note only while it handles it, so overwrite it
 			note[i] = 0xee
 		}
 	}
 }
 
-// wireKey names a message.
+// wireKey identifies a message.
 type wireKey struct {
 	from, to int
 	number   uint32
 }
 
-// half is one end of a message that waits for the other.
+// half is the sender's or receiver's side of a message that waits for the other side.
 type half struct {
 	send bool
 	data []byte
 	over func(error)
 }
 
-// transfer is messages under way.
+// transfer is a set of messages in flight.
 type transfer struct {
 	mu   sync.Mutex
 	left int
@@ -179,7 +179,7 @@ func (t *transfer) over(err error) {
 	}
 }
 
-// Start brings each message's two ends together.
+// Start matches the two sides of each message and copies its data.
 func (e *end) Start(messages []comm.Message) comm.Transfer {
 	t := &transfer{left: len(messages), done: make(chan struct{})}
 	for _, m := range messages {
@@ -224,7 +224,7 @@ func (b *Loopback) copy(k wireKey, to, from half) {
 	to.over(err)
 }
 
-// Left returns how many messages have one end only.
+// Left returns the number of messages of which only one side was started.
 func (b *Loopback) Left() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,7 +21,7 @@ func ringPeers(c comm.Comm) (to, from int) {
 	return (c.ID() + 1) % c.Size(), (c.ID() + c.Size() - 1) % c.Size()
 }
 
-// messagesByTag receives in another order than was sent.
+// messagesByTag receives messages in another order than they were sent.
 func messagesByTag(c comm.Comm) error {
 	g := everyone(c)
 	to, from := ringPeers(c)
@@ -80,8 +80,8 @@ func messageToOneself(c comm.Comm) error {
 	return same("message to oneself", got, x)
 }
 
-// barrier goes through several, one after the other; that members wait for each other is for the caller's
-// clock.
+// barrier runs several barriers one after the other. It does not check that members wait for each other; a
+// test with a clock does.
 func barrier(c comm.Comm) error {
 	g := everyone(c)
 	for range 10 {

@@ -21,7 +21,7 @@ func moveChecks() []check {
 	}
 }
 
-// shards returns arrays of all ranks whose sizes along dim differ and may be 0.
+// shards returns the arrays of all ranks; their sizes along dim differ, and some are 0.
 func shards(c comm.Comm, dtype array.DType, seed, dim int, shape ...int) []array.Array {
 	xs := make([]array.Array, c.Size())
 	for r, n := range unevenSizes(c.Size(), seed) {
@@ -52,7 +52,7 @@ func allGather(c comm.Comm) error {
 	return nil
 }
 
-// exchanged returns what the member at pos gets from an AllToAll.
+// exchanged returns the expected AllToAll result of the member at pos.
 func exchanged(xs []array.Array, split, concat, pos int, sizes func(member int) []int) array.Array {
 	got := make([]array.Array, len(xs))
 	for m, x := range xs {
@@ -81,7 +81,7 @@ func allToAll(c comm.Comm) error {
 	return nil
 }
 
-// allToAllOneDim splits and joins the same dim; every member may then cut its own way.
+// allToAllOneDim splits and joins along the same dim; every member may then use its own sizes.
 func allToAllOneDim(c comm.Comm) error {
 	for dim := range 2 {
 		sizes := func(m int) []int { return unevenSizes(c.Size(), 10*dim+m) }
@@ -102,7 +102,7 @@ func allToAllOneDim(c comm.Comm) error {
 	return nil
 }
 
-// allToAllV also tries a destination with room to spare.
+// allToAllV also uses a destination with more rows than needed.
 func allToAllV(c comm.Comm) error {
 	rows := func(m int) []int { return unevenSizes(c.Size(), 20+m) }
 	xs := make([]array.Array, c.Size())
@@ -126,7 +126,7 @@ func allToAllV(c comm.Comm) error {
 	return nil
 }
 
-// largeMoves has arrays of several pieces of work, with long and with short contiguous runs.
+// largeMoves uses arrays that are split into several pieces of work, with long and short contiguous runs.
 func largeMoves(c comm.Comm) error {
 	g := everyone(c)
 	for dim, shape := range [][]int{{301, 203}, {50_003, 3}} {
@@ -173,7 +173,7 @@ func broadcast(c comm.Comm) error {
 	return nil
 }
 
-// permute goes round the ring, reverses, and leaves members without a source.
+// permute sends around a ring, reverses the order, and leaves some members without a source.
 func permute(c comm.Comm) error {
 	n := c.Size()
 	var ring, turn []comm.Pair

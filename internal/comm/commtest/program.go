@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// step is one collective of a random program: who takes part, what it is, and how its arrays are made.
+// step is one collective of a random program: its members, its kind, and the seed of its arrays.
 type step struct {
 	ranks []int
 	kind  comm.Kind
@@ -18,8 +18,8 @@ type step struct {
 	seed  int
 }
 
-// Program is a list of collectives on random groups. Each rank starts those that it is part of, in the order
-// of the list, and waits for them whenever it likes; since starting never blocks, no such program can
+// Program is a list of collectives on random groups. Each rank starts the ones that it is a member of, in the
+// order of the list, and waits for them at random times. Since starting never blocks, no such program can
 // deadlock.
 type Program struct {
 	steps []step
@@ -51,7 +51,7 @@ func (p Program) String() string {
 	return text
 }
 
-// pendingStep is a collective under way and what it must give.
+// pendingStep is a started collective and its expected result.
 type pendingStep struct {
 	what    string
 	pending *comm.Pending
@@ -66,7 +66,7 @@ func (p pendingStep) wait() error {
 	return same(p.what, got, p.want)
 }
 
-// Run carries out the rank's part and checks every result.
+// Run runs the rank's part of the program and checks every result.
 func (p Program) Run(c comm.Comm) error {
 	rng := rand.New(rand.NewPCG(p.seed, uint64(2+c.ID())))
 	var open []pendingStep
@@ -97,7 +97,7 @@ func (p Program) Run(c comm.Comm) error {
 	return nil
 }
 
-// start begins the step on one member and says what it must give; nil where the member has no part in it.
+// start starts the step on one member and returns the expected result; nil if the member takes no part.
 func (s step) start(g *comm.Group) (*comm.Pending, array.Array) {
 	k, pos, none := g.Size(), g.Pos(), array.Array{}
 	sizes := unevenSizes(k, s.seed)
@@ -137,7 +137,7 @@ func (s step) start(g *comm.Group) (*comm.Pending, array.Array) {
 	return g.StartBarrier(), none
 }
 
-// startPermute shifts by the root's position.
+// startPermute starts a Permute that shifts by the root's position.
 func (s step) startPermute(g *comm.Group, xs []array.Array) (*comm.Pending, array.Array) {
 	k := g.Size()
 	var pairs []comm.Pair
@@ -147,7 +147,7 @@ func (s step) startPermute(g *comm.Group, xs []array.Array) (*comm.Pending, arra
 	return g.StartPermute(array.Array{}, xs[g.Pos()], pairs), xs[(g.Pos()+k-s.root)%k]
 }
 
-// startMessage goes from the root to the next position; a group of one has no peer.
+// startMessage sends from the root to the next position; it does nothing in a group of one.
 func (s step) startMessage(g *comm.Group, xs []array.Array) (*comm.Pending, array.Array) {
 	k := g.Size()
 	to := (s.root + 1) % k

@@ -30,7 +30,7 @@ func inputs(c comm.Comm, dtype array.DType, seed int, shape ...int) []array.Arra
 	return xs
 }
 
-// allReduce tries every reduction of every type, into new memory, into given memory and in place.
+// allReduce checks every reduction of every dtype, into new memory, into given memory and in place.
 func allReduce(c comm.Comm) error {
 	g := everyone(c)
 	for _, dtype := range array.DTypes() {
@@ -52,7 +52,7 @@ func allReduceOnce(g *comm.Group, xs []array.Array, by comm.Reduce) error {
 	x := xs[g.Pos()]
 	want := reduced(by, xs)
 	if by == comm.Mean && g.Size() == 3 {
-		want = meanByTree(xs) // a third is not exact: the quotient is rounded in the type of computation
+		want = meanByTree(xs) // 1/k is not exact here: the quotient is rounded in the dtype of the computation
 	}
 	own := x.Clone()
 	for _, a := range []struct{ dst, in array.Array }{{in: x}, {array.New(x.DType(), x.Shape()...), x},
@@ -76,7 +76,7 @@ func meanByTree(xs []array.Array) array.Array {
 	return byTree(xs, func(v float64) float64 { return float64(float32(v) / float32(n)) })
 }
 
-// allReduceLarge has enough elements for several pieces of work, the last one ragged.
+// allReduceLarge reduces enough elements for several pieces of work, the last of them shorter.
 func allReduceLarge(c comm.Comm) error {
 	g := everyone(c)
 	for _, dtype := range []array.DType{array.F32, array.BF16, array.I32} {
@@ -102,7 +102,7 @@ func uneven(dtype array.DType, rank int, shape ...int) array.Array {
 	return fromFloats(dtype, v, shape)
 }
 
-// byTree adds as the contract says: a binary tree over positions, 16-bit floats in float32 and rounded once.
+// byTree sums in the required order: a binary tree over positions, 16-bit floats in float32, rounded once.
 func byTree(xs []array.Array, finish func(float64) float64) array.Array {
 	v := make([]float64, xs[0].Len())
 	for i := range v {
@@ -146,7 +146,7 @@ func reductionOrder(c comm.Comm) error {
 	return nil
 }
 
-// scatterOrder holds ReduceScatter to the bits of AllReduce.
+// scatterOrder checks that ReduceScatter gives the same bits as AllReduce.
 func scatterOrder(c comm.Comm) error {
 	g := everyone(c)
 	sizes := unevenSizes(c.Size(), 3)
@@ -167,7 +167,7 @@ func scatterOrder(c comm.Comm) error {
 	return nil
 }
 
-// specialNumbers: a NaN anywhere is the maximum and minimum, infinities of both signs make one.
+// specialNumbers checks that max and min propagate NaN and that the sum of opposite infinities is NaN.
 func specialNumbers(c comm.Comm) error {
 	x := array.FromSlice([]float32{1, float32(math.Inf(1 - 2*(c.ID()%2))), -1}, 3)
 	if c.ID() == 1 {
@@ -185,7 +185,7 @@ func specialNumbers(c comm.Comm) error {
 	return nil
 }
 
-// wideIntegers must not go through floats.
+// wideIntegers checks integers that float64 cannot represent: reductions must not convert to floats.
 func wideIntegers(c comm.Comm) error {
 	x := array.FromSlice([]int64{1<<60 + int64(c.ID())}, 1)
 	got, err := everyone(c).AllReduce(array.Array{}, x, comm.Sum)

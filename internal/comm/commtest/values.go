@@ -66,8 +66,8 @@ func reduced(by comm.Reduce, xs []array.Array) array.Array {
 	return fromFloats(xs[0].DType(), v, xs[0].Shape())
 }
 
-// each calls f for the elements of a box of the given shape, with their index in an array in which the box
-// begins at off along dim of an array of size total there.
+// each calls f for every element of a box of the given shape, with its index in the box and in the whole
+// array, whose size along dim is total and in which the box begins at off.
 func each(shape array.Shape, dim, off, total int, f func(box, whole int)) {
 	outer, inner := array.Shape(shape[:dim]).Len(), array.Shape(shape[dim+1:]).Len()
 	for o := range outer {

@@ -6,12 +6,12 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// A rank that waits in a meeting needs all members that have not come. A rank has one goroutine, so one that
-// waits itself cannot come before its own meeting is complete. Hence ranks are stuck exactly if the graph of
-// who needs whom has a cycle, or leads to a rank that has finished. Edges appear only when a rank begins to
-// wait, or finishes: that is where the run looks, and it finds a deadlock among some ranks while others still
-// compute. What looks like a deadlock of all live ranks always holds such a cycle, since each of them needs
-// someone.
+// A rank that waits in a meeting needs all members that have not arrived. A rank has one goroutine, so while
+// it waits it cannot arrive at another meeting. Hence ranks are deadlocked exactly if the graph of which
+// rank needs which has a cycle, or leads to a rank that has finished. Edges are added only when a rank
+// begins to wait or finishes, so the run searches the graph then, and finds a deadlock among some ranks
+// while others still compute. If all live ranks are stuck there is always a cycle, since each of them needs
+// another one.
 
 // ring returns a cycle of waiting ranks through the given one, which has just begun to wait, or nil.
 func (s *run) ring(rank int) []int {
@@ -39,7 +39,7 @@ func (s *run) ring(rank int) []int {
 	return path
 }
 
-// deadlock returns the error of a ring: its ranks, then the others that wait.
+// deadlock returns the error for a cycle: its ranks, then the others that wait.
 func (s *run) deadlock(ring []int) error {
 	e := &comm.DeadlockError{}
 	for _, r := range ring {

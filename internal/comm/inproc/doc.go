@@ -1,11 +1,11 @@
-// Package inproc is the world of one process: every rank is a goroutine, and a collective reads its members'
-// memory.
+// Package inproc implements a world within one process: every rank is a goroutine, and collectives read the
+// members' memory directly.
 //
-// The n-th call of each member of a group is the group's n-th meeting (comm.Meeting). Whoever comes first
-// opens it, whoever comes last turns the members' calls into pieces of work (comm.NewPlan), and every member
-// that waits takes pieces until none is left. Calls that do not fit each other are seen when they meet, and
-// what can never meet is a cycle in the graph of who waits for whom: both are errors that name the ranks,
-// found without timeouts.
+// The n-th call of each member of a group is the group's n-th meeting (comm.Meeting). The first member to
+// arrive opens it, the last one turns the members' calls into pieces of work (comm.NewPlan), and every
+// member that waits does pieces until none is left. Calls that do not match are found when they meet, and
+// deadlocks are cycles in the graph of which rank waits for which: both are reported with the ranks' names,
+// without timeouts.
 //
 //	world, err := inproc.New(4)
 //	err = world.Run(ctx, func(ctx context.Context, c comm.Comm) error {
@@ -13,7 +13,7 @@
 //		…
 //	})
 //
-// Processes makes worlds that share their ranks as the processes of a job do, so that what runs on a world
-// can be tested where only some of its ranks are local. Another transport is a package beside this one that
-// passes commtest.Run.
+// Processes simulates the processes of a job, each a world with some of the ranks, so that code can be
+// tested with ranks that are not local. Other transports are packages beside this one; they pass
+// commtest.Run, too.
 package inproc

@@ -2,8 +2,8 @@ package inproc
 
 import "github.com/galley-ml/galley/internal/comm"
 
-// laneKey names a sequence of meetings: those of a group, or the messages from one member to another with one
-// tag.
+// laneKey identifies a sequence of meetings: those of a group, or the messages from one member to another
+// with one tag.
 type laneKey struct {
 	group         string
 	from, to, tag int // from is -1 for collectives of the whole group
@@ -14,7 +14,7 @@ type laneKey struct {
 type lane struct {
 	key   laneKey
 	ranks []int // by slot: the group, or sender and receiver
-	came  []int // by slot: to how many meetings it has come
+	came  []int // by slot: the number of meetings that it has arrived at
 	base  int   // sequence number of open[0]
 	open  []*meeting
 }
@@ -40,7 +40,7 @@ func (s *run) lane(c *comm.Call) (*lane, int) {
 	return l, slot
 }
 
-// next returns the meeting that the member of a slot comes to now.
+// next returns the meeting that the member of a slot arrives at now.
 func (l *lane) next(slot int) *meeting {
 	i := l.came[slot] - l.base
 	l.came[slot]++
@@ -50,8 +50,8 @@ func (l *lane) next(slot int) *meeting {
 	return l.open[i]
 }
 
-// close takes the first meeting, now complete, from the open ones. A program may use any number of tags, so a
-// lane of messages that has none under way is forgotten.
+// close removes the first meeting, now complete, from the open ones. It deletes a message lane that is idle,
+// since a program may use any number of tags.
 func (s *run) close(l *lane, m *meeting) {
 	if l.open[0] != m {
 		panic("inproc: meetings became complete out of order")

@@ -8,12 +8,12 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// meeting is one collective: its members' calls and, once all are there, its work.
+// meeting is one collective: its members' calls and, once all have arrived, its work.
 type meeting struct {
 	comm.Meeting
-	missing int // how many have not come
+	missing int // the number of members that have not arrived
 
-	ready chan struct{} // closed when the plan stands
+	ready chan struct{} // closed when the plan has been made
 	plan  *comm.Plan
 	taken atomic.Int64
 	left  atomic.Int64
@@ -28,11 +28,11 @@ func newMeeting(l *lane, seq int) *meeting {
 	}
 }
 
-// inlineBytes is how much work the last member to come does at once: less than waking others for it would
-// take.
+// inlineBytes is the most work that the last member to arrive does at once: waking others would take longer
+// than the work.
 const inlineBytes = 64 << 10
 
-// begin turns the calls of a complete meeting into work.
+// begin plans the work of a complete meeting.
 func (s *run) begin(m *meeting) {
 	if m.plan, m.err = comm.NewPlan(&m.Meeting); m.err != nil {
 		s.fail(m.err)
@@ -53,7 +53,7 @@ func (s *run) begin(m *meeting) {
 	close(m.ready)
 }
 
-// work does pieces of the meeting until none is left to take. Any member may do any piece.
+// work does pieces of the meeting until all are taken. Any member may do any piece.
 func (s *run) work(m *meeting) {
 	pieces := m.plan.Pieces
 	i := int(m.taken.Add(1)) - 1
@@ -67,7 +67,7 @@ func (s *run) work(m *meeting) {
 	s.world.scratch.Put(mem)
 }
 
-// do does one piece. A panic in it is a bug of ours; it must not leave the other members waiting.
+// do does one piece. A panic in it is a bug of Galley; other members must not wait forever because of it.
 func (s *run) do(m *meeting, p comm.Piece, mem *comm.Scratch) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// run is the state of one run of a world: who is where. One lock guards it; no array is touched under it.
+// run is the state of one run of a world. One lock guards it; arrays are never read or written under it.
 type run struct {
 	world   *ranks
 	errs    []error        // what the workers returned, by rank; to be read when all have
@@ -19,12 +19,12 @@ type run struct {
 	over    chan struct{}  // closed when the workers of all processes have returned
 
 	mu       sync.Mutex
-	cancels  []context.CancelCauseFunc // of the processes that have begun it
-	left     int                       // how many of them are through
+	cancels  []context.CancelCauseFunc // of the processes that have begun the run
+	left     int                       // the number of processes that have not finished
 	err      error                     // the first failure; no meeting becomes complete after it
 	stop     chan struct{}
 	lanes    map[laneKey]*lane
-	waiting  []*meeting // by rank: what it waits for; stale once that is complete, when it leads nowhere
+	waiting  []*meeting // by rank: the meeting it waits for; may be left set after completion, harmlessly
 	finished []bool
 }
 
@@ -37,7 +37,7 @@ func newRun(w *ranks) *run {
 	}
 }
 
-// enterProcess adds a process, whose workers' context cancel ends, and says how many there are.
+// enterProcess adds a process with its cancel function and returns the number of processes so far.
 func (s *run) enterProcess(cancel context.CancelCauseFunc) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *run) enterProcess(cancel context.CancelCauseFunc) int {
 	return len(s.cancels)
 }
 
-// leave says that the workers of a process have returned, and waits for those of the others.
+// leave records that the workers of a process have returned, and waits for those of the other processes.
 func (s *run) leave() {
 	s.mu.Lock()
 	s.left++
@@ -79,8 +79,8 @@ func (s *run) failLocked(err error) error {
 	return s.err
 }
 
-// finish records that a rank's worker is over. Whoever has come to a meeting that lacks the rank would wait
-// forever.
+// finish records that a rank's worker has returned. Members that wait for that rank in a meeting would wait
+// forever, so that is an error.
 func (s *run) finish(rank int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,14 +106,14 @@ func (s *run) finish(rank int, err error) {
 	}
 }
 
-// visit is a member's place in a meeting.
+// visit is a member's arrival at a meeting.
 type visit struct {
 	m    *meeting
 	slot int
 	last bool // the member completed the meeting, so it has to begin the work
 }
 
-// enter brings a member to its next meeting.
+// enter adds a member's call to its next meeting.
 func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	if err := m.Agree(slot); err != nil {
 		return visit{}, s.failLocked(err)
 	}
-	m.missing-- // only now: a meeting that lacks nobody is always brought to its end
+	m.missing-- // only now: a meeting with no member missing is always completed
 	if m.missing == 0 {
 		s.close(l, m)
 		return visit{m, slot, true}, nil
@@ -143,9 +143,9 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	return visit{m: m, slot: slot}, nil
 }
 
-// wait returns when the meeting's work is done: nobody then reads the member's array. A meeting that is
-// complete is always brought to its end, even in a failed run; one that is not has touched no array, and can
-// be left.
+// wait returns when the meeting's work is done; the member's array is not read after that. A complete meeting
+// is always worked off, even in a failed run. An incomplete one has not touched any array, so waiting for it
+// can be given up.
 func (s *run) wait(rank int, v visit) (comm.Result, error) {
 	m := v.m
 	if err := s.await(rank, m); err != nil {
@@ -159,7 +159,7 @@ func (s *run) wait(rank int, v visit) (comm.Result, error) {
 	return m.plan.Results[v.slot], nil
 }
 
-// await returns when all members have come and the work is cut up.
+// await returns when all members have arrived and the work is planned.
 func (s *run) await(rank int, m *meeting) error {
 	stop, err := s.block(rank, m)
 	if err != nil {
@@ -180,8 +180,8 @@ func (s *run) await(rank int, m *meeting) error {
 	return nil
 }
 
-// block records what the rank waits for and looks for the deadlock that this may close. It returns what ends
-// the wait early: nil, which never does, for a meeting that is complete.
+// block records what the rank waits for and checks whether this closes a deadlock. It returns the channel
+// that ends the wait early; for a complete meeting it is nil, which never does.
 func (s *run) block(rank int, m *meeting) (stop <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

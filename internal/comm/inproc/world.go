@@ -11,17 +11,17 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// World is a number of in-process ranks. It counts what they move; all else lives as long as one Run. Runs
-// share nothing but the statistics, so they may overlap where there is one process.
+// World is a number of in-process ranks. It keeps their traffic statistics; all other state belongs to one
+// Run. Runs share only the statistics, so with one process they may overlap.
 type World struct {
 	*ranks
 	process int
-	runs    int // how many this process has begun
+	runs    int // the number of runs that this process has begun
 }
 
 var _ comm.World = (*World)(nil)
 
-// ranks is what the worlds of several processes have in common.
+// ranks is the state shared by the worlds of several processes.
 type ranks struct {
 	owner     []int // by rank
 	processes int
@@ -29,10 +29,10 @@ type ranks struct {
 
 	mu    sync.Mutex
 	stats []comm.Stats
-	open  map[int]*run // those that not all processes have begun, by number
+	open  map[int]*run // runs that some processes have not begun yet, by number
 }
 
-// New makes a world of n ranks, all of which live here.
+// New makes a world of n ranks, all in this process.
 func New(n int) (*World, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("world: %d ranks: want at least one", n)
@@ -44,8 +44,8 @@ func New(n int) (*World, error) {
 	return worlds[0], nil
 }
 
-// Processes makes one world for each process of a job, where owner says for every rank in which it lives: all
-// in this process, each driven by a goroutine of its own. The n-th run of each is one run of all ranks.
+// Processes makes one world for each simulated process of a job, all in this process; owner gives the process
+// of every rank. The n-th runs of all worlds are one run.
 func Processes(owner []int) ([]*World, error) {
 	r := &ranks{owner: slices.Clone(owner), stats: make([]comm.Stats, len(owner)), open: map[int]*run{}}
 	r.scratch.New = func() any { return new(comm.Scratch) }
@@ -65,13 +65,13 @@ func Processes(owner []int) ([]*World, error) {
 // Size returns the number of ranks.
 func (r *ranks) Size() int { return len(r.owner) }
 
-// Owner returns the process that a rank lives in.
+// Owner returns the process of a rank.
 func (r *ranks) Owner(rank int) int { return r.owner[rank] }
 
-// Process returns the number of this process: 0 where there is one.
+// Process returns the number of this process: 0 if there is only one.
 func (w *World) Process() int { return w.process }
 
-// Close has nothing to give back.
+// Close does nothing: there is nothing to release.
 func (w *World) Close() error { return nil }
 
 // Stats returns what the rank has moved in all runs so far.
@@ -93,7 +93,7 @@ func (r *ranks) count(m *meeting) {
 // errExit is a worker that ended its goroutine instead of returning, as testing's FailNow does.
 var errExit = errors.New("worker ended its goroutine without returning")
 
-// Run calls worker once for every rank of this process: comm.World says the rest.
+// Run calls worker once for every rank of this process; see comm.World.
 func (w *World) Run(ctx context.Context, worker func(ctx context.Context, c comm.Comm) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -110,7 +110,7 @@ func (w *World) Run(ctx context.Context, worker func(ctx context.Context, c comm
 	return s.verdict()
 }
 
-// join begins this process's next run, or joins it where another process has begun it.
+// join starts this process's next run, or joins it if another process has started it.
 func (w *World) join(cancel context.CancelCauseFunc) *run {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +127,7 @@ func (w *World) join(cancel context.CancelCauseFunc) *run {
 	return s
 }
 
-// ended returns the error of a run whose context is over, nil before.
+// ended returns the error of a run whose context has ended, and nil before.
 func ended(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -135,11 +135,11 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("world: %w", context.Cause(ctx))
 }
 
-// drive runs one worker and tells its peers how it ended. A worker that returns because the caller's context
-// is over has not failed by itself.
+// drive runs one worker and reports to its peers how it ended. A worker that returns because the caller's
+// context has ended has not failed by itself.
 func (s *run) drive(ctx, outer context.Context, rank int,
 	worker func(context.Context, comm.Comm) error) (err error) {
-	err = errExit // stands if the worker neither returns nor panics
+	err = errExit // remains if the worker neither returns nor panics
 	defer func() {
 		if v := recover(); v != nil {
 			err = &comm.PanicError{Value: v, Stack: debug.Stack()}
@@ -153,7 +153,7 @@ func (s *run) drive(ctx, outer context.Context, rank int,
 	return err
 }
 
-// verdict returns the run's failure and what workers report beside it: not their echoes of it.
+// verdict returns the run's failure and the other errors of workers, without repetitions of the failure.
 func (s *run) verdict() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,8 +169,8 @@ func (s *run) verdict() error {
 	return errors.Join(all...)
 }
 
-// Rank is one rank's end of an in-process world, for the time of one Run. It is driven by the goroutine of
-// its worker.
+// Rank is one rank's connection to an in-process world, valid for one Run. It is used by the goroutine of its
+// worker.
 type Rank struct {
 	run *run
 	id  int
@@ -190,8 +190,8 @@ func (r *Rank) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(r,
 // Stats returns what the rank has moved in all runs of its world.
 func (r *Rank) Stats() comm.Stats { return r.run.world.Stats(r.id) }
 
-// Start brings the call to its meeting. The last member to come does small work at once and has large work
-// begun in the background, so that it continues while members compute.
+// Start adds the call to its meeting. The last member to arrive does small work at once and starts goroutines
+// for large work, so that it continues while members compute.
 func (r *Rank) Start(c *comm.Call) *comm.Pending {
 	c.Allocate()
 	v, err := r.run.enter(r.id, c)

@@ -8,30 +8,30 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// A rank that waits in a meeting needs all members that have not come. Ranks are stuck exactly if the graph
-// of who needs whom has a cycle, or leads to a rank that has finished. Within a process that is seen when a
-// rank begins to wait. Across processes a rank that has waited a while asks: a probe goes to the process of
-// each rank that it needs, and on from there if that rank, too, waits and has not come to the meeting in
-// question. It is there that this is known for certain; and a rank that waits for one that has not come still
-// waits. So a probe that comes back to the wait that it began with has seen a true cycle, whenever it saw its
-// parts.
+// A rank that waits in a meeting needs all members that have not arrived. Ranks are deadlocked exactly if the
+// graph of which rank needs which has a cycle, or leads to a rank that has finished. Within a process this is
+// checked when a rank begins to wait. Across processes a rank that has waited for a while sends a probe to
+// the process of each rank that it needs; that process forwards it if its rank waits, too, and has not
+// arrived at the meeting in question. Only that process knows this for certain, and a rank that waits for one
+// that has not arrived keeps waiting. So a probe that returns to the wait that sent it has found a true
+// cycle, although it saw its edges at different times.
 
-// path is who needs whom, from the wait of a rank that asks.
+// path is a chain of waits, beginning with the wait of the rank that sent the probe.
 type path struct {
-	asks, wait int // the rank and the number of its wait
+	asks, wait int // the rank that sent the probe, and the number of its wait
 	sides      []comm.Side
 }
 
-// probed is the ranks of this process that probes of one wait have been at.
+// probed records the ranks of this process that probes of one wait have visited.
 type probed struct {
 	wait int
 	seen map[int]bool
 }
 
-// tellAfter is how long a rank waits before it asks, and how often waits are looked at.
+// tellAfter is how long a rank waits before it sends probes, and how often waits are checked.
 const tellAfter = 200 * time.Millisecond
 
-// watch calls look every now and then, until the function that it returns is called.
+// watch calls look periodically until the returned function is called.
 func (p *Process) watch(look func(now time.Time)) (stop func()) {
 	var timer *time.Timer
 	over := false // guarded by the process's lock
@@ -53,7 +53,7 @@ func (p *Process) watch(look func(now time.Time)) (stop func()) {
 	}
 }
 
-// look has ranks ask that have waited for long, and other processes say whether they are there.
+// look sends probes for ranks that have waited for long, and checks that other processes are alive.
 func (s *run) look(now time.Time) {
 	var failure error
 	mu := &s.world.p.mu
@@ -78,8 +78,8 @@ func (s *run) look(now time.Time) {
 	}
 }
 
-// follow goes from a waiting rank of this process to those that it needs, and with remote set to those of
-// other processes, too. It is the deadlock that it finds.
+// follow goes from a waiting rank of this process to the ranks that it needs; with remote it sends probes to
+// other processes. It returns the deadlock that it finds.
 func (s *run) follow(at path, rank int, remote bool) error {
 	w := s.waiting[rank]
 	at.sides = append(slices.Clip(at.sides), w.m.Side(w.slot))
@@ -95,7 +95,7 @@ func (s *run) follow(at path, rank int, remote bool) error {
 	return nil
 }
 
-// visit looks at a rank of this process that is needed in a meeting to which it has not come.
+// visit examines a rank of this process that has not arrived at a meeting in which it is needed.
 func (s *run) visit(at path, rank int, remote bool) error {
 	w := s.waiting[rank]
 	switch {
@@ -108,7 +108,7 @@ func (s *run) visit(at path, rank int, remote bool) error {
 	}
 	for _, side := range at.sides {
 		if side.Rank == rank {
-			return nil // a cycle without the one that asks: its own ranks find it
+			return nil // a cycle without the rank that sent the probe: probes of its own ranks find it
 		}
 	}
 	if remote && !s.first(at, rank) {
@@ -117,7 +117,7 @@ func (s *run) visit(at path, rank int, remote bool) error {
 	return s.follow(at, rank, remote)
 }
 
-// first reports whether a rank is visited for the first time by probes of a wait.
+// first reports whether this is the first time that probes of a wait visit a rank.
 func (s *run) first(at path, rank int) bool {
 	p := s.probes[at.asks]
 	if p == nil || p.wait < at.wait {
@@ -131,7 +131,7 @@ func (s *run) first(at path, rank int) bool {
 	return true
 }
 
-// deadlock returns the error of a ring: its ranks, then the others of this process that wait.
+// deadlock returns the error for a cycle: its ranks, then the others of this process that wait.
 func (s *run) deadlock(ring []comm.Side) error {
 	e := &comm.DeadlockError{Sides: slices.Clone(ring)}
 	for rank, w := range s.waiting {
@@ -149,7 +149,7 @@ func (s *run) appendProbe(at path, m *meeting, target int) []byte {
 	return appendCount(appendCount(appendString(b, m.lane.wire), m.Seq), target)
 }
 
-// getProbe takes the probe of another process, which needs a rank of this one.
+// getProbe handles a probe from another process that needs a rank of this one.
 func (s *run) getProbe(r *reader) {
 	size := s.world.Size()
 	at := path{asks: r.count(size - 1), wait: r.count(1 << 40), sides: r.sides(size)}
@@ -169,7 +169,7 @@ func (s *run) getProbe(r *reader) {
 	}
 }
 
-// hasCome reports whether a rank has come to a meeting.
+// hasCome reports whether a rank has arrived at a meeting.
 func (s *run) hasCome(wire string, seq, rank int) bool {
 	l := s.wires[wire]
 	if l == nil {
@@ -183,15 +183,15 @@ func (s *run) hasCome(wire string, seq, rank int) bool {
 	return true
 }
 
-// askAfter is how long a process that is waited for may say nothing before it is asked whether it is there.
+// askAfter is how long a process that is waited for may be silent before it is sent a liveness check.
 const askAfter = time.Second / 2
 
-// patience is how long a process that is waited for may be silent before it counts as lost. Whatever it
-// computes, it answers meanwhile.
+// patience is how long a process that is waited for may be silent before it is considered lost. A live
+// process answers liveness checks even while it computes.
 const patience = 8 * time.Second
 
-// silent returns a process for which something waits since a time, and which has said nothing for too long,
-// and what waits. Those that have been silent for a while are asked.
+// silent returns a process that something waits for and that has been silent for too long, with a text of
+// what waits. It sends liveness checks to those that have been silent for a while.
 func (p *Process) silent(now time.Time, waits func(process int) (since time.Time, what string)) (int, error) {
 	p.forgive(now)
 	for q := range p.size {
@@ -210,8 +210,8 @@ func (p *Process) silent(now time.Time, waits func(process int) (since time.Time
 	return 0, nil
 }
 
-// forgive leaves out of account the time for which this process itself was held up, or did not look: notes
-// may be there that it had no time for, and on a crowded machine the others have none either.
+// forgive does not count the time in which this process itself was suspended or did not check: notes may have
+// arrived that it could not read, and on an overloaded machine the other processes are slow as well.
 func (p *Process) forgive(now time.Time) {
 	held := now.Sub(p.looked) - 2*tellAfter
 	p.looked = now
@@ -225,8 +225,8 @@ func (p *Process) forgive(now time.Time) {
 	}
 }
 
-// waitsFor returns since when a rank of this process, or the end of the run, waits for a process, and what it
-// is.
+// waitsFor returns what in this process waits for another process, a rank or the end of the run, and since
+// when.
 func (s *run) waitsFor(process int) (since time.Time, what string) {
 	if s.endings[process] != nil {
 		return since, ""
@@ -239,7 +239,7 @@ func (s *run) waitsFor(process int) (since time.Time, what string) {
 			continue
 		}
 		absent := func(rank int) bool { return s.world.owner[rank] == process }
-		if !w.m.missing() || slices.ContainsFunc(w.m.Absent(), absent) { // else others are waited for
+		if !w.m.missing() || slices.ContainsFunc(w.m.Absent(), absent) { // otherwise it waits for other processes
 			return w.since, w.m.Side(w.slot).String()
 		}
 	}

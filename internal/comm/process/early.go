@@ -2,13 +2,13 @@ package process
 
 import "github.com/galley-ml/galley/internal/comm"
 
-// earlyBytes is the longest operand that is sent before the notes of the others have come: with longer ones
-// the time that notes take does not count.
+// earlyBytes is the longest operand that is sent before the notes of the others have arrived: for longer ones
+// the time that notes take is negligible.
 const earlyBytes = 1 << 20
 
-// sendEarly begins to send the operands of a long meeting while notes are under way, where what the others
-// want follows from the calls of this process alone. Operands are only read: if the calls turn out not to
-// fit, the run fails, and nobody receives what was sent. p.mu is held.
+// sendEarly starts sending the operands of a long meeting while notes are in flight, if what the others need
+// follows from the calls of this process alone. Operands are only read: if the calls turn out not to match,
+// the run fails, and what was sent is never received. p.mu is held.
 func (s *run) sendEarly(m *meeting) {
 	var messages []comm.Message
 	for i, other := range m.lane.others {
@@ -26,8 +26,8 @@ func (s *run) sendEarly(m *meeting) {
 	}
 }
 
-// parts returns what this process sends to another one in a meeting, by message, if these are operands or
-// parts of them as they are in memory.
+// parts returns what this process sends to another one in a meeting, one slice a message, if all of it is
+// operands or parts of them that are contiguous in memory.
 func (s *run) parts(m *meeting, other int) ([][]byte, bool) {
 	var list [][]byte
 	for _, slot := range targets(m, other) {
@@ -47,8 +47,8 @@ func (s *run) parts(m *meeting, other int) ([][]byte, bool) {
 	return list, true
 }
 
-// targets returns the members of a process that get something of their own in a meeting, or one that stands
-// for all of them.
+// targets returns the members of a process that each receive something different in a meeting, or one
+// representative if all receive the same.
 func targets(m *meeting, other int) []int {
 	var list []int
 	for slot, owner := range m.lane.owner {
@@ -62,7 +62,7 @@ func targets(m *meeting, other int) []int {
 	return list
 }
 
-// part returns what a member of this process sends for the member of a slot, if that is known and in one run.
+// part returns what a member of this process sends to the member of a slot, if it is known and contiguous.
 func (s *run) part(m *meeting, c *comm.Call, slot int) ([]byte, bool) {
 	data := c.Operand()
 	if len(data) > min(earlyBytes, s.world.p.segment) {
@@ -80,8 +80,8 @@ func (s *run) part(m *meeting, c *comm.Call, slot int) ([]byte, bool) {
 	return nil, false
 }
 
-// loose reports whether members of this process are terms of a reduction each by itself, so that operands
-// travel as they are.
+// loose reports whether each member of this process is a term of the reduction by itself, so that operands
+// are sent uncombined.
 func (l *lane) loose() bool {
 	for _, t := range comm.Terms(l.owner) {
 		if l.here[t.From] && t.To-t.From > 1 {
@@ -91,12 +91,12 @@ func (l *lane) loose() bool {
 	return true
 }
 
-// wholeBytes is how long operands of an all-reduce between two processes may be for each to send all of its
-// own and to compute the whole result. That takes one exchange in place of two, moves as much between two
-// processes, and more between several.
+// wholeBytes is the longest operand of an all-reduce for which two processes send each other all of it and
+// each computes the whole result. That takes one exchange instead of two and moves as many bytes; between
+// more than two processes it would move more.
 const wholeBytes = 1 << 20
 
-// whole reports whether an all-reduce of n bytes goes so.
+// whole reports whether an all-reduce of n bytes is done that way.
 func (p *Process) whole(l *lane, n int) bool {
 	others := len(l.others)
 	return n*others*others <= wholeBytes && n <= p.segment

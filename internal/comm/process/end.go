@@ -11,20 +11,20 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// A run ends in one round of notes: each process tells the others how its workers ended and, as a sum for
-// each other process, to which meetings with it they came. From these all processes know the same: the
-// failure, and whether somebody has begun what nobody else came to. Only then is there a second round, in
-// which they say what that was.
+// A run ends with one round of notes: each process sends the others how its workers ended and, for each other
+// process, a checksum of the meetings with it that they arrived at. From these all processes conclude the
+// same: the failure, and whether a collective was started that others never joined. Only in that case there
+// is a second round, in which they send what it was.
 
 // ending is how a run ended in one process.
 type ending struct {
 	failure error    // that it found itself
-	failed  bool     // it had heard of one: who found it tells of it
-	errs    []error  // *comm.PeerError: what its workers report beside it
+	failed  bool     // it was notified of one: the process that found it reports it
+	errs    []error  // *comm.PeerError: the other errors of its workers
 	sums    []uint64 // by process
 }
 
-// How the note of an ending begins.
+// The first byte of a note of an ending.
 const (
 	noFailure byte = iota
 	ownFailure
@@ -107,7 +107,7 @@ func (s *run) settleHelpers() {
 	s.world.p.transport.Drive(done, nil)
 }
 
-// ownErrors returns what the workers of this process report beside the failure: not their echoes of it.
+// ownErrors returns the other errors of this process's workers, without repetitions of the failure.
 func (s *run) ownErrors() []error {
 	var list []error
 	for rank, err := range s.errs {
@@ -118,7 +118,7 @@ func (s *run) ownErrors() []error {
 	return list
 }
 
-// end notes that a process has ended. Whoever waits for one of its ranks would wait forever.
+// end records that a process has ended. A rank that waits for one of its ranks would wait forever.
 func (s *run) end(process int, e ending) {
 	mu := &s.world.p.mu
 	mu.Lock()
@@ -133,11 +133,11 @@ func (s *run) end(process int, e ending) {
 	var failure error
 	switch {
 	case s.err != nil || s.leaving:
-	case e.failure != nil: // its note of the failure may come after the one of its end
+	case e.failure != nil: // the note of its failure may arrive after the note of its end
 		s.stopAll(e.failure)
 	case !e.failed:
 		failure = s.abandoned(process)
-	case s.missing == 1: // only this one is left, and whoever found the failure has told of it at its end
+	case s.missing == 1: // only this process is left, and the one that found the failure has reported it
 		failure = fmt.Errorf("process %d %s", process, untoldText)
 	}
 	mu.Unlock()
@@ -146,8 +146,8 @@ func (s *run) end(process int, e ending) {
 	}
 }
 
-// abandoned returns the error of ranks that wait for those of a process that has ended; nil if there are
-// none.
+// abandoned returns an error if ranks wait for ranks of a process that has ended, and nil
+// otherwise.
 func (s *run) abandoned(process int) error {
 	owner := s.world.owner
 	left := s.lacking(func(rank int) bool { return owner[rank] == process })
@@ -166,8 +166,8 @@ func (s *run) abandoned(process int) error {
 	return e
 }
 
-// verdict returns the failure of the first process that found one, and what workers report beside it: the
-// same in all processes.
+// verdict returns the failure of the first process that found one, and the other errors of workers: the same
+// in all processes.
 func (s *run) verdict() error {
 	s.world.p.mu.Lock()
 	defer s.world.p.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *run) verdict() error {
 		}
 	}
 	if all == nil {
-		return s.err // of a lost process, which ends without a word
+		return s.err // of a lost process, which ends without a note
 	}
 	first, _ := all[0].(*comm.PeerError)
 	for _, e := range s.endings {
@@ -195,7 +195,7 @@ func (s *run) verdict() error {
 	return errors.Join(all...)
 }
 
-// even reports whether any two processes came to the same meetings.
+// even reports whether any two processes arrived at the same meetings.
 func (s *run) even() bool {
 	for p, e := range s.endings {
 		for q, f := range s.endings {
@@ -207,7 +207,7 @@ func (s *run) even() bool {
 	return true
 }
 
-// leftovers returns the error of collectives that were begun, and to which others never came.
+// leftovers returns the error for collectives that were started and that some members never joined.
 func (s *run) leftovers() error {
 	p := s.world.p
 	p.mu.Lock()
@@ -232,7 +232,7 @@ func (s *run) leftovers() error {
 	return e
 }
 
-// settle takes what one process has left.
+// settle records the unfinished collectives of one process.
 func (s *run) settle(process int, sides []comm.Side) {
 	mu := &s.world.p.mu
 	mu.Lock()

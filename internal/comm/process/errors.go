@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// Errors travel as what they say and, for those of package comm and of contexts, as what they are.
+// Errors are sent as their text and, for those of package comm and of contexts, their type.
 const (
 	textError byte = iota
 	peerError
@@ -19,7 +19,7 @@ const (
 	deadlineError
 )
 
-// awayError is an error of another process.
+// awayError is an error from another process.
 type awayError struct {
 	text string
 	is   error // a cause that is known here; nil if there is none
@@ -57,7 +57,7 @@ func appendSides(b []byte, sides []comm.Side) []byte {
 	return b
 }
 
-// errorDepth is how deeply errors may be in each other.
+// errorDepth is how deeply errors may be nested.
 const errorDepth = 4
 
 // error reads what appendError wrote; ranks are below size.
@@ -85,7 +85,7 @@ func (r *reader) error(size, depth int) error {
 	return &awayError{text: r.string()}
 }
 
-// awayPanic returns what a panic of another process was with, as text; its words are PanicError's already.
+// awayPanic returns the value of a panic of another process, as text without PanicError's prefix.
 func awayPanic(text string) any {
 	const prefix = "panic: "
 	if len(text) >= len(prefix) && text[:len(prefix)] == prefix {
@@ -105,16 +105,16 @@ func (r *reader) sides(size int) []comm.Side {
 	return sides
 }
 
-// lostText says that a process is no more. Errors travel between processes as texts, so these are known by
-// it.
+// lostText is in the errors of lost processes. Errors are sent between processes as texts, so they are
+// recognized by it.
 const lostText = "is lost"
 
-// IsLost reports whether an error says that another process is no more, here or where it came from.
+// IsLost reports whether an error means that another process is lost, found here or elsewhere.
 func IsLost(err error) bool {
 	_, left := errors.AsType[*LeftError](err)
 	text := err.Error()
 	return left && text == "" || strings.Contains(text, lostText) || strings.Contains(text, untoldText)
 }
 
-// untoldText says that a process ended without a word.
+// untoldText reports a process that ended without sending its error.
 const untoldText = "ended after a failure that no process told of"

@@ -9,8 +9,8 @@ import (
 
 var none array.Array
 
-// carry does what is to be done for a meeting in this process: the exchange with others, if nobody else has
-// taken that, and pieces. A member that waits drives the transport too.
+// carry does a meeting's work in this process: the exchange with others, if no other goroutine does it
+// already, and pieces. A member that waits drives the transport too.
 func (s *run) carry(m *meeting, drives bool) {
 	if !m.exchange || !m.carried.CompareAndSwap(false, true) {
 		s.work(m)
@@ -37,12 +37,12 @@ type exchange struct {
 	s       *run
 	m       *meeting
 	drives  bool
-	out, in []uint32 // by place in lane.others: the numbers of the next messages
+	out, in []uint32 // by index in lane.others: the numbers of the next messages
 	buffers [][]byte
 	broken  bool // peers may still use the buffers
 }
 
-// peer returns the place of a member's process among the others.
+// peer returns the index of a member's process in lane.others.
 func (x *exchange) peer(slot int) int { return slices.Index(x.m.lane.others, x.m.lane.owner[slot]) }
 
 // send adds the next message to a process, unless all were sent before the meeting was complete.
@@ -55,13 +55,13 @@ func (x *exchange) send(messages []comm.Message, peer int, data []byte) []comm.M
 		comm.Message{Peer: x.m.lane.others[peer], Number: x.out[peer] - 1, Send: true, Data: data})
 }
 
-// receive returns the next message from a process.
+// receive returns the receiving end of the next message from a process.
 func (x *exchange) receive(peer int, data []byte) comm.Message {
 	x.in[peer]++
 	return comm.Message{Peer: x.m.lane.others[peer], Number: x.in[peer] - 1, Data: data}
 }
 
-// buffer returns memory that is released when the exchange is over.
+// buffer returns memory that is released when the exchange ends.
 func (x *exchange) buffer(n int) []byte {
 	b := x.s.world.p.buffer(n)
 	x.buffers = append(x.buffers, b)
@@ -77,7 +77,7 @@ func (x *exchange) release() {
 	x.buffers = nil
 }
 
-// await waits until messages are over, or the run has failed: then they may stay under way.
+// await waits until the messages are done, or the run has failed, when they may still be in flight.
 func (x *exchange) await(t comm.Transfer) error {
 	if t == nil {
 		return nil
@@ -115,7 +115,7 @@ func (x *exchange) block(t comm.Transfer) {
 	x.s.world.p.transport.Drive(t.Done(), x.s.stop)
 }
 
-// start begins messages; nil if there are none.
+// start starts messages; it returns nil if there are none.
 func (x *exchange) start(messages []comm.Message) comm.Transfer {
 	if len(messages) == 0 {
 		return nil
@@ -123,19 +123,19 @@ func (x *exchange) start(messages []comm.Message) comm.Transfer {
 	return x.s.world.p.transport.Start(messages)
 }
 
-// contents identifies what one message holds for one process.
+// contents identifies the data of one message to one process.
 type contents struct {
 	peer int
 	what comm.Contents
 }
 
-// landing is a parcel that is copied to its place from elsewhere.
+// landing is a parcel that is copied to its place from a buffer or from another result.
 type landing struct {
 	parcel *comm.Parcel
 	from   []byte
 }
 
-// move sends and receives boxes, and does the meeting's own pieces meanwhile.
+// move sends and receives boxes, and does the meeting's own pieces in the meantime.
 func (x *exchange) move() error {
 	plan := x.m.plan
 	var messages []comm.Message
@@ -166,8 +166,8 @@ func (x *exchange) move() error {
 	return nil
 }
 
-// incoming returns the messages that bring boxes, and the boxes that are copied once they are there: what is
-// not contiguous, and what several members get.
+// incoming returns the messages that receive boxes, and the boxes that are copied after they have arrived:
+// those not contiguous, and those that several members receive.
 func (x *exchange) incoming() ([]comm.Message, []landing) {
 	var messages []comm.Message
 	var landings []landing

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// laneKey names a sequence of meetings: those of a group, or the messages from one member to another with one
-// tag.
+// laneKey identifies a sequence of meetings: those of a group, or the messages from one member to another
+// with one tag.
 type laneKey struct {
 	group         string
 	from, to, tag int // from is -1 for collectives of the whole group
@@ -21,10 +21,10 @@ type lane struct {
 	owner  []int // by slot
 	here   []bool
 	groups []*comm.Group // by slot: the group as the member sees it
-	others []int         // the other processes that have members
-	wire   []byte        // how notes name the lane
+	others []int         // the other processes with members in the lane
+	wire   []byte        // the lane's name in notes
 	hash   uint64        // of wire
-	came   []int         // by slot of this process: to how many meetings it has come
+	came   []int         // by slot of this process: the number of meetings that it has arrived at
 	base   int           // sequence number of open[0]
 	open   []*meeting
 }
@@ -79,7 +79,7 @@ func (s *run) newLane(key laneKey, ranks []int) *lane {
 	return l
 }
 
-// appendLane writes what names a lane.
+// appendLane writes the name of a lane.
 func appendLane(b []byte, key laneKey, ranks []int) []byte {
 	b = appendRanks(b, ranks)
 	if key.from < 0 {
@@ -89,7 +89,7 @@ func appendLane(b []byte, key laneKey, ranks []int) []byte {
 	return appendCount(b, key.tag<<1^key.tag>>63)
 }
 
-// laneOf returns the lane that a note names, made if need be; nil if the name is none.
+// laneOf returns the lane that a note names, and makes it if it is new; nil if the name is invalid.
 func (s *run) laneOf(wire []byte) *lane {
 	if l, ok := s.wires[string(wire)]; ok {
 		return l
@@ -114,7 +114,7 @@ func (s *run) laneOf(wire []byte) *lane {
 	return s.newLane(key, ranks)
 }
 
-// at returns the meeting of a number, which is not over.
+// at returns the meeting with a sequence number; it must not be closed yet.
 func (l *lane) at(seq int) *meeting {
 	for seq >= l.base+len(l.open) {
 		l.open = append(l.open, newMeeting(l, l.base+len(l.open)))
@@ -122,13 +122,13 @@ func (l *lane) at(seq int) *meeting {
 	return l.open[seq-l.base]
 }
 
-// next returns the meeting that the member of a slot comes to now.
+// next returns the meeting that the member of a slot arrives at now.
 func (l *lane) next(slot int) *meeting {
 	l.came[slot]++
 	return l.at(l.came[slot] - 1)
 }
 
-// close takes the first meeting, now complete, from the open ones.
+// close removes the first meeting, now complete, from the open ones.
 func (l *lane) close(m *meeting) {
 	if l.open[0] != m {
 		panic("process: meetings became complete out of order")

@@ -6,41 +6,41 @@ import (
 	"slices"
 )
 
-// noteKind is what a note is about.
+// noteKind is the kind of a note.
 type noteKind uint8
 
 const (
-	comeNote    noteKind = iota // all members of a process have come to a meeting
+	comeNote    noteKind = iota // all members of a process have arrived at a meeting
 	failNote                    // the run has failed
 	endNote                     // all workers of a process have returned
-	leftNote                    // what a process has begun that nobody else came to
-	probeNote                   // a rank waits for another, perhaps for itself
-	askNote                     // is anybody there
-	answerNote                  // yes
-	giveNote                    // what a process gives in an exchange
+	leftNote                    // the collectives of a process that others did not join
+	probeNote                   // a rank waits for another, in search of a cycle
+	askNote                     // liveness check
+	answerNote                  // answer to it
+	giveNote                    // the data of a process in an Exchange
 	leaveNote                   // a process is about to end
-	toldNote                    // the first process has told why the job ends
+	toldNote                    // the first process has reported why the job ends
 	putNote                     // a value for a key
-	noteKindEnd                 // how many there are
-	goneNote                    // nothing more will come of a process: no note, but handled in turn with them
+	noteKindEnd                 // the number of kinds
+	goneNote                    // a process is lost: never sent, but queued like a note to be handled in order
 )
 
-// note is a note as it came: body is its own part, valid while it is handled unless kept.
+// note is a received note; body is its kind's part, valid only while it is handled unless kept.
 type note struct {
 	from       int
 	kind       noteKind
 	world, run int
 	body       []byte
-	gone       error // why nothing more will come
+	gone       error // why the process is lost
 }
 
-// kept returns the note with a body of its own.
+// kept returns the note with a copy of its body.
 func (n note) kept() note {
 	n.body = slices.Clone(n.body)
 	return n
 }
 
-// parseNote reads what all notes begin with.
+// parseNote reads the header that all notes have.
 func parseNote(from int, b []byte) (note, error) {
 	r := reader{rest: b}
 	n := note{from: from, kind: noteKind(r.byte()), world: r.count(1 << 20), run: r.count(1 << 40)}
@@ -51,7 +51,7 @@ func parseNote(from int, b []byte) (note, error) {
 	return n, nil
 }
 
-// reader reads numbers and bytes until there is something that is none.
+// reader reads numbers and bytes; after malformed input it returns zeros and is marked bad.
 type reader struct {
 	rest []byte
 	bad  bool
@@ -67,7 +67,7 @@ func (r *reader) byte() byte {
 	return v
 }
 
-// count returns a number of at most limit.
+// count reads a number of at most limit.
 func (r *reader) count(limit int) int {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 || v > uint64(limit) {
@@ -78,7 +78,7 @@ func (r *reader) count(limit int) int {
 	return int(v)
 }
 
-// length returns the length of a list, each of whose elements has at least one byte.
+// length reads the length of a list whose elements have at least one byte each.
 func (r *reader) length() int {
 	n := r.count(len(r.rest))
 	if n > len(r.rest) {
@@ -98,7 +98,7 @@ func (r *reader) uint64() uint64 {
 	return v
 }
 
-// bytes returns a list of bytes, shared with the note.
+// bytes reads a list of bytes, which shares the note's memory.
 func (r *reader) bytes() []byte {
 	n := r.length()
 	b := r.rest[:n]
@@ -108,7 +108,7 @@ func (r *reader) bytes() []byte {
 
 func (r *reader) string() string { return string(r.bytes()) }
 
-// ranks returns a list of numbers below limit.
+// ranks reads a list of numbers below limit.
 func (r *reader) ranks(limit int) []int {
 	list := make([]int, r.length())
 	for i := range list {

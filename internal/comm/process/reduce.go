@@ -6,10 +6,10 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// all is the process of a task that every process does.
+// all is the process number of a task that every process does.
 const all = -1
 
-// task is elements lo to hi of a reduction, which one process joins, or all do.
+// task is elements lo to hi of a reduction, joined by one process, or by all.
 type task struct {
 	r       *comm.Reduction
 	lo, hi  int
@@ -40,7 +40,7 @@ func (s *run) messages(m *meeting, other int) int {
 	return rounds * (terms + 1) * max(there, 1)
 }
 
-// rounds cuts the reductions into segments, and those of which all get the result among the processes.
+// rounds cuts the reductions into segments, and splits segments whose result goes to all among the processes.
 func (x *exchange) rounds() [][]task {
 	var rounds [][]task
 	processes := append([]int{x.s.world.p.rank}, x.m.lane.others...)
@@ -65,10 +65,10 @@ func (x *exchange) rounds() [][]task {
 	return rounds
 }
 
-// shareUnit keeps shares at addresses that suit vectors.
+// shareUnit keeps the shares aligned for vector instructions.
 const shareUnit = 16
 
-// shares deals elements lo to hi to processes.
+// shares splits elements lo to hi among processes.
 func shares(r *comm.Reduction, lo, hi int, processes []int) []task {
 	var list []task
 	n, from := len(processes), lo
@@ -85,7 +85,7 @@ func shares(r *comm.Reduction, lo, hi int, processes []int) []task {
 	return list
 }
 
-// round is a segment under way.
+// round is a segment that is being exchanged.
 type round struct {
 	tasks   []task
 	arrived [][]comm.Arrived // by task
@@ -94,7 +94,7 @@ type round struct {
 	results comm.Transfer
 }
 
-// reduce carries out the reductions: while a segment is joined the terms of the next are under way.
+// reduce does the reductions: while a segment is joined, the terms of the next are in flight.
 func (x *exchange) reduce() error {
 	list := x.rounds()
 	rounds := make([]*round, len(list))
@@ -122,7 +122,7 @@ func (x *exchange) reduce() error {
 	return nil
 }
 
-// sendTerms begins the exchange of a segment's terms.
+// sendTerms starts the exchange of a segment's terms.
 func (x *exchange) sendTerms(tasks []task, mem *comm.Scratch) *round {
 	rd := &round{tasks: tasks, arrived: make([][]comm.Arrived, len(tasks))}
 	me := x.s.world.p.rank
@@ -157,16 +157,16 @@ func (x *exchange) sendTerms(tasks []task, mem *comm.Scratch) *round {
 	return rd
 }
 
-// take returns memory for the time of a round.
+// take returns a buffer that is released at the end of the round.
 func (x *exchange) take(rd *round, n int) []byte {
 	b := x.s.world.p.buffer(n)
 	rd.buffers = append(rd.buffers, b)
 	return b
 }
 
-// join computes this process's share of a segment from its terms, and begins to exchange the results.
+// join computes this process's share of a segment from its terms, and starts exchanging the results.
 func (x *exchange) join(rd *round, mem *comm.Scratch) error {
-	for _, t := range []comm.Transfer{rd.terms, x.m.sent} { // the result may take an operand's place
+	for _, t := range []comm.Transfer{rd.terms, x.m.sent} { // the result may overwrite an operand
 		if err := x.await(t); err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (x *exchange) join(rd *round, mem *comm.Scratch) error {
 	return nil
 }
 
-// finish waits for a segment's results and gives them to all members of this process.
+// finish waits for a segment's results and copies them to all members of this process.
 func (x *exchange) finish(rd *round) error {
 	if err := x.await(rd.results); err != nil {
 		return err

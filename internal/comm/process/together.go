@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// Stream is a sequence of exchanges: the n-th of each process belong together. Exchanges of different streams
-// may be under way at the same time.
+// Stream is a sequence of exchanges, in which the n-th ones of all processes belong together. Exchanges of
+// different streams may run at the same time.
 type Stream int
 
-// gatheringKey names an exchange.
+// gatheringKey identifies an exchange.
 type gatheringKey struct{ stream, number int }
 
-// gathering is what processes give each other.
+// gathering collects what processes give each other.
 type gathering struct {
 	parts   [][]byte
 	missing int
-	done    chan struct{} // closed when none is missing, or the job is over
+	done    chan struct{} // closed when no data is missing, or the job is over
 	closed  bool
 }
 
-// Exchange gives every process what all of them give, by process: a collective of processes, for a few bytes
+// Exchange returns the data of all processes, by process: an all-gather between processes, for a few bytes
 // each.
 func (p *Process) Exchange(stream Stream, data []byte) ([][]byte, error) {
 	p.mu.Lock()
@@ -49,7 +49,7 @@ func (p *Process) Exchange(stream Stream, data []byte) ([][]byte, error) {
 	return g.parts, nil
 }
 
-// gathering returns the exchange of a key, made by the first to arrive.
+// gathering returns the exchange of a key; the first to arrive makes it.
 func (p *Process) gathering(key gatheringKey) *gathering {
 	g := p.gatherings[key]
 	if g == nil {
@@ -59,7 +59,7 @@ func (p *Process) gathering(key gatheringKey) *gathering {
 	return g
 }
 
-// give takes what one process gives.
+// give records the data of one process.
 func (p *Process) give(key gatheringKey, from int, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (g *gathering) close() {
 	}
 }
 
-// lookAt asks those that have not given anything whether they are there.
+// lookAt sends liveness checks to processes that have not given their data.
 func (p *Process) lookAt(g *gathering, now time.Time) {
 	p.mu.Lock()
 	since := now.Add(-tellAfter)
@@ -96,7 +96,7 @@ func (p *Process) lookAt(g *gathering, now time.Time) {
 	}
 }
 
-// LeftError is the error with which another process has left the job.
+// LeftError is the error that another process has left the job with.
 type LeftError struct {
 	Process int
 	Text    string
@@ -105,14 +105,14 @@ type LeftError struct {
 // Error prints the process and its error.
 func (e *LeftError) Error() string { return fmt.Sprintf("process %d: %s", e.Process, e.Text) }
 
-// leaveWithin is how long a process that has failed waits for the others at most: 5 s of the usual 8 s of
-// patience, so that all have ended soon after a failure, and more where cores are so crowded that healthy
-// processes take longer to come.
+// leaveWithin is how long at most a process that has failed waits for the others: 5 s of the default patience
+// of 8 s, so that all end soon after a failure, and longer if patience was raised because overloaded cores
+// make healthy processes slow.
 func (p *Process) leaveWithin() time.Duration { return p.patience * 5 / 8 }
 
 // OnFailure makes the first process call f once, leaveWithin after another has left with an error, even while
-// it is busy: the others wait for it to tell why. The argument is the errors of all that have left, by
-// process.
+// it is busy: the others wait for it to report why. The argument is the errors of all processes that have
+// left, by process.
 func (p *Process) OnFailure(f func(errs []error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,9 +129,9 @@ func (p *Process) alarm() {
 	}
 }
 
-// Leave tells the other processes that this one is about to end, and with what error, which ends all that
-// they wait for, and waits until they leave as well. It returns the errors of all, by process: nil for those
-// that have none or have not been heard of.
+// Leave notifies the other processes that this one is about to end, and with what error, which ends all their
+// waits, and waits until they leave as well. It returns the errors of all, by process: nil for those without
+// an error or without a note so far.
 func (p *Process) Leave(err error) []error {
 	why := LeftError{Process: p.rank}
 	if echo, ok := errors.AsType[*LeftError](err); ok {
@@ -154,7 +154,7 @@ func (p *Process) Leave(err error) []error {
 	return errs
 }
 
-// leftWith returns the errors that processes have left with so far.
+// leftWith returns the errors of the processes that have left so far.
 func (p *Process) leftWith() []error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,8 +167,8 @@ func (p *Process) leftWith() []error {
 	return errs
 }
 
-// Tell has the first process call tell, after all have left, while the others wait for it: a launcher ends
-// all processes as soon as one has ended with an error, and what the first has to say would be lost.
+// Tell makes the first process call tell after all have left, while the others wait for it: a launcher kills
+// all processes as soon as one has ended with an error, and the report of the first would be lost.
 func (p *Process) Tell(tell func()) {
 	if p.rank == 0 {
 		tell()
@@ -180,7 +180,7 @@ func (p *Process) Tell(tell func()) {
 	p.transport.Drive(p.told.opened, nil)
 }
 
-// gate is something that is waited for; it may be opened several times.
+// gate is a condition to wait for; opening it more than once is allowed.
 type gate struct {
 	once   *sync.Once
 	opened chan struct{}
@@ -190,7 +190,7 @@ func newGate() gate { return gate{new(sync.Once), make(chan struct{})} }
 
 func (g gate) open() { g.once.Do(func() { close(g.opened) }) }
 
-// readLeave reads with what error a process left.
+// readLeave reads the error that a process left with.
 func (p *Process) readLeave(b []byte) (LeftError, error) {
 	r := &reader{rest: b}
 	why := LeftError{Process: r.count(p.size - 1), Text: r.string()}
@@ -200,7 +200,7 @@ func (p *Process) readLeave(b []byte) (LeftError, error) {
 	return why, nil
 }
 
-// leave notes that a process has left, and why.
+// leave records that a process has left, and why.
 func (p *Process) leave(process int, why LeftError) {
 	p.mu.Lock()
 	if p.left[process] == nil {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// value is what a key stands for.
+// value is the value of a key.
 type value struct {
 	data []byte
 	set  chan struct{} // closed when there is data
 }
 
-// valueAt returns the value of a key, made by whoever asks or gives first. p.mu is held.
+// valueAt returns the value of a key; the first Put or Get of the key makes it. p.mu is held.
 func (p *Process) valueAt(key string) *value {
 	v := p.values[key]
 	if v == nil {
@@ -22,8 +22,8 @@ func (p *Process) valueAt(key string) *value {
 	return v
 }
 
-// Put gives all processes a value for a key, once: a value of another kind for the same key is an error here.
-// Notes of two processes may cross, so that keys belong to one process each.
+// Put sends all processes a value for a key, once: another value for the same key is an error. Notes of two
+// processes may cross, so each key must belong to one process.
 func (p *Process) Put(key string, data []byte) error {
 	if err := p.keep(key, data); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (p *Process) Put(key string, data []byte) error {
 	return nil
 }
 
-// keep notes a value.
+// keep stores a value.
 func (p *Process) keep(key string, data []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ func (p *Process) keep(key string, data []byte) error {
 	return nil
 }
 
-// TryGet returns the value of a key, if it is here.
+// TryGet returns the value of a key, if it has arrived.
 func (p *Process) TryGet(key string) ([]byte, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,8 +65,8 @@ func (p *Process) TryGet(key string) ([]byte, bool) {
 	}
 }
 
-// Get returns the value of a key, once some process has put it: until then it waits, as long as the context
-// lasts and no process is lost.
+// Get returns the value of a key. It waits until some process has put it, the context ends or a process is
+// lost.
 func (p *Process) Get(ctx context.Context, key string) ([]byte, error) {
 	p.mu.Lock()
 	set := p.valueAt(key).set

@@ -14,11 +14,11 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/worker"
 )
 
-// beats is how hosts see that another is silent though its lease lasts: an etcd whose leader is lost renews
-// all leases. Every host writes a key whenever it renews its lease, and counts as leased only if that was
-// written, too, after what it wrote before. Who sees no change for as long as a lease lasts takes the host
-// off, on the condition that there was none: of the two writes one fails, so the host that is taken off has
-// ended its workers, and knows.
+// beats detects hosts that are silent although their lease is valid, because an etcd that has lost its leader
+// renews all leases. Every host writes a key whenever it renews its lease, and considers itself leased only
+// if that write succeeded, too, after its previous one. A host that observes no change for the duration of a
+// lease removes the silent one, on the condition that there was none: one of the two writes fails, so the
+// removed host has ended its workers, and knows.
 type beats struct {
 	prefix string
 
@@ -33,14 +33,15 @@ type beat struct {
 	at       int64
 }
 
-// beatsPrefix is beside the job's keys: agents watch these, and would look at all of them at every beat.
+// beatsPrefix is beside the job's keys, because agents watch those and would read all of them at every
+// heartbeat.
 func beatsPrefix(job string) string { return "/galley-beats/" + job + "/" }
 
-// gone is what is written for a start of a host that was taken off.
+// gone is written for a start of a host that was removed.
 func gone(id string) string { return "gone " + id }
 
-// turn writes this host's beat, the n-th of a start of it, and sees those of all. It returns ErrExpired if
-// the host was taken off.
+// turn writes this host's heartbeat, the n-th of its start, and reads those of all hosts. It returns
+// ErrExpired if the host was removed.
 func (b *beats) turn(ctx context.Context, s store.Store, host, id string, n int) error {
 	entries, err := s.List(ctx, b.prefix)
 	if err != nil {
@@ -72,14 +73,14 @@ func (b *beats) turn(ctx context.Context, s store.Store, host, id string, n int)
 	return err
 }
 
-// of returns what was seen of a host.
+// of returns the last heartbeat of a host.
 func (b *beats) of(host string) beat {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seen[host]
 }
 
-// dropSilent takes hosts off that have not beaten for as long as a lease lasts.
+// dropSilent removes hosts without a heartbeat for the duration of a lease.
 func (a *Agent) dropSilent(ctx context.Context) {
 	now := worker.Clock()
 	known := map[string]int64{}
@@ -100,7 +101,7 @@ func (a *Agent) dropSilent(ctx context.Context) {
 	a.met = known
 }
 
-// drop takes a host off if it has not beaten since.
+// drop removes a host if it has sent no heartbeat since.
 func (a *Agent) drop(ctx context.Context, m epoch.Member, last beat) bool {
 	key := epoch.MemberKey(m.Host)
 	conditions := []store.Condition{{Key: a.prefix + key, Revision: a.view.Revision(key)},

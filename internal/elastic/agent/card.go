@@ -19,24 +19,24 @@ import (
 // Prefix returns the prefix of the keys of a job.
 func Prefix(job string) string { return "/galley/" + job + "/" }
 
-// Event is something that happened to a host.
+// Event is something that happened on a host.
 type Event struct {
 	Time time.Time
 	Text string
 }
 
-// Progress is where the job is, as the first process tells.
+// Progress is the progress of the job, as the first process reports it.
 type Progress struct {
 	Epoch    int
 	Step     int64
-	Seconds  float64 // of a step, typically
+	Seconds  float64 // of a typical step
 	Loss     string
 	Strategy string
-	Bytes    int64 // that the snapshots of its host may take
+	Bytes    int64 // the maximal size of its host's snapshots
 	Time     time.Time
 }
 
-// Drain asks a host to leave after the step that it takes.
+// Drain asks a host to leave after its current step.
 func Drain(ctx context.Context, s store.Store, job, host string) error {
 	prefix := Prefix(job)
 	entries, err := s.List(ctx, prefix)
@@ -58,7 +58,7 @@ func Drain(ctx context.Context, s store.Store, job, host string) error {
 	return err
 }
 
-// callAgent asks an agent for something.
+// callAgent sends a request to an agent.
 func callAgent(ctx context.Context, client *http.Client, c Card, method, path string, query url.Values,
 	body io.Reader) (io.ReadCloser, error) {
 	u := url.URL{Scheme: "http", Host: c.Address, Path: path, RawQuery: query.Encode()}
@@ -79,10 +79,10 @@ func callAgent(ctx context.Context, client *http.Client, c Card, method, path st
 	return answer.Body, nil
 }
 
-// Card is how an agent is reached.
+// Card holds the address and credentials of an agent.
 type Card struct{ Job, Host, Address, Token string }
 
-// cardName is the file in which an agent says how it is reached.
+// cardName is the file in which an agent stores its card.
 const cardName = "agent.json"
 
 func readCard(path string) (c Card, err error) {
@@ -93,9 +93,9 @@ func readCard(path string) (c Card, err error) {
 	return c, err
 }
 
-// Cards returns the agents of this machine that keep their memory in a directory.
+// Cards returns the agents of this machine that store their memory in a directory.
 func Cards(dir string) (list []Card) {
-	paths, _ := filepath.Glob(filepath.Join(dir, "galley-*", cardName)) // the pattern is good
+	paths, _ := filepath.Glob(filepath.Join(dir, "galley-*", cardName)) // the pattern is valid
 	for _, path := range paths {
 		if c, err := readCard(path); err == nil {
 			list = append(list, c)
@@ -104,7 +104,7 @@ func Cards(dir string) (list []Card) {
 	return list
 }
 
-// Keys returns all keys of the job of an agent.
+// Keys returns all keys of an agent's job.
 func (c Card) Keys(ctx context.Context) (list []store.Entry, err error) {
 	body, err := callAgent(ctx, http.DefaultClient, c, http.MethodGet, "/keys", nil, nil)
 	if err != nil {
@@ -114,7 +114,7 @@ func (c Card) Keys(ctx context.Context) (list []store.Entry, err error) {
 	return list, json.NewDecoder(body).Decode(&list)
 }
 
-// Drain asks a host of the job of an agent to leave.
+// Drain asks a host of an agent's job to leave.
 func (c Card) Drain(ctx context.Context, host string) error {
 	body, err := callAgent(
 		ctx,

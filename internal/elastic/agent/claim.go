@@ -20,15 +20,15 @@ func newID() string { return strings.ToLower(rand.Text()[:10]) }
 
 func cores() int { return runtime.GOMAXPROCS(0) }
 
-// jobKey is what a job is: one of another kind has another name.
+// jobKey holds the description of a job: one of another kind needs another name.
 const jobKey = "job"
 
-// description is what agents of one job have in common, and the secret by which they know each other.
+// description holds what agents of one job have in common, and the secret by which they authenticate.
 type description struct{ Version, Flags, Token string }
 
-// claim makes this host a member of the job of the name, which it makes where nobody is there: what an
-// earlier one left is removed. The job and its first member come at once, so that of hosts that start
-// together one makes it.
+// claim makes this host a member of the named job, which it creates if it has no members: keys of an earlier
+// one are removed. The job and its first member are written at once, so that one of several hosts that start
+// together creates it.
 func (a *Agent) claim(ctx context.Context) error {
 	for {
 		entries, err := a.Store.List(ctx, a.prefix)
@@ -63,8 +63,8 @@ func (a *Agent) claim(ctx context.Context) error {
 	}
 }
 
-// stale reports whether a key of an earlier job of the name is to go: the number of the epoch stays, so that
-// no epoch comes twice.
+// stale reports whether a key of an earlier job of the name should be removed: the number of the epoch stays,
+// so that no epoch is repeated.
 func (a *Agent) stale(key string, v *epoch.View, err error) bool {
 	if err != nil || v.Done != nil {
 		return true
@@ -72,7 +72,7 @@ func (a *Agent) stale(key string, v *epoch.View, err error) bool {
 	return !strings.HasPrefix(key, "epoch")
 }
 
-// join makes this host a member of a job that runs, if that is this one.
+// join makes this host a member of a running job, if the descriptions match.
 func (a *Agent) join(ctx context.Context, v *epoch.View, text []byte) error {
 	var other description
 	if err := json.Unmarshal(text, &other); err != nil {
@@ -102,7 +102,7 @@ func (a *Agent) join(ctx context.Context, v *epoch.View, text []byte) error {
 		if ok || err != nil {
 			return err
 		}
-		if time.Since(began) > a.Lease+2*time.Second { // an agent that was killed is gone by then
+		if time.Since(began) > a.Lease+2*time.Second { // a killed agent is gone by then
 			return fmt.Errorf("job %s has a host %s already, at %s: say another name with --host", a.Job, a.Host,
 				v.Members[a.Host].Address)
 		}

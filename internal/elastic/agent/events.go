@@ -14,17 +14,17 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 )
 
-// events is the last that happened to this host.
+// events holds the last events of this host.
 type events struct {
 	a    *Agent
 	mu   sync.Mutex
 	list []Event
 }
 
-// keptEvents is how many are kept.
+// keptEvents is the number of events that are kept.
 const keptEvents = 20
 
-// tell reports what has happened, to the observer and to the others.
+// tell logs an event and shares it with the others.
 func (e *events) tell(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	e.mu.Lock()
@@ -53,7 +53,7 @@ func hostNames(p *epoch.Plan) string {
 	return strings.Join(list, ", ")
 }
 
-// fromText returns where an epoch continues.
+// fromText describes where an epoch resumes.
 func fromText(p *epoch.Plan) string {
 	if p.Step < 0 {
 		return "without a snapshot"
@@ -61,7 +61,7 @@ func fromText(p *epoch.Plan) string {
 	return afterText(p.Step)
 }
 
-// spreadText says how a step is spread, where the plan does.
+// spreadText describes the strategy, if the plan has one.
 func spreadText(p *epoch.Plan) string {
 	if p.Strategy == "" {
 		return ""
@@ -69,7 +69,7 @@ func spreadText(p *epoch.Plan) string {
 	return "; a step is spread by " + p.Strategy
 }
 
-// afterText says when something was.
+// afterText describes when something was.
 func afterText(step int64) string {
 	if step <= 0 {
 		return "before the first step"

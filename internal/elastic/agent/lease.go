@@ -12,18 +12,18 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/worker"
 )
 
-// lease is this host's, renewed in the background.
+// lease is this host's lease, renewed in the background.
 type lease struct {
 	l      store.Lease
 	ttl    time.Duration
-	beat   func(ctx context.Context, n int) error // what is written with every renewal
-	sent   atomic.Int64                           // when the last renewal that worked was sent, by worker.Clock
+	beat   func(ctx context.Context, n int) error // called with every renewal
+	sent   atomic.Int64                           // when the last successful renewal was sent, by worker.Clock
 	ended  atomic.Bool
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// newLease takes a lease and renews it until it is closed.
+// newLease acquires a lease and renews it until it is closed.
 func newLease(ctx context.Context, s store.Store, ttl time.Duration,
 	beat func(ctx context.Context, n int) error) (*lease, error) {
 	try, stop := context.WithTimeout(ctx, ttl)
@@ -40,7 +40,7 @@ func newLease(ctx context.Context, s store.Store, ttl time.Duration,
 	return x, nil
 }
 
-// renew renews the lease five times as often as it has to be.
+// renew renews the lease five times as often as necessary.
 func (x *lease) renew(ctx context.Context) {
 	defer close(x.done)
 	timer := time.NewTicker(x.ttl / 5)
@@ -69,18 +69,18 @@ func (x *lease) renew(ctx context.Context) {
 	}
 }
 
-// until returns when workers must have ended, by worker.Clock: a fifth before the lease may.
+// until returns when workers must have ended, by worker.Clock: a fifth of the lease before it may end.
 func (x *lease) until() int64 { return x.sent.Load() + int64(x.ttl-x.ttl/5) }
 
-// holds reports whether the lease surely holds, and will while workers are ended.
+// holds reports whether the lease is certain to be valid, and stays so while workers are ended.
 func (x *lease) holds() bool { return !x.ended.Load() && worker.Clock() < x.until() }
 
 // gone reports whether the lease is known to have ended.
 func (x *lease) gone() bool { return x.ended.Load() }
 
-// close gives the lease up.
+// close revokes the lease.
 func (x *lease) close(ctx context.Context) {
 	x.cancel()
 	<-x.done
-	_ = x.l.Revoke(ctx) // it ends by itself
+	_ = x.l.Revoke(ctx) // it ends anyway
 }

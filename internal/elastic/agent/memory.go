@@ -23,8 +23,8 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/epoch"
 )
 
-// memory is the snapshots that this host keeps: those of its own workers (own/eEPOCH/pPROCESS/sN), copies of
-// those of another host (copies/HOST/…), and the checkpoints that workers continue from, made of them
+// memory holds the snapshots of this host: those of its own workers (own/eEPOCH/pPROCESS/sN), copies of those
+// of another host (copies/HOST/…), and the checkpoints assembled from them, from which workers resume
 // (resume/eN).
 type memory struct {
 	a       *Agent
@@ -39,10 +39,10 @@ type memory struct {
 
 	mu   sync.Mutex
 	held []share
-	news bool // copies have come since
+	news bool // copies have arrived since
 }
 
-// share is a process's share of a snapshot that a host holds.
+// share is a process's part of a snapshot that a host holds.
 type share struct {
 	Epoch, Process int
 	Step           int64
@@ -52,7 +52,7 @@ type share struct {
 	host           epoch.Place
 }
 
-// newMemory makes the directory of this host and begins to answer the others.
+// newMemory creates the directory of this host and starts to serve the others.
 func newMemory(a *Agent) (*memory, error) {
 	m := &memory{a: a, root: filepath.Join(a.Dir, "galley-"+a.Job+"-"+a.Host), client: &http.Client{}}
 	if err := os.MkdirAll(m.root, 0o700); err != nil {
@@ -80,8 +80,8 @@ func newMemory(a *Agent) (*memory, error) {
 	return m, nil
 }
 
-// adopt keeps what an earlier start of this agent left of the same job, and removes all else; it writes how
-// this agent is reached for anyone who asks on this host.
+// adopt keeps what an earlier start of this agent left of the same job, and removes everything else; it
+// writes this agent's card for programs on this host.
 func (m *memory) adopt() error {
 	path := filepath.Join(m.root, cardName)
 	if old, err := readCard(path); err != nil || old.Token != m.token {
@@ -105,19 +105,19 @@ func (m *memory) adopt() error {
 	return os.WriteFile(path, text, 0o600)
 }
 
-// close stops answering and removes the directory: a host that leaves takes its memory with it.
+// close stops serving and removes the directory: a leaving host takes its memory with it.
 func (m *memory) close() {
-	_ = m.server.Close() // whoever asks is told by the connection
+	_ = m.server.Close() // callers notice by the connection
 	_ = m.listener.Close()
 	_ = os.RemoveAll(m.root)
 	_ = m.lock.Close()
 }
 
-// refresh takes stock of what is held. Workers must not run.
+// refresh updates the list of what is held. Workers must not run.
 func (m *memory) refresh() {
 	var list []share
 	for _, pattern := range []string{"own/e*/p*/s?", "copies/*/e*/p*/s?"} {
-		dirs, _ := filepath.Glob(filepath.Join(m.root, pattern)) // the pattern is good
+		dirs, _ := filepath.Glob(filepath.Join(m.root, pattern)) // the pattern is valid
 		for _, dir := range dirs {
 			if s, ok := m.open(dir); ok {
 				list = append(list, s)
@@ -129,7 +129,7 @@ func (m *memory) refresh() {
 	m.held, m.news = list, false
 }
 
-// stock returns what is held, with copies that have come while no worker ran here.
+// stock returns what is held, including copies that have arrived while no worker ran here.
 func (m *memory) stock() []share {
 	m.mu.Lock()
 	news := m.news
@@ -142,7 +142,7 @@ func (m *memory) stock() []share {
 	return slices.Clone(m.held)
 }
 
-// open reads one share. One that is not whole is passed over; one whose bytes have changed is told of.
+// open reads one share. An incomplete one is skipped; one whose bytes have changed is reported.
 func (m *memory) open(dir string) (s share, ok bool) {
 	p, err := checkpoint.OpenPartial(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -163,7 +163,7 @@ func (m *memory) open(dir string) (s share, ok bool) {
 	return s, true
 }
 
-// steps returns those of the snapshots that are held, by epoch.
+// steps returns the steps of the snapshots that are held, by epoch.
 func (m *memory) steps() map[string][]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,8 +175,8 @@ func (m *memory) steps() map[string][]int64 {
 	return out
 }
 
-// gather returns what the hosts and holders of a plan hold together, this one's first. failed says which host
-// could not be asked; a holder may be gone.
+// gather returns what the hosts and holders of a plan hold together, this one's first. failed names a host
+// that did not answer; a holder may be gone.
 func (m *memory) gather(ctx context.Context, p *epoch.Plan) (held []share, failed string) {
 	hosts := slices.Concat(p.Hosts, p.Holders)
 	lists, errs := make([][]share, len(hosts)), make([]error, len(hosts))
@@ -201,7 +201,7 @@ func (m *memory) gather(ctx context.Context, p *epoch.Plan) (held []share, faile
 	return held, ""
 }
 
-// askFor is how long a host has to tell what it holds.
+// askFor is how long a host has to answer what it holds.
 const askFor = 3 * time.Second
 
 // ask returns what one host holds.
@@ -231,8 +231,8 @@ func (m *memory) ask(ctx context.Context, h epoch.Place) (list []share, err erro
 	return list, nil
 }
 
-// best returns the greatest step whose boxes are all held, and the epoch whose workers wrote it; -1 if there
-// is none.
+// best returns the latest step whose boxes are all held, and the epoch whose workers wrote it; -1 if there is
+// none.
 func best(held []share) (from int, step int64) {
 	type key struct {
 		epoch int
@@ -255,8 +255,8 @@ func best(held []share) (from int, step int64) {
 	return from, step
 }
 
-// assemble makes the checkpoint that the workers of a plan continue from, and removes what no plan needs any
-// more. dir is empty where there is none.
+// assemble makes the checkpoint from which the workers of a plan resume, and removes what no plan needs any
+// more. dir is empty if there is none.
 func (m *memory) assemble(ctx context.Context, p *epoch.Plan) (dir string, err error) {
 	if p.Step < 0 {
 		return "", m.forget(func(int, int64) bool { return false })
@@ -311,11 +311,11 @@ func (m *memory) forget(keep func(epoch int, step int64) bool) error {
 	return errors.Join(errs...)
 }
 
-// outgrown removes what an epoch began from, once a later step is whole in all of its processes.
+// outgrown removes what an epoch began from, once a later step is complete in all of its processes.
 func (m *memory) outgrown(epoch int) {
 	_ = m.forget(func(e int, _ int64) bool { return e >= epoch })
 	for _, name := range []string{"resume", "fetched"} {
-		_ = os.RemoveAll(filepath.Join(m.root, name)) // what stays is removed with the next
+		_ = os.RemoveAll(filepath.Join(m.root, name)) // what remains is removed with the next
 	}
 	dirs, _ := filepath.Glob(filepath.Join(m.root, "own", "e*"))
 	copies, _ := filepath.Glob(filepath.Join(m.root, "copies", "*", "e*"))
@@ -326,7 +326,7 @@ func (m *memory) outgrown(epoch int) {
 	}
 }
 
-// ownDir returns where a process keeps its snapshots.
+// ownDir returns where a process stores its snapshots.
 func (m *memory) ownDir(epoch, process int) string {
 	return filepath.Join(m.root, "own", "e"+strconv.Itoa(epoch), "p"+strconv.Itoa(process))
 }

@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// Run says that there are no agents here.
+// Run returns an error, because this system does not support agents.
 func Run(context.Context, Config) (code int, err error) {
 	return 2, fmt.Errorf("elastic: not on %s: want linux or darwin", runtime.GOOS)
 }

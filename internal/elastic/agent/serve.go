@@ -18,8 +18,7 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/epoch"
 )
 
-// handler answers the other agents, and the caller that asks for the state of the job, if they know its
-// secret.
+// handler serves the other agents, and callers that request the state of the job, if they know its secret.
 func (m *memory) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /inventory", m.serveInventory)
@@ -37,10 +36,10 @@ func (m *memory) handler() http.Handler {
 }
 
 func (m *memory) serveInventory(w http.ResponseWriter, _ *http.Request) {
-	_ = json.NewEncoder(w).Encode(m.stock()) // whoever asked sees what is missing
+	_ = json.NewEncoder(w).Encode(m.stock()) // the caller sees what is missing
 }
 
-// below returns a path below the root that a request names.
+// below returns the path below the root that a request names.
 func (m *memory) below(r *http.Request) (string, error) {
 	path := r.URL.Query().Get("path")
 	if !filepath.IsLocal(path) {
@@ -58,8 +57,8 @@ func (m *memory) serveFile(w http.ResponseWriter, r *http.Request) {
 	http.ServeFile(w, r, path)
 }
 
-// takeCopy takes a file of another host's snapshot: the manifest comes last, and the one before is removed
-// first.
+// takeCopy receives a file of another host's snapshot: the manifest comes last, and the previous one is
+// removed first.
 func (m *memory) takeCopy(w http.ResponseWriter, r *http.Request) {
 	path, err := m.below(r)
 	if err == nil {
@@ -77,7 +76,7 @@ func (m *memory) takeCopy(w http.ResponseWriter, r *http.Request) {
 	m.news = true
 }
 
-// keepFile writes a file, which is there whole or not at all.
+// keepFile writes a file atomically.
 func keepFile(path string, from io.Reader) error {
 	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -90,7 +89,7 @@ func keepFile(path string, from io.Reader) error {
 	return os.Rename(path+".tmp", path)
 }
 
-// serveKeys tells all keys of the job.
+// serveKeys returns all keys of the job.
 func (m *memory) serveKeys(w http.ResponseWriter, r *http.Request) {
 	entries, err := m.a.Store.List(r.Context(), m.a.prefix)
 	if err != nil {
@@ -106,7 +105,7 @@ func (m *memory) takeDrain(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// get asks another agent.
+// get sends a request to another agent.
 func (m *memory) get(ctx context.Context, address, path string, query url.Values) (io.ReadCloser, error) {
 	return m.call(ctx, http.MethodGet, address, path, query, nil)
 }
@@ -129,7 +128,7 @@ func (m *memory) fetch(ctx context.Context, h epoch.Place, from, to string) erro
 	return keepFile(to, body)
 }
 
-// copyTo gives another host a copy of the boxes of a snapshot that only this host holds.
+// copyTo sends another host a copy of the boxes of a snapshot that only this host holds.
 func (m *memory) copyTo(ctx context.Context, h epoch.Place, dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 	if err != nil {
@@ -145,7 +144,7 @@ func (m *memory) copyTo(ctx context.Context, h epoch.Place, dir string) error {
 	}
 	to := filepath.Join("copies", m.a.Host, below)
 	if err := m.give(ctx, h, filepath.Join(to, "manifest.json"), strings.NewReader("")); err != nil {
-		return err // the one before is no longer whole
+		return err // the previous one is no longer complete
 	}
 	f, err := os.Open(filepath.Join(dir, p.SoleFile()))
 	if err != nil {

@@ -2,10 +2,10 @@ package agent
 
 import "golang.org/x/sys/unix"
 
-// memoryBytes is not known.
+// memoryBytes returns 0: it is not known on this system.
 func memoryBytes() int64 { return 0 }
 
-// room returns how much a file system can still take.
+// room returns the free space of a file system.
 func room(dir string) int64 {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

@@ -11,7 +11,7 @@ func memoryBytes() int64 {
 	return int64(s.Totalram) * int64(s.Unit)
 }
 
-// room returns how much a file system can still take.
+// room returns the free space of a file system.
 func room(dir string) int64 {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

@@ -1,11 +1,12 @@
-// Package epoch is how the agents of an elastic job agree, as pure functions of what they see.
+// Package epoch decides how the agents of an elastic job agree, as pure functions of the keys that they read.
 //
-// An epoch is a run of workers: its plan says on which hosts, and from which step. It ends everywhere when it
-// ends anywhere. The next one begins when every host of the plan has told that its workers have ended, or has
-// lost its lease, before which it has ended them. So workers of two epochs never run at once.
+// An epoch is one run of workers: its plan lists the hosts, and the step to start from. It ends everywhere
+// when it ends anywhere. The next one begins when every host of the plan has reported that its workers have
+// ended, or has lost its lease, before which it has ended them. So workers of two epochs never run at the
+// same time.
 //
-// Agents read all keys of the job (View), ask what to do (View.Follow, and View.Lead of the one that leads)
-// and do it. Nothing else is remembered, so any of them may be replaced at any time.
+// Agents read all keys of the job (View), call View.Follow, and the leader View.Lead, to decide what to do,
+// and do it. There is no other state, so any agent may be replaced at any time.
 package epoch
 
 import (
@@ -18,20 +19,20 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 )
 
-// Member is a host that takes part, as it reports itself.
+// Member is a host of the job, as it describes itself.
 type Member struct {
 	Host string
-	// ID is this start of the agent: one that is started again is another.
+	// ID identifies this start of the agent: a restarted agent has another one.
 	ID string
-	// Address is where the agent answers, Machine what it runs on.
+	// Address is where the agent listens, Machine the machine that it runs on.
 	Address, Machine string
-	// Processes is how many workers it starts.
+	// Processes is the number of workers that it starts.
 	Processes int
 	Cores     int
 	Memory    int64
-	// Version and Flags are what has to be the same everywhere.
+	// Version and Flags must be the same on all hosts.
 	Version, Flags string
-	// Leaving is a host that wants to leave.
+	// Leaving means that the host wants to leave.
 	Leaving bool
 }
 
@@ -42,23 +43,23 @@ type Place struct {
 	First, Processes int
 }
 
-// Plan is what an epoch runs.
+// Plan describes the run of an epoch.
 type Plan struct {
 	Epoch int
 	Hosts []Place
-	// Holders are members that take no part and may hold shares of snapshots: such as leave, or wait.
+	// Holders are members that do not take part but may hold parts of snapshots, because they leave or wait.
 	Holders []Place
-	// Step is the step of the snapshot that workers continue from, which workers of epoch From wrote; -1 is
-	// none: they continue from the newest checkpoint on disk, or begin.
+	// Step is the step of the snapshot from which workers resume, written by workers of epoch From; -1 means
+	// none: they resume from the newest checkpoint on disk, or start from scratch.
 	Step int64
 	From int
-	// Strategy is how the step is spread over the workers, in strategy.Parse's words; empty leaves it to them.
+	// Strategy is the strategy of the step, in the syntax of strategy.Parse; empty leaves it to the workers.
 	Strategy string
-	// Why is why the epoch began.
+	// Why is the reason why the epoch began.
 	Why string
 }
 
-// Size returns how many workers there are.
+// Size returns the number of workers.
 func (p *Plan) Size() (n int) {
 	for _, h := range p.Hosts {
 		n += h.Processes
@@ -66,7 +67,7 @@ func (p *Plan) Size() (n int) {
 	return n
 }
 
-// Of returns a host's place in the plan; nil where it has none.
+// Of returns a host's place in the plan; nil if it has none.
 func (p *Plan) Of(host, id string) *Place {
 	if p == nil {
 		return nil
@@ -85,25 +86,25 @@ type Why string
 // How workers end.
 const (
 	Finished Why = "finished"  // the run is over
-	HandedOn Why = "handed on" // after a step whose snapshot is whole, as they were asked to
+	HandedOn Why = "handed on" // after a step with a complete snapshot, as requested
 	Failed   Why = "failed"
-	Mistaken Why = "mistaken" // an error of the user's
-	Followed Why = "followed" // they were ended because others had
+	Mistaken Why = "mistaken" // an error of the user
+	Followed Why = "followed" // ended because others had
 )
 
-// Ended is what an agent reports when its workers of an epoch have ended.
+// Ended is an agent's report that its workers of an epoch have ended.
 type Ended struct {
 	Host, ID string
 	Why      Why
-	// Code and Text are the exit code and the error of the worker that ended first, Step the last it took.
+	// Code and Text are the exit code and the error of the worker that ended first, Step its last step.
 	Code int
 	Text string
 	Step int64
-	// Lost is a failure that only says that a worker of another host is no more.
+	// Lost means that the failure only reports the loss of a worker on another host.
 	Lost bool
 }
 
-// Stop asks the workers of an epoch to end: after a step, or, where Hard, at once.
+// Stop requests that the workers of an epoch end: after a step or, if Hard, immediately.
 type Stop struct {
 	Why  string
 	Hard bool
@@ -115,14 +116,14 @@ type Done struct {
 	Text string
 }
 
-// Failure is one that the job has continued after.
+// Failure is a failure after which the job has continued.
 type Failure struct {
 	Host, Text string
 	Step       int64
 	Epoch      int
 }
 
-// View is all that the agents have told.
+// View is the state of the job, parsed from its keys.
 type View struct {
 	Members  map[string]Member
 	Drained  map[string]bool
@@ -131,7 +132,7 @@ type View struct {
 	Plan     *Plan
 	Ended    map[string]Ended // of the epoch, by host
 	Stop     *Stop            // of the epoch
-	Safe     bool             // a snapshot of the epoch is whole in all its processes
+	Safe     bool             // a snapshot of the epoch is complete in all its processes
 	Done     *Done
 	Failures []Failure
 	Finished map[string]bool
@@ -149,39 +150,39 @@ const (
 	failuresKey = "failures"
 )
 
-// MemberKey returns where a host reports itself, LeaderKey where the one that leads does, and so on.
+// MemberKey returns the key under which a host describes itself.
 func MemberKey(host string) string { return membersKey + host }
 
-// DrainKey returns where somebody asks a host to leave.
+// DrainKey returns the key that requests a host to leave.
 func DrainKey(host string) string { return drainKey + host }
 
-// LeaderKey returns who leads.
+// LeaderKey returns the key of the leader.
 func LeaderKey() string { return leaderKey }
 
-// EndedKey returns where a host reports how its workers ended.
+// EndedKey returns the key under which a host reports how its workers ended.
 func EndedKey(epoch int, host string) string { return fmt.Sprintf("epoch/%d/ended/%s", epoch, host) }
 
-// CardsKey returns what the workers of a host have put before the n-th barrier of an epoch.
+// CardsKey returns the key of what the workers of a host have put before the n-th barrier of an epoch.
 func CardsKey(epoch, n int, host string) string {
 	return fmt.Sprintf("epoch/%d/pmi/%d/%s", epoch, n, host)
 }
 
-// SafeKey is there once a snapshot of an epoch is whole in all its processes.
+// SafeKey returns a key that exists once a snapshot of an epoch is complete in all its processes.
 func SafeKey(epoch int) string { return fmt.Sprintf("epoch/%d/safe", epoch) }
 
-// SnapshotsKey returns which steps a host holds.
+// SnapshotsKey returns the key of the steps whose snapshots a host holds.
 func SnapshotsKey(host string) string { return "snapshots/" + host }
 
-// EventsKey returns where the last events are.
+// EventsKey returns the key of a host's last events.
 func EventsKey(host string) string { return "events/" + host }
 
-// ProgressKey returns where the first process is.
+// ProgressKey returns the key of the first process's progress.
 func ProgressKey() string { return "progress" }
 
 func planKey(epoch int) string { return fmt.Sprintf("epoch/%d/plan", epoch) }
 func stopKey(epoch int) string { return fmt.Sprintf("epoch/%d/stop", epoch) }
 
-// Read makes a view of the entries of a job, whose keys begin with prefix.
+// Read parses the entries of a job, whose keys begin with prefix.
 func Read(entries []store.Entry, prefix string) (*View, error) {
 	v := &View{Members: map[string]Member{}, Drained: map[string]bool{}, Ended: map[string]Ended{},
 		revisions: map[string]int64{}}
@@ -211,7 +212,7 @@ func Read(entries []store.Entry, prefix string) (*View, error) {
 	return v, nil
 }
 
-// take reads one value.
+// take parses one value.
 func (v *View) take(key string, value []byte) error {
 	mine := fmt.Sprintf("epoch/%d/", v.Epoch)
 	switch {
@@ -242,13 +243,13 @@ func keep[T any](to map[string]T, key string, value []byte) error {
 	return err
 }
 
-// Revision returns when a key was last written; 0 where it is not there.
+// Revision returns the revision at which a key was last written; 0 if it does not exist.
 func (v *View) Revision(key string) int64 { return v.revisions[key] }
 
-// lost reports whether a host of the plan is gone: its lease has ended, or its agent is another.
+// lost reports whether a host of the plan is gone: its lease has ended, or its agent was restarted.
 func (v *View) lost(h Place) bool { return v.Members[h.Host].ID != h.ID }
 
-// Ending returns why the workers of the epoch must end at once; empty if they need not.
+// Ending returns the reason why the workers of the epoch must end immediately; empty if they need not.
 func (v *View) Ending() string {
 	if v.Plan == nil {
 		return ""
@@ -268,7 +269,7 @@ func (v *View) Ending() string {
 	return ""
 }
 
-// over reports whether no worker of the epoch runs any more.
+// over reports whether no worker of the epoch is running any more.
 func (v *View) over() bool {
 	for _, h := range v.Plan.Hosts {
 		if _, ended := v.Ended[h.Host]; !ended && !v.lost(h) {
@@ -278,7 +279,7 @@ func (v *View) over() bool {
 	return true
 }
 
-// all reports whether all hosts of the plan ended in a way.
+// all reports whether all hosts of the plan ended in the given way.
 func (v *View) all(why Why) bool {
 	return !slices.ContainsFunc(v.Plan.Hosts, func(h Place) bool { return v.Ended[h.Host].Why != why })
 }

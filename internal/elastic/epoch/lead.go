@@ -12,67 +12,67 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 )
 
-// Config is what the job asks for.
+// Config holds the requirements of the job.
 type Config struct {
-	// Min and Max are how many hosts there may be.
+	// Min and Max are the smallest and largest number of hosts.
 	Min, Max int
-	// Devices, if set, is what the processes have to share evenly.
+	// Devices, if set, is the number of devices that the processes must share evenly.
 	Devices int
-	// Version and Flags are what all agents have to have in common with the one that leads.
+	// Version and Flags must be the same for all agents and the leader.
 	Version, Flags string
-	// Price, if set, is how many seconds a step should take on hosts, by the planner; 0 where it cannot say.
-	// It is not ready while the planner is at it.
+	// Price, if set, returns the planner's estimate of a step on hosts in seconds; 0 if it has none. ready is
+	// false while the planner is running.
 	Price func(hosts []Member) (seconds float64, ready bool)
-	// Strategy, if set, returns how the step is spread on hosts, as text; empty where that is left to workers.
-	// It is an error where no plan is for as many: fewer hosts then take part.
+	// Strategy, if set, returns the strategy for hosts as text; empty leaves it to the workers. It fails if
+	// there is no plan for that number of hosts: fewer hosts then take part.
 	Strategy func(hosts []Member) (string, error)
 }
 
-// Memory is what the one that leads remembers: how long things last, which no key says. Another that takes
-// over begins anew, which costs time and nothing else.
+// Memory is the leader's own memory of durations, which are not in any key. A new leader starts with an empty
+// one, which costs only time.
 type Memory struct {
-	// Now is its clock, which never jumps.
+	// Now is its clock, which is monotonic.
 	Now time.Duration
-	// Step is how long a step takes, Restart how long it takes to begin an epoch.
+	// Step is the duration of a step, Restart that of starting an epoch.
 	Step, Restart time.Duration
-	// since is when something was first seen.
+	// since records when a condition was first observed.
 	since map[string]time.Duration
-	// failed is when hosts failed, and until when they are left out.
+	// failed records when hosts failed, and until when they are excluded.
 	failed  map[string][]time.Duration
 	out     map[string]time.Duration
 	times   map[string]int
 	counted int
 }
 
-// Times of the one that leads.
+// Durations of the leader.
 const (
-	// Patience is how long workers may take to hand on, at least.
+	// Patience is the minimal time that workers have to end after a step.
 	Patience = 30 * time.Second
-	// failedWithin and failures make a host one that is left out.
+	// A host with failures failures within failedWithin is excluded.
 	failedWithin = 10 * time.Minute
 	failures     = 3
-	// Horizon is over how long the gain of another host is counted.
+	// Horizon is the time over which the gain of another host is counted.
 	Horizon = 10 * time.Minute
 	// LastCall is how long a job that could begin waits for further hosts.
 	LastCall = time.Second
 )
 
-// Move is what the one that leads is to do; none where all fields are zero.
+// Move is what the leader should do; nothing if all fields are zero.
 type Move struct {
-	// Begin is the hosts of a next epoch, and Why.
+	// Begin holds the hosts of the next epoch, and Why its reason.
 	Begin []Member
 	Why   string
 	// Stop ends the epoch.
 	Stop *Stop
 	// Done ends the job.
 	Done *Done
-	// Waiting is whom the job waits for.
+	// Waiting names what the job waits for.
 	Waiting string
-	// Failures, if set, is the failures so far.
+	// Failures, if set, holds the failures so far.
 	Failures []Failure
 }
 
-// Lead returns what the one that leads does.
+// Lead returns what the leader should do.
 func (v *View) Lead(c Config, m *Memory) Move {
 	switch {
 	case v.Done != nil:
@@ -97,7 +97,7 @@ func (v *View) Lead(c Config, m *Memory) Move {
 	return v.change(c, m)
 }
 
-// change ends an epoch in order: for a host that leaves, or one that joins and is worth it.
+// change ends an epoch in an orderly way: for a host that leaves, or for one that joins and is worth it.
 func (v *View) change(c Config, m *Memory) Move {
 	for _, h := range v.Plan.Hosts {
 		if v.Members[h.Host].Leaving || v.Drained[h.Host] {
@@ -138,8 +138,8 @@ func (v *View) change(c Config, m *Memory) Move {
 	}
 }
 
-// gain returns the part of the time that other hosts than those of the plan save: by the planner's price of a
-// step on both or, where it has none, by how many processes there are.
+// gain returns the fraction of time that other hosts than those of the plan would save: by the planner's
+// price of a step on both or, if it has none, by the number of processes.
 func (v *View) gain(c Config, chosen []Member) (share float64, by string, ready bool) {
 	if c.Price != nil {
 		var own []Member
@@ -192,7 +192,7 @@ func (v *View) next(c Config, m *Memory) Move {
 	return move
 }
 
-// failure returns the one by which an epoch ended: others fail because one has, and say that it is lost.
+// failure returns the failure that ended an epoch: others fail as a consequence, and report that it is lost.
 func (v *View) failure() *Failure {
 	var found *Failure
 	lost := false
@@ -205,8 +205,8 @@ func (v *View) failure() *Failure {
 	return found
 }
 
-// oneHost reports whether the last failure's step has failed on one host alone, which the others can do
-// without: it is left out.
+// oneHost reports whether the last failure's step has failed on a single host that the others can do without,
+// so that it is excluded.
 func (v *View) oneHost(c Config, list []Failure) bool {
 	last := list[len(list)-1]
 	for _, f := range list {
@@ -217,10 +217,10 @@ func (v *View) oneHost(c Config, list []Failure) bool {
 	return v.CanLose(c, last.Host)
 }
 
-// keptFailures is how many are remembered.
+// keptFailures is the number of failures that are kept.
 const keptFailures = 16
 
-// repeated returns the failure that came three times in a row at the same step; empty if there is none.
+// repeated returns the failure that occurred three times in a row at the same step; empty if there is none.
 func repeated(list []Failure) string {
 	if len(list) < failures {
 		return ""
@@ -234,7 +234,7 @@ func repeated(list []Failure) string {
 	return fmt.Sprintf("after step %d, for the third time: %s", last[0].Step, last[0].Text)
 }
 
-// begin chooses the hosts of a next epoch, or says who is missing.
+// begin chooses the hosts of the next epoch, or reports what is missing.
 func (v *View) begin(c Config, m *Memory, why string) Move {
 	chosen, missing := v.choose(c, m)
 	if missing != "" {
@@ -285,8 +285,8 @@ func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
 	return list, missing
 }
 
-// most returns the longest beginning of a list of hosts on which the job can run. Where it is shorter than
-// the least, workers say why: it is the user's to mend.
+// most returns the longest prefix of a list of hosts on which the job can run. If it is shorter than the
+// minimum, workers report why, because the user must fix it.
 func (c Config) most(list []Member) []Member {
 	for len(list) > 0 && c.Devices > 0 && c.Devices%Processes(list) != 0 {
 		list = list[:len(list)-1]
@@ -299,7 +299,7 @@ func (c Config) most(list []Member) []Member {
 	return list
 }
 
-// Others returns the members that a plan of some hosts leaves out.
+// Others returns the members that are not among the given hosts.
 func (v *View) Others(hosts []Place) (list []Place) {
 	for _, host := range slices.Sorted(maps.Keys(v.Members)) {
 		m := v.Members[host]
@@ -310,7 +310,7 @@ func (v *View) Others(hosts []Place) (list []Place) {
 	return list
 }
 
-// gone returns the hosts of the plan that are not there any more.
+// gone returns the hosts of the plan that do not exist any more.
 func (v *View) gone() (notes []string) {
 	if v.Plan == nil {
 		return nil
@@ -323,7 +323,7 @@ func (v *View) gone() (notes []string) {
 	return notes
 }
 
-// CanLose reports whether the job could go on without a host that takes part.
+// CanLose reports whether the job could continue without a host that takes part.
 func (v *View) CanLose(c Config, host string) bool {
 	x := *v
 	x.Drained = maps.Clone(v.Drained)
@@ -347,7 +347,7 @@ func (v *View) Spare(c Config) *Place {
 	return &Places([]Member{*best})[0]
 }
 
-// rank returns a host's first rank in the plan; those that are not in it come last.
+// rank returns a host's first rank in the plan; hosts that are not in it come last.
 func (v *View) rank(x Member) int {
 	if p := v.Plan.Of(x.Host, x.ID); p != nil {
 		return p.First
@@ -355,7 +355,7 @@ func (v *View) rank(x Member) int {
 	return 1 << 30
 }
 
-// Processes returns how many workers hosts start together.
+// Processes returns the total number of workers of hosts.
 func Processes(list []Member) (n int) {
 	for _, x := range list {
 		n += x.Processes
@@ -371,18 +371,18 @@ func names(list []Member) []string {
 	return out
 }
 
-// lasts returns how long something has lasted that was so at every call.
+// lasts returns how long a condition has held at every call.
 func (m *Memory) lasts(what string) time.Duration {
 	if m.since == nil {
 		m.since = map[string]time.Duration{}
 	}
-	if since, ok := m.since[what]; !ok || since > m.Now { // a clock that went back counts anew
+	if since, ok := m.since[what]; !ok || since > m.Now { // restart if the clock went back
 		m.since[what] = m.Now
 	}
 	return m.Now - m.since[what]
 }
 
-// count notes which hosts have failed: three times within ten minutes leaves a host out for 1, 2, 4 …
+// count records which hosts have failed: three failures within ten minutes exclude a host for 1, 2, 4 …
 // minutes.
 func (m *Memory) count(list []Failure, epoch int) {
 	if m.failed == nil {
@@ -405,7 +405,7 @@ func (m *Memory) count(list []Failure, epoch int) {
 	m.counted = max(m.counted, epoch)
 }
 
-// Places returns the hosts of a plan.
+// Places returns hosts as those of a plan.
 func Places(list []Member) []Place {
 	out := make([]Place, len(list))
 	first := 0
@@ -417,8 +417,8 @@ func Places(list []Member) []Place {
 	return out
 }
 
-// Change returns what a move writes: on the condition that the leader still leads and that nobody else has
-// raised the epoch.
+// Change returns the changes of a move, on the condition that the leader is still the leader and that no
+// other has advanced the epoch.
 func (v *View) Change(prefix string, m Move, p *Plan) (conditions []store.Condition, changes []store.Change) {
 	put := func(key string, x any) {
 		text, err := json.Marshal(x)
@@ -446,7 +446,7 @@ func (v *View) Change(prefix string, m Move, p *Plan) (conditions []store.Condit
 	return conditions, changes
 }
 
-// forget removes the keys of an epoch that nobody needs any more.
+// forget removes the keys of an old epoch.
 func forget(prefix string, epoch int, v *View) (list []store.Change) {
 	below := fmt.Sprintf("epoch/%d/", epoch)
 	for key := range v.revisions {

@@ -2,7 +2,7 @@ package etcd
 
 import "syscall"
 
-// attributes has the server end with this process, and keeps the terminal's signals from it.
+// attributes makes the server end with this process, and shields it from the terminal's signals.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

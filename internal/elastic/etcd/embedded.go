@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Embedded is what the names of hosts that serve etcd themselves stand behind.
+// Embedded is the prefix of the names of hosts that run etcd themselves.
 const Embedded = "embedded="
 
-// Command is that of galley which is the server.
+// Command is the command of galley that runs the server.
 const Command = "etcd-server"
 
-// Servers returns the URLs of what --etcd names. own is the name under which this host serves; empty where it
+// Servers returns the URLs for the value of --etcd. own is the name under which this host serves; empty if it
 // does not.
 func Servers(text, host string) (urls []string, own string, err error) {
 	list, embedded := strings.CutPrefix(text, Embedded)
@@ -31,7 +31,7 @@ func Servers(text, host string) (urls []string, own string, err error) {
 		return nil, "", fmt.Errorf("%s: %d hosts: want 1, 3 or 5, of which most have to be there", text, n)
 	}
 	for _, name := range names {
-		alias, address, ok := strings.Cut(name, "@") // a host's name in the job, where it is not its address
+		alias, address, ok := strings.Cut(name, "@") // a host's name in the job, if it is not its address
 		if !ok {
 			address = name
 			if alias, _, err = net.SplitHostPort(name); err != nil {
@@ -51,7 +51,7 @@ func Servers(text, host string) (urls []string, own string, err error) {
 	return urls, own, nil
 }
 
-// Start starts the server of this host: program, which is galley, again. end ends it.
+// Start starts the server of this host: program, which is galley, in another process. end stops it.
 func Start(program, own, hosts, dir string) (end func(), err error) {
 	address := func(name string) string {
 		if _, a, ok := strings.Cut(name, "@"); ok {
@@ -80,7 +80,7 @@ func Start(program, own, hosts, dir string) (end func(), err error) {
 	return supervise(r, program, args), nil
 }
 
-// running is a server under way.
+// running is a running server.
 type running struct {
 	cmd   *exec.Cmd
 	stop  io.Closer // the server ends when this closes, however this process ends
@@ -101,7 +101,7 @@ func start(path string, args []string) (*running, error) {
 	return r, nil
 }
 
-// supervise starts the server again when it ends, until end is called.
+// supervise restarts the server when it ends, until end is called.
 func supervise(r *running, path string, args []string) (end func()) {
 	over, closed := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -130,10 +130,10 @@ func supervise(r *running, path string, args []string) (end func()) {
 	}
 }
 
-// settle is how long a server that cannot start takes to say so.
+// settle is the time within which a server that cannot start reports it.
 const settle = 150 * time.Millisecond
 
-// tail is the last that a program says.
+// tail keeps the last output of a program.
 type tail struct{ text []byte }
 
 func (t *tail) Write(b []byte) (int, error) {
@@ -146,7 +146,7 @@ func (t *tail) String() string { return strings.TrimSpace(string(t.text)) }
 
 var _ io.Writer = (*tail)(nil)
 
-// Wait connects to a cluster. One whose servers may yet start is waited for, as long as ctx lets it.
+// Wait connects to a cluster. If its servers may still be starting, it waits for them until ctx ends.
 func Wait(ctx context.Context, urls []string, starting bool) (*Store, error) {
 	for {
 		one, cancel := context.WithTimeout(ctx, 3*time.Second)

@@ -1,6 +1,6 @@
-// Package etcd is a store in an etcd cluster, over its JSON gateway: HTTP is all that it takes, so the
-// program does not grow by etcd's client and what that is made of. Package server is etcd itself, for
-// clusters that have none.
+// Package etcd implements the store with an etcd cluster, over its JSON gateway: it needs only HTTP, so that
+// the program does not include etcd's client and its dependencies. Package server is etcd itself, for
+// clusters without one.
 package etcd
 
 import (
@@ -24,12 +24,12 @@ import (
 type Store struct {
 	urls   []string
 	client *http.Client
-	at     atomic.Int64 // which of urls answered last
+	at     atomic.Int64 // the index of the URL that answered last
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Parse reads etcd's addresses: URLs, separated by commas.
+// Parse parses etcd's addresses: URLs, separated by commas.
 func Parse(text string) ([]string, error) {
 	var list []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -45,7 +45,7 @@ func Parse(text string) ([]string, error) {
 	return list, nil
 }
 
-// Open connects to a cluster and sees that it is one that this package can talk to.
+// Open connects to a cluster and checks that its version is supported.
 func Open(ctx context.Context, urls []string) (*Store, error) {
 	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: dialFor}).DialContext,
 		MaxIdleConnsPerHost: 8,
@@ -57,10 +57,10 @@ func Open(ctx context.Context, urls []string) (*Store, error) {
 	return s, nil
 }
 
-// dialFor is how long a server has to accept a connection.
+// dialFor is the timeout of a connection attempt.
 const dialFor = time.Second
 
-// checkVersion asks for etcd's version.
+// checkVersion checks etcd's version.
 func (s *Store) checkVersion(ctx context.Context) error {
 	var v struct{ Etcdserver string }
 	err := s.each(ctx, func(base string) error {
@@ -110,7 +110,7 @@ func (s *Store) each(ctx context.Context, f func(base string) error) error {
 	return errors.Join(errs...)
 }
 
-// answerError is what etcd refuses.
+// answerError is an error that etcd returns.
 type answerError struct {
 	code int
 	text string
@@ -124,7 +124,7 @@ const (
 	codeUnavailable = 14
 )
 
-// call asks etcd for something.
+// call sends a request to etcd.
 func (s *Store) call(ctx context.Context, path string, ask, answer any) error {
 	text, err := json.Marshal(ask)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *Store) call(ctx context.Context, path string, ask, answer any) error {
 	})
 }
 
-// patience returns how long one server has, so that there is time for the others.
+// patience returns the timeout of one server, such that there is time for the others.
 func (s *Store) patience(ctx context.Context) time.Duration {
 	until, ok := ctx.Deadline()
 	if !ok {
@@ -181,7 +181,7 @@ func (s *Store) post(ctx context.Context, url string, text []byte) (io.ReadClose
 	return nil, &answerError{e.Code, e.Message}
 }
 
-// keyValue is an entry as etcd tells it.
+// keyValue is an entry in etcd's encoding.
 type keyValue struct {
 	Key    []byte `json:"key"`
 	Value  []byte `json:"value"`
@@ -205,7 +205,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]store.Entry, error) 
 	return list, nil
 }
 
-// rangeEnd returns the first key behind all that begin with a prefix.
+// rangeEnd returns the first key after all that begin with a prefix.
 func rangeEnd(prefix string) []byte {
 	end := []byte(prefix)
 	for i := len(end) - 1; i >= 0; i-- {
@@ -246,7 +246,7 @@ func (s *Store) Commit(ctx context.Context, conditions []store.Condition,
 	return answer.Succeeded, err
 }
 
-// Watch reports changes below a prefix. When the connection is lost it tells, too, and connects anew.
+// Watch signals changes below a prefix. It also signals when the connection is lost, and reconnects.
 func (s *Store) Watch(ctx context.Context, prefix string) <-chan struct{} {
 	out := make(chan struct{}, 1)
 	go func() {
@@ -263,10 +263,10 @@ func (s *Store) Watch(ctx context.Context, prefix string) <-chan struct{} {
 	return out
 }
 
-// watchAgain is how long it takes until a watch that has ended begins anew.
+// watchAgain is the delay before a watch that has ended is restarted.
 const watchAgain = 100 * time.Millisecond
 
-// tell says that something has changed, unless that is said already.
+// tell signals a change, unless a signal is pending.
 func tell(out chan<- struct{}) {
 	select {
 	case out <- struct{}{}:
@@ -295,19 +295,19 @@ func (s *Store) watch(ctx context.Context, base, prefix string, out chan<- struc
 	}
 }
 
-// Close ends connections that are not in use.
+// Close closes idle connections.
 func (s *Store) Close() error {
 	s.client.CloseIdleConnections()
 	return nil
 }
 
-// lease is one of etcd's.
+// lease is a lease of etcd.
 type lease struct {
 	s  *Store
 	id string
 }
 
-// Grant makes a lease.
+// Grant creates a lease.
 func (s *Store) Grant(ctx context.Context, ttl time.Duration) (store.Lease, error) {
 	var answer struct {
 		ID  string `json:"ID"`
@@ -320,7 +320,7 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (store.Lease, erro
 	return &lease{s, answer.ID}, nil
 }
 
-// Renew lets the lease begin anew.
+// Renew restarts the lease's time to live.
 func (l *lease) Renew(ctx context.Context) error {
 	var answer struct {
 		Result struct {
@@ -336,14 +336,14 @@ func (l *lease) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Revoke ends it.
+// Revoke ends the lease.
 func (l *lease) Revoke(ctx context.Context) error {
 	var answer struct{}
 	return l.s.call(ctx, "/v3/lease/revoke", map[string]any{"ID": l.id}, &answer)
 }
 
-// Reachable returns the address by which this host reaches the first of some servers that has one: others
-// reach it by that.
+// Reachable returns the local address from which this host reaches the first of some servers that has one;
+// others reach this host by it.
 func Reachable(urls []string) string {
 	for _, text := range urls {
 		u, err := url.Parse(text)

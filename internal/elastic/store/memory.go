@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Memory is a store in this process.
+// Memory is a store in the memory of this process.
 type Memory struct {
-	// Now is the clock that leases end by.
+	// Now is the clock by which leases expire.
 	Now func() time.Time
 
 	mu       sync.Mutex
@@ -20,7 +20,7 @@ type Memory struct {
 	watchers map[chan struct{}]bool
 }
 
-// held is an entry and the lease it goes with.
+// held is an entry and its lease.
 type held struct {
 	Entry
 	lease *memoryLease
@@ -31,10 +31,10 @@ func NewMemory() *Memory {
 	return &Memory{Now: time.Now, entries: map[string]held{}, watchers: map[chan struct{}]bool{}}
 }
 
-// ErrExpired is a lease that has ended.
+// ErrExpired reports that a lease has expired.
 var ErrExpired = errors.New("the lease has ended")
 
-// expire removes what went with leases that have ended.
+// expire removes the entries of expired leases.
 func (m *Memory) expire() {
 	now := m.Now()
 	for key, h := range m.entries {
@@ -46,7 +46,7 @@ func (m *Memory) expire() {
 	}
 }
 
-// changed tells all who watch.
+// changed notifies all watchers.
 func (m *Memory) changed() {
 	m.revision++
 	for w := range m.watchers {
@@ -118,7 +118,7 @@ func (m *Memory) Watch(ctx context.Context, _ string) <-chan struct{} {
 	return w
 }
 
-// Close has nothing to give back.
+// Close does nothing.
 func (m *Memory) Close() error { return nil }
 
 // memoryLease is a lease of a Memory.
@@ -129,14 +129,14 @@ type memoryLease struct {
 	over  bool
 }
 
-// Grant makes a lease.
+// Grant creates a lease.
 func (m *Memory) Grant(_ context.Context, ttl time.Duration) (Lease, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &memoryLease{m: m, ttl: ttl, until: m.Now().Add(ttl)}, nil
 }
 
-// Renew lets the lease begin anew.
+// Renew restarts the lease's time to live.
 func (l *memoryLease) Renew(context.Context) error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
@@ -148,7 +148,7 @@ func (l *memoryLease) Renew(context.Context) error {
 	return nil
 }
 
-// Revoke ends it.
+// Revoke ends the lease.
 func (l *memoryLease) Revoke(context.Context) error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()

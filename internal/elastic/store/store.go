@@ -1,6 +1,6 @@
-// Package store is the keys and values by which the agents of an elastic job agree: read together, changed by
-// compare-and-swap, some of them for as long as somebody renews a lease. Memory is one for a single agent and
-// for tests; package etcd is the one of many hosts.
+// Package store defines the key-value store by which the agents of an elastic job agree: consistent reads,
+// compare-and-swap, and keys that expire unless a lease is renewed. Memory is a store for a single agent and
+// for tests; package etcd implements one for several hosts.
 package store
 
 import (
@@ -9,21 +9,20 @@ import (
 )
 
 // Entry is a key with its value. Revision is that of the store when it was last written, Created when it was
-// made.
+// created.
 type Entry struct {
 	Key               string
 	Value             []byte
 	Revision, Created int64
 }
 
-// Condition is what has to hold for a change: the key was last written at a revision; 0 is a key that is not
-// there.
+// Condition requires that a key was last written at a revision; 0 means that it does not exist.
 type Condition struct {
 	Key      string
 	Revision int64
 }
 
-// Change puts a value, which goes with a lease where there is one, or deletes a key.
+// Change puts a value, bound to a lease if there is one, or deletes a key.
 type Change struct {
 	Key    string
 	Value  []byte
@@ -31,24 +30,24 @@ type Change struct {
 	Delete bool
 }
 
-// Store keeps the keys of a job. Its methods may be called concurrently.
+// Store holds the keys of a job. Its methods are safe for concurrent use.
 type Store interface {
-	// List returns all entries below a prefix, by key, as they were at one moment.
+	// List returns all entries below a prefix, by key, from one consistent snapshot.
 	List(ctx context.Context, prefix string) ([]Entry, error)
 	// Commit makes all changes if all conditions hold, and none if not.
 	Commit(ctx context.Context, conditions []Condition, changes []Change) (bool, error)
-	// Watch tells that something below a prefix has changed, at the latest when it has; it may tell for nothing.
-	// The channel is closed with ctx.
+	// Watch signals changes below a prefix, without delay; it may signal without a change. The channel is closed
+	// with ctx.
 	Watch(ctx context.Context, prefix string) <-chan struct{}
-	// Grant makes a lease that ends after ttl unless it is renewed.
+	// Grant creates a lease that ends after ttl unless it is renewed.
 	Grant(ctx context.Context, ttl time.Duration) (Lease, error)
 	Close() error
 }
 
-// Lease is what keys go with.
+// Lease limits the lifetime of keys.
 type Lease interface {
-	// Renew lets the lease begin anew. The keys are there for its ttl after the call was made, at least.
+	// Renew restarts the lease. Its keys exist for at least its ttl after the call was made.
 	Renew(ctx context.Context) error
-	// Revoke ends it, with its keys.
+	// Revoke ends the lease and removes its keys.
 	Revoke(ctx context.Context) error
 }

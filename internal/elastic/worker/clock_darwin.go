@@ -2,5 +2,5 @@ package worker
 
 import "golang.org/x/sys/unix"
 
-// steadyClock counts from the host's start, sleep included: on this system the monotonic clock does.
+// steadyClock counts from the host's boot, including sleep, as the monotonic clock does on this system.
 const steadyClock = unix.CLOCK_MONOTONIC

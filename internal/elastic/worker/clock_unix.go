@@ -4,8 +4,8 @@ package worker
 
 import "golang.org/x/sys/unix"
 
-// Clock returns the host's clock that never jumps, in nanoseconds: the same in all of its processes. It
-// continues while the host sleeps.
+// Clock returns the host's monotonic clock in nanoseconds, which all of its processes share. It continues
+// while the host sleeps.
 func Clock() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(steadyClock, &t); err != nil {

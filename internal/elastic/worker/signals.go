@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// signals is those that end a run. A service manager may send them to the workers besides their agent, which
-// alone knows whether others go on: so workers pass over them and heed what the agent tells.
+// signals holds those that end a run. A service manager may send them to the workers as well as to their
+// agent, but only the agent knows whether others continue: so workers ignore them and follow the agent.
 type signals struct {
 	mu   sync.Mutex
-	came []syscall.Signal // before anybody listened
+	came []syscall.Signal // received before OnSignal
 	to   func(syscall.Signal)
 }
 
@@ -28,7 +28,7 @@ func (s *signals) got(x syscall.Signal) {
 	s.to(x)
 }
 
-// OnSignal calls f for every signal that the agent passes on, those that came before included.
+// OnSignal calls f for every signal that the agent forwards, including those received before.
 func (w *Worker) OnSignal(f func(syscall.Signal)) {
 	w.signal.mu.Lock()
 	defer w.signal.mu.Unlock()

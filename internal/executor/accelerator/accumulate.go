@@ -12,18 +12,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// On a backend a step of several micro-batches is three programs: train_sums makes zeros, train_part adds the
-// loss and the gradients of a micro-batch to them, and train_update ends the step. The first micro-batch is
-// added to zeros, and the last one leaves its gradients to the update, so that all run one program: one
-// without the sums before it, or with the update behind it, would be compiled besides, which takes as long as
-// all else, and save a pass over the gradients.
+// On a backend a step with gradient accumulation runs three programs: train_sums makes zeros, train_part adds
+// the loss and gradients of a micro-batch to them, and train_update applies the update. The first micro-batch
+// is added to zeros, and the last one does not include the update, so that all micro-batches share one
+// program: variants without the sums or with the update would each have to be compiled, which takes as long
+// as everything else, and would save only one pass over the gradients.
 
-// losses is how many of the sums come before those of gradients: the sum of losses and what it is to be
-// divided by.
+// losses is the number of sums before those of the gradients: the sum of losses and its
+// divisor.
 const losses = 2
 
-// sumTypes returns the types of what is summed over micro-batches, as in-process devices sum it: gradients
-// are those of the sum of losses, since what that is to be divided by, the labels that count, is known at the
+// sumTypes returns the types of the sums over micro-batches, the same as on in-process devices. Gradients
+// are those of the sum of losses, since its divisor, the number of labels that count, is known only at the
 // end.
 func sumTypes(c executor.Config) []ir.Type {
 	types := []ir.Type{c.ScalarType(), c.ScalarType()}
@@ -45,7 +45,7 @@ func sumParams(c executor.Config, b *ir.Builder) []*op.Tensor {
 	return list
 }
 
-// sumsProgram makes zeros.
+// sumsProgram returns the program that makes zeros.
 func sumsProgram(c executor.Config) (*ir.Func, error) {
 	b := ir.NewBuilder("train_sums")
 	var zeros []*op.Tensor
@@ -55,14 +55,14 @@ func sumsProgram(c executor.Config) (*ir.Func, error) {
 	return b.Build(zeros...)
 }
 
-// cutLoss is the loss of a batch as programs of its micro-batches.
+// cutLoss holds the loss of a batch as programs of its micro-batches.
 type cutLoss struct {
 	programs []*ir.Func
 	variant  []int
 	cut      *executor.Cutting
 }
 
-// cutLoss returns the loss of batches of these types.
+// cutLoss returns the loss programs for batches of these types.
 func (r *Executor) cutLoss(batch []ir.Type) (*cutLoss, error) {
 	key := fmt.Sprint(batch)
 	if l := r.losses[key]; l != nil {
@@ -100,8 +100,8 @@ func (r *Executor) cutLoss(batch []ir.Type) (*cutLoss, error) {
 	return l, nil
 }
 
-// partProgram adds a micro-batch to the sums: it takes the weights, the sums and what the loss takes besides
-// weights, and returns the next sums.
+// partProgram returns the program that adds a micro-batch to the sums. It takes the weights, the sums and the
+// loss's other inputs, and returns the new sums.
 func (r *Executor) partProgram(loss *ir.Func) (*ir.Func, error) {
 	c, b := r.model, ir.NewBuilder("train_part")
 	params, sums := c.WeightParams(b), sumParams(c, b)
@@ -125,8 +125,8 @@ func (r *Executor) partProgram(loss *ir.Func) (*ir.Func, error) {
 	return p, err
 }
 
-// updateProgram ends a step: it takes the weights, the slots, the sums, the learning rate and the step's
-// number and returns what a step does.
+// updateProgram returns the program that ends a step. It takes the weights, the slots, the sums, the learning
+// rate and the step number, and returns the results of a step.
 func (r *Executor) updateProgram() (*ir.Func, error) {
 	c, b := r.model, ir.NewBuilder("train_update")
 	params, slots, sums := c.WeightParams(b), c.SlotParams(b), sumParams(c, b)
@@ -140,7 +140,7 @@ func (r *Executor) updateProgram() (*ir.Func, error) {
 	return c.OptimizeProgram(p)
 }
 
-// startParts starts the programs of a step on a batch that is cut into micro-batches. Its results are those
+// startParts starts the programs of a step on a batch that is split into micro-batches. Its results are those
 // of a step, by device.
 func (r *Executor) startParts(numbers, batch []array.Array) ([][]backend.Buffer, error) {
 	s, err := r.microSteps(executor.TypesOf(batch))
@@ -164,15 +164,15 @@ func (r *Executor) startParts(numbers, batch []array.Array) ([][]backend.Buffer,
 	return r.spend(s.update, len(r.state[0]), sums, inputs{arrays: numbers})
 }
 
-// microSteps is the programs of a step on micro-batches, a part for each of these.
+// microSteps holds the compiled programs of a step on micro-batches, with one part for each.
 type microSteps struct {
 	zeros, update backend.Executable
 	parts         []backend.Executable
 	cut           *executor.Cutting
 }
 
-// microSteps compiles the programs of a step on batches of these types. All are there before the first runs:
-// what goes wrong with one leaves the state as it was.
+// microSteps compiles the programs of a step on batches of these types. All are compiled before the first
+// runs, so that a compile error leaves the state unchanged.
 func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
 	loss, err := r.cutLoss(batch)
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
 	return s, err
 }
 
-// spend calls a program on the first n tensors of the state and on the sums, which are then gone.
+// spend runs a program on the first n tensors of the state and on the sums, and donates the sums.
 func (r *Executor) spend(
 	exe backend.Executable,
 	n int,
@@ -209,8 +209,8 @@ func (r *Executor) spend(
 	return out, err
 }
 
-// partStep returns the compiled program for a kind of micro-batches, whose loss is given: it takes so many
-// tensors of the batch, and then what all micro-batches have.
+// partStep returns the compiled program for micro-batches with the given loss program. Its inputs are the
+// given number of batch tensors, then those that all micro-batches share.
 func (r *Executor) partStep(loss *ir.Func, batch int) (backend.Executable, error) {
 	n := len(r.model.Params)
 	return r.compiled(fmt.Sprint("part ", loss), func() (backend.Executable, error) {
@@ -229,7 +229,7 @@ func (r *Executor) partStep(loss *ir.Func, batch int) (backend.Executable, error
 		if err == nil {
 			m := exe.Memory()
 			for _, slot := range r.state[0][n:] {
-				m.Params += slot.Type().Bytes() // it lies there meanwhile
+				m.Params += slot.Type().Bytes() // slots stay in memory during the program
 			}
 			r.needs(m)
 		}
@@ -237,7 +237,7 @@ func (r *Executor) partStep(loss *ir.Func, batch int) (backend.Executable, error
 	})
 }
 
-// ends compiles the programs before and after those of micro-batches.
+// ends compiles the programs that run before and after the micro-batches.
 func (r *Executor) ends() (zeros, update backend.Executable, err error) {
 	zeros, err = r.compiled("sums", func() (backend.Executable, error) {
 		p, err := sumsProgram(r.model)
@@ -264,7 +264,7 @@ func (r *Executor) ends() (zeros, update backend.Executable, err error) {
 	return zeros, update, err
 }
 
-// compiled returns the executable that is kept under a name, or made now.
+// compiled returns the executable cached under a name, or makes it.
 func (r *Executor) compiled(name string, make func() (backend.Executable, error)) (backend.Executable,
 	error) {
 	if exe, ok := r.exes[name]; ok {
@@ -278,7 +278,7 @@ func (r *Executor) compiled(name string, make func() (backend.Executable, error)
 	return exe, nil
 }
 
-// needs notes what a program of a step needs: the step needs as much as the largest.
+// needs records the memory that a program needs: the step needs that of the largest.
 func (r *Executor) needs(m cpu.Memory) {
 	if m.Peak() > r.memory.Peak() {
 		r.memory = m

@@ -13,34 +13,34 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Executor runs steps on a backend: the parameters, then the optimizer's slots, stay there.
+// Executor runs steps on a backend, which holds the state: the parameters, then the optimizer's slots.
 type Executor struct {
 	b backend.Backend
-	// group is the layout of tensors on several devices; nil is whole on one.
+	// group is the layout of tensors on several devices; nil means one device.
 	group *group
-	// micro is how many micro-batches a batch is cut into.
+	// micro is the number of micro-batches of a batch.
 	micro int
-	// model is the config as it was given; c has tensors of the state in place of parameters where these are
-	// fused.
+	// model is the config as given; in c fused tensors of the state replace the parameters that they are made
+	// of.
 	model, c   executor.Config
 	fused      *fused
 	stateFused bool
-	// split is which of the state's weights are split master weights, as the first step chose them: their
-	// upper halves are behind the owned part of the state.
+	// split lists the state's weights that are split master weights, as the first step chose them: their upper
+	// halves follow the owned part of the state.
 	split  []int
 	chosen bool
 	owned  int
-	// state is by device.
+	// state holds the buffers by device.
 	state [][]backend.Buffer
 	exes  map[string]backend.Executable
-	// losses is the loss as programs of micro-batches, by the types of batches.
+	// losses holds the loss as programs of micro-batches, by the types of batches.
 	losses map[string]*cutLoss
 	memory cpu.Memory
-	// doing is what the backend has not answered yet.
+	// doing is the operations that the backend has not finished.
 	doing doing
 }
 
-// New brings the parameters to the backend, or makes them there.
+// New copies the parameters to the backend, or initializes them there.
 func New(c executor.Config) (*Executor, error) {
 	r, err := prepared(c)
 	if err != nil {
@@ -52,7 +52,7 @@ func New(c executor.Config) (*Executor, error) {
 	return r, r.makeSlots(r.model)
 }
 
-// prepared returns an executor of a config that can be run, without any state.
+// prepared checks the config and returns an executor for it, without any state.
 func prepared(c executor.Config) (r *Executor, err error) {
 	if c.Mode == executor.Eager {
 		return nil, fmt.Errorf("trainer: a backend runs compiled steps: mode is %v, want %v", c.Mode,
@@ -83,8 +83,8 @@ func prepared(c executor.Config) (r *Executor, err error) {
 	return r, nil
 }
 
-// onBackend takes over what a strategy says of how to compute, what again, and how batches are cut. What is
-// left is nil, or for several devices.
+// onBackend applies the strategy's compute dtype, recomputation and micro-batches, and returns their number.
+// The remaining strategy is nil, or is for several devices.
 func onBackend(c executor.Config) (executor.Config, int, error) {
 	if c.Strategy == nil {
 		return c, 1, nil
@@ -122,7 +122,7 @@ func (r *Executor) Start(batch ...ir.Type) error {
 	return err
 }
 
-// Step begins a step and returns before it is done, so that the next one can be prepared, or begun,
+// Step starts a step and returns before it is done, so that the caller can prepare or start the next one
 // meanwhile.
 func (r *Executor) Step(in executor.Input) (executor.Running, error) {
 	if err := r.open(); err != nil {
@@ -140,7 +140,7 @@ func (r *Executor) Step(in executor.Input) (executor.Running, error) {
 	}
 	for i, list := range results {
 		r.state[i] = list[executor.Metrics:]
-		if i > 0 { // the first device tells
+		if i > 0 { // the results of the first device are used
 			list[0].Free()
 			list[1].Free()
 		}
@@ -153,13 +153,13 @@ func (r *Executor) Step(in executor.Input) (executor.Running, error) {
 	return p, nil
 }
 
-// running is a step that was begun: its numbers, as they will be.
+// running is a started step and the buffers of its metrics.
 type running struct {
 	loss, norm backend.Buffer
 	end        func()
 }
 
-// Wait returns the numbers, when they are there.
+// Wait waits for the step and returns its metrics.
 func (p *running) Wait() (r executor.Result, err error) {
 	defer p.end()
 	for _, of := range []struct {
@@ -192,7 +192,7 @@ func (r *Executor) startWhole(numbers, batch []array.Array) ([][]backend.Buffer,
 	return r.call(exe, r.state, inputs{all, len(numbers), len(all)})
 }
 
-// policy returns what a step computes again.
+// policy returns the recomputation policy of a step.
 func policy(c executor.Config) stage.Recompute {
 	return map[strategy.Recompute]stage.Recompute{"selective": stage.RecomputeSelective,
 		"full": stage.RecomputeFull}[c.Recompute]
@@ -216,7 +216,7 @@ func (r *Executor) wholeStep(types []ir.Type) (backend.Executable, error) {
 	})
 }
 
-// program returns the step's program, and how what goes in and out is on several devices.
+// program returns the step's program, and the layouts of its inputs and outputs on several devices.
 func (r *Executor) program(batch []ir.Type) (*ir.Func, layouts, error) {
 	if r.group != nil {
 		return r.group.step(batch)
@@ -250,7 +250,7 @@ func (r *Executor) traced(batch []ir.Type) (*ir.Func, error) {
 	return r.c.OptimizeProgram(p)
 }
 
-// checkMeshes returns an error where a program asks for other devices than the one that there is.
+// checkMeshes returns an error if a program requests other devices than the one available.
 func (r *Executor) checkMeshes(p *ir.Func) error {
 	if r.group != nil {
 		return nil
@@ -258,7 +258,7 @@ func (r *Executor) checkMeshes(p *ir.Func) error {
 	return layout.CheckConstraints(p)
 }
 
-// open returns an error where there is no state any more.
+// open returns an error if the state has been closed or lost.
 func (r *Executor) open() error {
 	if r.state == nil {
 		return fmt.Errorf(
@@ -270,7 +270,7 @@ func (r *Executor) open() error {
 	return nil
 }
 
-// free gives buffers back, by device.
+// free releases buffers, given by device.
 func free(lists [][]backend.Buffer) {
 	for _, list := range lists {
 		for _, b := range list {
@@ -282,10 +282,10 @@ func free(lists [][]backend.Buffer) {
 // Away returns true: the state is on the backend from the start.
 func (r *Executor) Away() bool { return true }
 
-// Memory returns what the largest program of a step needs, as the backend tells.
+// Memory returns what the largest program of a step needs, as reported by the backend.
 func (r *Executor) Memory() (compiled cpu.Memory, taken []int) { return r.memory, nil }
 
-// Close releases what is on the backend.
+// Close releases what the executor holds on the backend.
 func (r *Executor) Close() error {
 	free(r.state)
 	r.state = nil

@@ -17,7 +17,7 @@ import (
 type forward struct {
 	r *Executor
 	f executor.Func
-	// passes is the compiled programs by the types of their batches and how the state lay.
+	// passes holds the compiled programs by the types of their batches and the layout of the state.
 	passes map[string]*forwardParts
 }
 
@@ -33,7 +33,7 @@ func (r *Executor) Forward(f executor.Func) executor.Forward {
 	return &forward{r: r, f: f, passes: map[string]*forwardParts{}}
 }
 
-// Plan is refused: the backend's compiler plans memory.
+// Plan returns an error: the backend's compiler plans memory.
 func (f *forward) Plan(...ir.Type) (*executor.Plan, error) {
 	return nil, fmt.Errorf("forward pass: %s plans its own memory: run it", f.r.b.Name())
 }
@@ -49,7 +49,7 @@ func (f *forward) Close() (err error) {
 	return err
 }
 
-// Run runs a batch in as many micro-batches as training takes, or as there can be.
+// Run runs a batch in as many micro-batches as a training step, or fewer if it has too few rows.
 func (f *forward) Run(_ context.Context, batch []array.Array) (parts [][]array.Array, rows []int, err error) {
 	if err := f.r.open(); err != nil {
 		return nil, nil, err
@@ -77,12 +77,12 @@ func (f *forward) Run(_ context.Context, batch []array.Array) (parts [][]array.A
 	return parts, p.cut.Rows, nil
 }
 
-// microRows returns the rows of each micro-batch of a batch of any size, at most as many as a step has. Those
-// that several devices share are equal, so that each device has as many rows.
+// microRows returns the rows of each micro-batch of a batch of any size, at most as many micro-batches as a
+// step has. On several devices micro-batches are equal, so that each device has equally many rows.
 func (r *Executor) microRows(batch []ir.Type) []int {
 	rows, err := executor.RowsIn(batch)
 	if err != nil {
-		return []int{1} // a batch of scalars is whole
+		return []int{1} // a batch of scalars is not split
 	}
 	n := max(1, min(rows, r.micro))
 	if s := r.group; s != nil {
@@ -105,7 +105,7 @@ func (r *Executor) forward(exe backend.Executable, in inputs) ([]array.Array, er
 	if err != nil {
 		return nil, err
 	}
-	results := all[0] // they are whole on every device
+	results := all[0] // results are replicated on every device
 	free(all[1:])
 	out := make([]array.Array, len(results))
 	for i, b := range results {
@@ -117,8 +117,8 @@ func (r *Executor) forward(exe backend.Executable, in inputs) ([]array.Array, er
 	return out, nil
 }
 
-// compiled returns the pass for batches of these types. It is traced on the whole batch and cut, as a step
-// is, so that it computes the same however the batch is cut.
+// compiled returns the programs for batches of these types. They are traced on the whole batch and then
+// split, as a step is, so that results do not depend on how the batch is split.
 func (f *forward) compiled(types []ir.Type) (*forwardParts, error) {
 	r := f.r
 	key := fmt.Sprint(types, r.fused != nil, r.split)
@@ -152,7 +152,7 @@ func (f *forward) compiled(types []ir.Type) (*forwardParts, error) {
 	return out, nil
 }
 
-// compile compiles the program of a micro-batch of so many tensors.
+// compile compiles the program of a micro-batch with the given number of tensors.
 func (f *forward) compile(p *ir.Func, batch int) (backend.Executable, error) {
 	r := f.r
 	p, err := pass.Optimize(p)

@@ -15,19 +15,19 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// fused is how a model's parameters, and the optimizer's memory of them, are on one device of a backend:
-// those that one product takes are fused into one tensor, which the step then need not put together, nor cut
-// its gradient.
+// fused describes the fused parameters of a model and their slots on one device of a backend: parameters that
+// one product reads are stored as one tensor, so that the step need not concatenate them, nor split their
+// gradient.
 type fused struct {
-	// tensors are made of parameters, one after the other along a dim.
+	// tensors are concatenations of parameters along a dim.
 	tensors []pass.FusedParams
-	// at is by parameter: its tensor, and where it begins in it.
+	// at holds by parameter its tensor, and its offset in it.
 	at []partOf
 }
 
 type partOf struct{ tensor, start int }
 
-// add adds a tensor. types are those of all parameters.
+// add adds a fused tensor. types are those of all parameters.
 func (j *fused) add(t pass.FusedParams, types []ir.Type) {
 	start := 0
 	for _, i := range t.Params {
@@ -42,13 +42,13 @@ func (j *fused) add(t pass.FusedParams, types []ir.Type) {
 	j.tensors = append(j.tensors, t)
 }
 
-// fusedBy returns the layout that a program of the loss asks for: every tensor stands where its first
-// parameter stood.
+// fusedBy returns the fused parameters that suit a program of the loss: every tensor takes the position of
+// its first parameter.
 func fusedBy(f *ir.Func, types []ir.Type, fixed func(param int) bool) *fused {
 	groups, other := map[int]pass.FusedParams{}, map[int]bool{}
 	for _, g := range pass.FusableParams(f, len(types)) {
 		if slices.ContainsFunc(g.Params, fixed) {
-			continue // training leaves a part of it alone
+			continue // a part of it is frozen
 		}
 		groups[g.Params[0]] = g
 		for _, i := range g.Params[1:] {
@@ -66,8 +66,8 @@ func fusedBy(f *ir.Func, types []ir.Type, fixed func(param int) bool) *fused {
 	return j
 }
 
-// config returns c with the tensors in the place of the parameters. The loss sees the parameters, cut out of
-// them.
+// config returns c with fused tensors in place of the parameters. The loss still gets the parameters, sliced
+// out of the tensors.
 func (j *fused) config(c executor.Config) executor.Config {
 	fused := c
 	fused.Params = nil
@@ -81,7 +81,7 @@ func (j *fused) config(c executor.Config) executor.Config {
 	return fused
 }
 
-// param returns the tensor as a parameter without a value.
+// param returns a fused tensor as a parameter without a value.
 func (j *fused) param(params []*nn.Param, t pass.FusedParams) *nn.Param {
 	first := params[t.Params[0]]
 	if len(t.Params) == 1 {
@@ -99,7 +99,7 @@ func (j *fused) param(params []*nn.Param, t pass.FusedParams) *nn.Param {
 	return first.Like(strings.Join(names, "+"), ir.Type{DType: first.Type.DType, Shape: shape})
 }
 
-// cut returns the values of the model's parameters by those of the tensors.
+// cut slices the model's parameters out of the fused tensors.
 func (j *fused) cut(params, tensors []*nn.Param) []*op.Tensor {
 	values := make([]*op.Tensor, len(params))
 	for k, t := range j.tensors {
@@ -118,7 +118,7 @@ func (j *fused) cut(params, tensors []*nn.Param) []*op.Tensor {
 	return values
 }
 
-// sees returns a function of the model as one of the tensors.
+// sees wraps a function of the model's parameters as one of the fused tensors.
 func (r *Executor) sees(f executor.Func) executor.Func {
 	if r.fused == nil {
 		return f
@@ -129,7 +129,7 @@ func (r *Executor) sees(f executor.Func) executor.Func {
 	}
 }
 
-// fuseState brings the state to the layout that batches of these types ask for, the first time.
+// fuseState converts the state to fused tensors before the first step, as suits batches of these types.
 func (r *Executor) fuseState(batch []ir.Type) error {
 	if r.stateFused {
 		return nil
@@ -148,14 +148,14 @@ func (r *Executor) fuseState(batch []ir.Type) error {
 	return nil
 }
 
-// fusing returns the layout of the state by the loss of batches of these types; nil where all parameters stay
-// as they are. An optimizer that looks at more than an element must see parameters as they are.
+// fusing returns the fused parameters for the loss of batches of these types; nil if none are fused. An
+// optimizer that is not elementwise needs the parameters unfused.
 func (r *Executor) fusing(batch []ir.Type) (*fused, error) {
 	if r.group != nil || r.micro > 1 || !optim.EachElement(r.model.Optimizer) {
 		return nil, nil
 	}
 	plain := r.model
-	plain.Backend, plain.Compute = nil, array.Invalid // nothing is joined yet
+	plain.Backend, plain.Compute = nil, array.Invalid // nothing is fused yet
 	p, err := plain.TraceForward("loss", batch, func(in []*op.Tensor) []*op.Tensor {
 		var params []*op.Tensor
 		for _, x := range r.model.Params {
@@ -177,10 +177,10 @@ func (r *Executor) fusing(batch []ir.Type) (*fused, error) {
 	return nil, nil
 }
 
-// join puts together what layouts together from now on: the parameters, then the optimizer's slots, tensor by
-// tensor. All programs are there before the first runs, so that one that cannot be compiled leaves the state
-// as it was; parts go as soon as they are put together, so that no second state is needed. A run that fails
-// midway ends the trainer's state, therefore.
+// join fuses the state: the parameters, then the optimizer's slots, tensor by tensor. All programs are
+// compiled before the first runs, so that a compile error leaves the state unchanged. Parts are freed as soon
+// as they are concatenated, so that no second state is needed; therefore the state is lost if a run fails
+// midway.
 func (r *Executor) join(j *fused, c executor.Config) error {
 	var runs []func() (backend.Buffer, error)
 	all := j.parts(r.state[0], len(c.Params), c.Optimizer.Slots())
@@ -207,14 +207,14 @@ func (r *Executor) join(j *fused, c executor.Config) error {
 	return nil
 }
 
-// tensorParts is the buffers of which a tensor is made.
+// tensorParts is the buffers that make up a fused tensor.
 type tensorParts struct {
 	of   pass.FusedParams
 	list []backend.Buffer
 }
 
-// parts returns what the state's tensors are made of: those of the parameters, then all slots of the first
-// tensor, and so on.
+// parts returns the buffers that make up each tensor of the new state: the parameters' tensors, then all
+// slots of the first tensor, and so on.
 func (j *fused) parts(state []backend.Buffer, params, slots int) []tensorParts {
 	var all []tensorParts
 	add := func(t pass.FusedParams, at func(param int) int) {
@@ -235,7 +235,7 @@ func (j *fused) parts(state []backend.Buffer, params, slots int) []tensorParts {
 	return all
 }
 
-// concat returns a run that puts buffers together on the device; then they are gone.
+// concat returns a function that concatenates buffers on the device and frees them.
 func (r *Executor) concat(p tensorParts) (func() (backend.Buffer, error), error) {
 	if len(p.list) == 1 {
 		return func() (backend.Buffer, error) { return p.list[0], nil }, nil
@@ -259,7 +259,7 @@ func (r *Executor) concat(p tensorParts) (func() (backend.Buffer, error), error)
 	}, nil
 }
 
-// once returns a run of a function of buffers on the device.
+// once compiles a function of buffers and returns a function that runs it once.
 func (r *Executor) once(name string, args []backend.Buffer,
 	f func(in []*op.Tensor) []*op.Tensor) (func() ([]backend.Buffer, error), error) {
 	b := ir.NewBuilder(name)
@@ -281,7 +281,7 @@ func (r *Executor) once(name string, args []backend.Buffer,
 	return func() ([]backend.Buffer, error) { return exe.Run(args) }, nil
 }
 
-// part returns where parameter or slot i of the model layouts: the number of its tensor in the state, and its
+// part returns the place of parameter or slot i of the model: the index of its tensor in the state, and its
 // box in it.
 func (r *Executor) part(i int) (tensor int, start, size []int) {
 	c := r.model
@@ -306,7 +306,7 @@ func (r *Executor) part(i int) (tensor int, start, size []int) {
 	return tensor, start, size
 }
 
-// cutOut returns a box of an array, or the array where it is all of it.
+// cutOut returns a box of an array; the array itself if the box is all of it.
 func cutOut(a array.Array, start, size []int) array.Array {
 	if a.Shape().Equal(size) {
 		return a

@@ -19,26 +19,26 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// group is the layout of a training run on a device group of a backend, which runs each of its programs in
-// SPMD execution: one program for all, each device on its own part.
+// group is the layout of training on a device group of a backend, in SPMD execution: one program for all
+// devices, each on its own shards.
 type group struct {
 	*layout.Layout
 	c       executor.Config
 	devices backend.Group
 	weights []step.Weight
-	// sums is the layout of gradients between micro-batches; nil until a program decides it.
+	// sums holds the layouts of gradients between micro-batches; nil until the first program decides them.
 	sums []mesh.Spec
 }
 
-// layouts is how the parameters and the results of a program are on the devices.
+// layouts holds the layouts of a program's parameters and results on the devices.
 type layouts struct {
 	params  []mesh.Sharding
 	results []mesh.Spec
-	// inner is how values within the program have to be laid out, by ID.
+	// inner holds the required layouts of values within the program, by ID.
 	inner map[int]mesh.Spec
 }
 
-// newGroup checks that the devices of a backend can train by c's strategy.
+// newGroup returns the group for c's strategy, or an error if the backend's devices cannot run it.
 func newGroup(c executor.Config) (*group, error) {
 	s := c.Strategy
 	if what, fix := unsupported(c); what != "" {
@@ -64,8 +64,8 @@ func newGroup(c executor.Config) (*group, error) {
 	return &group{Layout: l, c: c, devices: devices, weights: weights}, err
 }
 
-// unsupported returns what of a strategy makes the devices' programs different ones, or none of theirs, and
-// what to ask for instead.
+// unsupported returns the setting of a strategy that SPMD execution does not support, such as different
+// programs on devices, and an alternative.
 func unsupported(c executor.Config) (what, fix string) {
 	switch s := c.Strategy; {
 	case s.PP > 1:
@@ -82,10 +82,10 @@ func unsupported(c executor.Config) (what, fix string) {
 	return "", ""
 }
 
-// mesh returns the devices: they are numbered as the group has them.
+// mesh returns the mesh of the devices, numbered as in the group.
 func (s *group) mesh() *mesh.Mesh { return s.Meshes[0] }
 
-// state returns the layout of a tensor of the state: parameters come first, then their slots.
+// state returns the layout of tensor i of the state: parameters first, then their slots.
 func (s *group) state(i int) mesh.Spec {
 	if i < len(s.weights) {
 		return s.weights[i].Rest
@@ -98,8 +98,8 @@ func (s *group) state(i int) mesh.Spec {
 	return s.weights[w].Slot
 }
 
-// step returns the program of a training step and how what goes in and out is laid out. Weights come together
-// for use where they rest apart, gradients where the optimizer's memory of them is.
+// step returns the program of a training step and the layouts of its inputs and outputs. Sharded weights are
+// gathered for use, and gradients are resharded to the layouts of their slots.
 func (s *group) step(batch []ir.Type) (*ir.Func, layouts, error) {
 	c, b := s.c, ir.NewBuilder("train_step")
 	params, rest, in := c.StepParts(c.StepParams(b, batch))
@@ -116,7 +116,7 @@ func (s *group) step(batch []ir.Type) (*ir.Func, layouts, error) {
 	return p, s.stepLayouts(batch), err
 }
 
-// at returns x, which is to be laid out so.
+// at constrains x to a layout.
 func (s *group) at(x *op.Tensor, spec mesh.Spec) *op.Tensor {
 	return op.Constrain(x, s.mesh(), mesh.Closed(spec))
 }
@@ -130,7 +130,7 @@ func (s *group) stepLayouts(batch []ir.Type) layouts {
 	return l
 }
 
-// stateLayouts returns the part of it that is the state, and what a step reports itself.
+// stateLayouts returns the layouts of the state and of a step's metrics.
 func (s *group) stateLayouts() layouts {
 	l := layouts{results: []mesh.Spec{mesh.Whole(0), mesh.Whole(0)}}
 	for i := range len(s.weights) * (1 + s.c.Optimizer.Slots()) {
@@ -139,8 +139,8 @@ func (s *group) stateLayouts() layouts {
 	return l
 }
 
-// forwardLayouts returns the layouts of a program of the parameters and a batch, whose results every device
-// has.
+// forwardLayouts returns the layouts of a program of the parameters and a batch, with results
+// replicated.
 func (s *group) forwardLayouts(batch int, p *ir.Func) layouts {
 	var l layouts
 	for _, w := range s.weights {
@@ -154,7 +154,7 @@ func (s *group) forwardLayouts(batch int, p *ir.Func) layouts {
 	return l
 }
 
-// compile makes one program for all devices of a program on whole tensors.
+// compile compiles a program on whole tensors to one SPMD program for all devices.
 func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable, error) {
 	fused, err := s.partition(p, l)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable
 	return exe, s.explain(err)
 }
 
-// explain reports what to do about programs that differ between devices.
+// explain adds an alternative to errors about programs that differ between devices.
 func (s *group) explain(err error) error {
 	if _, ok := errors.AsType[*lower.DifferError](err); !ok {
 		return err
@@ -190,11 +190,11 @@ func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
 	a := shard.Annotations{Marks: s.Mark, SequenceParallel: s.SequenceParallel(),
 		Uses: step.Uses(s.weights, executor.UpTo(0, len(s.weights)))}
 	for _, x := range l.params {
-		x.Spec = x.Spec.With() // inference speaks of how dims are split
+		x.Spec = x.Spec.With() // inference handles only how dims are split
 		a.Params = append(a.Params, x)
 	}
 	c := shard.Config{Mesh: s.mesh(), Values: a.Values(p)}
-	if len(l.params) == 0 { // nothing else says anything
+	if len(l.params) == 0 { // no parameter has a layout to infer from
 		for _, x := range l.results {
 			c.Results = append(c.Results, mesh.Closed(x))
 		}
@@ -207,7 +207,7 @@ func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
 	return spmd.Partition(p, r.Specs, s.mesh(), spmd.Config{Meshes: r.Meshes, Results: l.results})
 }
 
-// pend adds to the layout of values what inference does not speak of: sums that are still to be combined.
+// pend adds to the layouts of values what inference does not handle: unreduced axes.
 func (l layouts) pend(p *ir.Func, specs []mesh.Spec) {
 	for id, spec := range l.inner {
 		specs[id] = spec
@@ -224,7 +224,7 @@ func (l layouts) pend(p *ir.Func, specs []mesh.Spec) {
 	}
 }
 
-// put cuts an array and brings every device its part.
+// put shards an array and copies each shard to its device.
 func (s *group) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
 	l, err := spec.Layout(s.mesh(), a.Shape())
 	if err != nil {
@@ -241,7 +241,7 @@ func (s *group) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
 	return list, nil
 }
 
-// read puts an array together from what the devices have. Copies are equal: one of each is enough.
+// read assembles an array from its shards on the devices. Of equal replicas only one is read.
 func (s *group) read(t ir.Type, spec mesh.Spec, list []backend.Buffer) (array.Array, error) {
 	l, err := spec.Layout(s.mesh(), t.Shape)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Plan returns the programs that a step on batches of these types runs, and what passes between them. Memory
-// is that of devices of the host: what the backend's compiler needs is told by Memory after the first step.
+// Plan returns the programs that a step on batches of these types runs, and what passes between them. Its
+// memory is that of host devices; what the backend needs is returned by Memory after the first step.
 func (r *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	q, s := r.planning(), strategy.Strategy{}
 	if q.micro > 1 {
@@ -32,7 +32,7 @@ func (r *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	return executor.PlanOf(s, p), nil
 }
 
-// Plan returns the plan of an executor of this config, whose parameters need no values.
+// Plan returns the plan of an executor for this config, whose parameters need no values.
 func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	r, err := prepared(c)
 	if err != nil {
@@ -41,7 +41,7 @@ func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	return r.Plan(batch...)
 }
 
-// planning returns the executor without its state: what it decides for a plan is not decided for the run.
+// planning returns a copy of the executor without state, so that decisions of the plan do not affect the run.
 func (r *Executor) planning() *Executor {
 	q := &Executor{b: r.b, group: r.group, micro: r.micro, model: r.model, c: r.c, fused: r.fused,
 		stateFused: r.stateFused, split: r.split, chosen: r.chosen, owned: r.owned, losses: map[string]*cutLoss{}}
@@ -83,7 +83,7 @@ func (r *Executor) planWhole(batch []ir.Type) (*step.Plan, error) {
 	return step.NewWhole(w)
 }
 
-// planFused decides which parameters would be fused.
+// planFused determines which parameters would be fused.
 func (r *Executor) planFused(batch []ir.Type) error {
 	if r.stateFused {
 		return nil
@@ -96,7 +96,7 @@ func (r *Executor) planFused(batch []ir.Type) error {
 	return err
 }
 
-// planMicros returns the step as programs of micro-batches, with zeros before and the update after them.
+// planMicros returns the step as programs of micro-batches, preceded by zeros and followed by the update.
 func (r *Executor) planMicros(batch []ir.Type) (*step.Plan, error) {
 	loss, err := r.cutLoss(batch)
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *Executor) planMicros(batch []ir.Type) (*step.Plan, error) {
 	return step.NewWhole(w)
 }
 
-// planPart returns the program for a kind of micro-batches, whose loss is given.
+// planPart returns the program for micro-batches with the given loss program.
 func (r *Executor) planPart(m *mesh.Mesh, loss *ir.Func, batch int) (*plannedCall, error) {
 	p, err := r.partProgram(loss)
 	if err != nil {
@@ -157,7 +157,7 @@ func (r *Executor) planPart(m *mesh.Mesh, loss *ir.Func, batch int) (*plannedCal
 	return x, err
 }
 
-// planEnds returns the programs before and after those of micro-batches.
+// planEnds returns the programs that run before and after the micro-batches.
 func (r *Executor) planEnds(m *mesh.Mesh) (zeros, update *plannedCall, err error) {
 	p, err := sumsProgram(r.model)
 	if err == nil {
@@ -172,7 +172,7 @@ func (r *Executor) planEnds(m *mesh.Mesh) (zeros, update *plannedCall, err error
 	return zeros, update, err
 }
 
-// planConfig returns what all programs of a step share.
+// planConfig returns the settings that all programs of a step share.
 func (r *Executor) planConfig() step.WholeConfig {
 	w := step.WholeConfig{Backend: true, Weights: r.c.WholeWeights(),
 		Scalars: []ir.Type{r.c.ScalarType(), r.c.ScalarType()}}
@@ -187,13 +187,13 @@ func (r *Executor) planConfig() step.WholeConfig {
 	return w
 }
 
-// plannedCall is a call, of whose program's parameters the first are given.
+// plannedCall is a call whose program's first parameters have been assigned.
 type plannedCall struct {
 	step.Call
 	given int
 }
 
-// takeInputs lets a call take its further parameters from a micro-batch: it returns their types.
+// takeInputs assigns a call's remaining parameters to tensors of a micro-batch and returns their types.
 func (x *plannedCall) takeInputs(micro int) (types []ir.Type) {
 	for i, v := range x.Part.Func.Params()[max(x.given, len(x.Params)):] {
 		x.Params, types = append(x.Params, step.InputPiece(micro, i)), append(types, v.Type())
@@ -201,7 +201,7 @@ func (x *plannedCall) takeInputs(micro int) (types []ir.Type) {
 	return types
 }
 
-// planCall returns a program as the devices run it.
+// planCall plans the call of a program on the devices.
 func (r *Executor) planCall(m *mesh.Mesh, p *ir.Func, at layouts) (*plannedCall, error) {
 	if r.group == nil {
 		local := func(int) (*ir.Func, error) { return p, nil }

@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// program is an executable by its name. On several devices it has copies of the tensors that it captured, by
-// device: it takes them as arguments behind the others.
+// program is an executable with a name. On several devices it holds copies of the tensors that the program
+// captured, by device, and passes them as its last arguments.
 type program struct {
 	backend.Executable
 	r      *Executor
@@ -21,7 +21,7 @@ type program struct {
 	copies [][]backend.Buffer
 }
 
-// Run returns what runs, and adds the copies to the arguments of each device.
+// Run runs the program with the copies added to the arguments of each device.
 func (p *program) Run(args []backend.Buffer) ([]backend.Buffer, error) {
 	p.r.doing.runs(p.name)
 	if len(p.copies) == 0 {
@@ -35,14 +35,14 @@ func (p *program) Run(args []backend.Buffer) ([]backend.Buffer, error) {
 	return p.Executable.Run(all)
 }
 
-// Close gives the copies back, too.
+// Close releases the program and the copies.
 func (p *program) Close() error {
 	free(p.copies)
 	p.copies = nil
 	return p.Executable.Close()
 }
 
-// compile makes a program on whole tensors ready for the devices.
+// compile compiles a program on whole tensors for the devices.
 func (r *Executor) compile(p *ir.Func, at layouts, donate []int) (backend.Executable, error) {
 	end := r.doing.begin("compile " + p.Name())
 	defer end()
@@ -72,7 +72,7 @@ func (r *Executor) compile(p *ir.Func, at layouts, donate []int) (backend.Execut
 	return out, nil
 }
 
-// copy brings every device a tensor that the program captured.
+// copy copies a captured tensor to every device.
 func (p *program) copy(x *op.Tensor) error {
 	a, err := cpu.Read(x)
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *program) copy(x *op.Tensor) error {
 	return err
 }
 
-// uncaptured returns a program that takes what it captured as its last parameters, whole on every device.
+// uncaptured turns the captured tensors of a program into its last parameters, replicated on every device.
 func uncaptured(p *ir.Func, at layouts) (*ir.Func, layouts, error) {
 	if len(p.Captures()) == 0 {
 		return p, at, nil
@@ -109,14 +109,14 @@ func uncaptured(p *ir.Func, at layouts) (*ir.Func, layouts, error) {
 	return own, at, nil
 }
 
-// inputs is arrays that a run is given: those from lo up to hi are the batch, and are as batches do; every
-// device has the others whole.
+// inputs is the host arrays of a run: those from lo up to hi are the batch, with its layout; the others are
+// replicated.
 type inputs struct {
 	arrays []array.Array
 	lo, hi int
 }
 
-// spec is how an array of the inputs is laid out.
+// inputSpec returns the layout of array k of the inputs.
 func (r *Executor) inputSpec(in inputs, k int) mesh.Spec {
 	a := in.arrays[k]
 	if r.group == nil || k < in.lo || k >= in.hi {

@@ -7,13 +7,13 @@ import (
 	"github.com/galley-ml/galley/internal/step"
 )
 
-// doing is what a backend was asked for and has not answered. It does not tell what of a program it is at.
+// doing records the requests that a backend has not finished. It does not know their progress.
 type doing struct {
 	mu   sync.Mutex
 	list []*string
 }
 
-// begin notes something that is under way until end is called.
+// begin records an operation as running until end is called.
 func (d *doing) begin(what string) (end func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -26,7 +26,7 @@ func (d *doing) begin(what string) (end func()) {
 	})
 }
 
-// runs notes which program what was begun last has come to.
+// runs records the program that the latest operation runs now.
 func (d *doing) runs(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,7 +35,7 @@ func (d *doing) runs(name string) {
 	}
 }
 
-// RunningOps returns the programs that the devices have not ended.
+// RunningOps returns the programs that the devices have not finished.
 func (r *Executor) RunningOps() []step.RunningOp {
 	r.doing.mu.Lock()
 	defer r.doing.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Weights that products take in 16 bits are in the state as halves: rounded, as products take them, and the
-// bits that are missing in that, which only the update reads. A step so need not round weights, nor does the
-// state hold 16 bits of them twice. This is for f32 weights and products in bf16, which has the upper half of
-// f32's bits.
+// Split master weights: an f32 weight is stored as its value rounded to bf16, which products read, and
+// the remaining 16 bits, which only the update reads. So a step need not round weights, and no bits
+// are stored twice. It applies to f32 weights and products in bf16, since bf16 is the upper half of
+// f32.
 
-// onSplit returns a program whose first parameters are weights as one on halves of those in which: the bits
-// that rounding leaves out are in the weight's place, and the rounded weights come behind the first owned
-// parameters. The results from updated on, if it is not negative, are new weights: their halves have one
-// layout, the rounded ones behind all other results.
+// onSplit rewrites a program whose first parameters are weights to take those in which as halves: the lower
+// half takes the weight's position, and the upper halves follow the first owned parameters. If updated is not
+// negative, results from there on are new weights; they are split the same way, with the upper halves after
+// all other results.
 func onSplit(p *ir.Func, which []int, owned, updated int) (*ir.Func, error) {
 	b := ir.NewBuilder(p.Name())
 	params, upper := p.Params()[:len(p.Params())-len(p.Captures())], map[int]*op.Tensor{}
@@ -54,7 +54,7 @@ func onSplit(p *ir.Func, which []int, owned, updated int) (*ir.Func, error) {
 	return b.Build(results...)
 }
 
-// roundedBy returns the parameter that a node rounds, if it does.
+// roundedBy returns the parameter that a node casts to bf16, if it does.
 func roundedBy(n *ir.Node) (param int, ok bool) {
 	if to, casts := op.CastsTo(n.Op()); !casts || to != array.BF16 {
 		return 0, false
@@ -63,7 +63,7 @@ func roundedBy(n *ir.Node) (param int, ok bool) {
 	return v.ID(), v.Node() == nil && v.DType() == array.F32
 }
 
-// roundedWeights returns which of the weights a step rounds.
+// roundedWeights returns the weights that a step casts to bf16.
 func roundedWeights(p *ir.Func, weights int) []int {
 	var list []int
 	for _, n := range p.Nodes() {
@@ -75,7 +75,7 @@ func roundedWeights(p *ir.Func, weights int) []int {
 	return list
 }
 
-// splitWeights takes weights apart that are whole yet, or again, as a checkpoint brought them.
+// splitWeights splits weights that are whole: at the start, and after a checkpoint was loaded.
 func (r *Executor) splitWeights() error {
 	for k, i := range r.split {
 		w := r.state[0][i]
@@ -105,7 +105,7 @@ func (r *Executor) splitWeights() error {
 	return nil
 }
 
-// fetch reads a tensor of the state of one device, from its halves where it is laid out so.
+// fetch reads a tensor of the state from one device, and joins its halves if it is split.
 func (r *Executor) fetch(i int) (array.Array, error) {
 	a, err := r.state[0][i].Read()
 	k := slices.Index(r.split, i)

@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// devices returns how many devices the state is laid out on.
+// devices returns the number of devices that hold the state.
 func (r *Executor) devices() int {
 	if r.group == nil {
 		return 1
@@ -24,7 +24,7 @@ func (r *Executor) devices() int {
 	return r.group.mesh().Size()
 }
 
-// spec returns the layout of a tensor of the state; on one device that says nothing.
+// spec returns the layout of a tensor of the state; on one device it is empty.
 func (r *Executor) spec(i int) mesh.Spec {
 	if r.group == nil {
 		return mesh.Spec{}
@@ -32,7 +32,7 @@ func (r *Executor) spec(i int) mesh.Spec {
 	return r.group.state(i)
 }
 
-// put brings an array to the devices, as spec says: one buffer for each.
+// put copies an array to the devices in a layout: one buffer for each.
 func (r *Executor) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
 	if r.group != nil {
 		return r.group.put(a, spec)
@@ -41,8 +41,8 @@ func (r *Executor) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) 
 	return []backend.Buffer{b}, err
 }
 
-// call runs a program on state, by device, and on arrays that are brought there for it. Its results are by
-// device.
+// call runs a program on state, by device, and on host arrays that it copies to the devices. Its results are
+// by device.
 func (r *Executor) call(exe backend.Executable, state [][]backend.Buffer, in inputs) ([][]backend.Buffer,
 	error) {
 	given := make([][]backend.Buffer, len(in.arrays))
@@ -52,7 +52,7 @@ func (r *Executor) call(exe backend.Executable, state [][]backend.Buffer, in inp
 			return nil, err
 		}
 		for _, b := range given[k] {
-			defer b.Free() // after the run, which goes first
+			defer b.Free() // freed after the run
 		}
 	}
 	var args []backend.Buffer
@@ -72,7 +72,7 @@ func (r *Executor) call(exe backend.Executable, state [][]backend.Buffer, in inp
 	return slices.Collect(slices.Chunk(out, max(n, 1))), nil
 }
 
-// placeParams brings the parameters to the backend, or makes them there.
+// placeParams copies the parameters to the backend, or initializes them there.
 func (r *Executor) placeParams(c executor.Config) error {
 	r.state = make([][]backend.Buffer, r.devices())
 	if c.Init != nil {
@@ -99,8 +99,8 @@ func (r *Executor) keep(list []backend.Buffer) {
 	}
 }
 
-// makeParams runs the program of first values, a part for each parameter, compiled side by side: a whole
-// model's would keep one compiler busy for longer than the training step.
+// makeParams runs the initialization program in parts, one for each parameter, compiled in parallel:
+// compiling it as a whole would take longer than the training step.
 func (r *Executor) makeParams(c executor.Config) error {
 	n := len(c.Init.Results())
 	if n != len(c.Params) {
@@ -127,7 +127,7 @@ func (r *Executor) makeParams(c executor.Config) error {
 	return nil
 }
 
-// makeParam returns one result of a program without parameters.
+// makeParam computes one result of a program without parameters.
 func (r *Executor) makeParam(p *ir.Func, i int) ([]backend.Buffer, error) {
 	b := ir.NewBuilder(p.Name())
 	one, err := b.Build(p.Replay(b, b.ParamsOf(p), nil)[i])
@@ -148,7 +148,7 @@ func (r *Executor) makeParam(p *ir.Func, i int) ([]backend.Buffer, error) {
 	return list, nil
 }
 
-// makeSlots adds the optimizer's memory to the state.
+// makeSlots adds the optimizer's slots to the state.
 func (r *Executor) makeSlots(c executor.Config) error {
 	b := ir.NewBuilder("slots")
 	var zeros []*op.Tensor
@@ -170,7 +170,7 @@ func (r *Executor) makeSlots(c executor.Config) error {
 	return err
 }
 
-// make runs a program without parameters once.
+// make compiles a program without parameters and runs it once.
 func (r *Executor) make(p *ir.Func, specs []mesh.Spec) ([][]backend.Buffer, error) {
 	exe, err := r.compile(p, layouts{results: specs}, nil)
 	if err != nil {
@@ -180,15 +180,15 @@ func (r *Executor) make(p *ir.Func, specs []mesh.Spec) ([][]backend.Buffer, erro
 	return r.call(exe, nil, inputs{})
 }
 
-// reader reads the state by the numbers of the model's parameters and slots. What is fused is fetched once
-// for all that is read of it.
+// reader reads the state by the indices of the model's parameters and slots. A fused tensor is fetched once
+// for all its parts.
 type reader struct {
 	*Executor
 	fetched map[int]array.Array
-	left    map[int]int // bytes that are yet to be read
+	left    map[int]int // bytes not yet read
 }
 
-// read returns a parameter or a slot of the model, by its number; each is read once.
+// read returns parameter or slot i of the model; each may be read once.
 func (r *reader) read(i int) (array.Array, error) {
 	at, start, size := r.part(i)
 	if r.group != nil {
@@ -213,7 +213,7 @@ func (r *reader) read(i int) (array.Array, error) {
 	return part, nil
 }
 
-// replace puts an array in the place of a parameter or a slot.
+// replace replaces a parameter or a slot by an array.
 func (r *Executor) replace(i int, a array.Array) error {
 	if err := r.open(); err != nil {
 		return err
@@ -238,13 +238,13 @@ func (r *Executor) replace(i int, a array.Array) error {
 	return nil
 }
 
-// Reader reads the state, cut out of what is fused.
+// Reader reads the state; fused tensors are sliced into parameters.
 func (r *Executor) Reader() (executor.Reader, error) {
 	from := &reader{r, map[int]array.Array{}, map[int]int{}}
 	return func(t executor.Tensor) (array.Array, error) { return from.read(r.number(t)) }, r.open()
 }
 
-// number returns where a tensor of the state is among the model's parameters and slots.
+// number returns the index of a tensor of the state among the model's parameters and slots.
 func (r *Executor) number(t executor.Tensor) int {
 	if t.Slot < 0 {
 		return t.Param
@@ -252,7 +252,7 @@ func (r *Executor) number(t executor.Tensor) int {
 	return len(r.model.Params) + t.Param*r.model.Optimizer.Slots() + t.Slot
 }
 
-// Save returns the state, whole.
+// Save returns the state, gathered.
 func (r *Executor) Save() (checkpoint.State, error) { return r.model.SaveWhole(r) }
 
 // Load reads a checkpoint.

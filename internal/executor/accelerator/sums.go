@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// used returns the weights as computation takes them, and which of them come together for it; on one device
-// they are as they are.
+// used returns the weights in the layouts for computation, and which of them are gathered for it; on one
+// device they are unchanged.
 func (s *group) used(params []*op.Tensor) (used []*op.Tensor, gathered []bool) {
 	if s == nil {
 		return params, nil
@@ -23,7 +23,7 @@ func (s *group) used(params []*op.Tensor) (used []*op.Tensor, gathered []bool) {
 	return used, gathered
 }
 
-// updated returns the weights and their gradients where the optimizer's memory of them is.
+// updated returns the weights and gradients in the layouts of their slots.
 func (s *group) updated(params, grads []*op.Tensor) (own, there []*op.Tensor) {
 	if s == nil {
 		return params, grads
@@ -38,10 +38,10 @@ func (s *group) updated(params, grads []*op.Tensor) (own, there []*op.Tensor) {
 	return own, there
 }
 
-// partLayouts returns how what goes in and out of the program of a micro-batch is laid out. Gradients are
-// between micro-batches as in-process devices have them: ZeRO 2 and 3 split them, so that devices exchange
-// them for each micro-batch and keep little; otherwise every device sums its own, and they are exchanged once
-// a step. The first program decides for all.
+// partLayouts returns the layouts of the inputs and outputs of a micro-batch's program. Gradients between
+// micro-batches have the layouts that in-process devices use: with ZeRO 2 and 3 they are reduce-scattered for
+// each micro-batch, which saves memory; otherwise every device sums its own, and they are reduced once a
+// step. The first program decides for all.
 func (s *group) partLayouts(p *ir.Func, in []mesh.Sharding) (layouts, error) {
 	var grads []*ir.Value
 	var sums []mesh.Spec
@@ -49,7 +49,7 @@ func (s *group) partLayouts(p *ir.Func, in []mesh.Sharding) (layouts, error) {
 		sums = append(sums, w.Sum)
 		if n := p.Results()[losses+i].Node(); n != nil {
 			grads = append(grads, n.In()[1])
-		} else { // the sum of a weight that is never used stays as it is
+		} else { // the sum for a weight that is never used does not change
 			grads = append(grads, p.Results()[losses+i])
 		}
 	}
@@ -77,7 +77,7 @@ func (s *group) partLayoutsAs(sums []mesh.Spec, in []mesh.Sharding) layouts {
 	return l
 }
 
-// withSums adds parameters for the sums.
+// withSums adds the sums to the parameters.
 func (l layouts) withSums(sums []mesh.Spec) layouts {
 	for range losses {
 		l.params = append(l.params, mesh.Closed(mesh.Whole(0)))
@@ -88,7 +88,7 @@ func (l layouts) withSums(sums []mesh.Spec) layouts {
 	return l
 }
 
-// zeroSpecs returns how the sums begin. Zeros that are still to be combined are zeros.
+// zeroSpecs returns the layouts of the initial sums. Unreduced zeros are zeros.
 func (s *group) zeroSpecs() []mesh.Spec {
 	if s == nil {
 		return nil
@@ -100,7 +100,7 @@ func (s *group) zeroSpecs() []mesh.Spec {
 	return specs
 }
 
-// updateLayouts returns how what goes in and out of the end of a step is laid out.
+// updateLayouts returns the layouts of the inputs and outputs of the update program.
 func (s *group) updateLayouts() layouts {
 	if s == nil {
 		return layouts{}

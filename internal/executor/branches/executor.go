@@ -23,7 +23,7 @@ type Executor struct {
 	strategy strategy.Strategy
 	forwards executor.Executor
 	session  *runtime.Session
-	// state is the parameters, then their slots: on the devices that have them once a step was begun.
+	// state is the parameters, then their slots: on the devices that own them once a step has started.
 	state []*op.Tensor
 	begun bool
 	// exes is the compiled steps by the types of their batches; last is the one that ran last.
@@ -31,8 +31,8 @@ type Executor struct {
 	last *runtime.Executable
 }
 
-// New begins with the parameters as they are and the optimizer's slots at zero. one, an executor of one
-// device for the same config, runs forward passes.
+// New returns an executor with the parameters' current values and zero slots. one makes an executor of one
+// device for the same config, which runs forward passes.
 func New(c executor.Config, one func(executor.Config) (executor.Executor, error)) (*Executor, error) {
 	s, err := check(c)
 	if err != nil {
@@ -73,7 +73,7 @@ func New(c executor.Config, one func(executor.Config) (executor.Executor, error)
 	return e, nil
 }
 
-// draw gives parameters without a value the one that they begin with.
+// draw initializes parameters that have no value.
 func draw(c executor.Config) error {
 	s := c.Device.NewSession()
 	for _, p := range c.Params {
@@ -126,7 +126,7 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	}
 	out, err := exe.RunSharded(args)
 	if err != nil {
-		if e.begun { // its parts may be written over already
+		if e.begun { // its parts may be overwritten already
 			err = &executor.TornError{Err: err}
 		}
 		return nil, err
@@ -143,7 +143,7 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	return executor.Result{Loss: told[0], Norm: told[1]}, nil
 }
 
-// index returns where a tensor of the state is.
+// index returns the index of a tensor in the state.
 func (e *Executor) index(t executor.Tensor) int {
 	if t.Slot < 0 {
 		return t.Param
@@ -158,7 +158,7 @@ func (e *Executor) Reader() (executor.Reader, error) {
 		if err != nil || !e.begun {
 			return a, err
 		}
-		return a.Clone(), nil // the next step writes over it
+		return a.Clone(), nil // the next step overwrites it
 	}, nil
 }
 
@@ -171,13 +171,13 @@ func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 // Load reads a checkpoint.
 func (e *Executor) Load(r *checkpoint.Reader) error { return e.c.LoadWhole(r, e.Put) }
 
-// Save returns the state, whole.
+// Save returns the state, gathered.
 func (e *Executor) Save() (checkpoint.State, error) { return e.c.SaveWhole(e) }
 
 // Away reports whether the state has changed from the parameters' values.
 func (e *Executor) Away() bool { return e.begun }
 
-// Memory returns what the device that needs more takes in the step that ran last.
+// Memory returns the memory of the device that needs more in the step that ran last.
 func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	if e.last == nil {
 		return compiled, nil
@@ -190,7 +190,7 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, nil
 }
 
-// RunningOps returns the op that one of the devices is at.
+// RunningOps returns the op that each device is running.
 func (e *Executor) RunningOps() []step.RunningOp {
 	if n := e.c.Device.RunningOp(); n != nil {
 		return []step.RunningOp{{Node: n}}
@@ -198,10 +198,10 @@ func (e *Executor) RunningOps() []step.RunningOp {
 	return nil
 }
 
-// Forward makes a forward pass of f on one device, for which parameters are brought there.
+// Forward makes a forward pass of f on one device, to which parameters are copied.
 func (e *Executor) Forward(f executor.Func) executor.Forward { return e.forwards.Forward(f) }
 
-// Close ends the devices.
+// Close shuts the devices down.
 func (e *Executor) Close() error {
 	e.session.Close()
 	return e.forwards.Close()

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// fused returns a device's program as it runs: loops are made of what is between two messages. One across a
-// message would wait for it, or keep it waiting, and so change the order of messages on this device alone.
+// fused fuses a device's program between messages. A fused loop across a message would wait for it, or delay
+// it, and so change the order of messages on this device alone.
 func fused(c executor.Config) func(*ir.Func) (*ir.Func, error) {
 	return func(f *ir.Func) (*ir.Func, error) {
 		defer fault.Pass("branches", f)
@@ -37,7 +37,7 @@ func fused(c executor.Config) func(*ir.Func) (*ir.Func, error) {
 	}
 }
 
-// lastUses is, by value, the last node that reads it; results are read behind all nodes.
+// lastUses returns by value the last node that reads it; results are read after all nodes.
 func lastUses(f *ir.Func) []int {
 	last := make([]int, f.NumValues())
 	for i, n := range f.Nodes() {
@@ -51,7 +51,7 @@ func lastUses(f *ir.Func) []int {
 	return last
 }
 
-// rewriter is a program that is being written anew, with the values that stand for the old ones.
+// rewriter builds a new program and maps the old values to the new ones.
 type rewriter struct {
 	f      *ir.Func
 	b      *ir.Builder
@@ -59,7 +59,7 @@ type rewriter struct {
 	last   []int
 }
 
-// apply writes a node as it is.
+// apply copies a node unchanged.
 func (w *rewriter) apply(n *ir.Node) {
 	defer w.b.At(n.Pos())()
 	in := make([]*ir.Value, len(n.In()))
@@ -71,7 +71,7 @@ func (w *rewriter) apply(n *ir.Node) {
 	}
 }
 
-// between writes the nodes of a range after a pass has seen them as a program of their own.
+// between rewrites a range of nodes with a pass, as a program of its own.
 func (w *rewriter) between(begin, end int, rewrite func(*ir.Func) (*ir.Func, error)) error {
 	if end-begin < 2 {
 		for _, n := range w.f.Nodes()[begin:end] {

@@ -10,10 +10,10 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Plan returns what the step takes on batches of these types.
+// Plan returns the plan of a step on batches of these types.
 func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) { return Plan(e.c, batch...) }
 
-// Plan returns the plan of an executor of this config, whose parameters need no values.
+// Plan returns the plan of an executor for this config, whose parameters need no values.
 func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	s, err := check(c)
 	if err != nil {
@@ -23,7 +23,7 @@ func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	used := p.Devices() // one, where no message is worth it
+	used := p.Devices() // one, if no message is worth its cost
 	both, err := mesh.New([]mesh.Axis{{Name: "branch", Size: len(used)}}, used...)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// check refuses what a strategy or a config asks for besides branches that this executor does not do.
+// check returns an error for settings of the strategy or config that this executor does not support.
 func check(c executor.Config) (s strategy.Strategy, err error) {
 	if s, err = c.Strategy.WithDefaults(); err != nil {
 		return s, err
@@ -40,11 +40,11 @@ func check(c executor.Config) (s strategy.Strategy, err error) {
 // program is a step on two devices.
 type program struct {
 	*spmd.Program
-	// Found is where the nodes run, and what that should take.
+	// found is the placement of the nodes, and its estimated time.
 	found *branch.Plan
 }
 
-// newProgram traces the step for batches of these types and puts its nodes on two devices.
+// newProgram traces the step for batches of these types and places its nodes on two devices.
 func newProgram(c executor.Config, batch []ir.Type) (*program, error) {
 	p, err := c.TraceStep(batch)
 	if err == nil {
@@ -75,8 +75,8 @@ func newProgram(c executor.Config, batch []ir.Type) (*program, error) {
 	return &program{s, found}, err
 }
 
-// optimize returns the step before it is put on devices. Loops are made before that, so that each is placed
-// as a whole: ops that are placed one by one have messages between them, which no loop goes over.
+// optimize fuses the step before it is placed on devices, so that each fused loop is placed as a whole: ops
+// placed one by one would have messages between them, which prevent fusion.
 func optimize(c executor.Config, p *ir.Func) (*ir.Func, error) {
 	p, err := c.OptimizeProgram(p)
 	if err != nil {
@@ -88,8 +88,8 @@ func optimize(c executor.Config, p *ir.Func) (*ir.Func, error) {
 	return cpu.Loops(p)
 }
 
-// prices returns what a run is searched by: where none are said, those of usual machines, half of whose cores
-// each device has.
+// prices returns the costs that the placement search uses: by default those of a typical machine, each device
+// with half of the cores.
 func prices(c executor.Config) spmd.Prices {
 	if c.Prices != nil {
 		return *c.Prices
@@ -99,12 +99,12 @@ func prices(c executor.Config) spmd.Prices {
 	return step.PricesOf(step.Machine{Prices: host, Latency: host.Idle}, max(1, cores/2))
 }
 
-// devices returns the two, each as a mesh.
+// devices returns the two devices, each as a mesh of one.
 func devices() (list [2]*mesh.Mesh) {
 	for i := range list {
 		m, err := mesh.New([]mesh.Axis{{Name: strategy.DataAxis, Size: 1}}, i)
 		if err != nil {
-			panic(err) // it is a mesh
+			panic(err) // cannot fail: it is a valid mesh
 		}
 		list[i] = m
 	}

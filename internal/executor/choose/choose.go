@@ -13,8 +13,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// New makes what takes the steps of a config. One device becomes many where programs turn out to ask for
-// them.
+// New makes the executor of a config. An executor of one device switches to many if programs turn out to
+// request them.
 func New(c executor.Config) (executor.Executor, error) {
 	if err := c.CheckPasses(); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func New(c executor.Config) (executor.Executor, error) {
 	return c.Annotatable(one, many), nil
 }
 
-// Plan returns the plan of what New would choose; parameters need no values.
+// Plan returns the plan of the executor that New would choose; parameters need no values.
 func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	if err := c.CheckPasses(); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ type Executor struct {
 	last *cpu.Executable
 }
 
-// New begins with the optimizer's slots at zero.
+// New returns an executor with the optimizer's slots at zero.
 func New(c executor.Config) (*Executor, error) {
 	if c.DetectNaN {
 		c.Device = c.Device.DetectNaN()
@@ -41,10 +41,10 @@ func New(c executor.Config) (*Executor, error) {
 	return e, nil
 }
 
-// Plan returns what the step takes on batches of these types.
+// Plan returns the plan of a step on batches of these types.
 func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) { return Plan(e.c, batch...) }
 
-// Plan returns the plan of an executor of this config, whose parameters need no values.
+// Plan returns the plan of an executor for this config, whose parameters need no values.
 func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	p, err := program(c, batch)
 	if err != nil {
@@ -93,7 +93,7 @@ func (e *Executor) run(params, scalars, batch []array.Array) ([]array.Array, err
 	return exe.Run(args)
 }
 
-// compiled returns the step for batches of these types: a batch of another size is compiled once, too.
+// compiled returns the compiled step for batches of these types; each set of types is compiled once.
 func (e *Executor) compiled(batch []ir.Type) (*cpu.Executable, error) {
 	key := fmt.Sprint(batch)
 	if exe, ok := e.exes[key]; ok {
@@ -119,7 +119,7 @@ func program(c executor.Config, batch []ir.Type) (*ir.Func, error) {
 	return p, err
 }
 
-// options returns how the step is compiled: parameters and slots become results.
+// options returns the compiler options of the step: parameters and slots are updated in place.
 func (e *Executor) options() cpu.Options {
 	return cpu.Options{Donate: executor.UpTo(0, len(e.c.Params)+len(e.slots)), Observe: e.c.Observe}
 }
@@ -182,7 +182,7 @@ func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 	return nil
 }
 
-// Save returns the state, whole.
+// Save returns the state, gathered.
 func (e *Executor) Save() (checkpoint.State, error) { return e.c.SaveWhole(e) }
 
 // Away returns false: the model holds its values.
@@ -196,7 +196,7 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, nil
 }
 
-// RunningOps returns the op that the device is at.
+// RunningOps returns the op that the device is running.
 func (e *Executor) RunningOps() []step.RunningOp {
 	if n := e.c.Device.RunningOp(); n != nil {
 		return []step.RunningOp{{Node: n}}
@@ -204,5 +204,5 @@ func (e *Executor) RunningOps() []step.RunningOp {
 	return nil
 }
 
-// Close has nothing to give back.
+// Close does nothing: there is nothing to release.
 func (e *Executor) Close() error { return nil }

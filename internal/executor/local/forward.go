@@ -70,13 +70,13 @@ func (f *forward) runEager(batch []array.Array) ([]array.Array, error) {
 		in = append(in, f.e.session.Tensor(a))
 	}
 	for _, p := range f.e.c.Params {
-		values = append(values, p.Value.Detach()) // nothing remembers how it was made
+		values = append(values, p.Value.Detach()) // without the history of how it was computed
 	}
 	defer nn.Bind(f.e.c.Params, values)()
 	return readAll(f.f(in))
 }
 
-// Plan returns what the pass takes on batches of these types.
+// Plan returns the plan of the pass on batches of these types.
 func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	p, err := f.program(batch)
 	if err != nil {
@@ -94,5 +94,5 @@ func (f *forward) program(types []ir.Type) (*ir.Func, error) {
 	return p, err
 }
 
-// Close has nothing to give back.
+// Close does nothing: there is nothing to release.
 func (f *forward) Close() error { return nil }

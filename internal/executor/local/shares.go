@@ -15,23 +15,23 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Shares is an executor whose state is the host's and whose gradients several backends compute, each of a
-// part of the batch. Each gives the sum of its losses and what that is divided by, so that the step is that
-// of the whole batch, however it is shared.
+// Shares is an executor that holds the state on the host while several backends compute gradients, each of a
+// part of the batch. Each returns the sum of its losses and the divisor, so that the step equals that of the
+// whole batch, however it is split.
 type Shares struct {
 	*Executor
 	members []backend.Backend
 	steps   map[string]*sharedStep
 }
 
-// sharedStep is the programs for batches of one type.
+// sharedStep holds the programs for batches of one type.
 type sharedStep struct {
 	cut    *executor.Cutting
 	parts  []backend.Executable
 	update *cpu.Executable
 }
 
-// NewShares begins with the optimizer's slots at zero.
+// NewShares returns an executor with the optimizer's slots at zero.
 func NewShares(c executor.Config) (*Shares, error) {
 	e, err := New(c)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Shares) Step(in executor.Input) (executor.Running, error) {
 	return executor.Result{Loss: results[0].At(0), Norm: results[1].At(0)}, nil
 }
 
-// gradients has all members compute at once: their sums, one member's behind the other's.
+// gradients runs all members at once and returns their sums, one member's after the other's.
 func (s *Shares) gradients(
 	st *sharedStep,
 	params []array.Array,
@@ -209,7 +209,7 @@ func (s *Shares) partProgram(loss *ir.Func) (*ir.Func, error) {
 	return s.c.OptimizeProgram(p)
 }
 
-// updateProgram adds what all members have found, in their order, and ends the step.
+// updateProgram returns the program that adds the sums of all members, in their order, and ends the step.
 func (s *Shares) updateProgram(types []ir.Type) (*ir.Func, error) {
 	c, b := s.c, ir.NewBuilder("train_update")
 	params, slots := c.WeightParams(b), c.SlotParams(b)
@@ -228,7 +228,7 @@ func (s *Shares) updateProgram(types []ir.Type) (*ir.Func, error) {
 	return b.Build(c.Update(loss, params, sums[2:], rest, scale)...)
 }
 
-// Close gives the programs back; backends are whoever's they were.
+// Close releases the programs; the backends belong to the caller.
 func (s *Shares) Close() error {
 	for _, st := range s.steps {
 		for _, e := range st.parts {

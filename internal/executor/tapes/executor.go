@@ -19,25 +19,25 @@ type Executor struct {
 	h      *planner
 	types  string
 	runner *step.Runner
-	// cut is how the runner's batches become micro-batches.
+	// cut splits the runner's batches into micro-batches.
 	cut *executor.Cutting
-	// started is the runner, for anyone who asks from another goroutine what it does.
+	// started is the runner, for calls of RunningOps from another goroutine.
 	started atomic.Pointer[step.Runner]
 	scale   optim.LossScale
-	// forward is the devices of forward passes, copies the parameters there until training begins.
+	// forward is the devices of forward passes, copies holds the parameters there until training starts.
 	forward *step.ForwardRunner
 	copies  *weightCopies
 	// plan is the step that was planned last, for batches of planTypes.
 	plan      *step.Plan
 	planCut   *executor.Cutting
 	planTypes string
-	// saved is a checkpoint that the state is to be read from when the first step is planned.
+	// saved is a checkpoint from which the state is read when the first step is planned.
 	saved *checkpoint.Reader
-	// put is what replaces tensors of saved.
+	// put holds replacements for tensors of saved.
 	put map[step.Tensor]array.Array
 }
 
-// New plans nothing yet: the first batch tells the types.
+// New does not plan yet: the types are known from the first batch.
 func New(c executor.Config) (*Executor, error) {
 	l, err := c.Layout()
 	if err != nil {
@@ -51,7 +51,7 @@ func New(c executor.Config) (*Executor, error) {
 	return &Executor{h: &planner{c, l}, scale: lossScaleOf(l.Strategy.AMP)}, nil
 }
 
-// Plan returns the step of a config for batches of these types. Parameters need no values: shapes are enough.
+// Plan returns the plan of a config for batches of these types. Parameters need shapes, not values.
 func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	l, err := c.Layout()
 	if err != nil {
@@ -64,7 +64,7 @@ func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	return executor.PlanOf(l.Strategy, s), nil
 }
 
-// Step takes one step.
+// Step runs one step.
 func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	if err := e.Start(executor.TypesOf(in.Batch)...); err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	return out, nil
 }
 
-// weight returns what the sum of losses is multiplied with. A scale is meant for a mean, so it is spread over
-// the batch.
+// weight returns the factor of the sum of losses. A loss scale is meant for a mean, so it is divided by the
+// size of the batch.
 func (e *Executor) weight(batch []array.Array) float64 {
 	if e.scale.Scale == 1 {
 		return 1
@@ -99,7 +99,7 @@ func (e *Executor) weight(batch []array.Array) float64 {
 	return e.scale.Scale / float64(largest(batch))
 }
 
-// largest returns how many elements the largest tensor of a batch has.
+// largest returns the number of elements of the largest tensor of a batch.
 func largest(batch []array.Array) (n int) {
 	for _, a := range batch {
 		n = max(n, a.Len())
@@ -142,7 +142,7 @@ func (e *Executor) Start(types ...ir.Type) error {
 	return nil
 }
 
-// runConfig returns what steps are run with.
+// runConfig returns the settings that steps run with.
 func (h *planner) runConfig() (c step.RunConfig, err error) {
 	c = step.RunConfig{Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads(),
 		Backends: h.c.RankBackends}
@@ -165,8 +165,8 @@ func (e *Executor) planned(types []ir.Type) (*step.Plan, error) {
 	return e.plan, nil
 }
 
-// Plan returns the step for batches of these types: every collective that would not meet its like is found
-// here.
+// Plan returns the plan of a step for batches of these types. It returns an error for any collective without
+// matching calls on the other devices.
 func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	s, err := e.planned(batch)
 	if err != nil {
@@ -175,7 +175,7 @@ func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	return executor.PlanOf(e.h.Strategy, s), nil
 }
 
-// Rows returns which rows of batches of these types some devices read: all where something is computed of the
+// Rows returns which rows of batches of these types some devices read: all if something is computed from the
 // whole batch.
 func (e *Executor) Rows(own func(device, of int) bool, batch ...ir.Type) ([]bool, error) {
 	s, err := e.planned(batch)
@@ -189,7 +189,7 @@ func (e *Executor) Rows(own func(device, of int) bool, batch ...ir.Type) ([]bool
 // Runner returns the devices, for their statistics; nil before the first step.
 func (e *Executor) Runner() *step.Runner { return e.runner }
 
-// Memory returns the bytes that each device has taken; nil before the first step.
+// Memory returns the bytes that each device has allocated; nil before the first step.
 func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	if e.runner == nil {
 		return compiled, nil
@@ -200,10 +200,10 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, taken
 }
 
-// Away reports whether training has begun, or continues from a checkpoint.
+// Away reports whether training has started, or continues from a checkpoint.
 func (e *Executor) Away() bool { return e.runner != nil || e.saved != nil }
 
-// RunningOps returns what the devices are at.
+// RunningOps returns what the devices are running.
 func (e *Executor) RunningOps() []step.RunningOp {
 	if r := e.started.Load(); r != nil {
 		return r.RunningOps()
@@ -211,7 +211,7 @@ func (e *Executor) RunningOps() []step.RunningOp {
 	return nil
 }
 
-// Close ends the devices.
+// Close shuts the devices down.
 func (e *Executor) Close() error {
 	if e.runner != nil {
 		e.runner.Close()

@@ -18,7 +18,7 @@ import (
 type forward struct {
 	e *Executor
 	f executor.Func
-	// planned is by the types of batches.
+	// planned holds plans by the types of batches.
 	planned map[string]*plannedForward
 }
 
@@ -27,7 +27,7 @@ func (e *Executor) Forward(f executor.Func) executor.Forward {
 	return &forward{e: e, f: f, planned: map[string]*plannedForward{}}
 }
 
-// Close has nothing to give back: the devices are the executor's.
+// Close does nothing: the devices belong to the executor.
 func (f *forward) Close() error { return nil }
 
 // plannedForward is the pass for batches of one size.
@@ -71,7 +71,7 @@ func (f *forward) plan(types []ir.Type) (*plannedForward, error) {
 	return p, err
 }
 
-// Plan returns what a run takes.
+// Plan returns the plan of a run.
 func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	p, err := f.plan(batch)
 	if err != nil {
@@ -80,8 +80,8 @@ func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	return executor.PlanOf(f.e.h.Strategy, p.plan), nil
 }
 
-// newForward plans a forward pass for batches of these types. A batch of fewer rows than a step has
-// micro-batches makes fewer.
+// newForward plans a forward pass for batches of these types. A batch with fewer rows than a step has
+// micro-batches is split into fewer.
 func (h *planner) newForward(batch []ir.Type, f executor.Func) (*plannedForward, error) {
 	rows, err := executor.RowsIn(batch)
 	if err != nil {
@@ -134,8 +134,8 @@ func (e *Executor) forwardRunner() (*step.ForwardRunner, error) {
 	return e.forward, nil
 }
 
-// restingWeights returns the parameters in their layouts on the devices: those that are trained there or,
-// before the first step, copies.
+// restingWeights returns the parameters in their layouts on the devices: those being trained or, before the
+// first step, copies.
 func (e *Executor) restingWeights(r *step.ForwardRunner) (step.Weights, error) {
 	if e.runner != nil {
 		e.copies = nil
@@ -151,7 +151,7 @@ func (e *Executor) restingWeights(r *step.ForwardRunner) (step.Weights, error) {
 	return e.copies.part, nil
 }
 
-// weightCopies is the parameters cut for every device of this process, while nothing is trained yet.
+// weightCopies holds the shards of the parameters for every device of this process, before training starts.
 type weightCopies struct {
 	// values and saved are what was copied.
 	values []*op.Tensor
@@ -159,7 +159,7 @@ type weightCopies struct {
 	parts  []map[int]array.Array // by weight, by device
 }
 
-// current reports whether the parameters still are those that were copied.
+// current reports whether the parameters are still the ones that were copied.
 func (w *weightCopies) current(e *Executor) bool {
 	return w.saved == e.saved && slices.Equal(w.values, nn.Values(e.h.c.Params))
 }
@@ -172,7 +172,7 @@ func (w *weightCopies) part(device, weight int) (array.Array, error) {
 	return a, nil
 }
 
-// copyWeights cuts the parameters, or what a checkpoint holds of them, as they will rest on the devices.
+// copyWeights shards the parameters, or their values in a checkpoint, as they will be on the devices.
 func (e *Executor) copyWeights(r *step.ForwardRunner) (*weightCopies, error) {
 	h := e.h
 	list, err := h.Weights(nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// shortened returns a batch as computation takes it: with mixed precision its floats are as short as the
-// parameters.
+// shortened returns a batch in the compute dtype: with mixed precision its floats have the 16-bit dtype of
+// the parameters.
 func (h *planner) shortened(batch []*op.Tensor) []*op.Tensor {
 	list := make([]*op.Tensor, len(batch))
 	for i, x := range batch {
@@ -22,15 +22,15 @@ func (h *planner) shortened(batch []*op.Tensor) []*op.Tensor {
 	return list
 }
 
-// shorten returns a tensor as computation takes it, one of the batch or one that the loss captures.
+// shorten casts a tensor, of the batch or captured by the loss, to the compute dtype.
 func (h *planner) shorten(x *op.Tensor) *op.Tensor { return op.Cast(x, h.Computed(x.Type()).DType) }
 
-// awayOf returns what a step keeps outside of the devices.
+// awayOf returns what a step keeps outside of the devices' memory.
 func awayOf(o strategy.Offload) step.Away {
 	return step.Away{Weights: o.Parameters, Slots: o.Optimizer, Activations: o.Activations, Experts: o.Experts}
 }
 
-// offloadOf returns where what is offloaded is kept; nil is on the devices.
+// offloadOf returns the store for offloaded tensors; nil means that they stay on the devices.
 func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {
 	dir := s.Offload.Dir
 	switch {
@@ -47,7 +47,7 @@ func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.
 	}, nil
 }
 
-// lossScaleOf returns the first scale of losses: only f16 needs one.
+// lossScaleOf returns the initial loss scale: only f16 needs one.
 func lossScaleOf(amp string) optim.LossScale {
 	if amp == "f16" {
 		return optim.NewLossScale()

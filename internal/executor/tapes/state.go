@@ -13,11 +13,11 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// fill brings the state to a new runner: from the one before, from a checkpoint or from the parameters.
+// fill copies the state to a new runner: from the previous one, a checkpoint or the parameters.
 func (e *Executor) fill(r *step.Runner) error {
 	for _, x := range r.Tensors() {
 		read, err := e.source(x, r.Plan)
-		if err == nil && read != nil { // what has none begins as zeros
+		if err == nil && read != nil { // a tensor without a source starts as zeros
 			err = r.Load(x, read)
 		}
 		if err != nil {
@@ -28,8 +28,8 @@ func (e *Executor) fill(r *step.Runner) error {
 	return e.closeSaved()
 }
 
-// Put replaces a tensor of the state: on the devices or, before their first step, of the checkpoint that they
-// continue from. A parameter in 16 bits is replaced together with its precise value.
+// Put replaces a tensor of the state: on the devices or, before their first step, in the checkpoint that they
+// continue from. A 16-bit parameter is replaced together with its master weight.
 func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 	list := []step.Tensor{e.h.precise(t)}
 	if t.Slot < 0 && e.h.Masters() > 0 {
@@ -50,10 +50,10 @@ func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 	return nil
 }
 
-// reading writes a box of a whole tensor to an array.
+// reading reads a box of a whole tensor into an array.
 type reading = func(box mesh.Box, dst array.Array) error
 
-// source returns where a tensor of the state comes from on its way to the devices of a plan; nil is nowhere.
+// source returns a reader of a tensor for the devices of a plan; nil means that there is no value.
 func (e *Executor) source(x step.Tensor, p *step.Plan) (reading, error) {
 	h, master := e.h, x.Slot >= 0 && x.Slot < e.h.Masters()
 	switch {
@@ -72,8 +72,8 @@ func (e *Executor) source(x step.Tensor, p *step.Plan) (reading, error) {
 	return nil, nil
 }
 
-// running reads a tensor from the devices that have it now: where every process holds what it needs, from its
-// own, else whole. The latter is a collective of processes: all read, whether they need any of it or not.
+// running returns a reader of a tensor from the devices that hold it now: from its own if every process holds
+// what it needs, else gathered, a collective that all processes take part in.
 func (e *Executor) running(x step.Tensor, p *step.Plan) (reading, error) {
 	near, err := e.runner.Near(x, p)
 	if err != nil {
@@ -86,7 +86,7 @@ func (e *Executor) running(x step.Tensor, p *step.Plan) (reading, error) {
 	return wholeSource(func() (array.Array, error) { return a, nil }), err
 }
 
-// first returns a parameter's first value: that which it was given, or what is read or drawn of it.
+// first returns a reader of a parameter's initial value: given, loaded from a file or drawn.
 func (h *planner) first(p *nn.Param) reading {
 	switch {
 	case p.Value != nil:
@@ -99,7 +99,7 @@ func (h *planner) first(p *nn.Param) reading {
 	})
 }
 
-// wholeSource reads boxes of an array that is made when it is first needed.
+// wholeSource reads boxes of an array that is made on first use.
 func wholeSource(whole func() (array.Array, error)) reading {
 	var a array.Array
 	return func(box mesh.Box, dst array.Array) (err error) {
@@ -115,7 +115,7 @@ func wholeSource(whole func() (array.Array, error)) reading {
 	}
 }
 
-// castSource reads boxes of a dtype into arrays of any.
+// castSource reads boxes of a dtype into arrays of any dtype.
 func castSource(dtype array.DType, read reading) reading {
 	return func(box mesh.Box, dst array.Array) error {
 		if dst.DType() == dtype {
@@ -132,13 +132,13 @@ func castSource(dtype array.DType, read reading) reading {
 	}
 }
 
-// precise returns where a piece of the state is kept in its own precision: the copies of parameters in 16
-// bits are passed over.
+// precise returns the tensor that holds a piece of the state in full precision: the master weight instead of
+// a 16-bit copy.
 func (h *planner) precise(t executor.Tensor) step.Tensor {
 	return step.Tensor{Weight: t.Param, Slot: h.Masters() + t.Slot}
 }
 
-// savedName returns what a tensor of the state is called in checkpoints, which do not depend on the strategy.
+// savedName returns the name of a tensor in checkpoints, which do not depend on the strategy.
 func (h *planner) savedName(x step.Tensor) string {
 	if x.Slot < h.Masters() {
 		return h.c.Params[x.Weight].Name
@@ -152,12 +152,12 @@ func (e *Executor) Reader() (executor.Reader, error) {
 	return e.reader(func(x step.Tensor) (array.Array, error) { return e.runner.Read(x) }), nil
 }
 
-// ReaderTo is like Reader for one process: the others take part and get no arrays from their devices.
+// ReaderTo is like Reader for one process: the others take part and receive no arrays.
 func (e *Executor) ReaderTo(process int) (executor.Reader, error) {
 	return e.reader(func(x step.Tensor) (array.Array, error) { return e.runner.ReadTo(x, process) }), nil
 }
 
-// reader is like Reader with a way to read from the devices.
+// reader is like Reader, given a function that reads from the devices.
 func (e *Executor) reader(running func(x step.Tensor) (array.Array, error)) executor.Reader {
 	return func(t executor.Tensor) (array.Array, error) {
 		switch {
@@ -175,19 +175,19 @@ func (e *Executor) reader(running func(x step.Tensor) (array.Array, error)) exec
 var errNotStarted = errors.New("checkpoint: the trainer has taken no step: its state is that which it was " +
 	"given")
 
-// What checkpoints hold beside tensors: the scale of the loss, and after how many good steps it grows.
+// Values in checkpoints besides tensors: the loss scale, and the number of good steps until it grows.
 const (
 	scaleScalar = "loss_scale"
 	goodScalar  = "loss_scale_good_steps"
 )
 
-// Save returns what the devices hold of the state.
+// Save returns the part of the state that this process's devices hold.
 func (e *Executor) Save() (s checkpoint.State, err error) {
 	if e.runner == nil {
 		return s, errNotStarted
 	}
 	for _, x := range e.runner.Tensors() {
-		if x.Slot < e.h.Masters()-1 { // what the precise value is rounded to
+		if x.Slot < e.h.Masters()-1 { // a 16-bit copy of the master weight
 			continue
 		}
 		l, parts, err := e.runner.Parts(x)
@@ -205,7 +205,7 @@ func (e *Executor) Save() (s checkpoint.State, err error) {
 	return s, nil
 }
 
-// Load keeps a checkpoint to be read when the step is planned.
+// Load keeps a checkpoint, to be read when the step is planned.
 func (e *Executor) Load(r *checkpoint.Reader) error {
 	if x, err := r.Meta().Float(scaleScalar); err == nil && e.scale.Scale > 1 && x > 1 {
 		good, _ := r.Meta().Int(goodScalar)

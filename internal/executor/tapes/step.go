@@ -21,7 +21,7 @@ type planner struct {
 	*layout.Layout
 }
 
-// newStep plans the step for batches of these types, whose rows are cut.
+// newStep plans the step for batches of these types, and how to split their rows into micro-batches.
 func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error) {
 	rows, err := executor.RowsIn(batch)
 	if err != nil {
@@ -40,7 +40,7 @@ func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error
 	return s, cut, err
 }
 
-// plan reports what a step does besides going forward.
+// plan sets the parts of a step other than the forward pass.
 func (h *planner) plan(c *step.Config) error {
 	c.Update = h.update()
 	c.SumType = func(w int) ir.Type {
@@ -49,8 +49,8 @@ func (h *planner) plan(c *step.Config) error {
 	return h.recompute(c)
 }
 
-// forwards traces the loss of a batch and makes of it programs of micro-batches: the sum of losses and what
-// it is divided by, so that a step's loss is that of the whole batch, however it is cut.
+// forwards traces the loss of a batch and turns it into programs of micro-batches, which return the sum of
+// losses and its divisor, so that a step's loss is that of the whole batch, however it is split.
 func (h *planner) forwards(c *step.Config, batch []ir.Type, rows int) (*executor.Cutting, error) {
 	b := ir.NewBuilder("forward")
 	var params []*op.Tensor
@@ -85,8 +85,8 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, rows int) (*executor
 	return cut, h.lay(c, p, list, len(batch))
 }
 
-// lay reports how the programs of micro-batches are laid out: where stages begin, and how what they take is
-// split. batch is how many tensors a batch has.
+// lay sets the layouts of micro-batch programs: where stages begin, and how their inputs are sharded. batch
+// is the number of tensors of a batch.
 func (h *planner) lay(c *step.Config, placed *layout.Program, programs []*ir.Func, batch int) (err error) {
 	c.Meshes, c.Schedule, c.SequenceParallel = h.Meshes, placed.Schedule, h.SequenceParallel()
 	passes := h.c.Passes()
@@ -123,10 +123,10 @@ func (h *planner) overlap() step.Overlap {
 	return step.WhereItPays
 }
 
-// recompute turns the strategy's word into policies for the layers of each stage.
+// recompute turns the strategy's setting into policies for the layers of each stage.
 func (h *planner) recompute(c *step.Config) error {
 	policy := recomputeOf(h.Strategy)
-	first := 0 // the layer with which a stage begins
+	first := 0 // the index of a stage's first layer
 	starts := []int{0}
 	for _, cut := range c.Cuts {
 		first, _ = nn.LayerOf(cut)
@@ -149,7 +149,7 @@ func (h *planner) recompute(c *step.Config) error {
 	return nil
 }
 
-// recomputeOf returns what each layer computes again, by its number within its stage.
+// recomputeOf returns the recomputation policy of each layer, by its index within its stage.
 func recomputeOf(s strategy.Strategy) func(layer int) stage.Recompute {
 	limit := s.Recompute.Layers()
 	policy := map[string]stage.Recompute{"selective": stage.RecomputeSelective,
@@ -162,7 +162,7 @@ func recomputeOf(s strategy.Strategy) func(layer int) stage.Recompute {
 	}
 }
 
-// update traces the optimizer.
+// update returns the function that traces the optimizer.
 func (h *planner) update() step.Update {
 	scalar := h.c.ScalarType()
 	return step.Update{
@@ -186,7 +186,7 @@ func (h *planner) traceUpdate(in step.UpdateIn) (out step.UpdateOut) {
 			p, slots = slots[0], slots[1:]
 		}
 		next, kept := h.c.Updated(in.Index[k], p, in.Grads[k], slots, s)
-		if h.Strategy.AMP == "f16" { // gradients that overflowed are no step
+		if h.Strategy.AMP == "f16" { // a step whose gradients overflowed is skipped
 			ok := op.IsFinite(in.Norm)
 			next = op.Where(ok, next, p)
 			for i := range kept {

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// fused is a call of cuDNN's attention, read from its configuration. Tensors are [batch seq heads dim], but
-// results have heads before seq.
+// fused is a call of cuDNN's fused attention, decoded from its configuration. Tensors are [batch seq heads
+// dim], but results are [batch heads seq dim].
 type fused struct {
 	Scale  float64 `json:"fmha_scale"`
 	Mask   string  `json:"mask_type"`
@@ -52,23 +52,23 @@ func (f *fused) sees(query, key int) bool {
 	return f.Mask != "CAUSAL" || key <= query && (f.Window == 0 || key > query-f.Window)
 }
 
-// place returns where an element of a tensor [batch seq heads dim] is.
+// place returns the index of an element of a tensor [batch seq heads dim].
 func place(t tensor, b, s, h, d int) int {
 	return ((b*t.Shape[1]+s)*t.Shape[2]+h)*t.Shape[3] + d
 }
 
-// swapped returns where it is with heads before seq.
+// swapped returns the index of an element of a tensor [batch heads seq dim].
 func swapped(t tensor, b, s, h, d int) int {
 	return ((b*t.Shape[1]+h)*t.Shape[2]+s)*t.Shape[3] + d
 }
 
-// each calls g for every query of every head, with the head of keys that serves it.
+// each calls g for every query of every head, with its key head.
 func (f *fused) each(g func(b, s, h, kv int)) {
 	q := f.q.Shape
 	each([]int{q[0], q[1], q[2]}, func(_ int, at []int) { g(at[0], at[1], at[2], at[2]/(q[2]/f.k.Shape[2])) })
 }
 
-// dot returns the product of rows of two tensors.
+// dot returns the dot product of rows of two tensors.
 func dot(x tensor, from int, y tensor, to, n int) float64 {
 	sum := 0.0
 	for d := range n {

@@ -8,7 +8,7 @@ import (
 
 type collective func(m *machine, o *hlo.Operation, in [][]tensor) [][]tensor
 
-// collectives is what all devices do together.
+// collectives holds the operations that devices run together.
 var collectives map[string]collective
 
 func init() {
@@ -28,8 +28,8 @@ func deviceID(_ *machine, o *hlo.Operation, in [][]tensor) [][]tensor {
 	return out
 }
 
-// groups returns the devices that talk to each other. A program for more devices than there are runs on the
-// first of each group.
+// groups returns the groups of devices that communicate. With fewer devices than the program is for, these
+// are the groups all of whose devices exist.
 func groups(o *hlo.Operation, devices int) [][]int {
 	a := o.Attr("replica_groups").(hlo.DenseAttr)
 	ids, size := ints(o, "replica_groups"), a.Type.Shape[1]
@@ -42,7 +42,7 @@ func groups(o *hlo.Operation, devices int) [][]int {
 	return out
 }
 
-// perGroup gives the devices of each group what f makes of their operands, one for each.
+// perGroup applies f to the operands of each group and returns its results, one for each device.
 func perGroup(o *hlo.Operation, in [][]tensor, f func(parts []tensor) []tensor) [][]tensor {
 	out := make([][]tensor, len(in))
 	for _, g := range groups(o, len(in)) {
@@ -57,7 +57,7 @@ func perGroup(o *hlo.Operation, in [][]tensor, f func(parts []tensor) []tensor) 
 	return out
 }
 
-// combined returns the elements of all parts, folded.
+// combined returns the elementwise reduction of all parts.
 func (m *machine) combined(o *hlo.Operation, parts []tensor) tensor {
 	f, out := m.region(o.Regions[0]), parts[0].clone()
 	for _, p := range parts[1:] {
@@ -116,7 +116,7 @@ func permute(_ *machine, o *hlo.Operation, in [][]tensor) [][]tensor {
 	return out
 }
 
-// join puts parts together along a dim, cut is the reverse.
+// join concatenates parts along a dim, cut is the reverse.
 func join(parts []tensor, dim int) tensor {
 	t := hlo.TensorType{Elem: parts[0].Elem, Shape: slices.Clone(parts[0].Shape)}
 	t.Shape[dim] *= len(parts)

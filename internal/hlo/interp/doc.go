@@ -1,7 +1,7 @@
-// Package interp runs StableHLO programs, slowly and plainly: what a program means, where no plugin is at
-// hand.
+// Package interp is a slow and simple interpreter of StableHLO programs, for use without a
+// plugin.
 //
-// All devices of a program go through it in step, so that collectives see every part:
+// All devices of a program run in lockstep, so that collectives have every part:
 //
 //	p, _ := hlo.Parse(text)
 //	results, err := interp.Run(p, [][]array.Array{{x}}) // one device with one operand

@@ -62,7 +62,7 @@ var binaryInt = map[string]func(x, y int64) int64{
 	"power": func(x, y int64) int64 { return int64(math.Pow(float64(x), float64(y))) },
 }
 
-// elementwise runs an operation on elements by themselves; false if name is none.
+// elementwise runs an elementwise operation; it returns false if name is not one.
 func elementwise(name string, in []tensor) (tensor, bool) {
 	if len(in) == 0 {
 		return tensor{}, false
@@ -142,7 +142,7 @@ func compare(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 	return []tensor{out}
 }
 
-// totalKey orders floats as IEEE's total order does.
+// totalKey maps floats to integers in IEEE's total order.
 func totalKey(x float64) int64 {
 	bits := int64(math.Float64bits(x))
 	if bits < 0 {
@@ -179,7 +179,7 @@ func convert(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 	return []tensor{out}
 }
 
-// bitcast reads elements' bits as those of another type.
+// bitcast reinterprets elements' bits as another type.
 func bitcast(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 	a := in[0].array()
 	return []tensor{fromArray(array.View(dtypeOf(o.Out[0].Elem), a.Shape(), a.Bytes()))}

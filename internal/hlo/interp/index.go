@@ -6,14 +6,14 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// picker is the dimension numbers that gather and scatter share: how an index tensor names places in an
+// picker is the dimension numbers that gather and scatter share: how an index tensor selects positions in an
 // operand.
 type picker struct {
 	windowDims, droppedDims, indexMap []int
 	vectorDim                         int
 }
 
-// start returns the place in the operand that the index of a batch names.
+// start returns the position in the operand that the index of a batch selects.
 func (p picker) start(index tensor, batch []int, rank int) []int {
 	at := make([]int, rank)
 	for i, d := range p.indexMap {
@@ -32,7 +32,7 @@ func (p picker) start(index tensor, batch []int, rank int) []int {
 	return at
 }
 
-// split parts an index of the tensor with windows into that of the batch and that within the window.
+// split splits an index of the tensor with windows into that of the batch and that within the window.
 func (p picker) split(index []int, rank int) (batch, window []int) {
 	window = make([]int, rank)
 	kept := rest(make([]int, rank), p.droppedDims)

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/internal/triton"
 )
 
-// kernelCall runs a kernel that the call carries. It points to the operands, which it must leave as they are,
-// then to the results.
+// kernelCall runs the kernel of a custom call. Its pointers are the operands, which it must not change, then
+// the results.
 func kernelCall(o *hlo.Operation, in []tensor) []tensor {
 	config := o.Attr("backend_config").(hlo.DictAttr)
 	args := make([]array.Array, 0, len(in)+len(o.Out))
@@ -59,7 +59,7 @@ func runTriton(config hlo.DictAttr, args []array.Array) error {
 	return triton.Run(config.Field("ir").(hlo.TextAttr).Text(), grid, args)
 }
 
-// runPTX runs a kernel; memory that it wants for itself is one more array.
+// runPTX runs a PTX kernel; its scratch memory is one more array.
 func runPTX(config hlo.DictAttr, args []array.Array) error {
 	text := func(name string) string { return config.Field(name).(hlo.TextAttr).Text() }
 	k := ptx.Kernel{Name: text("name"), Text: text("kernel_data")}
@@ -74,8 +74,8 @@ func runPTX(config hlo.DictAttr, args []array.Array) error {
 	return ptx.Run(k, args)
 }
 
-// fresh returns an array that nobody has written to, as a device would hand it out: no zeros that a kernel
-// could rely on.
+// fresh returns an uninitialized array, as on a device: it is not zero, so that a kernel cannot rely on
+// that.
 func fresh(t hlo.TensorType) array.Array {
 	a := array.New(dtypeOf(t.Elem), t.Shape...)
 	for i := range a.Len() {

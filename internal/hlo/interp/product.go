@@ -52,7 +52,7 @@ func dotGeneral(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 	return []tensor{out}
 }
 
-// rest returns the dims of a shape that are in no list.
+// rest returns the dims of a shape that are in none of the lists.
 func rest(shape []int, lists ...[]int) []int {
 	var dims []int
 	for d := range shape {
@@ -63,8 +63,8 @@ func rest(shape []int, lists ...[]int) []int {
 	return dims
 }
 
-// layout returns which dims of a convolution's tensor are what: the two that are not space, by letter, then
-// space in order.
+// layout returns the meaning of a convolution tensor's dims: the two that are not spatial, by letter, then
+// the spatial ones in order.
 func layout(words []string, first, second string) (a, b int, space []int) {
 	space = make([]int, len(words)-2)
 	for d, w := range words {

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// fold returns the state of a reduction of several tensors at one place.
+// fold computes a reduction of several tensors at one position.
 func (m *machine) fold(o *hlo.Operation, inits []tensor,
 	f func(in []tensor) []tensor) (add func(xs []tensor, at int), put func(out []tensor, n int)) {
 	state := slices.Clone(inits)
@@ -64,7 +64,7 @@ func reduce(m *machine, o *hlo.Operation, in []tensor) []tensor {
 	return out
 }
 
-// window is the geometry of an operation on windows.
+// window is the geometry of a windowed operation.
 type window struct{ size, stride, low []int }
 
 func windowOf(o *hlo.Operation) window {

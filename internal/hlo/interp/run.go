@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Run runs a program, if its types are right, on as many devices as there are lists of operands.
+// Run checks and runs a program on as many devices as there are lists of operands.
 func Run(p *hlo.Program, args [][]array.Array) (results [][]array.Array, err error) {
 	if err := p.Verify(); err != nil {
 		return nil, err
@@ -48,12 +48,12 @@ func Run(p *hlo.Program, args [][]array.Array) (results [][]array.Array, err err
 	return results, nil
 }
 
-// scope is the values that one device has, by name.
+// scope holds the values of one device, by name.
 type scope map[string]tensor
 
 type machine struct{ devices, line int }
 
-// block runs operations on every device in step and gives what each returns.
+// block runs operations on every device in lockstep and returns the results of each.
 func (m *machine) block(b hlo.Block, env []scope) [][]tensor {
 	for _, o := range b.Ops {
 		m.line = o.Line
@@ -106,8 +106,8 @@ func (m *machine) operation(o *hlo.Operation, in [][]tensor, env []scope) [][]te
 	return out
 }
 
-// branch runs on each device the region that it chooses, with all that it has; in step where all choose one,
-// so that they may meet in it.
+// branch runs on each device the region that it selects, with access to all its values; in lockstep if all
+// select the same, so that the region may have collectives.
 func (m *machine) branch(o *hlo.Operation, in [][]tensor, env []scope) [][]tensor {
 	which, own := make([]int, len(in)), make([]scope, len(in))
 	agreed := true
@@ -128,7 +128,7 @@ func (m *machine) branch(o *hlo.Operation, in [][]tensor, env []scope) [][]tenso
 	return out
 }
 
-// loop runs a loop on all devices in step: they must end it together, since they may meet in it.
+// loop runs a loop on all devices in lockstep: they must end it together, since it may have collectives.
 func (m *machine) loop(o *hlo.Operation, in [][]tensor) [][]tensor {
 	line := m.line
 	for {
@@ -146,7 +146,7 @@ func (m *machine) loop(o *hlo.Operation, in [][]tensor) [][]tensor {
 	}
 }
 
-// scopes returns a region's parameters on each device.
+// scopes returns a scope with a region's parameters for each device.
 func scopes(b hlo.Block, in [][]tensor) []scope {
 	env := make([]scope, len(in))
 	for d, list := range in {
@@ -158,7 +158,7 @@ func scopes(b hlo.Block, in [][]tensor) []scope {
 	return env
 }
 
-// local runs an operation that needs no other device.
+// local runs an operation without communication.
 func (m *machine) local(name string, o *hlo.Operation, in []tensor) []tensor {
 	if f, ok := elementwise(name, in); ok {
 		return []tensor{f}
@@ -170,7 +170,7 @@ func (m *machine) local(name string, o *hlo.Operation, in []tensor) []tensor {
 	return f(m, o, in)
 }
 
-// region returns a function of one device's values.
+// region returns a region as a function of one device's values.
 func (m *machine) region(b hlo.Block) func(in []tensor) []tensor {
 	if f := simple(b); f != nil {
 		return f
@@ -187,7 +187,8 @@ func (m *machine) region(b hlo.Block) func(in []tensor) []tensor {
 	}
 }
 
-// simple returns a region of one operation on its parameters, run without names; nil if it is more.
+// simple returns a region that is one operation on its parameters as a function without scopes; nil if it is
+// more.
 func simple(b hlo.Block) func(in []tensor) []tensor {
 	if len(b.Ops) != 2 || len(b.Params) != 2 || len(b.Ops[1].Operands) != 1 ||
 		b.Ops[1].Operands[0] != b.Ops[0].Result {
@@ -209,7 +210,8 @@ func simple(b hlo.Block) func(in []tensor) []tensor {
 
 type operation func(m *machine, o *hlo.Operation, in []tensor) []tensor
 
-// operations is what runs on each device by itself; init would be a cycle otherwise.
+// operations holds those that run on each device by itself; it is set in init to avoid an initialization
+// cycle.
 var operations map[string]operation
 
 func init() {
@@ -231,7 +233,7 @@ func init() {
 	}
 }
 
-// ints returns the numbers of an attribute.
+// ints returns the integers of an attribute.
 func ints(o *hlo.Operation, name string) []int {
 	xs, err := hlo.IntsOf(o.Attr(name))
 	if err != nil {
@@ -242,7 +244,7 @@ func ints(o *hlo.Operation, name string) []int {
 
 func number(o *hlo.Operation, name string) int { return ints(o, name)[0] }
 
-// fields returns a list of an attribute that is a structure; one that is left out is empty.
+// fields returns a list in a struct attribute; empty if it is omitted.
 func fields(o *hlo.Operation, attr, name string) []int {
 	a := o.Attr(attr).(hlo.StructAttr).Field(name)
 	if a == nil {

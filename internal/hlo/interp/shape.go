@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// filled makes a result whose every element comes from somewhere in x; where it comes from nowhere it is
-// zero.
+// filled makes a result whose every element is copied from an index of x, or is zero if there is
+// none.
 func filled(t hlo.TensorType, x tensor, from func(index []int) []int) tensor {
 	out := newTensor(t)
 	each(t.Shape, func(n int, index []int) {
@@ -114,7 +114,7 @@ func reverse(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 	})}
 }
 
-// startsOf returns where a box of a size begins, moved so that it is within a shape.
+// startsOf returns the start of a slice of a size, clamped so that it is within a shape.
 func startsOf(in []tensor, shape, size []int) []int {
 	at := make([]int, len(in))
 	for d, t := range in {

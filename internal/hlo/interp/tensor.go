@@ -49,7 +49,7 @@ func (t tensor) clone() tensor {
 	return c
 }
 
-// round returns a float as its type holds it.
+// round rounds a float to its type.
 func round(elem string, x float64) float64 {
 	switch elem {
 	case "f32":
@@ -62,7 +62,7 @@ func round(elem string, x float64) float64 {
 	return x
 }
 
-// wrap returns an integer as its type holds it.
+// wrap wraps an integer to its type.
 func wrap(elem string, x int64) int64 {
 	switch elem {
 	case "i32":
@@ -135,7 +135,7 @@ func (t tensor) array() array.Array {
 	return a
 }
 
-// constant reads an attribute's elements.
+// constant decodes an attribute's elements.
 func constant(a hlo.DenseAttr) tensor {
 	t := newTensor(a.Type)
 	for i := range t.Len() {
@@ -194,7 +194,7 @@ type fault struct{ error }
 
 func fail(format string, args ...any) { panic(fault{fmt.Errorf(format, args...)}) }
 
-// strides returns how many elements apart neighbours along each dim are.
+// strides returns the stride of each dim, in elements.
 func strides(shape []int) []int {
 	s, n := make([]int, len(shape)), 1
 	for d := len(shape) - 1; d >= 0; d-- {
@@ -204,7 +204,7 @@ func strides(shape []int) []int {
 	return s
 }
 
-// each calls f for every index of a shape, in row-major order, with its number.
+// each calls f for every index of a shape, in row-major order, with its linear index.
 func each(shape []int, f func(n int, index []int)) {
 	index, total := make([]int, len(shape)), 1
 	for _, d := range shape {
@@ -221,7 +221,7 @@ func each(shape []int, f func(n int, index []int)) {
 	}
 }
 
-// offset returns where an index is; false where it is outside.
+// offset returns the linear index of an index; false if it is out of range.
 func offset(shape, index []int) (int, bool) {
 	n := 0
 	for d, i := range index {

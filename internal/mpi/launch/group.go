@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// Group is processes under way whose end somebody else decides on.
+// Group is a set of running processes; the caller decides when they end.
 type Group struct{ j *job }
 
 // End is how a process of a group ended.
 type End struct {
-	// Rank is among all processes. Code is its exit code, 128 and the signal where one has killed it, which Text
-	// tells.
+	// Rank is the rank among all processes. Code is its exit code, or 128 plus the signal that killed it; Text
+	// then names the signal.
 	Rank, Code int
 	Text       string
 	Killed     bool
@@ -32,7 +32,7 @@ func Start(c Config) (*Group, error) {
 	return &Group{j}, nil
 }
 
-// Next waits for a process to end, or to abort the job; ok is false once the channel is closed.
+// Next waits for a process to end or to abort the job; ok is false if until is closed first.
 func (g *Group) Next(until <-chan struct{}) (e End, ok bool) {
 	select {
 	case x := <-g.j.ended:
@@ -44,7 +44,7 @@ func (g *Group) Next(until <-chan struct{}) (e End, ok bool) {
 	}
 }
 
-// end returns how a process ended, in words.
+// end converts how a process ended to an End with text.
 func (g *Group) end(x end) End {
 	e := End{Rank: g.j.First + x.rank}
 	if x.err == nil {
@@ -61,14 +61,14 @@ func (g *Group) end(x end) End {
 	return e
 }
 
-// Kill ends all processes.
+// Kill kills all processes.
 func (g *Group) Kill() { g.j.kill() }
 
 // Signal sends a signal to all processes.
 func (g *Group) Signal(s syscall.Signal) { g.j.signal(s) }
 
-// Drain waits for so many processes to end.
+// Drain waits for n processes to end.
 func (g *Group) Drain(n int) { g.j.drain(n) }
 
-// Pid returns the number of a process of this host by its place.
+// Pid returns the process id of the i-th process of this host.
 func (g *Group) Pid(i int) int { return g.j.cmds[i].Process.Pid }

@@ -16,29 +16,29 @@ import (
 	"github.com/galley-ml/galley/internal/mpi"
 )
 
-// Config says what to start.
+// Config describes the processes to start.
 type Config struct {
 	// N is the number of processes, Args the program and its arguments.
 	N    int
 	Args []string
-	// Stdout and Stderr are the processes'.
+	// Stdout and Stderr receive the processes' output.
 	Stdout, Stderr io.Writer
 
-	// Size, if set, is the number of processes on all hosts: those of this one have the ranks from First on.
-	// Mapping says where they run, in PMI's words, and Fence brings what processes put before a barrier to
-	// the other hosts, and theirs here.
+	// Size, if set, is the number of processes on all hosts: those of this host have the ranks from First on.
+	// Mapping is their placement in PMI's format. Fence exchanges the keys that processes put before a barrier
+	// with the other hosts.
 	First, Size int
 	Mapping     string
 	Fence       func(put map[string]string) (all map[string]string, err error)
-	// Extra, if set, is further variables of a process, and files, from descriptor 4 on.
+	// Extra, if set, returns more environment variables of a process, and files for descriptors 4 and up.
 	Extra func(rank int) (env []string, files []*os.File)
 }
 
-// grace is how long the others have after a process has failed: longer than they wait for each other to
+// grace is how long the other processes may run after one has failed: longer than they wait for each other to
 // leave.
 const grace = 7 * time.Second
 
-// job is processes under way.
+// job is a set of running processes.
 type job struct {
 	Config
 	server  *server
@@ -53,7 +53,7 @@ type end struct {
 	err  error
 }
 
-// newJob returns processes that are to be started.
+// newJob prepares a job without starting it.
 func newJob(c Config) *job {
 	if c.Size == 0 {
 		c.Size, c.Mapping = c.N, oneHost(c.N)
@@ -69,8 +69,8 @@ func newJob(c Config) *job {
 	return j
 }
 
-// Run starts the processes and returns when all have ended: the exit code of the first that failed, and an
-// error where a process could not say what happened to it.
+// Run starts the processes and waits until all have ended. It returns the exit code of the first that failed,
+// and an error if that process could not report its failure itself.
 func Run(c Config) (code int, err error) {
 	j := newJob(c)
 	signals := make(chan os.Signal, 2)
@@ -86,8 +86,8 @@ func Run(c Config) (code int, err error) {
 	return j.wait(signals)
 }
 
-// start starts one process, in a group of its own: the terminal's signals reach the launcher alone, which
-// passes them on once. Nobody outlives the launcher.
+// start starts one process, in a process group of its own: signals of the terminal reach only the launcher,
+// which forwards them once. The process is killed when the launcher dies.
 func (j *job) start(rank int) error {
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -110,7 +110,7 @@ func (j *job) start(rank int) error {
 	}
 	j.cmds = append(j.cmds, cmd)
 	go func() {
-		_ = j.server.serve(ours) // a process that hangs up is seen when it ends
+		_ = j.server.serve(ours) // a process that closes its connection is noticed when it ends
 	}()
 	go func() {
 		j.ended <- end{rank, cmd.Wait()}
@@ -143,7 +143,7 @@ func (j *job) wait(signals <-chan os.Signal) (code int, err error) {
 			if code, err = j.failure(e); err != nil {
 				j.kill()
 			} else {
-				j.signal(syscall.SIGCONT) // one that is stopped cannot see that it is over
+				j.signal(syscall.SIGCONT) // a stopped process cannot handle the signal before
 				timer = time.After(grace)
 			}
 		case m := <-j.aborted:
@@ -160,8 +160,8 @@ func (j *job) wait(signals <-chan os.Signal) (code int, err error) {
 	return code, err
 }
 
-// failure returns the exit code of a process that failed, and what it could not say itself: that it was
-// killed.
+// failure returns the exit code of a process that failed, and an error if it was killed, which it could not
+// report itself.
 func (j *job) failure(e end) (int, error) {
 	exit, ok := errors.AsType[*exec.ExitError](e.err)
 	if !ok {
@@ -175,21 +175,21 @@ func (j *job) failure(e end) (int, error) {
 	return exit.ExitCode(), nil
 }
 
-// signal passes a signal on to all processes.
+// signal forwards a signal to all processes.
 func (j *job) signal(s syscall.Signal) {
 	for _, cmd := range j.cmds {
-		_ = cmd.Process.Signal(s) // one that has ended needs none
+		_ = cmd.Process.Signal(s) // fails harmlessly for a process that has ended
 	}
 }
 
-// kill ends all processes and what they have started.
+// kill kills all processes and their children.
 func (j *job) kill() {
 	for _, cmd := range j.cmds {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // one that has ended needs none
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails harmlessly for a process that has ended
 	}
 }
 
-// drain waits for processes that were started.
+// drain waits for n started processes to end.
 func (j *job) drain(n int) {
 	for range n {
 		<-j.ended

@@ -8,14 +8,14 @@ import (
 	"runtime"
 )
 
-// Config says what to start.
+// Config describes the processes to start.
 type Config struct {
 	N              int
 	Args           []string
 	Stdout, Stderr io.Writer
 }
 
-// Run says that there is no launcher here.
+// Run returns an error: there is no launcher for this system.
 func Run(Config) (code int, err error) {
 	return 1, fmt.Errorf("launch: not on %s: want linux or darwin", runtime.GOOS)
 }

@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// server is what the processes of a job know of each other.
+// server is the PMI server of a job's processes on this host.
 type server struct {
-	// n is how many of size processes it serves; mapping says where all of them run.
+	// n is how many of the size processes it serves; mapping is the placement of all of them.
 	n, size int
 	mapping string
-	// fence, if set, brings what processes have put to those that others serve, and what these have put here,
-	// when all of this server's have come to a barrier.
+	// fence, if set, exchanges the keys that this server's processes have put with those of other servers. It is
+	// called when all processes of this server have reached a barrier.
 	fence func(put map[string]string) (all map[string]string, err error)
 
 	mu      sync.Mutex
@@ -25,10 +25,10 @@ type server struct {
 	aborted func(message string)
 }
 
-// kvsName is what the one set of keys and values is called.
+// kvsName is the name of the one key-value space.
 const kvsName = "galley"
 
-// serve answers one process's lines until it hangs up.
+// serve answers the requests of one process until it closes the connection.
 func (s *server) serve(rw io.ReadWriter) error {
 	lines := bufio.NewScanner(rw)
 	for lines.Scan() {
@@ -45,7 +45,7 @@ func (s *server) serve(rw io.ReadWriter) error {
 	return lines.Err()
 }
 
-// parseLine reads a line of key=value words. A value may hold anything but a blank.
+// parseLine parses a line of key=value words. A value may contain anything but a blank.
 func parseLine(line string) map[string]string {
 	words := map[string]string{}
 	for word := range strings.FieldsSeq(line) {
@@ -56,7 +56,7 @@ func parseLine(line string) map[string]string {
 	return words
 }
 
-// answer returns what a process is told; last if it has no more to ask.
+// answer returns the response to a request; last reports that it is the process's last one.
 func (s *server) answer(words map[string]string, to io.Writer) (answer string, last bool) {
 	switch cmd := words["cmd"]; cmd {
 	case "init":
@@ -95,7 +95,7 @@ func (s *server) answer(words map[string]string, to io.Writer) (answer string, l
 	}
 }
 
-// get returns the value of a key. Where processes run is ours to know.
+// get returns the value of a key. The server itself knows the placement of processes.
 func (s *server) get(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *server) get(key string) string {
 	return "cmd=get_result rc=0 msg=success value=" + value
 }
 
-// barrier answers all processes when the last one has come.
+// barrier answers all processes when the last one has reached it.
 func (s *server) barrier(to io.Writer) {
 	s.mu.Lock()
 	s.waiting = append(s.waiting, to)
@@ -124,11 +124,11 @@ func (s *server) barrier(to io.Writer) {
 		return
 	}
 	for _, w := range waiting {
-		_, _ = io.WriteString(w, "cmd=barrier_out\n") // one that is gone is seen elsewhere
+		_, _ = io.WriteString(w, "cmd=barrier_out\n") // a process that is gone is noticed elsewhere
 	}
 }
 
-// meet takes what processes of other servers have put. Where it fails the job is aborted.
+// meet adds the keys that processes of other servers have put. If that fails the job is aborted.
 func (s *server) meet(put map[string]string) bool {
 	all, err := s.fence(put)
 	if err != nil {
@@ -141,5 +141,5 @@ func (s *server) meet(put map[string]string) bool {
 	return true
 }
 
-// oneHost says that all processes run on one host.
+// oneHost returns the PMI mapping of n processes on one host.
 func oneHost(n int) string { return fmt.Sprintf("(vector,(0,1,%d))", n) }

@@ -1,4 +1,4 @@
-// Package pagedtest has models of every family that is served, for tests of what computes them.
+// Package pagedtest provides models of every served family for tests.
 package pagedtest
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// Families is, for each family that can be served, a configuration that uses what sets it apart.
+// Families returns, for each family that can be served, a configuration that uses its special features.
 func Families() map[string]string {
 	const window = `, "num_key_value_heads": 2, "sliding_window": 21`
 	const latent = `, "kv_lora_rank": 6, "qk_nope_head_dim": 5, "qk_rope_head_dim": 4, "v_head_dim": 3,
@@ -67,7 +67,8 @@ func Families() map[string]string {
 	}
 }
 
-// Model returns a small model of a family, with a vocabulary of 37 and weights so large that tokens differ.
+// Model returns a small model of a family, with a vocabulary of 37 and weights large enough that tokens
+// differ.
 func Model(t testing.TB, family string, c nn.Config) models.Model {
 	t.Helper()
 	keys := `"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4`

@@ -1,7 +1,7 @@
-// Package server is an etcd for elastic jobs on hosts that have none: galley launch --etcd embedded=HOST runs
-// it beside the agent of each of these hosts, as a process of its own that is galley again: one file is all
-// that a host needs, and an agent that is killed or a server that crashes does not take the other with it.
-// Nothing but the command imports this package, so that programs made of galley do not grow by etcd.
+// Package server runs etcd for elastic jobs on hosts that have none: galley launch --etcd embedded=HOST runs
+// it beside the agent of each of these hosts, as a separate process of the same binary. So one file is all
+// that a host needs, and a killed agent or a crashed server does not take the other with it. Only the command
+// imports this package, so that programs that use galley do not include etcd.
 package server
 
 import (
@@ -18,17 +18,17 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// Config says which server of a cluster this is.
+// Config describes which server of a cluster this is.
 type Config struct {
-	// Name is this host among Hosts: HOST or HOST:PORT. PORT is 2379 by default; the next is taken besides.
+	// Name is this host among Hosts: HOST or HOST:PORT. PORT is 2379 by default; the next one is used as well.
 	Name  string
 	Hosts []string
-	// Dir is where the server keeps its keys.
+	// Dir is where the server stores its keys.
 	Dir string
 }
 
-// Run serves until alive, the connection to whoever started the server, ends. Signals are left to that: a
-// service manager may send them to all processes, and an agent needs etcd to leave in order.
+// Run serves until alive, the connection to the process that started the server, ends. It ignores signals: a
+// service manager may send them to all processes, and an agent needs etcd for an orderly exit.
 func Run(c Config, alive io.Reader) error {
 	settings, err := c.embed()
 	if err != nil {
@@ -53,7 +53,7 @@ func Run(c Config, alive io.Reader) error {
 	}
 }
 
-// embed returns the server's settings in etcd's words.
+// embed returns the server's configuration in etcd's form.
 func (x Config) embed() (*embed.Config, error) {
 	name, hosts, dir := x.Name, x.Hosts, x.Dir
 	c := embed.NewConfig()
@@ -62,7 +62,7 @@ func (x Config) embed() (*embed.Config, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	c.UnsafeNoFsync = true // a host that goes down leaves the job, and its etcd with it
+	c.UnsafeNoFsync = true // a host that goes down leaves the job, together with its etcd
 	c.TickMs, c.ElectionMs = 100, 1000
 	c.AutoCompactionMode, c.AutoCompactionRetention = "revision", "1000"
 	c.QuotaBackendBytes = 256 << 20

@@ -1,4 +1,4 @@
-// Package storetest checks that a store keeps its promises.
+// Package storetest is the conformance suite of stores.
 package storetest
 
 import (
@@ -39,7 +39,7 @@ func must(t *testing.T, ok bool, err error) {
 	}
 }
 
-// commit: changes are made together, or not at all.
+// commit: changes are applied together, or not at all.
 func commit(ctx context.Context, t *testing.T, s store.Store) {
 	put := func(key, value string) store.Change {
 		return store.Change{Key: "/test/" + key,
@@ -69,7 +69,7 @@ func commit(ctx context.Context, t *testing.T, s store.Store) {
 	}
 }
 
-// race: of many that would make a key one does.
+// race: of several concurrent creations of a key one succeeds.
 func race(ctx context.Context, t *testing.T, s store.Store) {
 	var won atomic.Int64
 	var wg sync.WaitGroup
@@ -91,7 +91,7 @@ func race(ctx context.Context, t *testing.T, s store.Store) {
 	}
 }
 
-// watch: a change is told.
+// watch: a change is signalled.
 func watch(ctx context.Context, t *testing.T, s store.Store) {
 	ctx, cancel := context.WithCancel(ctx)
 	changes := s.Watch(ctx, "/test/")
@@ -116,10 +116,10 @@ func watch(ctx context.Context, t *testing.T, s store.Store) {
 	}
 }
 
-// leased is how long the lease lasts that is renewed, and then not.
+// leased is the time to live of the lease, which is renewed for a while.
 const leased = 2 * time.Second
 
-// lease: keys are there while it is renewed, and not much longer.
+// lease: keys exist while it is renewed, and not much longer.
 func lease(ctx context.Context, t *testing.T, s store.Store) {
 	l, err := s.Grant(ctx, leased)
 	if err != nil {
@@ -132,7 +132,7 @@ func lease(ctx context.Context, t *testing.T, s store.Store) {
 		time.Sleep(600 * time.Millisecond)
 		before := time.Now()
 		err := l.Renew(ctx)
-		if before.Sub(renewed) > leased { // this process was held up for so long
+		if before.Sub(renewed) > leased { // this process was suspended for so long
 			t.Skip("the machine is too slow to renew a lease")
 		}
 		if err != nil {

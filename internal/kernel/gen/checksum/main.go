@@ -1,9 +1,9 @@
-// Command checksum generates the copy of package kernel that sums up what it copies, by CRC-32C.
+// Command checksum generates the kernel that copies memory and computes its CRC-32C.
 //
-// Four vectors of 512 bits are a sum of 256 bytes that has the CRC of all bytes before: each lane of 128 bits
-// is multiplied by x^2048 modulo the polynomial, in two products without carries, and the next bytes are
-// added. The CRC of the last sum is its caller's to take. Stores pass by the caches, which a copy that nobody
-// reads soon would empty.
+// Four vectors of 512 bits hold a sum of 256 bytes with the same CRC as all bytes so far: each lane of 128
+// bits is multiplied by x^2048 modulo the polynomial, in two carry-less products, and the next bytes are
+// added. The caller computes the CRC of the last sum. Stores bypass the caches, because the copy is not read
+// soon.
 package main
 
 import (

@@ -34,8 +34,8 @@ const stubFile = "../../gemm_stub_amd64.go"
 
 var declarations []string
 
-// declare keeps the Go declaration of a kernel. The declarations are not left
-// to avo because it knows no unsafe.Pointer.
+// declare records the Go declaration of a kernel; avo cannot write it, because it does not support
+// unsafe.Pointer.
 func declare(name, params string) {
 	declarations = append(declarations, fmt.Sprintf("//go:noescape\nfunc %s(%s)\n", name, params))
 }

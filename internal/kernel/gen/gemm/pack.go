@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// format is how a packed source stores its elements.
+// format is the element format of a source to pack.
 type format string
 
 const (
@@ -66,9 +66,9 @@ func (t target) sourceStride(f format) reg.Register {
 	return ld
 }
 
-// packAcross generates the copy of k rows of count elements to rows of width,
-// whose other elements stay as they are. AVX2 copies whole
-// vectors of the 16 bit formats only, and leaves the rest to its caller.
+// packAcross generates the copy of k rows of count elements to rows of width; it does not write the
+// other elements. With AVX2 it copies only whole vectors of the 16-bit formats, and the caller copies
+// the rest.
 func (t target) packAcross(f format) {
 	t.text("Across"+string(f), "dst, src unsafe.Pointer, ld, count, k, width int")
 	dst := Load(Param("dst"), GP64())
@@ -129,7 +129,7 @@ func (t target) copyVectors(f format, dst, from, left reg.Register) {
 	}
 }
 
-// alongState is the registers of a transposing kernel.
+// alongState holds the registers of a transposing kernel.
 type alongState struct {
 	target
 	f                      format
@@ -168,7 +168,7 @@ func (t target) packAlong(f format) {
 	RET()
 }
 
-// blocks generates the loop over whole blocks and, for AVX-512, what is left.
+// blocks generates the loop over whole blocks and, for AVX-512, the remainder.
 func (s alongState) blocks() {
 	Label("block")
 	CMPQ(s.k, Imm(uint64(s.lanes)))
@@ -223,7 +223,7 @@ func (s alongState) blocks() {
 	}
 }
 
-// nextBlock generates the end of a turn of the loop over blocks.
+// nextBlock generates the end of an iteration of the loop over blocks.
 func (s alongState) nextBlock() {
 	for _, b := range s.bases {
 		ADDQ(Imm(uint64(s.lanes*s.sourceSize(s.f))), b)
@@ -232,10 +232,10 @@ func (s alongState) nextBlock() {
 	JMP(LabelRef("block"))
 }
 
-// lanesAtOnce generates the blocks of as many rows as a vector or a tile has,
-// which is nearly all of them, in half the time: rows four apart are put in the
-// four 128 bit parts of a register as they are loaded, which needs no shuffle,
-// so that what is left is to transpose within the parts.
+// lanesAtOnce generates the case of as many rows as a vector or a tile has, which is
+// nearly all of them, in half the time: rows four apart are loaded into the four 128-bit
+// parts of a register, which needs no shuffle, so that only the parts are left to
+// transpose.
 func (s alongState) lanesAtOnce() {
 	rows, _ := s.tileShape()
 	CMPQ(s.count, s.store)
@@ -251,8 +251,8 @@ func (s alongState) lanesAtOnce() {
 	s.nextBlock()
 }
 
-// blockOf generates a block of the given rows. Each row is loaded whole before
-// the next: rows that collide in the cache would drive each other out.
+// blockOf generates a block of the given rows. Each row is loaded completely before the next: rows that map
+// to the same cache sets would evict each other.
 func (s alongState) blockOf(rows int) {
 	const part = 4
 	for r := range rows {

@@ -55,8 +55,8 @@ func (t target) axpy() {
 	RET()
 }
 
-// dot generates the dot products of one row with four others. Each has two
-// sums, so that additions need not wait for one another.
+// dot generates the dot products of one row with four others. Each has two sums, so that additions do not
+// depend on each other.
 func (t target) dot() {
 	t.text("Dot", "k int, y, x, b unsafe.Pointer, ldb int")
 	k := Load(Param("k"), GP64())

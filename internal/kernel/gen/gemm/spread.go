@@ -6,20 +6,20 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rowsAhead is how many source rows ahead a spreading copy prefetches. Rows of
-// large matrices are pages apart, where the processor does not by itself.
+// rowsAhead is the number of source rows that a spreading copy prefetches ahead. Rows of large matrices are
+// pages apart, which the hardware does not prefetch.
 const rowsAhead = 8
 
-// spreads generates the spreading copies for both widths of panels.
+// spreads generates the spreading copies for both panel widths.
 func (t target) spreads(f format) {
 	rows, vectors := t.tileShape()
 	t.spread("SpreadRows", f, rows)
 	t.spread("SpreadCols", f, vectors*t.lanes)
 }
 
-// spread generates the packing of several neighbouring panels of width
-// elements, from a source whose k index strides: row by row through all panels,
-// since the next row is far away.
+// spread generates the packing of several adjacent panels of width elements, from a
+// source whose k index is strided: row by row through all panels, since the next row is
+// far away.
 func (t target) spread(name string, f format, width int) {
 	t.text(name+string(f), "dst, src unsafe.Pointer, ld, k, panels, stride int")
 	dst := Load(Param("dst"), GP64())
@@ -58,8 +58,8 @@ func (t target) spread(name string, f format, width int) {
 	RET()
 }
 
-// spreadPanel copies one row of one panel. Its last vector is cut by a mask, or
-// in AVX2, where it can only be half of one, by its size.
+// spreadPanel copies one row of one panel. Its last vector is partial: AVX-512 uses a mask; with AVX2 it is
+// half a vector.
 func (t target) spreadPanel(f format, to, from reg.Register, width int) {
 	for i := 0; i < width; i += t.lanes {
 		v := t.vec(i / t.lanes)

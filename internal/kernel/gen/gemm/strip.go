@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// stripState is the registers of a strip kernel.
+// stripState holds the registers of a strip kernel.
 type stripState struct {
 	target
 	m, k, a, row, row3, col, b, ldb, c, ldc, masks reg.Register
@@ -17,8 +17,8 @@ type stripState struct {
 	half bool
 }
 
-// stripWidths is how many columns a strip may have, in half vectors: the kernel
-// takes no more lanes than it needs, to half a vector. AVX2 takes whole vectors.
+// stripWidths returns the numbers of columns that a strip may have, in half vectors: with AVX-512 the width
+// is rounded up to half a vector, with AVX2 to whole vectors.
 func (t target) stripWidths() []int {
 	if t.wide() {
 		return []int{1, 2, 3, 4, 5, 6, 7, 8}
@@ -26,7 +26,7 @@ func (t target) stripWidths() []int {
 	return []int{2, 4}
 }
 
-// stripHeights is how many rows at a time have their sums in registers.
+// stripHeights returns the numbers of rows whose sums are in registers at a time.
 func (t target) stripHeights(vectors int) []int {
 	switch {
 	case t.wide() && vectors == 4:
@@ -84,8 +84,8 @@ func (s stripState) bodies(name string, vectors int) {
 	JMP(LabelRef("return"))
 }
 
-// part is a register as vector j of a row: its lower half, where that is all
-// that the last one needs.
+// part returns a register as vector j of a row: its lower half if the last vector is
+// half.
 func (s stripState) part(v reg.VecPhysical, j, vectors int) reg.VecPhysical {
 	if s.half && j == vectors-1 {
 		return v.AsY().(reg.VecPhysical)
@@ -93,7 +93,7 @@ func (s stripState) part(v reg.VecPhysical, j, vectors int) reg.VecPhysical {
 	return v
 }
 
-// body generates the loop that takes height rows while that many are left.
+// body generates the loop that processes height rows while that many are left.
 func (s stripState) body(name, next string, height, vectors int) {
 	Label(name)
 	CMPQ(s.m, Imm(uint64(height)))
@@ -117,7 +117,7 @@ func (s stripState) body(name, next string, height, vectors int) {
 	JMP(LabelRef(name))
 }
 
-// skipRows moves a behind height rows: addresses have no scale of six.
+// skipRows advances a by height rows: addressing modes have no scale of six.
 func (s stripState) skipRows(height int) {
 	if height == 6 {
 		LEAQ(Mem{Base: s.a, Index: s.row3, Scale: 2}, s.a)
@@ -126,8 +126,8 @@ func (s stripState) skipRows(height int) {
 	LEAQ(Mem{Base: s.a, Index: s.row, Scale: uint8(height)}, s.a)
 }
 
-// term adds one term to height rows. The sums are in registers 0 and on, the
-// row of B follows, then a factor; AVX2 has its masks in the last two.
+// term adds one term to height rows. The sums are in registers from 0 on, followed by the row of B, then a
+// factor; AVX2 has its masks in the last two.
 func (s stripState) term(height, vectors int) {
 	sums := height * vectors
 	rowB := func(j int) reg.VecPhysical { return s.vec(sums + j) }
@@ -166,7 +166,7 @@ func (s stripState) elementA(i int) Mem {
 	return Mem{Base: base}
 }
 
-// write writes height rows and moves c behind them.
+// write writes height rows and advances c past them.
 func (s stripState) write(name string, height, vectors int) {
 	w := writer{s.target, s.c, s.ldc, nil, s.masks, height * vectors, s.part}
 	s.broadcastScale(s.vec(w.scale))

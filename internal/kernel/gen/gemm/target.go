@@ -27,7 +27,7 @@ func (t target) wide() bool   { return t.isa == "AVX512" }
 func (t target) single() bool { return t.elem == "F32" }
 func (t target) bytes() int   { return t.size * t.lanes }
 
-// text begins the kernel of the given name, and keeps its declaration.
+// text begins the kernel of the given name, and records its declaration.
 func (t target) text(name, params string) {
 	name = fmt.Sprintf("gemm%s%s%s", name, t.elem, t.isa)
 	declare(name, params)
@@ -46,7 +46,7 @@ func (t target) vec(i int) reg.VecPhysical {
 		reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15}[i]
 }
 
-// pick returns the form of an instruction for the element type.
+// pick returns the instruction for the element type.
 func (t target) pick(f32, f64 func(...Op)) func(...Op) {
 	if t.single() {
 		return f32
@@ -92,8 +92,8 @@ func log2(n int) (l int) {
 	return l
 }
 
-// masks prepares masks that select the first cols of count vectors: the mask
-// registers K1 and on, or for AVX2 a pointer into the table of masks.
+// masks prepares masks that select the first cols elements of count vectors: the mask registers from K1 on,
+// or for AVX2 a pointer into the table of masks.
 func (t target) masks(cols reg.Register, count int) reg.Register {
 	bits := GP64()
 	if t.wide() {
@@ -119,8 +119,8 @@ func maskReg(j int) reg.Register {
 	return []reg.Register{reg.K1, reg.K2, reg.K3, reg.K4}[j]
 }
 
-// maskBytes is how many bytes of ones, and after them of zeros, are in the
-// table of masks: the columns of the widest AVX2 tile.
+// maskBytes is the number of bytes of ones, and of zeros after them, in the table of masks: the columns of
+// the widest AVX2 tile.
 const maskBytes = 96
 
 func maskTable() {

@@ -14,7 +14,7 @@ func (t target) tileShape() (rows, vectors int) {
 	return 4, 3
 }
 
-// unroll is how many terms a turn of the loop of a tile adds.
+// unroll is the number of terms that an iteration of a tile's loop adds.
 const unroll = 4
 
 // tile generates the product of two packed panels, all of it in registers: each
@@ -54,11 +54,11 @@ func (t target) tile() {
 	t.writeTile(c, ldc)
 }
 
-// chainTurns is how many turns of the loop make a chain of sumChain terms.
+// chainTurns is the number of iterations that make a chain of sumChain terms.
 const chainTurns = 64 / unroll
 
-// chains generates the loop after the first, in which float32 sums are moved to
-// memory in the last turn of each chain. The first loop made a turn for each row.
+// chains generates the loop after the first one, in which float32 sums are stored to memory in the last
+// iteration of each chain. The first loop made one iteration for each row.
 func (t target) chains(l tileLoop) {
 	rows, _ := t.tileShape()
 	left, totals, begun := GP64(), GP64(), GP64()
@@ -77,7 +77,7 @@ func (t target) chains(l tileLoop) {
 	JMP(LabelRef("chainsDone"))
 	Label("chainEnd")
 	MOVQ(U32(chainTurns), left)
-	CMPQ(l.turns, Imm(1)) // what comes last stays in the registers
+	CMPQ(l.turns, Imm(1)) // the last chain stays in the registers
 	JE(LabelRef("within"))
 	DECQ(l.turns)
 	TESTQ(begun, begun)
@@ -103,8 +103,8 @@ func (t target) chains(l tileLoop) {
 	}
 }
 
-// sums is how many registers hold the sums of a tile, and total the place of
-// one of them in memory.
+// sums returns the number of registers that hold the sums of a tile, and total the memory of one of
+// them.
 func (t target) sums() int {
 	rows, vectors := t.tileShape()
 	return rows * vectors
@@ -114,8 +114,8 @@ func (t target) total(totals reg.Register, i int) Mem {
 	return Mem{Base: totals, Disp: i * t.bytes()}
 }
 
-// term adds one term to every element of the tile. Each row is followed by what
-// then makes of it.
+// term adds one term to every element of the tile, and calls then after each
+// row.
 func (t target) term(a, b reg.Register, u int, then func(row int)) {
 	rows, vectors := t.tileShape()
 	rowB := func(j int) reg.VecPhysical { return t.vec(rows*vectors + j) }
@@ -136,13 +136,13 @@ func (t target) term(a, b reg.Register, u int, then func(row int)) {
 	}
 }
 
-// tileLoop is the registers of a loop of a tile, with those of C where the loop
-// prefetches it.
+// tileLoop holds the registers of a tile's loop, with those of C if the loop prefetches
+// it.
 type tileLoop struct{ turns, a, b, next, c, ldc reg.Register }
 
-// turns generates a loop that adds unroll terms in a turn. Each turn prefetches
-// a row of the tile of C, if the loop is to do that, and ends with the last row:
-// all rows at once would compete with the loads of A.
+// turns generates a loop that adds unroll terms an iteration. If the loop prefetches C, each iteration
+// prefetches one row, and the loop ends with the last row: prefetching all rows at once would compete with
+// the loads of A.
 func (t target) turns(label string, l tileLoop) {
 	rows, vectors := t.tileShape()
 	TESTQ(l.turns, l.turns)
@@ -171,9 +171,9 @@ func (t target) turns(label string, l tileLoop) {
 	JNZ(LabelRef(label))
 }
 
-// turn generates one turn of a loop: unroll terms, and a line of what is next.
-// If a chain ends with it, end is what to do with each sum after its last term,
-// while the multiply-adds of the rows below go on.
+// turn generates one iteration of a loop: unroll terms, and a prefetch of a line of what is next. If a chain
+// ends with it, end is called for each sum after its last term, while the multiply-adds of the rows below
+// continue.
 func (t target) turn(l tileLoop, end func(sum reg.VecPhysical, i int)) {
 	rows, vectors := t.tileShape()
 	PREFETCHT1(Mem{Base: l.next})
@@ -192,7 +192,7 @@ func (t target) turn(l tileLoop, end func(sum reg.VecPhysical, i int)) {
 	ADDQ(I32(unroll*vectors*t.bytes()), l.b)
 }
 
-// writeTile writes the sums, row by row until the last row of C.
+// writeTile writes the sums row by row, up to the last row of C.
 func (t target) writeTile(c, ldc reg.Register) {
 	rows, vectors := t.tileShape()
 	left := Load(Param("rows"), GP64())
@@ -224,12 +224,12 @@ func (t target) writeTile(c, ldc reg.Register) {
 	w.rows("addEdge", rows, vectors, accumulateMasked)
 }
 
-// writer writes sums in vector registers 0 and on to rows of C.
+// writer writes sums in vector registers from 0 on to rows of C.
 type writer struct {
 	target
 	c, ldc, left, masks reg.Register
 	scale               int // the register of the scale
-	// part is a register as vector j of a row of so many.
+	// part returns a register as vector j of a row of the given number of vectors.
 	part func(v reg.VecPhysical, j, vectors int) reg.VecPhysical
 }
 

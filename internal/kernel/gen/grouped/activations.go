@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// largest makes the kernel that finds the largest absolute value of every group, as bits.
+// largest generates the kernel that finds the largest absolute value of every group, as bits.
 func largest(isa string) {
 	wide := isa == "VNNI"
 	TEXT("groupedLargest"+isa, attr.NOSPLIT, "func(groups, steps int, bits *uint32, x *float32)")
@@ -62,8 +62,8 @@ func across(wide bool, v, t reg.VecPhysical, combine func(a, b reg.Register)) {
 	combine(t.AsX(), v.AsX())
 }
 
-// quantize makes the kernel that rounds every group times its factor to bytes. After a group's bytes come 4
-// that it leaves and the bytes' sum.
+// quantize generates the kernel that rounds every group times its factor to bytes. A group's bytes are
+// followed by 4 bytes that it does not write, and the bytes' sum.
 func quantize(isa string) {
 	wide := isa == "VNNI"
 	TEXT("groupedRound"+isa, attr.NOSPLIT, "func(groups, steps int, dst *uint8, x *float32, factors *float32)")
@@ -106,7 +106,7 @@ func quantize(isa string) {
 	RET()
 }
 
-// loadOrder is the order in which packed doublewords must come: packing works by halves.
+// loadOrder loads the permutation of packed doublewords: packing instructions work by halves.
 func loadOrder(v reg.VecPhysical) {
 	m := GLOBL("groupedOrder", attr.RODATA|attr.NOPTR)
 	for i, x := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {

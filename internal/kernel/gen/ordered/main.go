@@ -1,9 +1,9 @@
-// Command ordered generates the products of package kernel whose sums have one order, however many rows there
-// are.
+// Command ordered generates the products of package kernel whose order of summation does not depend on the
+// number of rows.
 //
-// A kernel takes rows of x, 1 to 6 of them, and a strip of w, 16 or 64 columns, and keeps all sums in
-// registers: AVX-512 6 rows of 4 vectors, AVX2 1 row of 8, 2 rows of 4 or 6 rows of 2. Every sum is one chain
-// over the terms, so neither rows nor registers change it.
+// A kernel multiplies 1 to 6 rows of x by a strip of w, 16 or 64 columns, and keeps all sums in registers:
+// AVX-512 6 rows of 4 vectors, AVX2 1 row of 8, 2 rows of 4 or 6 rows of 2. Every sum is one chain over the
+// terms, so neither rows nor registers change it.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const maxRows = 6
 
-// target is an instruction set and how weights are stored.
+// target is an instruction set and the format of weights.
 type target struct {
 	isa, elem string
 	lanes     int
@@ -39,7 +39,7 @@ func main() {
 	Generate()
 }
 
-// fetch asks for lines of memory that are read next.
+// fetch generates a prefetch of lines that are read next.
 func fetch() {
 	TEXT("fetchLines", attr.NOSPLIT, "func(lines int, p *byte)")
 	Pragma("noescape")
@@ -56,7 +56,7 @@ func (t target) wide() bool { return t.isa == "AVX512" }
 
 func (t target) size() int { return map[string]int{"F32": 4, "BF16": 2, "I8": 1}[t.elem] }
 
-// vectors is how many vectors of columns are summed at once.
+// vectors returns the number of column vectors that are summed at once.
 func (t target) vectors(rows, cols int) int {
 	all := cols / t.lanes
 	switch {
@@ -70,7 +70,7 @@ func (t target) vectors(rows, cols int) int {
 	return min(all, 2)
 }
 
-// state is the registers of a kernel: the sums come first, then a row of w, then a factor.
+// state holds the registers of a kernel: first the sums, then a row of w, then a factor.
 type state struct {
 	target
 	rows, vectors      int
@@ -96,14 +96,14 @@ func (t target) product(rows, cols int) {
 	RET()
 }
 
-// scaled is a parameter shifted to the left.
+// scaled returns a parameter shifted to the left.
 func scaled(name string, by int) reg.Register {
 	r := Load(Param(name), GP64())
 	SHLQ(Imm(uint64(by)), r)
 	return r
 }
 
-// part sums some vectors of columns, from vector at on.
+// part sums some column vectors, from vector at on.
 func (s state) part(label string, at int) {
 	for i := range s.rows * s.vectors {
 		s.zero(s.vec(i))
@@ -144,7 +144,7 @@ func (s state) term() {
 	}
 }
 
-// termOfOne is term for a single row, whose sums leave few registers.
+// termOfOne is term for a single row, whose sums leave few free registers.
 func (s state) termOfOne() {
 	f := s.vec(s.vectors)
 	VBROADCASTSS(Mem{Base: s.x}, f)
@@ -157,7 +157,7 @@ func (s state) termOfOne() {
 	ADDQ(Imm(4), s.x)
 }
 
-// load widens a vector of w.
+// load loads and widens a vector of w.
 func (s state) load(disp int, to reg.VecPhysical) {
 	m := Mem{Base: s.w, Disp: disp}
 	switch s.elem {
@@ -172,7 +172,7 @@ func (s state) load(disp int, to reg.VecPhysical) {
 	}
 }
 
-// element is the factor of row i.
+// element returns the address of row i's factor.
 func (s state) element(i int) Mem {
 	base := s.x
 	if i >= 3 {
@@ -207,7 +207,7 @@ func (t target) zero(v reg.Register) {
 	VXORPS(v, v, v)
 }
 
-// vec is vector register i.
+// vec returns vector register i.
 func (t target) vec(i int) reg.VecPhysical {
 	if t.wide() {
 		return []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7,

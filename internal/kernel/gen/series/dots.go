@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// dotRows is how many rows of x meet the rows of y at a time, of which there are as many as registers allow.
+// dotRows is the number of rows of x in a block; the rows of y are as many as registers allow.
 const dotRows = 4
 
 func (s isa) dotCols() int {
@@ -16,9 +16,9 @@ func (s isa) dotCols() int {
 	return 2
 }
 
-// dots generates sums of products of rows of x and rows of y: a vector of sums for each pair, which is added
-// to what is in acc. The rows lie stride elements apart and are of n elements, whole vectors; there are as
-// many blocks of them as series, nextX and nextY elements apart. The sums of a row of x lie accRow elements
+// dots generates sums of products of rows of x and rows of y: a vector of sums for each pair, which is
+// added to acc. Rows are stride elements apart and have n elements, whole vectors; there is one block of
+// them for each series, nextX and nextY elements apart. The sums of a row of x are accRow elements
 // apart.
 func (s isa) dots() {
 	element, suffix := s.element()
@@ -55,7 +55,7 @@ func (s isa) dots() {
 	RET()
 }
 
-// sums loads the vectors of sums at acc, or stores those that there are. It moves acc.
+// sums loads the vectors of sums at acc, or stores the known ones. It advances acc.
 func (s isa) sums(acc, accRow reg.Register, known []reg.VecVirtual) []reg.VecVirtual {
 	var out []reg.VecVirtual
 	for i := range dotRows {

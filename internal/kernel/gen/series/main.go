@@ -1,5 +1,5 @@
-// Command series generates kernels of tanh's derivatives along a line, and of the sums that are the gradients
-// of a layer's weights.
+// Command series generates kernels of tanh's derivatives along a line, and of the gradients of a layer's
+// weights.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	Generate()
 }
 
-// element is the elements' type, as Go has it and in names.
+// element returns the element type in Go, and in names.
 func (s isa) element() (goName, name string) {
 	if s.double {
 		return "float64", "F64"
@@ -40,7 +40,7 @@ func (s isa) element() (goName, name string) {
 	return "float32", "F32"
 }
 
-// of is an instruction for doubles or for singles.
+// of returns the instruction for doubles or for singles.
 func (s isa) of(double, single func(...operand.Op)) func(...operand.Op) {
 	if s.double {
 		return double
@@ -55,7 +55,7 @@ func (s isa) reg() reg.VecVirtual {
 	return YMM()
 }
 
-// binary is an instruction of two operands and a result.
+// binary emits an instruction of two operands and returns its result.
 func (s isa) binary(f func(...operand.Op), a, b operand.Op) reg.VecVirtual {
 	d := s.reg()
 	f(b, a, d)
@@ -69,7 +69,7 @@ func (s isa) div(a, b operand.Op) reg.VecVirtual { return s.binary(s.of(VDIVPD, 
 func (s isa) and(a, b operand.Op) reg.VecVirtual { return s.binary(s.of(VANDPD, VANDPS), a, b) }
 func (s isa) or(a, b operand.Op) reg.VecVirtual  { return s.binary(s.of(VORPD, VORPS), a, b) }
 
-// number is a register with x in every lane.
+// number returns a register with x in every lane.
 func (s isa) number(x float64) reg.VecVirtual {
 	if s.double {
 		return s.bits(math.Float64bits(x))
@@ -79,7 +79,7 @@ func (s isa) number(x float64) reg.VecVirtual {
 	return d
 }
 
-// constants is where numbers lie that have been used.
+// constants holds the addresses of constants that have been used.
 var constants = map[uint64]operand.Mem{}
 
 func constant(bits uint64, value operand.Constant) operand.Mem {
@@ -97,8 +97,8 @@ func (s isa) bits(x uint64) reg.VecVirtual {
 	return d
 }
 
-// loop generates a kernel over n elements, which are whole vectors. The body gets the place of the vector in
-// each of the arrays that params names.
+// loop generates a kernel over n elements, which are whole vectors. The body gets the address of the current
+// vector in each of the arrays that params names.
 func (s isa) loop(name, params string, body func(at func(name string) operand.Mem)) {
 	element, suffix := s.element()
 	TEXT(name+suffix+s.name, NOSPLIT, "func(n int, "+params+" *"+element+")")
@@ -119,7 +119,7 @@ func (s isa) loop(name, params string, body func(at func(name string) operand.Me
 	RET()
 }
 
-// shift is the logarithm of an element's bytes.
+// shift returns the logarithm of an element's bytes.
 func (s isa) shift() operand.U8 {
 	if s.double {
 		return 3
@@ -133,7 +133,7 @@ func (s isa) load(m operand.Mem) reg.VecVirtual {
 	return d
 }
 
-// slope is 1 - y².
+// slope emits 1 - y².
 func (s isa) slope(y reg.VecVirtual) reg.VecVirtual { return s.sub(s.number(1), s.mul(y, y)) }
 
 func (s isa) first() {

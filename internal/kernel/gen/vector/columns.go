@@ -6,11 +6,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// columnVectors is how many vectors of columns one walk over the rows adds.
+// columnVectors is the number of column vectors that one pass over the rows adds.
 const columnVectors = 4
 
-// columns walks down the rows once for every group of columnVectors vectors,
-// then once for every remaining vector.
+// columns passes over the rows once for every group of columnVectors vectors, then once for every remaining
+// vector.
 func (s isa) columns(streams map[string]reg.GPVirtual, n reg.GPVirtual, rows, stride reg.Register) {
 	chunk := columnVectors * s.width
 	SUBQ(operand.I32(chunk), n)
@@ -37,7 +37,7 @@ func (s isa) columns(streams map[string]reg.GPVirtual, n reg.GPVirtual, rows, st
 	Label("done")
 }
 
-// walk adds the rows below the steps of one group to dst.
+// walk adds the rows of one group of columns to dst.
 func (s isa) walk(label string, group []step, rows, stride reg.Register) {
 	acc := s.sums(len(group))
 	row, left := GP64(), GP64()

@@ -2,7 +2,7 @@ package main
 
 import "github.com/galley-ml/galley/internal/lane"
 
-// formula is a function of one operand as the set's instructions.
+// formula returns a function that emits the formula of one operand.
 func (s isa) formula(f func(b *lane.Builder, x lane.Arg) lane.Arg) func(x vec) vec {
 	return func(x vec) vec {
 		b := lane.NewBuilder(s.wide(), 1)
@@ -11,7 +11,7 @@ func (s isa) formula(f func(b *lane.Builder, x lane.Arg) lane.Arg) func(x vec) v
 	}
 }
 
-// formula2 is formula for two operands.
+// formula2 is like formula for two operands.
 func (s isa) formula2(f func(b *lane.Builder, x, y lane.Arg) lane.Arg) func(x, y vec) vec {
 	return func(x, y vec) vec {
 		b := lane.NewBuilder(s.wide(), 2)

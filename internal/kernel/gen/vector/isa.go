@@ -19,7 +19,7 @@ type isa struct {
 	double bool // of float64
 }
 
-// bytes is the size of a lane.
+// bytes returns the size of a lane.
 func (s isa) bytes() int {
 	if s.double {
 		return 8
@@ -64,9 +64,9 @@ func (s isa) load(o operand.Op) vec {
 // instruction is one of avo's variadic constructors.
 type instruction func(ops ...operand.Op)
 
-// with emits the instruction with first operand o. AVX-512 takes a constant by
-// broadcasting one lane, since the linker does not align data to 64 bytes and a
-// load across cache lines costs double.
+// with emits the instruction with first operand o. AVX-512 broadcasts a constant from one
+// lane, since the linker does not align data to 64 bytes and a load across cache lines costs
+// double.
 func (s isa) with(plain, broadcasting instruction, o operand.Op, rest ...operand.Op) {
 	k, ok := o.(constant)
 	switch {
@@ -79,7 +79,7 @@ func (s isa) with(plain, broadcasting instruction, o operand.Op, rest ...operand
 	}
 }
 
-// into is with for instructions with a new destination.
+// into is like with, for instructions with a new destination.
 func (s isa) into(plain, broadcasting instruction, o operand.Op, rest ...operand.Op) vec {
 	d := s.reg()
 	s.with(plain, broadcasting, o, append(rest, d)...)
@@ -130,7 +130,7 @@ func (s isa) shift(f forms, n uint8, a operand.Op) vec {
 	return s.into(func(ops ...operand.Op) { ins(operand.U8(n), ops[0], ops[1]) }, nil, a)
 }
 
-// compared is where "a predicate b" holds: a mask register for AVX-512, else a vector.
+// compared returns where "a predicate b" holds: a mask register for AVX-512, else a vector.
 func (s isa) compared(predicate uint8, a, b operand.Op) operand.Op {
 	plain, broadcasting := comparisons.of(s)
 	with := func(ins instruction) instruction {
@@ -144,7 +144,7 @@ func (s isa) compared(predicate uint8, a, b operand.Op) operand.Op {
 	return k
 }
 
-// blend is yes where the mask holds, else no.
+// blend returns yes in lanes where the mask is set, else no.
 func (s isa) blend(mask, yes, no operand.Op) vec {
 	plain, broadcasting := blends.of(s)
 	if s.wide() {

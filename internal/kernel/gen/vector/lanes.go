@@ -7,11 +7,11 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// forms is an instruction on floats of 32 and of 64 bits, each with a vector and with a lane that is
-// broadcast as its first operand.
+// forms holds the variants of an instruction for 32-bit and 64-bit floats, each with a vector or a broadcast
+// lane as its first operand.
 type forms struct{ single, singleBcst, double, doubleBcst instruction }
 
-// of returns the two forms for the set's lanes.
+// of returns the two variants for the set's lanes.
 func (f forms) of(s isa) (plain, broadcasting instruction) {
 	if s.double {
 		return f.double, f.doubleBcst
@@ -19,7 +19,7 @@ func (f forms) of(s isa) (plain, broadcasting instruction) {
 	return f.single, f.singleBcst
 }
 
-// binaries is the instructions of two operands and a new result.
+// binaries are the instructions with two operands and a new result.
 var binaries = map[lane.Op]forms{
 	lane.Add:    {VADDPS, VADDPS_BCST, VADDPD, VADDPD_BCST},
 	lane.Sub:    {VSUBPS, VSUBPS_BCST, VSUBPD, VSUBPD_BCST},
@@ -34,8 +34,8 @@ var binaries = map[lane.Op]forms{
 	lane.SubInt: {VPSUBD, VPSUBD_BCST, VPSUBQ, VPSUBQ_BCST},
 }
 
-// products is the instructions that multiply and add, over their first operand: the one of the list's that it
-// is, and the two others from the last down.
+// products are the fused multiply-add instructions, which overwrite their destination, the first operand of
+// the lane op; the other two follow from the last down.
 var products = map[lane.Op]forms{
 	lane.MulAdd: {VFMADD213PS, VFMADD213PS_BCST, VFMADD213PD, VFMADD213PD_BCST},
 	lane.AddMul: {VFMADD231PS, VFMADD231PS_BCST, VFMADD231PD, VFMADD231PD_BCST},
@@ -54,11 +54,11 @@ var (
 type reader struct {
 	isa
 	regs map[int]vec
-	last map[int]int // the instruction that uses a register last
+	last map[int]int // the last instruction that uses a register
 	now  int
 }
 
-// emit returns the results of a list of instructions, whose inputs stay as they are.
+// emit emits a list of instructions and returns its results; the inputs are not changed.
 func (s isa) emit(code []lane.Instr, in []vec, results ...lane.Arg) []vec {
 	r := &reader{isa: s, regs: map[int]vec{}, last: map[int]int{}}
 	for i := range code {
@@ -94,7 +94,7 @@ func (r *reader) operand(a lane.Arg) operand.Op {
 	return bits32(uint32(a.Bits))
 }
 
-// own returns a register with the operand that may be written over.
+// own returns a register with the operand that may be overwritten.
 func (r *reader) own(a lane.Arg) vec {
 	if r.last[a.Reg] > r.now {
 		return r.load(r.regs[a.Reg])
@@ -138,7 +138,7 @@ func (r *reader) instr(i *lane.Instr) vec {
 	return r.chosen(i, a)
 }
 
-// orAnd emits a | b&c over a, AVX-512: the truth table of the three has a one where a is, or b and c are.
+// orAnd emits a |= b&c with AVX-512's ternary logic, whose truth table is one if a is, or b and c are.
 func (r *reader) orAnd(i *lane.Instr) vec {
 	plain, broadcasting := tables.of(r.isa)
 	with := func(ins instruction) instruction {
@@ -149,7 +149,7 @@ func (r *reader) orAnd(i *lane.Instr) vec {
 	return a
 }
 
-// chosen emits the instructions that compare.
+// chosen emits instructions that compare and select.
 func (r *reader) chosen(i *lane.Instr, a operand.Op) vec {
 	b := r.operand(i.Arg[1])
 	switch i.Op {
@@ -173,7 +173,7 @@ func (r *reader) chosen(i *lane.Instr, a operand.Op) vec {
 	panic("vector: no kernel has such an instruction")
 }
 
-// maskOf returns the signs of lanes as a mask register.
+// maskOf returns the sign bits of lanes as a mask register.
 func (r *reader) maskOf(a operand.Op) operand.Op {
 	k := K()
 	if r.double {

@@ -21,7 +21,7 @@ func finish() {
 	RET()
 }
 
-// address is where a parameter lies.
+// address returns the memory operand of a parameter.
 func address(p gotypes.Component) operand.Mem {
 	b, err := p.Resolve()
 	if err != nil {
@@ -33,7 +33,7 @@ func address(p gotypes.Component) operand.Mem {
 // scalar returns a register with the named float32 parameter in every lane.
 func (s isa) scalar(name string) vec { return s.broadcast(address(Param(name))) }
 
-// step is one vector of a loop: what the body of a kernel works on.
+// step is one vector of a loop, which the body of a kernel works on.
 type step struct {
 	isa
 	lane    int // position in the unrolled loop, to choose an accumulator
@@ -43,12 +43,12 @@ type step struct {
 	m       vec               // the same for AVX2
 }
 
-// at is the memory of the step in the named slice.
+// at returns the memory of the step in the named slice.
 func (t step) at(name string) operand.Mem {
 	return operand.Mem{Base: t.streams[name], Disp: t.lane * t.width * t.bytes()}
 }
 
-// in loads the step of the named slice, zero in inactive lanes.
+// in loads the step of the named slice, with zeros in inactive lanes.
 func (t step) in(name string) vec {
 	v := t.reg()
 	switch {
@@ -99,8 +99,8 @@ func (t step) inactive(v, other vec) vec {
 // labels numbers the loops, whose names must be unique within a function.
 var labels int
 
-// loop emits the body unrolled over the slices, the first of which has the
-// length, and then once more for partial steps until the slices are done.
+// loop emits the body unrolled over the slices, the first of which gives the length, and then once more for
+// partial steps until the slices are done.
 func (s isa) loop(unroll int, names []string, body func(t step)) {
 	streams := map[string]reg.GPVirtual{}
 	for _, name := range names {
@@ -137,8 +137,8 @@ func (s isa) loopOver(unroll int, streams map[string]reg.GPVirtual, n reg.GPVirt
 	Label(done)
 }
 
-// advance moves the streams on in the order of their names, so that the output
-// of the generator is reproducible.
+// advance advances the streams in the order of their names, so that the generator's output is
+// reproducible.
 func (s isa) advance(streams map[string]reg.GPVirtual, elements int) {
 	for _, name := range sortedKeys(streams) {
 		ADDQ(operand.I32(s.bytes()*elements), streams[name])

@@ -7,14 +7,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// philoxKernels emits the words of consecutive Philox blocks, dst[4*i+k] = word k
-// of block+i, as float32 in [0,1) and as they are. The length must be a multiple
-// of twice the vector width.
+// philoxKernels emits the words of consecutive Philox blocks, dst[4*i+k] = word k of block+i,
+// as float32 in [0,1) and as integers. The length must be a multiple of twice the vector
+// width.
 //
-// A block's four words lie in the low halves of the same 64-bit lane of four
-// registers, where VPMULUDQ wants them; the high halves hold garbage that it
-// ignores. Even lanes hold the first half of the blocks and odd lanes the second,
-// so that two unpacks put the words into their order in memory.
+// A block's four words are in the low halves of the same 64-bit lane of four registers, where
+// VPMULUDQ wants them; the high halves hold garbage that it ignores. Even lanes hold the first
+// half of the blocks and odd lanes the second, so that two unpacks put the words into their
+// order in memory.
 func (s isa) philoxKernels() {
 	order := s.philoxOrder()
 	s.function("philoxUniform", "(dst []float32, key [2]uint32, block uint64)")
@@ -27,7 +27,7 @@ func (s isa) philoxKernels() {
 	s.philoxLoop(order, s.lanes32("third"), func(w vec) vec { return w })
 }
 
-// philoxLoop emits a kernel body that stores what convert makes of the words.
+// philoxLoop emits a kernel body that stores the words after convert.
 func (s isa) philoxLoop(order operand.Mem, third vec, convert func(w vec) vec) {
 	dst, n := Load(Param("dst").Base(), GP64()), Load(Param("dst").Len(), GP64())
 	blocks := s.philoxStart(order)

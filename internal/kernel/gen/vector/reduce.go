@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// accumulators is how many independent sums hide the latency of an addition.
+// accumulators is the number of independent sums, which hide the latency of an addition.
 const accumulators = 4
 
 // sums returns zeroed accumulators.
@@ -77,9 +77,9 @@ func (s isa) reduceKernels() {
 	s.extreme("minOf", math.Inf(1), func(b, a, d operand.Op) { VMINPS(b, a, d) })
 }
 
-// extreme emits a maximum or minimum that is NaN if any element is. The
-// instruction forgets a NaN in its first operand, so elements are the second and
-// whatever was NaN is remembered apart, as x with itself unordered.
+// extreme emits a maximum or minimum that is NaN if any element is. The instruction drops a NaN in its first
+// operand, so elements are the second operand, and NaNs are recorded separately by comparing x with itself as
+// unordered.
 func (s isa) extreme(name string, empty float64, op func(b, a, d operand.Op)) {
 	s.function(name, "(x []float32) float32")
 	acc := make([]vec, accumulators)
@@ -93,12 +93,12 @@ func (s isa) extreme(name string, empty float64, op func(b, a, d operand.Op)) {
 		s.remember(seen, x)
 	})
 	x := s.across(folded(acc, op), op)
-	// The sum of what was seen is zero, or NaN if anything was NaN.
+	// The sum of seen is zero, or NaN if anything was NaN.
 	VADDSS(s.total(seen), x, x)
 	s.result(x)
 }
 
-// remember makes the lanes of seen NaN where x is.
+// remember sets lanes of seen to NaN where x is NaN.
 func (s isa) remember(seen, x vec) {
 	if s.wide() {
 		k := K()

@@ -29,8 +29,8 @@ func (s isa) softmaxKernels() {
 	s.softmaxMaps()
 }
 
-// softmaxRowKernel emits the three passes of a whole softmax for rows that are
-// one leaf of the summation tree; short rows are bound by the cost of a call.
+// softmaxRowKernel emits all three passes of a softmax for rows that are one leaf of the summation tree; for
+// short rows the cost of calls dominates.
 func (s isa) softmaxRowKernel() {
 	s.function("softmaxRow", "(dst, x []float32)")
 	acc, outside := make([]vec, accumulators), s.load(c(math.Inf(-1)))

@@ -11,17 +11,17 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Einsum returns a product of tensors by index letters: "bthd,bshd->bhts". A letter that the result lacks is
-// summed over. Each letter stands at most once in an operand. Of more than two operands, those two are
-// multiplied first whose product is smallest.
+// Einsum returns a product of tensors by index letters: "bthd,bshd->bhts". Letters that the result lacks are
+// summed over. A letter occurs at most once in an operand. With more than two operands, the two with the
+// smallest product are multiplied first.
 func Einsum(equation string, in ...*Tensor) *Tensor {
 	equation = strings.ReplaceAll(equation, " ", "")
 	e, err := parseEinsum(equation, len(in))
-	if err != nil { // let Infer say it, with the place
+	if err != nil { // let Infer report it, with its place
 		return apply1(einsum{Equation: equation}, in...)
 	}
 	in = slices.Clone(in)
-	for i, x := range in { // an index of one operand only is summed before the product
+	for i, x := range in { // an index of a single operand is summed before the product
 		in[i], e.in[i] = sumAlone(x, e, i)
 	}
 	for len(in) > 2 {
@@ -33,7 +33,7 @@ func Einsum(equation string, in ...*Tensor) *Tensor {
 	return apply1(einsum{Equation: e.in[0] + "," + e.in[1] + "->" + e.out}, in...)
 }
 
-// multiply puts the product of the two operands whose product is smallest in the place of the first of them.
+// multiply replaces the two operands with the smallest product by that product.
 func (e *einsumIndex) multiply(in []*Tensor) []*Tensor {
 	first, second, least := 0, 1, math.Inf(1)
 	for i := range in {
@@ -67,7 +67,7 @@ func (e *einsumIndex) productWord(i, j int) string {
 	return word
 }
 
-// productSize returns the elements of the product of two operands.
+// productSize returns the number of elements of the product of two operands.
 func (e *einsumIndex) productSize(in []*Tensor, i, j int) float64 {
 	size := 1.0
 	for _, c := range e.productWord(i, j) {
@@ -81,7 +81,7 @@ func (e *einsumIndex) productSize(in []*Tensor, i, j int) float64 {
 	return size
 }
 
-// einsumIndex is an equation in its parts.
+// einsumIndex is a parsed equation.
 type einsumIndex struct {
 	in  []string
 	out string
@@ -112,7 +112,7 @@ func parseEinsum(equation string, operands int) (*einsumIndex, error) {
 	return e, nil
 }
 
-// sumAlone sums operand i over the letters that stand nowhere else.
+// sumAlone sums operand i over the letters that occur nowhere else.
 func sumAlone(x *Tensor, e *einsumIndex, i int) (*Tensor, string) {
 	if x.Err() != nil || len(e.in[i]) != len(x.Shape()) {
 		return x, e.in[i]
@@ -153,11 +153,22 @@ func permOf(from, to string) []int {
 	return perm
 }
 
-type einsum struct{ Equation string }
+// einsum with Zeros looks for zeros at the ends of its operands' rows, and skips their terms where that
+// changes no bit.
+type einsum struct {
+	Equation string
+	Zeros    bool
+}
 
 func (einsum) Name() string { return "einsum" }
 
-// Linear returns each operand alone.
+// SkipZeros returns the op with Zeros.
+func (o einsum) SkipZeros() Op {
+	o.Zeros = true
+	return o
+}
+
+// Linear declares linearity in each operand by itself.
 func (o einsum) Linear() [][]int {
 	if strings.Contains(o.Equation, ",") {
 		return [][]int{{0}, {1}}
@@ -214,7 +225,7 @@ func (o einsum) Work(in, out []Type) Work {
 	return Work{Flops: 2 * float64(c.k) * float64(out[0].Shape.Len()), Bytes: moved(in, out)}
 }
 
-// contraction is an einsum as a batch of products: indices that both operands and the result have, those of
+// contraction is an einsum as a batched matrix product: the indices of both operands and the result, those of
 // one operand and the result, and those that are summed, each in the order of an operand.
 type contraction struct {
 	batch, left, right, sum string
@@ -246,10 +257,20 @@ func (o einsum) classify(x, y array.Shape) contraction {
 func (o einsum) Eval(env *Env, in, out []array.Array) {
 	e, _ := parseEinsum(o.Equation, 2)
 	c := o.classify(in[0].Shape(), in[1].Shape())
-	if c.left != c.right && c.batch+c.right+c.left == e.out { // the other way round nothing is moved afterwards
+	if c.left != c.right && c.batch+c.right+c.left == e.out { // exchanged operands need no transpose
 		e.in[0], e.in[1], in = e.in[1], e.in[0], []array.Array{in[1], in[0]}
 		c.left, c.right, c.m, c.n = c.right, c.left, c.n, c.m
 	}
+	if p, ok := c.inPlace(e, in[0], in[1], out[0]); ok {
+		p.zeros = o.Zeros
+		p.run(env)
+		return
+	}
+	c.moved(env, e, in, out)
+}
+
+// moved computes the contraction on operands that are moved to where products can read them.
+func (c contraction) moved(env *Env, e *einsumIndex, in, out []array.Array) {
 	x, transX := arrange(env, in[0], e.in[0], c.batch+c.left+c.sum, c.batch+c.sum+c.left)
 	y, transY := arrange(env, in[1], e.in[1], c.batch+c.sum+c.right, c.batch+c.right+c.sum)
 	result := c.batch + c.left + c.right
@@ -257,18 +278,18 @@ func (o einsum) Eval(env *Env, in, out []array.Array) {
 	if result != e.out {
 		to = array.New(out[0].DType(), permuted(out[0].Shape(), e.out, result)...)
 	}
-	shape := array.Shape{c.count}
+	each := func(size int) batch { return batch{array.Shape{c.count}, []int{size}} }
 	product{
 		m: c.m, n: c.n, k: c.k, transX: transX, transY: transY, x: x, y: y, out: to,
-		xs: batch{shape, []int{1}}, ys: batch{shape, []int{1}}, count: c.count,
+		xs: each(c.m * c.k), ys: each(c.k * c.n), zs: each(c.m * c.n), count: c.count,
 	}.run(env)
 	if result != e.out {
 		permuteInto(env, out[0], to, permOf(result, e.out))
 	}
 }
 
-// arrange returns a with its indices in the wanted order, or in the other order, which a product can read as
-// transposed; it moves memory only if neither is at hand.
+// arrange returns a with its indices in the wanted order, or in the swapped order, which a product can read
+// as transposed; it moves memory only if a has neither.
 func arrange(env *Env, a array.Array, have, want, swapped string) (_ array.Array, transposed bool) {
 	if have == want {
 		return a, false
@@ -293,7 +314,7 @@ func permuteInto(env *Env, dst, src array.Array, perm []int) {
 	transpose{Perm: perm}.Eval(env, []array.Array{src}, []array.Array{dst})
 }
 
-// Emit has the operands in that order which gives the result's.
+// Emit orders the operands such that the result has the wanted order.
 func (o einsum) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	e, _ := parseEinsum(o.Equation, 2)
 	c := o.classify(in[0].Shape, in[1].Shape)
@@ -319,5 +340,7 @@ func (einsum) Samples() []Sample {
 		{Op: einsum{Equation: "i,j->ij"}, In: []Arg{f32(5), f32(3)}},
 		{Op: einsum{Equation: "i,i->"}, In: []Arg{f32(5), f32(5)}},
 		{Op: einsum{Equation: "bi,bi->bi"}, In: []Arg{f32(2, 5), f32(2, 5)}},
+		{Op: einsum{Equation: "bsgrd,btgd->bgrst"}, In: []Arg{f32(2, 5, 3, 1, 8), f32(2, 6, 3, 8)}},
+		{Op: einsum{Equation: "bgrst,btge->bsgre", Zeros: true}, In: []Arg{f32(2, 3, 2, 5, 6), f32(2, 6, 3, 8)}},
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// MatMul returns the matrix product of the last two dims, with the dims before them broadcast together. A
-// vector is taken as a row on the left and as a column on the right, and that dim is dropped from the result.
+// MatMul returns the matrix product over the last two dims, with the dims before them broadcast together. A
+// vector is a row on the left and a column on the right, and that dim is dropped from the result.
 func MatMul(x, y *Tensor) *Tensor { return MatMulT(x, y, false, false) }
 
-// MatMulT is like MatMul with the last two dims of x (transX) or y (transY) read as exchanged, at no cost.
+// MatMulT is like MatMul with the last two dims of x (transX) or y (transY) transposed, at no cost.
 func MatMulT(x, y *Tensor, transX, transY bool) *Tensor {
 	rowX, colY := len(x.Shape()) == 1 && x.Err() == nil, len(y.Shape()) == 1 && y.Err() == nil
 	if rowX {
@@ -36,12 +36,19 @@ func MatMulT(x, y *Tensor, transX, transY bool) *Tensor {
 	return Reshape(z, shape...)
 }
 
-type matmul struct{ TransX, TransY bool }
+// matmul with Zeros looks for zeros at the ends of x's rows, and skips their terms where that changes no bit.
+type matmul struct{ TransX, TransY, Zeros bool }
 
 func (matmul) Name() string    { return "matmul" }
-func (o matmul) Role() any     { return MatMulRole(o) }
+func (o matmul) Role() any     { return MatMulRole{TransX: o.TransX, TransY: o.TransY} }
 func (matmul) Linear() [][]int { return [][]int{{0}, {1}} }
 func (matmul) halfNative()     {}
+
+// SkipZeros returns the op with Zeros.
+func (o matmul) SkipZeros() Op {
+	o.Zeros = true
+	return o
+}
 
 // dims returns the sizes of one product.
 func (o matmul) dims(x, y array.Shape) (m, k, k2, n int) {
@@ -94,8 +101,8 @@ func (o matmul) VJP(in, _, dz []*Tensor) []*Tensor {
 	return []*Tensor{SumTo(dx, x.Shape()), SumTo(dy, y.Shape())}
 }
 
-// sharedGrad returns the gradient of a matrix that a whole batch shares: one product over the batch and rows
-// together, where a product for each batch element and a sum would write the gradient many times.
+// sharedGrad returns the gradient of a matrix that the whole batch shares as one product over batch and rows.
+// A product for each batch element and a sum would write the gradient many times.
 func (o matmul) sharedGrad(x, d *Tensor) *Tensor {
 	lead := factors(0, len(x.Shape())-1)
 	k, n := "Y", "Z"
@@ -137,26 +144,32 @@ func (o matmul) Eval(env *Env, in, out []array.Array) {
 	}
 	p := product{
 		m: m, n: n, k: k, transX: o.TransX, transY: o.TransY, x: x, y: y, out: out[0],
-		xs: newBatch(batch, x.Shape()), ys: newBatch(batch, y.Shape()), count: batch.Len(),
+		xs: newBatch(batch, x.Shape(), m*k), ys: newBatch(batch, y.Shape(), k*n),
+		zs: newBatch(batch, out[0].Shape(), m*n), count: batch.Len(), zeros: o.Zeros,
 	}
 	p.run(env)
 }
 
-// batch says where each matrix of a batch begins, in matrices.
+// batch locates each matrix of a batch, in elements.
 type batch struct {
 	shape   array.Shape
 	strides []int
 }
 
-func newBatch(out, operand array.Shape) batch {
+// newBatch locates contiguous matrices of size elements each.
+func newBatch(out, operand array.Shape, size int) batch {
 	lead := operand[:len(operand)-2]
 	if len(out) == 0 {
 		lead = nil
 	}
-	return batch{shape: out, strides: broadcastStrides(lead, out)}
+	b := batch{shape: out, strides: broadcastStrides(lead, out)}
+	for d := range b.strides {
+		b.strides[d] *= size
+	}
+	return b
 }
 
-// at returns the matrix that element i of the batch uses.
+// at returns the offset of the matrix that element i of the batch uses.
 func (b batch) at(i int) int {
 	n := 0
 	for d := len(b.shape) - 1; d >= 0; d-- {
@@ -166,7 +179,7 @@ func (b batch) at(i int) int {
 	return n
 }
 
-// step returns the distance between neighbours if the batch is walked evenly.
+// step returns the stride of the batch if it is evenly spaced.
 func (b batch) step(count int) (int, bool) {
 	if count == 1 {
 		return 0, true
@@ -185,8 +198,11 @@ type product struct {
 	m, n, k        int
 	transX, transY bool
 	x, y, out      array.Array
-	xs, ys         batch
-	count          int
+	// ldx, ldy and ldz are the row strides as stored, in elements; 0 means contiguous rows.
+	ldx, ldy, ldz int
+	xs, ys, zs    batch
+	count         int
+	zeros         bool // rows of x may begin or end with zeros
 }
 
 func (p product) run(env *Env) {
@@ -209,7 +225,7 @@ func (p product) run(env *Env) {
 	}
 }
 
-// intProduct adds up products of integers, which wrap.
+// intProduct multiplies integer matrices, with wraparound.
 func intProduct[T integer](env *Env, p product) {
 	x, y, z := array.Data[T](p.x), array.Data[T](p.y), array.Data[T](p.out)
 	rowX, stepX, rowY, stepY := p.k, 1, p.n, 1
@@ -222,7 +238,7 @@ func intProduct[T integer](env *Env, p product) {
 	env.rows(p.count*p.m, p.n*p.k, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			i, row := r/p.m, z[r*p.n:][:p.n]
-			a, b := p.xs.at(i)*p.m*p.k+r%p.m*rowX, p.ys.at(i)*p.k*p.n
+			a, b := p.xs.at(i)+r%p.m*rowX, p.ys.at(i)
 			clear(row)
 			for l := range p.k {
 				for j := range row {
@@ -249,38 +265,35 @@ func operand32(a array.Array, from, ld int, t kernel.Trans) kernel.Operand[float
 
 func runProduct[T floats](env *Env, p product, c []T,
 	at func(array.Array, int, int, kernel.Trans) kernel.Operand[T]) {
-	ldx, ldy, tx, ty := p.k, p.n, kernel.NoTrans, kernel.NoTrans
-	if p.transX {
-		ldx, tx = p.m, kernel.Transpose
+	trans := func(yes bool) kernel.Trans {
+		if yes {
+			return kernel.Transpose
+		}
+		return kernel.NoTrans
 	}
-	if p.transY {
-		ldy, ty = p.k, kernel.Transpose
-	}
-	gemm := func(i, j, k int) kernel.Gemm[T] {
-		return kernel.Gemm[T]{M: p.m, N: p.n, K: p.k, A: at(p.x, i*p.m*p.k, ldx, tx),
-			B: at(p.y, j*p.k*p.n, ldy, ty), C: c[k*p.m*p.n:]}
-	}
-	sx, okX := p.xs.step(p.count)
-	sy, okY := p.ys.step(p.count)
+	gemm := kernel.Gemm[T]{M: p.m, N: p.n, K: p.k, A: at(p.x, 0, p.ldx, trans(p.transX)),
+		B: at(p.y, 0, p.ldy, trans(p.transY)), C: c, LDC: p.ldz,
+		Zeros: p.zeros}
 	if p.count == 1 {
-		gemm(0, 0, 0).Run(env.Pool)
+		gemm.Run(env.Pool)
 		return
 	}
-	if okX && okY {
-		kernel.GemmBatch[T]{Gemm: gemm(0, 0, 0), Batch: p.count, StrideA: sx * p.m * p.k, StrideB: sy * p.k * p.n,
-			StrideC: p.m * p.n}.Run(env.Pool)
-		return
+	all := kernel.GemmBatch[T]{Gemm: gemm, Batch: p.count}
+	var even [3]bool
+	all.StrideA, even[0] = p.xs.step(p.count)
+	all.StrideB, even[1] = p.ys.step(p.count)
+	all.StrideC, even[2] = p.zs.step(p.count)
+	if even != [3]bool{true, true, true} {
+		all.At = func(i int) [3]int { return [3]int{p.xs.at(i), p.ys.at(i), p.zs.at(i)} }
 	}
-	for i := range p.count {
-		gemm(p.xs.at(i), p.ys.at(i), i).Run(env.Pool)
-	}
+	all.Run(env.Pool)
 }
 
 func (o matmul) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{o.emitSum(w, in[0], in[1], out[0])}
 }
 
-// emitSum writes the product. A matrix that a whole batch shares is not repeated: the batch is only more
+// emitSum writes the product. A matrix that a whole batch shares is not broadcast: the batch is only more
 // rows.
 func (o matmul) emitSum(w *hlo.Writer, x, y hlo.Ref, out Type) hlo.Ref {
 	rank := len(out.Shape)
@@ -313,6 +326,7 @@ func (matmul) Samples() []Sample {
 		{In: []Arg{f32(2, 3, 5, 7), f32(7, 6)}},
 		{Op: matmul{TransY: true}, In: []Arg{f32(2, 5, 7), f32(6, 7)}},
 		{Op: matmul{TransX: true}, In: []Arg{f32(2, 7, 5), f32(2, 7, 6)}},
+		{Op: matmul{Zeros: true}, In: []Arg{f32(2, 5, 7), f32(2, 7, 6)}},
 		{Op: matmul{TransX: true, TransY: true}, In: []Arg{f32(7, 5), f32(6, 7)}},
 		{Op: matmul{TransY: true}, In: []Arg{i32Below(9, 3, 5, 6), i32Below(9, 3, 7, 6)}},
 	}

@@ -11,27 +11,28 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// RoPEConfig says how elements are paired and turned; the zero value is that of Llama.
+// RoPEConfig configures rotary position embeddings; the zero value is that of Llama.
 type RoPEConfig struct {
-	// Theta is the base of the frequencies: pair i of n turns by theta^(-i/n) at each position; 0 means 10000.
+	// Theta is the base of the frequencies: pair i of n rotates by theta^(-i/n) per position; 0 means 10000.
 	Theta float64
-	// Style is "half-split", where an element's partner is half the head away, or "interleaved", where it is its
-	// neighbour; empty means half-split.
+	// Style is "half-split", which pairs elements half a head apart, or "interleaved", which pairs adjacent
+	// ones; empty means half-split.
 	Style string
-	// Dim is how many elements of the head, from the first, are turned; 0 means all.
+	// Dim is the number of elements of the head, from the first, that are rotated; 0 means all.
 	Dim int
 	// Offset is the position of the first element of the sequence; Start, an integer scalar, is added to it.
 	Offset int
 	Start  *Tensor
 	// Positions, integers [batch, seq] or [seq], replace the index in the sequence.
 	Positions *Tensor
-	// Freqs are the frequencies themselves, one for each pair, where scaling makes them others than Theta's.
+	// Freqs holds the frequencies of the pairs if scaling makes them differ from Theta's.
 	Freqs []float64
-	// Factor multiplies the result's turned part; 0 means 1.
+	// Factor multiplies the rotated part of the result; 0 means 1.
 	Factor float64
 }
 
-// RoPE turns pairs of elements of x [batch, seq, heads, dim] by angles proportional to their position.
+// RoPE rotates pairs of elements of x [batch, seq, heads, dim] by angles proportional to their position. [Su
+// et al. 2021]
 func RoPE(x *Tensor, c RoPEConfig) *Tensor {
 	o := rope{Theta: c.Theta, Style: c.Style, Dim: c.Dim, Offset: c.Offset, Freqs: c.Freqs, Factor: c.Factor,
 		Positions: c.Positions != nil, DynamicOffset: c.Start != nil}
@@ -45,7 +46,7 @@ func RoPE(x *Tensor, c RoPEConfig) *Tensor {
 	return apply1(o, in...)
 }
 
-// rope takes x, then with Positions these, then with DynamicOffset a scalar. Inverse turns the other way,
+// rope takes x, with Positions the positions, and with DynamicOffset a scalar. Inverse rotates backwards,
 // which is the gradient.
 type rope struct {
 	Theta         float64
@@ -108,7 +109,7 @@ func (o rope) inferExtras(in []Type) error {
 	return nil
 }
 
-// dim returns how many elements of a head are turned.
+// dim returns the number of elements of a head that are rotated.
 func (o rope) dim(x array.Shape) int {
 	if o.Dim != 0 {
 		return o.Dim
@@ -147,7 +148,7 @@ func (o rope) VJP(in, _, dy []*Tensor) []*Tensor {
 	return grads
 }
 
-// Rule keeps heads whole: the halves of a pair are apart.
+// Rule does not let heads be split, because the elements of a pair are not adjacent.
 func (o rope) Rule(in []Type) mesh.Rule {
 	text := "bshd*"
 	if o.Positions {
@@ -159,7 +160,7 @@ func (o rope) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(text + "->bshd*")
 }
 
-// Localize counts positions from the part's first, unless they are an operand and so split as well.
+// Localize starts positions at the shard's first one, unless they are an operand, which is split as well.
 func (o rope) Localize(at *Place) (Op, error) {
 	if !o.Positions {
 		o.Offset += at.InRange(0, 1).Start
@@ -248,7 +249,7 @@ func column(x *Tensor, i int) *Tensor {
 	return Reshape(Narrow(x, last, i, i+1), x.Shape()[:last]...)
 }
 
-// table returns the cosines and sines, in f64 as far positions need it, as [batch or 1, seq, 1, pairs].
+// table returns the cosines and sines as [batch or 1, seq, 1, pairs], in f64, which distant positions need.
 func (o rope) table(in []*Tensor) (cos, sin *Tensor) {
 	x := in[0]
 	at := Iota(x.Scope(), array.F64, array.Shape{1, x.Dim(1), 1, 1}, 1)
@@ -272,13 +273,14 @@ func (o rope) table(in []*Tensor) (cos, sin *Tensor) {
 	return MulScalar(Cos(angles), o.factor()), MulScalar(Sin(angles), sign*o.factor())
 }
 
-// Emit turns in float32 by a table of cosines and sines that all layers share: it depends on positions only.
+// Emit rotates in float32 with a table of cosines and sines that all layers share, because it depends on
+// positions only.
 func (o rope) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	x := w.Convert(in[0], out[0].DType.Compute())
 	cos, sin := o.emitTable(w, in, x)
 	dim, last := o.dim(x.Shape), len(x.Shape)-1
 	if o.Style != interleaved && dim == x.Shape[3] {
-		return []hlo.Ref{w.Convert(emitSplitF32(w, x, cos, sin), out[0].DType)}
+		return []hlo.Ref{w.Convert(emitHalves(w, x, cos, sin), out[0].DType)}
 	}
 	half := dim / 2
 	a, b := emitNarrow(w, x, 3, span{0, half}), emitNarrow(w, x, 3, span{half, dim})
@@ -306,10 +308,10 @@ func (o rope) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{w.Convert(y, out[0].DType)}
 }
 
-// emitHalves turns halves of heads: each half times the cosine, and the other half times the sine, less it
-// for the first. No piece is cut out or put back, so that whatever comes before or after reads and writes
+// emitHalves rotates halves of heads: each half times the cosine, minus (first half) or plus (second half)
+// the other half times the sine. It neither slices nor concatenates, so that neighbouring ops read and write
 // whole heads.
-func emitSplitF32(w *hlo.Writer, x, cos, sin hlo.Ref) hlo.Ref {
+func emitHalves(w *hlo.Writer, x, cos, sin hlo.Ref) hlo.Ref {
 	half := x.Shape[3] / 2
 	t := hlo.Type{DType: x.DType, Shape: array.Shape{x.Shape[0], x.Shape[1], x.Shape[2], 2, half}}
 	splitF32 := w.Op("reshape", "", t, x)
@@ -331,7 +333,7 @@ func emitSplitF32(w *hlo.Writer, x, cos, sin hlo.Ref) hlo.Ref {
 	return w.Op("reshape", "", x.Type, w.Op("add", "", t, mul(splitF32, wideCos), mul(other, wideSin)))
 }
 
-// emitTurn repeats a table [batch or 1, seq, pairs] over a shape [batch, seq, heads, pairs …].
+// emitTurn broadcasts a table [batch or 1, seq, pairs] to a shape [batch, seq, heads, pairs …].
 func emitTurn(w *hlo.Writer, table hlo.Ref, shape array.Shape) hlo.Ref {
 	if table.Shape[0] == 1 {
 		flat := w.Op("reshape", "", hlo.Type{DType: table.DType, Shape: table.Shape[1:]}, table)
@@ -340,8 +342,8 @@ func emitTurn(w *hlo.Writer, table hlo.Ref, shape array.Shape) hlo.Ref {
 	return w.Broadcast(table, shape, []int{0, 1, 3})
 }
 
-// emitTable writes the cosines and sines [batch or 1, seq, pairs], in f64 as far positions need it. A barrier
-// keeps them from being computed anew for every element that they turn.
+// emitTable writes the cosines and sines [batch or 1, seq, pairs], in f64, which distant positions need. A
+// barrier keeps them from being recomputed for every element that they rotate.
 func (o rope) emitTable(w *hlo.Writer, in []hlo.Ref, x hlo.Ref) (cos, sin hlo.Ref) {
 	freqs := o.freqs(x.Shape)
 	at, key := o.emitPositions(w, in, x.Shape)
@@ -372,8 +374,8 @@ func (o rope) emitTable(w *hlo.Writer, in []hlo.Ref, x hlo.Ref) (cos, sin hlo.Re
 	return cos, sin
 }
 
-// emitPositions writes the positions [batch or 1, seq] in f64, and a word that is the same for the same
-// positions: empty where they are data.
+// emitPositions writes the positions [batch or 1, seq] in f64, and a key that is equal for equal positions;
+// it is empty if they are data.
 func (o rope) emitPositions(w *hlo.Writer, in []hlo.Ref, x array.Shape) (at hlo.Ref, key string) {
 	t := hlo.Type{DType: array.F64, Shape: array.Shape{1, x[1]}}
 	if o.Positions {

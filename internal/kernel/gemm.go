@@ -6,26 +6,26 @@ import (
 	"unsafe"
 )
 
-// Trans says how a stored matrix enters a product.
+// Trans selects whether a stored matrix is transposed in a product.
 type Trans uint8
 
-// The ways a stored matrix enters a product: as it is, or transposed.
+// The values of Trans: as stored, or transposed.
 const (
 	NoTrans Trans = iota
 	Transpose
 )
 
-// Update says what an operation does with what its destination held before.
+// Update selects whether an operation overwrites its destination or adds to it.
 type Update uint8
 
-// The ways to write a destination: replace what is there, or add to it.
+// The values of Update: overwrite the destination, or add to it.
 const (
 	Overwrite Update = iota
 	Accumulate
 )
 
-// Operand is an input of a product that computes in T: a row-major matrix, of
-// elements T or of a narrower format that is widened on the way.
+// Operand is an input of a product that computes in T: a row-major matrix, of elements T or of a narrower
+// format that is widened on the fly.
 type Operand[T Float] struct {
 	ptr    unsafe.Pointer
 	len    int
@@ -61,11 +61,14 @@ type Gemm[T Float] struct {
 	LDC int
 	// Alpha scales the product; 0 means 1.
 	Alpha T
-	// Update reports whether the product replaces C or is added to it.
+	// Update selects whether the product overwrites C or is added to it.
 	Update Update
-	// Bias, where it is not nil, is N elements that are added to every row of C
-	// in the end.
+	// Bias, if not nil, is N elements that are added to every row of C at the
+	// end.
 	Bias []T
+	// Zeros indicates that rows of A may begin or end with zeros, as with a causal mask: their terms are skipped
+	// if that provably does not change any bit of C.
+	Zeros bool
 }
 
 // Run computes the product on p, which may be nil. It panics when the sizes do
@@ -79,11 +82,11 @@ func (g Gemm[T]) runOn(set *gemmSet, p *Pool) {
 	}
 	ks := kernelsOf[T](set)
 	pr := g.product(ks.size)
-	g.check(pr.ldc, 1, [3]int{})
+	g.check(pr.ldc, [3]int{})
 	pr.run(ks, p)
 }
 
-// product returns g without its types, for elements of the given size.
+// product returns g without type parameters, for elements of the given size.
 func (g *Gemm[T]) product(size int) gemmProduct {
 	ldc := g.LDC
 	if ldc == 0 {
@@ -94,6 +97,7 @@ func (g *Gemm[T]) product(size int) gemmProduct {
 		a: g.A.view(g.M, g.K, size), b: g.B.view(g.K, g.N, size),
 		c: unsafe.Pointer(unsafe.SliceData(g.C)), ldc: ldc,
 		alpha: scaleBits(g.Alpha), update: g.Update, bias: unsafe.Pointer(unsafe.SliceData(g.Bias)),
+		zeros: g.Zeros,
 	}
 }
 
@@ -108,16 +112,15 @@ func scaleBits[T Float](alpha T) uint64 {
 	return math.Float64bits(float64(alpha))
 }
 
-// check panics unless batch items, at the given strides of A, B and C, are inside their slices: the kernels
-// below have no bounds checks.
-func (g *Gemm[T]) check(ldc, batch int, stride [3]int) {
-	if g.M < 0 || g.N < 0 || g.K < 0 || batch < 0 {
+// check panics unless the product's matrices, at the given offsets in the slices of A, B and C, are inside
+// them: the kernels below have no bounds checks.
+func (g *Gemm[T]) check(ldc int, at [3]int) {
+	if g.M < 0 || g.N < 0 || g.K < 0 {
 		panic(fmt.Sprintf("kernel: gemm of negative size %d×%d×%d", g.M, g.N, g.K))
 	}
-	last := max(batch-1, 0)
-	g.A.check("A", g.M, g.K, last*stride[0])
-	g.B.check("B", g.K, g.N, last*stride[1])
-	checkExtent("C", g.M, g.N, ldc, len(g.C), last*stride[2])
+	g.A.check("A", g.M, g.K, at[0])
+	g.B.check("B", g.K, g.N, at[1])
+	checkExtent("C", g.M, g.N, ldc, len(g.C), at[2])
 	if g.Bias != nil && len(g.Bias) != g.N {
 		panic(fmt.Sprintf("kernel: gemm of %d columns with a bias of %d", g.N, len(g.Bias)))
 	}
@@ -145,7 +148,7 @@ func checkExtent(name string, rows, cols, ld, length, offset int) {
 	}
 }
 
-// view returns the operand, whose op is rows by cols, in strides.
+// view returns the operand, whose op is rows by cols, as a strided view.
 func (o *Operand[T]) view(rows, cols, size int) gemmView {
 	if o.format != formatNative {
 		size = 2

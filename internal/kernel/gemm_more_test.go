@@ -107,6 +107,84 @@ func checkBatch(t *testing.T, set *gemmSet, p *Pool, batch, m, n, k, shared int)
 	}
 }
 
+// TestGemmBatchAt compares items that begin anywhere with the same ones at strides, bit by bit.
+func TestGemmBatchAt(t *testing.T) {
+	const batch, m, n, k = 6, 33, 40, 65
+	r := rand.New(rand.NewPCG(5, 6))
+	a, b := randomSlice[float32](r, batch*m*k), randomSlice[float32](r, batch*k*n)
+	g := GemmBatch[float32]{Gemm: Gemm[float32]{M: m, N: n, K: k, A: Dense(a, 0, NoTrans),
+		B: Dense(b, 0, NoTrans), C: make([]float32, batch*m*n)},
+		Batch: batch, StrideA: m * k, StrideB: k * n, StrideC: m * n}
+	g.Run(nil)
+	want := g.C
+	g.C, g.At = make([]float32, batch*m*n), func(i int) [3]int {
+		i = (i + 4) % batch
+		return [3]int{i * m * k, i * k * n, i * m * n}
+	}
+	p := NewPool(3)
+	defer p.Close()
+	g.Run(p)
+	if !slices.Equal(g.C, want) {
+		t.Error("other products")
+	}
+	g.At = func(i int) [3]int { return [3]int{i * m * k, i * k * n, i*m*n + i/5} }
+	defer func() {
+		if recover() == nil {
+			t.Error("an item outside its slice is computed")
+		}
+	}()
+	g.Run(p)
+}
+
+// TestEvenSums computes products as they are, in place of other layouts and transposed, wherever that is said
+// to have the same sums: bit by bit.
+func TestEvenSums(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 7))
+	turns := 0
+	for range 60 {
+		m, n, k := 1+r.IntN(300), 1+r.IntN(300), 1+r.IntN(150)
+		if r.IntN(2) == 0 {
+			k = 64 * (1 + r.IntN(8))
+		}
+		even, turned := EvenSums[float32](m, n, k)
+		if !even {
+			continue
+		}
+		a, b := randomSlice[float32](r, m*k), randomSlice[float32](r, k*n)
+		product := func(m, n int, a, b Operand[float32]) []float32 {
+			c := make([]float32, m*n)
+			Gemm[float32]{M: m, N: n, K: k, A: a, B: b, C: c}.Run(nil)
+			return c
+		}
+		want := product(m, n, Dense(a, 0, NoTrans), Dense(b, 0, NoTrans))
+		at, bt := flip(a, m, k), flip(b, k, n)
+		if !slices.Equal(product(m, n, Dense(at, 0, Transpose), Dense(bt, 0, Transpose)), want) {
+			t.Errorf("%d×%d×%d: other sums of other layouts", m, n, k)
+		}
+		if !turned {
+			continue
+		}
+		turns++
+		if !slices.Equal(flip(product(n, m, Dense(bt, 0, NoTrans), Dense(at, 0, NoTrans)), n, m), want) {
+			t.Errorf("%d×%d×%d: other sums transposed", m, n, k)
+		}
+	}
+	if turns < 10 {
+		t.Errorf("%d products were transposed: want more", turns)
+	}
+}
+
+// flip returns the transpose of a matrix.
+func flip(x []float32, rows, cols int) []float32 {
+	y := make([]float32, len(x))
+	for i := range rows {
+		for j := range cols {
+			y[j*rows+i] = x[i*cols+j]
+		}
+	}
+	return y
+}
+
 func TestGemmChecks(t *testing.T) {
 	data := make([]float32, 100)
 	ok := Gemm[float32]{M: 10, N: 10, K: 10, A: Dense(data, 0, NoTrans), B: Dense(data, 0, NoTrans),

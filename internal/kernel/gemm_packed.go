@@ -5,21 +5,21 @@ import (
 	"unsafe"
 )
 
-// packedJob is a product in progress on packed operands: a block of B, kc by
-// nc, is packed by all threads together; then they share out the rows of C,
-// and each packs its rows of A for itself and computes their tiles. Where there
-// is only a block of rows, A is packed by all, too, and they share out columns.
+// packedJob is a running product on packed operands. All threads together pack a block of B,
+// kc by nc; then they divide the rows of C, and each packs its rows of A and computes their
+// tiles. If there is only one block of rows, all pack A together, too, and divide the
+// columns.
 type packedJob struct {
 	gemmProduct
 	ks *gemmKernels
-	at gemmView // A with k as its rows, as it is packed
+	at gemmView // A with k as its rows, as packed
 
-	// The block at hand: columns j to j+nb of C, terms p to p+kb of the sums.
+	// The current block: columns j to j+nb of C, terms p to p+kb of the sums.
 	j, nb, p, kb int
 	panels       []rowPanels
-	group, parts int // panels of B to a task, and tasks to a set of rows
+	group, parts int // panels of B in a task, and tasks for a set of rows
 	packed       *gemmBuffer
-	packedA      *gemmBuffer // nil where each thread packs its own rows
+	packedA      *gemmBuffer // nil if each thread packs its own rows
 
 	packTask, tileTask func(int)
 }
@@ -45,6 +45,7 @@ func runPacked(pr *gemmProduct, ks *gemmKernels, p *Pool) {
 	} else {
 		j.splitRows(p.Threads())
 	}
+	j.zeros = pr.zeros && j.mayTrim(kc)
 	for j.j = 0; j.j < pr.n; j.j += nc {
 		j.nb = min(nc, pr.n-j.j)
 		for j.p = 0; j.p < pr.k; j.p += kc {
@@ -60,8 +61,8 @@ func runPacked(pr *gemmProduct, ks *gemmKernels, p *Pool) {
 	packedJobs.Put(j)
 }
 
-// splitRows shares out the rows in ranges that become smaller towards the end,
-// so that the threads finish together whatever their speed.
+// splitRows divides the rows into ranges that become smaller towards the end, so that threads of different
+// speed finish together.
 func (j *packedJob) splitRows(threads int) {
 	j.panels = j.panels[:0]
 	total, most := ceilDiv(j.m, j.ks.mr), j.ks.mc/j.ks.mr
@@ -79,13 +80,14 @@ func (j *packedJob) splitRows(threads int) {
 	}
 }
 
-// runBlock packs the block of B at hand and adds its part to C.
+// runBlock packs the current block of B and adds its part to C.
 func (j *packedJob) runBlock(p *Pool) {
 	threads := p.Threads()
 	columns := ceilDiv(j.nb, j.ks.nr)
 	if threads == 1 {
 		j.group, j.parts = columns, 1
 		j.packGroup(0)
+		j.zeros = j.zeros && j.finiteB()
 		for t := range j.panels {
 			j.computeRows(t)
 		}
@@ -95,25 +97,27 @@ func (j *packedJob) runBlock(p *Pool) {
 	j.parts = ceilDiv(columns, j.group)
 	if j.packedA != nil {
 		p.Run(j.parts+ceilDiv(j.panels[0].hi, panelsToPack), j.packTask)
+		j.zeros = j.zeros && j.finiteB()
 		j.group = max(1, columns/(8*threads))
 		j.parts = ceilDiv(columns, j.group)
 		p.Run(j.parts, j.tileTask)
 		return
 	}
 	p.Run(j.parts, j.packTask)
-	// With few rows the columns are split too, at the price of packing the
-	// same rows of A more than once.
+	j.zeros = j.zeros && j.finiteB()
+	// With few rows the columns are split too, although the same rows of A are then packed more than
+	// once.
 	j.parts = min(columns, max(1, ceilDiv(3*threads, len(j.panels))))
 	j.group = ceilDiv(columns, j.parts)
 	j.parts = ceilDiv(columns, j.group)
 	p.Run(len(j.panels)*j.parts, j.tileTask)
 }
 
-// panelsToPack is how many panels of A a task packs for all threads.
+// panelsToPack is the number of panels of A that a task packs for all threads.
 const panelsToPack = 4
 
-// packGroup packs a group of panels of B, or after all of those of A. Columns
-// are counted from the block.
+// packGroup packs a group of panels of B, or, after all of those, of A. Columns are relative to the
+// block.
 func (j *packedJob) packGroup(t int) {
 	ks := j.ks
 	if t >= j.parts {
@@ -131,7 +135,7 @@ func (j *packedJob) panelB(q int) unsafe.Pointer {
 	return unsafe.Add(j.packed.ptr, q*j.ks.panelStride(j.ks.nr, j.kb)*j.ks.size)
 }
 
-// panelA returns the place of a panel of A that all threads share.
+// panelA returns the address of a panel of A that all threads share.
 func (j *packedJob) panelA(q int) unsafe.Pointer {
 	return unsafe.Add(j.packedA.ptr, q*j.ks.panelStride(j.ks.mr, j.kb)*j.ks.size)
 }
@@ -141,8 +145,8 @@ func (j *packedJob) packRows(dst unsafe.Pointer, rows rowPanels) {
 	ks.packPanels(dst, &j.at, ks.spreadA[j.at.format], gemmPanels{j.p, j.kb, rows.lo, rows.hi, ks.mr, j.m})
 }
 
-// computeRows packs a range of rows of A, unless all are packed, and computes
-// their part of C.
+// computeRows packs a range of rows of A, unless A is packed already, and computes their part of
+// C.
 func (j *packedJob) computeRows(t int) {
 	ks := j.ks
 	rows := j.panels[t/j.parts]
@@ -159,7 +163,15 @@ func (j *packedJob) computeRows(t int) {
 	}
 	first := t % j.parts * j.group
 	last := min(first+j.group, ceilDiv(j.nb, ks.nr))
+	var terms []termRange
+	if j.zeros {
+		terms = j.spans(a, rows)
+	}
 	for q := first; q < last; q++ {
+		if terms != nil {
+			j.computeTrimmed(a, totals, rows, q, terms)
+			continue
+		}
 		j.computePanel(a, totals, rows, q)
 	}
 	if j.p+j.kb == j.k {
@@ -169,8 +181,8 @@ func (j *packedJob) computeRows(t int) {
 	buf.free()
 }
 
-// computePanel computes the tiles of C in a range of rows and one panel of B.
-// Meanwhile it prefetches the panel after that, a part with each tile.
+// computePanel computes the tiles of C for a range of rows and one panel of B, and prefetches the next panel,
+// a part with each tile.
 func (j *packedJob) computePanel(a, totals unsafe.Pointer, rows rowPanels, q int) {
 	ks := j.ks
 	b, next := j.panelB(q), j.panelB(q+1)

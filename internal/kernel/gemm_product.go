@@ -2,7 +2,7 @@ package kernel
 
 import "unsafe"
 
-// gemmProduct is a Gemm without its types: c = alpha·a·b, or c plus that.
+// gemmProduct is a Gemm without type parameters: c = alpha·a·b, or c += that.
 type gemmProduct struct {
 	m, n, k int
 	a, b    gemmView
@@ -11,20 +11,21 @@ type gemmProduct struct {
 	alpha   uint64
 	update  Update
 	bias    unsafe.Pointer // nil for none
+	zeros   bool           // rows of a may begin or end with zeros
 }
 
-// The limits between the ways to compute a product, in elements of M, or of N
-// where that is the smaller, and in multiplications.
+// Thresholds between the algorithms of a product, in elements of the smaller of M and N, and in
+// multiplications.
 const (
-	// skinnyRows is up to where a product does so little with each element of
-	// its large operand that reading it is all that counts.
+	// skinnyRows is the most rows for which a product is bound by reading its large
+	// operand.
 	skinnyRows = 4
-	// stripWork is up to where preparing anything costs more than it saves.
+	// stripWork is the most work for which packing costs more than it saves.
 	stripWork = 48 * 48 * 48
-	// smallSide is the longest side of a matrix that all rows are multiplied by,
-	// or that is a sum over rows, which stays in the L1 cache.
+	// smallSide is the longest side of a small matrix that stays in the L1 cache: a factor of all rows, or a sum
+	// over rows.
 	smallSide = 64
-	// parallelWork is from where threads gain more than their wake-up costs.
+	// parallelWork is the least work for which threads gain more than waking them costs.
 	parallelWork = 1 << 20
 )
 
@@ -35,8 +36,8 @@ func (pr *gemmProduct) parallel(p *Pool) bool {
 
 func (pr *gemmProduct) work() int { return pr.m * pr.n * pr.k }
 
-// run computes the product by the way that suits its shape. Threads do not
-// enter the choice, because the ways differ in the order of their sums.
+// run computes the product with the algorithm for its shape. The choice does not depend on the number of
+// threads, because the algorithms sum in different orders.
 func (pr *gemmProduct) run(ks *gemmKernels, p *Pool) {
 	if pr.k == 0 {
 		pr.scaleOnly(ks)
@@ -46,25 +47,55 @@ func (pr *gemmProduct) run(ks *gemmKernels, p *Pool) {
 	if !pr.parallel(p) {
 		p = nil
 	}
-	strips := ks.strip != nil && pr.a.format == formatNative
-	small := pr.work() <= stripWork // these all sum in one order, however many rows there are
-	switch {
-	case strips && small:
+	switch ks.way(pr.m, pr.n, pr.k, pr.a.format) {
+	case wayStrips:
 		runStrips(pr, ks, p)
-	case !small && (pr.m <= skinnyRows || pr.n <= skinnyRows):
+	case waySkinny:
 		runSkinny(pr, ks, p)
-	case strips && (pr.m <= ks.stripRows || pr.n <= ks.stripCols || pr.narrow() && pr.k <= smallSide):
-		runStrips(pr, ks, p)
 	default:
 		runPacked(pr, ks, p)
-		return // with the bias, while the rows are in the cache
+		return // including the bias, while the rows are in the cache
 	}
 	pr.addBias(ks, 0, pr.m, 0, pr.n)
 }
 
+// gemmWay is an algorithm for products.
+type gemmWay uint8
+
+const (
+	wayPacked gemmWay = iota
+	wayStrips
+	waySkinny
+)
+
+// way returns the algorithm for a shape.
+func (ks *gemmKernels) way(m, n, k int, a gemmFormat) gemmWay {
+	strips := ks.strip != nil && a == formatNative
+	small := m*n*k <= stripWork // these all sum in the same order, for any number of rows
+	switch {
+	case strips && small:
+		return wayStrips
+	case !small && (m <= skinnyRows || n <= skinnyRows):
+		return waySkinny
+	case strips && (m <= ks.stripRows || n <= ks.stripCols || narrow(m, n, k) && k <= smallSide):
+		return wayStrips
+	}
+	return wayPacked
+}
+
+// EvenSums reports whether the order of summation of a product is independent of its operands' layouts, and
+// turned whether its transpose has the same order. Skinny products depend on the layout of the large operand;
+// strips and tiles agree if k is a multiple of both chain lengths, within one block.
+func EvenSums[T Float](m, n, k int) (even, turned bool) {
+	ks := kernelsOf[T](&gemmSets[0])
+	a, b := ks.way(m, n, k, formatNative), ks.way(n, m, k, formatNative)
+	even = a != waySkinny
+	return even, even && (a == b || k%ks.stripTerms == 0 && k <= ks.kc)
+}
+
 // narrow reports whether one side of the product is a small matrix.
-func (pr *gemmProduct) narrow() bool {
-	return pr.n <= smallSide && (pr.k <= smallSide || pr.m <= smallSide)
+func narrow(m, n, k int) bool {
+	return n <= smallSide && (k <= smallSide || m <= smallSide)
 }
 
 // addBias adds the bias, if there is one, to part of C.
@@ -87,7 +118,7 @@ func addTo[T Float](dst, x unsafe.Pointer, n int) {
 	Add(d, d, unsafe.Slice((*T)(x), n))
 }
 
-// scaleOnly is the product of no terms.
+// scaleOnly computes the product for K = 0.
 func (pr *gemmProduct) scaleOnly(ks *gemmKernels) {
 	if pr.update == Accumulate {
 		return
@@ -101,7 +132,7 @@ func (pr *gemmProduct) cAt(i, j, size int) unsafe.Pointer {
 	return unsafe.Add(pr.c, (i*pr.ldc+j)*size)
 }
 
-// updateAt returns how the block of terms that begins at p enters C.
+// updateAt returns whether the block of terms that begins at p overwrites C or is added to it.
 func (pr *gemmProduct) updateAt(p int) Update {
 	if p > 0 {
 		return Accumulate
@@ -109,8 +140,8 @@ func (pr *gemmProduct) updateAt(p int) Update {
 	return pr.update
 }
 
-// blockSize returns the length of equal blocks, but for the last, that split n
-// in as few as blocks of limit would; it is a multiple of unit.
+// blockSize returns the size of equal blocks (the last may be smaller) that split n into as few as blocks of
+// limit would; it is a multiple of unit.
 func blockSize(n, limit, unit int) int {
 	blocks := max(1, ceilDiv(n, limit))
 	return ceilDiv(ceilDiv(n, blocks), unit) * unit

@@ -5,18 +5,18 @@ import (
 	"unsafe"
 )
 
-// stripJob is a product in progress without packing of A: each task computes
-// some rows of a strip of columns, straight from B where its rows are usable.
+// stripJob is a running product without packing of A: each task computes some rows of a strip of columns, and
+// reads B in place if its layout allows.
 type stripJob struct {
 	gemmProduct
 	ks         *gemmKernels
-	rows, sets int // rows to a task, and tasks to a strip
+	rows, sets int // rows of a task, and tasks for a strip
 	width      int // columns of a strip
 	task       func(int)
 }
 
-// stripTaskRows bounds the rows of a task, and with them the time for which a
-// kernel cannot be preempted.
+// stripTaskRows bounds the rows of a task, and so the time during which a kernel cannot be
+// preempted.
 const stripTaskRows = 128
 
 var stripJobs = sync.Pool{New: func() any {
@@ -46,22 +46,22 @@ func runStrips(pr *gemmProduct, ks *gemmKernels, p *Pool) {
 	stripJobs.Put(j)
 }
 
-// stripWidth returns the columns of a strip: all that a kernel can have of a small
-// matrix, in equal parts of half vectors.
+// stripWidth returns the columns of a strip: as many as a kernel supports for a small matrix, in equal
+// multiples of half vectors.
 func (pr *gemmProduct) stripWidth(ks *gemmKernels) int {
-	if !pr.narrow() || pr.n <= ks.stripCols || ks.stripWide == ks.stripCols {
+	if !narrow(pr.m, pr.n, pr.k) || pr.n <= ks.stripCols || ks.stripWide == ks.stripCols {
 		return ks.stripCols
 	}
 	return blockSize(pr.n, ks.stripWide, ks.stripWide/8)
 }
 
-// startsWithBias reports whether sums can be added to the bias that is in C before
-// them: that is the bias added to the sums, where those are one chain.
+// startsWithBias reports whether C can be initialized with the bias and the sums added to it: the result is
+// the same if the sums are one chain.
 func (pr *gemmProduct) startsWithBias(ks *gemmKernels) bool {
 	return pr.bias != nil && pr.update == Overwrite && pr.k <= ks.stripTerms && pr.alpha == ks.one()
 }
 
-// one returns the bits of the scale that leaves a product as it is.
+// one returns the bits of the scale 1.
 func (ks *gemmKernels) one() uint64 {
 	if ks.size == 4 {
 		return scaleBits[float32](1)
@@ -73,7 +73,7 @@ func (ks *gemmKernels) one() uint64 {
 func (j *stripJob) fillBias(i, m, col, cols int) {
 	size := j.ks.size
 	bias := unsafe.Slice((*byte)(unsafe.Add(j.bias, col*size)), cols*size)
-	if cols == j.ldc { // rows without gaps: what is there is copied behind it
+	if cols == j.ldc { // rows without gaps: copy the part that is already filled
 		all := unsafe.Slice((*byte)(j.cAt(i, 0, size)), m*cols*size)
 		for n := copy(all, bias); n < len(all); {
 			n += copy(all[n:], all[:n])
@@ -85,15 +85,15 @@ func (j *stripJob) fillBias(i, m, col, cols int) {
 	}
 }
 
-// stripPass is how many rows a strip kernel takes at a time, and
-// stripResident how many bytes of B stay in the cache from one to the next.
+// stripPass is the rows that a strip kernel processes at a time, and stripResident the bytes of B that stay
+// in the cache between passes.
 const (
 	stripPass     = 8
 	stripResident = 1 << 20
 )
 
-// direct reports whether m rows are to be computed from B in place: rows of B that
-// are usable as they are, and either read once or close to each other.
+// direct reports whether m rows are computed from B in place: its rows must be usable as stored, and either
+// read once or close to each other.
 func (j *stripJob) direct(m int) bool {
 	return j.b.format == formatNative && j.b.col == 1 &&
 		(m <= stripPass || j.k*j.b.row*j.ks.size <= stripResident)

@@ -3,11 +3,12 @@ package kernel
 import (
 	"encoding/binary"
 	"math"
+	"sync"
 )
 
-// Activations rounds one row of floats to 8 bits by groups, for products with weights whose zero point is the
-// middle of the range, or is stored for each group. A row that is shorter than the groups is filled up with
-// zeros. All that is computed of what is no finite number is no number. factor multiplies the scales.
+// Activations quantizes one row of floats to 8 bits by groups, for products with weights whose zero point is
+// the middle of the range or, with zeros, is stored for each group. A row shorter than the groups is padded
+// with zeros. A group with a NaN or an infinity gives NaN. factor multiplies the scales.
 func (g Grouped) Activations(dst []byte, x []float32, zeros bool, factor float32) {
 	g.activations(&groupedSets[0], dst, x, zeros, factor)
 }
@@ -23,25 +24,44 @@ func (g Grouped) activations(set *groupedSet, dst []byte, x []float32, zeros boo
 		if len(part) < n*g.Group {
 			n = len(part) / g.Group
 			g.block(set, dst[lo*each:], part, n, zeros, factor)
-			var tail [GroupedMost]float32
-			copy(tail[:], part[n*g.Group:])
-			for at := lo + n; at < g.Groups; at++ {
-				g.block(set, dst[at*each:], tail[:g.Group], 1, zeros, factor)
-				clear(tail[:])
-			}
+			g.tail(set, dst[(lo+n)*each:], part[n*g.Group:], g.Groups-lo-n, zeros, factor)
 			return
 		}
 		g.block(set, dst[lo*each:], part, n, zeros, factor)
 	}
 }
 
-// block rounds n whole groups, 64 at most.
+// tail quantizes n groups; x is the beginning of the first, and the rest is zeros.
+func (g Grouped) tail(set *groupedSet, dst []byte, x []float32, n int, zeros bool, factor float32) {
+	room := lastGroups.Get().(*[GroupedMost]float32)
+	clear(room[:])
+	copy(room[:], x)
+	for i := range n {
+		g.block(set, dst[i*(g.Group+record):], room[:g.Group], 1, zeros, factor)
+		clear(room[:])
+	}
+	lastGroups.Put(room)
+}
+
+var lastGroups = sync.Pool{New: func() any { return new([GroupedMost]float32) }}
+
+// roundingRoom holds the largest absolute value, as bits, and the factor of each group of a block. It is
+// pooled: memory whose address is passed to a kernel would be allocated for every row.
+type roundingRoom struct {
+	bits    [64]uint32
+	factors [64]float32
+}
+
+var rounding = sync.Pool{New: func() any { return new(roundingRoom) }}
+
+// block quantizes n whole groups, at most 64.
 func (g Grouped) block(set *groupedSet, dst []byte, x []float32, n int, zeros bool, factor float32) {
 	if n == 0 {
 		return
 	}
-	var bits [64]uint32
-	var factors [64]float32
+	room := rounding.Get().(*roundingRoom)
+	bits, factors := &room.bits, &room.factors
+	clear(bits[:n])
 	if set.largest != nil {
 		set.largest(n, g.Group/GroupedUnit, &bits[0], &x[0])
 	} else {
@@ -51,7 +71,7 @@ func (g Grouped) block(set *groupedSet, dst []byte, x []float32, n int, zeros bo
 		top := math.Float32frombits(b)
 		scale, f := top/127, 127/top
 		switch {
-		case math.IsInf(float64(f), 1): // too small to count
+		case math.IsInf(float64(f), 1): // the group is so small that it is rounded to zero
 			scale, f = 0, 0
 		case math.IsInf(float64(top), 1):
 			scale = float32(math.NaN())
@@ -64,6 +84,7 @@ func (g Grouped) block(set *groupedSet, dst []byte, x []float32, n int, zeros bo
 	} else {
 		g.plainRound(dst, x, factors[:n])
 	}
+	rounding.Put(room)
 	times := int32(-1)
 	if !zeros {
 		times = -1 << (g.Bits - 1)

@@ -111,7 +111,7 @@ step0:
 	RET
 
 // func grouped8x3VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8x3VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -129,18 +129,22 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z6
 	VPDPBUSD.BCST (AX), Z6, Z3
 	VPDPBUSD.BCST (AX)(CX*1), Z6, Z4
 	VPDPBUSD.BCST (AX)(CX*2), Z6, Z5
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z6
 	VPDPBUSD.BCST 4(AX), Z6, Z3
 	VPDPBUSD.BCST 4(AX)(CX*1), Z6, Z4
 	VPDPBUSD.BCST 4(AX)(CX*2), Z6, Z5
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z6
 	VPDPBUSD.BCST 8(AX), Z6, Z3
 	VPDPBUSD.BCST 8(AX)(CX*1), Z6, Z4
 	VPDPBUSD.BCST 8(AX)(CX*2), Z6, Z5
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z6
 	VPDPBUSD.BCST 12(AX), Z6, Z3
 	VPDPBUSD.BCST 12(AX)(CX*1), Z6, Z4
@@ -178,7 +182,7 @@ step0:
 	RET
 
 // func grouped8x4VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8x4VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -200,21 +204,25 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z8
 	VPDPBUSD.BCST (AX), Z8, Z4
 	VPDPBUSD.BCST (AX)(CX*1), Z8, Z5
 	VPDPBUSD.BCST (AX)(CX*2), Z8, Z6
 	VPDPBUSD.BCST (R8), Z8, Z7
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z8
 	VPDPBUSD.BCST 4(AX), Z8, Z4
 	VPDPBUSD.BCST 4(AX)(CX*1), Z8, Z5
 	VPDPBUSD.BCST 4(AX)(CX*2), Z8, Z6
 	VPDPBUSD.BCST 4(R8), Z8, Z7
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z8
 	VPDPBUSD.BCST 8(AX), Z8, Z4
 	VPDPBUSD.BCST 8(AX)(CX*1), Z8, Z5
 	VPDPBUSD.BCST 8(AX)(CX*2), Z8, Z6
 	VPDPBUSD.BCST 8(R8), Z8, Z7
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z8
 	VPDPBUSD.BCST 12(AX), Z8, Z4
 	VPDPBUSD.BCST 12(AX)(CX*1), Z8, Z5
@@ -261,7 +269,7 @@ step0:
 	RET
 
 // func grouped8x5VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8x5VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -285,24 +293,28 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z10
 	VPDPBUSD.BCST (AX), Z10, Z5
 	VPDPBUSD.BCST (AX)(CX*1), Z10, Z6
 	VPDPBUSD.BCST (AX)(CX*2), Z10, Z7
 	VPDPBUSD.BCST (R8), Z10, Z8
 	VPDPBUSD.BCST (R8)(CX*1), Z10, Z9
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z10
 	VPDPBUSD.BCST 4(AX), Z10, Z5
 	VPDPBUSD.BCST 4(AX)(CX*1), Z10, Z6
 	VPDPBUSD.BCST 4(AX)(CX*2), Z10, Z7
 	VPDPBUSD.BCST 4(R8), Z10, Z8
 	VPDPBUSD.BCST 4(R8)(CX*1), Z10, Z9
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z10
 	VPDPBUSD.BCST 8(AX), Z10, Z5
 	VPDPBUSD.BCST 8(AX)(CX*1), Z10, Z6
 	VPDPBUSD.BCST 8(AX)(CX*2), Z10, Z7
 	VPDPBUSD.BCST 8(R8), Z10, Z8
 	VPDPBUSD.BCST 8(R8)(CX*1), Z10, Z9
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z10
 	VPDPBUSD.BCST 12(AX), Z10, Z5
 	VPDPBUSD.BCST 12(AX)(CX*1), Z10, Z6
@@ -356,7 +368,7 @@ step0:
 	RET
 
 // func grouped8x6VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8x6VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -382,6 +394,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z12
 	VPDPBUSD.BCST (AX), Z12, Z6
 	VPDPBUSD.BCST (AX)(CX*1), Z12, Z7
@@ -389,6 +402,7 @@ step0:
 	VPDPBUSD.BCST (R8), Z12, Z9
 	VPDPBUSD.BCST (R8)(CX*1), Z12, Z10
 	VPDPBUSD.BCST (R8)(CX*2), Z12, Z11
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z12
 	VPDPBUSD.BCST 4(AX), Z12, Z6
 	VPDPBUSD.BCST 4(AX)(CX*1), Z12, Z7
@@ -396,6 +410,7 @@ step0:
 	VPDPBUSD.BCST 4(R8), Z12, Z9
 	VPDPBUSD.BCST 4(R8)(CX*1), Z12, Z10
 	VPDPBUSD.BCST 4(R8)(CX*2), Z12, Z11
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z12
 	VPDPBUSD.BCST 8(AX), Z12, Z6
 	VPDPBUSD.BCST 8(AX)(CX*1), Z12, Z7
@@ -403,6 +418,7 @@ step0:
 	VPDPBUSD.BCST 8(R8), Z12, Z9
 	VPDPBUSD.BCST 8(R8)(CX*1), Z12, Z10
 	VPDPBUSD.BCST 8(R8)(CX*2), Z12, Z11
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z12
 	VPDPBUSD.BCST 12(AX), Z12, Z6
 	VPDPBUSD.BCST 12(AX)(CX*1), Z12, Z7
@@ -463,7 +479,7 @@ step0:
 	RET
 
 // func grouped8x7VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8x7VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -493,6 +509,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z14
 	VPDPBUSD.BCST (AX), Z14, Z7
 	VPDPBUSD.BCST (AX)(CX*1), Z14, Z8
@@ -501,6 +518,7 @@ step0:
 	VPDPBUSD.BCST (R8)(CX*1), Z14, Z11
 	VPDPBUSD.BCST (R8)(CX*2), Z14, Z12
 	VPDPBUSD.BCST (R9), Z14, Z13
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z14
 	VPDPBUSD.BCST 4(AX), Z14, Z7
 	VPDPBUSD.BCST 4(AX)(CX*1), Z14, Z8
@@ -509,6 +527,7 @@ step0:
 	VPDPBUSD.BCST 4(R8)(CX*1), Z14, Z11
 	VPDPBUSD.BCST 4(R8)(CX*2), Z14, Z12
 	VPDPBUSD.BCST 4(R9), Z14, Z13
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z14
 	VPDPBUSD.BCST 8(AX), Z14, Z7
 	VPDPBUSD.BCST 8(AX)(CX*1), Z14, Z8
@@ -517,6 +536,7 @@ step0:
 	VPDPBUSD.BCST 8(R8)(CX*1), Z14, Z11
 	VPDPBUSD.BCST 8(R8)(CX*2), Z14, Z12
 	VPDPBUSD.BCST 8(R9), Z14, Z13
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z14
 	VPDPBUSD.BCST 12(AX), Z14, Z7
 	VPDPBUSD.BCST 12(AX)(CX*1), Z14, Z8
@@ -586,7 +606,7 @@ step0:
 	RET
 
 // func grouped8x8VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8x8VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -618,6 +638,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z16
 	VPDPBUSD.BCST (AX), Z16, Z8
 	VPDPBUSD.BCST (AX)(CX*1), Z16, Z9
@@ -627,6 +648,7 @@ step0:
 	VPDPBUSD.BCST (R8)(CX*2), Z16, Z13
 	VPDPBUSD.BCST (R9), Z16, Z14
 	VPDPBUSD.BCST (R9)(CX*1), Z16, Z15
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z16
 	VPDPBUSD.BCST 4(AX), Z16, Z8
 	VPDPBUSD.BCST 4(AX)(CX*1), Z16, Z9
@@ -636,6 +658,7 @@ step0:
 	VPDPBUSD.BCST 4(R8)(CX*2), Z16, Z13
 	VPDPBUSD.BCST 4(R9), Z16, Z14
 	VPDPBUSD.BCST 4(R9)(CX*1), Z16, Z15
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z16
 	VPDPBUSD.BCST 8(AX), Z16, Z8
 	VPDPBUSD.BCST 8(AX)(CX*1), Z16, Z9
@@ -645,6 +668,7 @@ step0:
 	VPDPBUSD.BCST 8(R8)(CX*2), Z16, Z13
 	VPDPBUSD.BCST 8(R9), Z16, Z14
 	VPDPBUSD.BCST 8(R9)(CX*1), Z16, Z15
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z16
 	VPDPBUSD.BCST 12(AX), Z16, Z8
 	VPDPBUSD.BCST 12(AX)(CX*1), Z16, Z9
@@ -836,7 +860,7 @@ step0:
 	RET
 
 // func grouped8Zerosx3VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8Zerosx3VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -855,18 +879,22 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z6
 	VPDPBUSD.BCST (AX), Z6, Z3
 	VPDPBUSD.BCST (AX)(CX*1), Z6, Z4
 	VPDPBUSD.BCST (AX)(CX*2), Z6, Z5
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z6
 	VPDPBUSD.BCST 4(AX), Z6, Z3
 	VPDPBUSD.BCST 4(AX)(CX*1), Z6, Z4
 	VPDPBUSD.BCST 4(AX)(CX*2), Z6, Z5
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z6
 	VPDPBUSD.BCST 8(AX), Z6, Z3
 	VPDPBUSD.BCST 8(AX)(CX*1), Z6, Z4
 	VPDPBUSD.BCST 8(AX)(CX*2), Z6, Z5
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z6
 	VPDPBUSD.BCST 12(AX), Z6, Z3
 	VPDPBUSD.BCST 12(AX)(CX*1), Z6, Z4
@@ -909,7 +937,7 @@ step0:
 	RET
 
 // func grouped8Zerosx4VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8Zerosx4VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -932,21 +960,25 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z8
 	VPDPBUSD.BCST (AX), Z8, Z4
 	VPDPBUSD.BCST (AX)(CX*1), Z8, Z5
 	VPDPBUSD.BCST (AX)(CX*2), Z8, Z6
 	VPDPBUSD.BCST (R9), Z8, Z7
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z8
 	VPDPBUSD.BCST 4(AX), Z8, Z4
 	VPDPBUSD.BCST 4(AX)(CX*1), Z8, Z5
 	VPDPBUSD.BCST 4(AX)(CX*2), Z8, Z6
 	VPDPBUSD.BCST 4(R9), Z8, Z7
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z8
 	VPDPBUSD.BCST 8(AX), Z8, Z4
 	VPDPBUSD.BCST 8(AX)(CX*1), Z8, Z5
 	VPDPBUSD.BCST 8(AX)(CX*2), Z8, Z6
 	VPDPBUSD.BCST 8(R9), Z8, Z7
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z8
 	VPDPBUSD.BCST 12(AX), Z8, Z4
 	VPDPBUSD.BCST 12(AX)(CX*1), Z8, Z5
@@ -999,7 +1031,7 @@ step0:
 	RET
 
 // func grouped8Zerosx5VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8Zerosx5VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -1024,24 +1056,28 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z10
 	VPDPBUSD.BCST (AX), Z10, Z5
 	VPDPBUSD.BCST (AX)(CX*1), Z10, Z6
 	VPDPBUSD.BCST (AX)(CX*2), Z10, Z7
 	VPDPBUSD.BCST (R9), Z10, Z8
 	VPDPBUSD.BCST (R9)(CX*1), Z10, Z9
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z10
 	VPDPBUSD.BCST 4(AX), Z10, Z5
 	VPDPBUSD.BCST 4(AX)(CX*1), Z10, Z6
 	VPDPBUSD.BCST 4(AX)(CX*2), Z10, Z7
 	VPDPBUSD.BCST 4(R9), Z10, Z8
 	VPDPBUSD.BCST 4(R9)(CX*1), Z10, Z9
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z10
 	VPDPBUSD.BCST 8(AX), Z10, Z5
 	VPDPBUSD.BCST 8(AX)(CX*1), Z10, Z6
 	VPDPBUSD.BCST 8(AX)(CX*2), Z10, Z7
 	VPDPBUSD.BCST 8(R9), Z10, Z8
 	VPDPBUSD.BCST 8(R9)(CX*1), Z10, Z9
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z10
 	VPDPBUSD.BCST 12(AX), Z10, Z5
 	VPDPBUSD.BCST 12(AX)(CX*1), Z10, Z6
@@ -1102,7 +1138,7 @@ step0:
 	RET
 
 // func grouped8Zerosx6VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8Zerosx6VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -1129,6 +1165,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z12
 	VPDPBUSD.BCST (AX), Z12, Z6
 	VPDPBUSD.BCST (AX)(CX*1), Z12, Z7
@@ -1136,6 +1173,7 @@ step0:
 	VPDPBUSD.BCST (R9), Z12, Z9
 	VPDPBUSD.BCST (R9)(CX*1), Z12, Z10
 	VPDPBUSD.BCST (R9)(CX*2), Z12, Z11
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z12
 	VPDPBUSD.BCST 4(AX), Z12, Z6
 	VPDPBUSD.BCST 4(AX)(CX*1), Z12, Z7
@@ -1143,6 +1181,7 @@ step0:
 	VPDPBUSD.BCST 4(R9), Z12, Z9
 	VPDPBUSD.BCST 4(R9)(CX*1), Z12, Z10
 	VPDPBUSD.BCST 4(R9)(CX*2), Z12, Z11
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z12
 	VPDPBUSD.BCST 8(AX), Z12, Z6
 	VPDPBUSD.BCST 8(AX)(CX*1), Z12, Z7
@@ -1150,6 +1189,7 @@ step0:
 	VPDPBUSD.BCST 8(R9), Z12, Z9
 	VPDPBUSD.BCST 8(R9)(CX*1), Z12, Z10
 	VPDPBUSD.BCST 8(R9)(CX*2), Z12, Z11
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z12
 	VPDPBUSD.BCST 12(AX), Z12, Z6
 	VPDPBUSD.BCST 12(AX)(CX*1), Z12, Z7
@@ -1218,7 +1258,7 @@ step0:
 	RET
 
 // func grouped8Zerosx7VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8Zerosx7VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -1249,6 +1289,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z14
 	VPDPBUSD.BCST (AX), Z14, Z7
 	VPDPBUSD.BCST (AX)(CX*1), Z14, Z8
@@ -1257,6 +1298,7 @@ step0:
 	VPDPBUSD.BCST (R9)(CX*1), Z14, Z11
 	VPDPBUSD.BCST (R9)(CX*2), Z14, Z12
 	VPDPBUSD.BCST (R10), Z14, Z13
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z14
 	VPDPBUSD.BCST 4(AX), Z14, Z7
 	VPDPBUSD.BCST 4(AX)(CX*1), Z14, Z8
@@ -1265,6 +1307,7 @@ step0:
 	VPDPBUSD.BCST 4(R9)(CX*1), Z14, Z11
 	VPDPBUSD.BCST 4(R9)(CX*2), Z14, Z12
 	VPDPBUSD.BCST 4(R10), Z14, Z13
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z14
 	VPDPBUSD.BCST 8(AX), Z14, Z7
 	VPDPBUSD.BCST 8(AX)(CX*1), Z14, Z8
@@ -1273,6 +1316,7 @@ step0:
 	VPDPBUSD.BCST 8(R9)(CX*1), Z14, Z11
 	VPDPBUSD.BCST 8(R9)(CX*2), Z14, Z12
 	VPDPBUSD.BCST 8(R10), Z14, Z13
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z14
 	VPDPBUSD.BCST 12(AX), Z14, Z7
 	VPDPBUSD.BCST 12(AX)(CX*1), Z14, Z8
@@ -1351,7 +1395,7 @@ step0:
 	RET
 
 // func grouped8Zerosx8VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8Zerosx8VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -1384,6 +1428,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z16
 	VPDPBUSD.BCST (AX), Z16, Z8
 	VPDPBUSD.BCST (AX)(CX*1), Z16, Z9
@@ -1393,6 +1438,7 @@ step0:
 	VPDPBUSD.BCST (R9)(CX*2), Z16, Z13
 	VPDPBUSD.BCST (R10), Z16, Z14
 	VPDPBUSD.BCST (R10)(CX*1), Z16, Z15
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z16
 	VPDPBUSD.BCST 4(AX), Z16, Z8
 	VPDPBUSD.BCST 4(AX)(CX*1), Z16, Z9
@@ -1402,6 +1448,7 @@ step0:
 	VPDPBUSD.BCST 4(R9)(CX*2), Z16, Z13
 	VPDPBUSD.BCST 4(R10), Z16, Z14
 	VPDPBUSD.BCST 4(R10)(CX*1), Z16, Z15
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z16
 	VPDPBUSD.BCST 8(AX), Z16, Z8
 	VPDPBUSD.BCST 8(AX)(CX*1), Z16, Z9
@@ -1411,6 +1458,7 @@ step0:
 	VPDPBUSD.BCST 8(R9)(CX*2), Z16, Z13
 	VPDPBUSD.BCST 8(R10), Z16, Z14
 	VPDPBUSD.BCST 8(R10)(CX*1), Z16, Z15
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z16
 	VPDPBUSD.BCST 12(AX), Z16, Z8
 	VPDPBUSD.BCST 12(AX)(CX*1), Z16, Z9
@@ -1643,7 +1691,7 @@ step0:
 	RET
 
 // func grouped4x3VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4x3VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z6
@@ -1663,6 +1711,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z8
 	VPANDD        Z6, Z8, Z7
 	VPSRLW        $0x04, Z8, Z8
@@ -1673,6 +1722,7 @@ step0:
 	VPDPBUSD.BCST 4(AX), Z8, Z3
 	VPDPBUSD.BCST 4(AX)(CX*1), Z8, Z4
 	VPDPBUSD.BCST 4(AX)(CX*2), Z8, Z5
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z8
 	VPANDD        Z6, Z8, Z7
 	VPSRLW        $0x04, Z8, Z8
@@ -1683,6 +1733,7 @@ step0:
 	VPDPBUSD.BCST 12(AX), Z8, Z3
 	VPDPBUSD.BCST 12(AX)(CX*1), Z8, Z4
 	VPDPBUSD.BCST 12(AX)(CX*2), Z8, Z5
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z8
 	VPANDD        Z6, Z8, Z7
 	VPSRLW        $0x04, Z8, Z8
@@ -1693,6 +1744,7 @@ step0:
 	VPDPBUSD.BCST 20(AX), Z8, Z3
 	VPDPBUSD.BCST 20(AX)(CX*1), Z8, Z4
 	VPDPBUSD.BCST 20(AX)(CX*2), Z8, Z5
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z8
 	VPANDD        Z6, Z8, Z7
 	VPSRLW        $0x04, Z8, Z8
@@ -1736,7 +1788,7 @@ step0:
 	RET
 
 // func grouped4x4VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4x4VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z8
@@ -1760,6 +1812,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z10
 	VPANDD        Z8, Z10, Z9
 	VPSRLW        $0x04, Z10, Z10
@@ -1772,6 +1825,7 @@ step0:
 	VPDPBUSD.BCST 4(AX)(CX*1), Z10, Z5
 	VPDPBUSD.BCST 4(AX)(CX*2), Z10, Z6
 	VPDPBUSD.BCST 4(R8), Z10, Z7
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z10
 	VPANDD        Z8, Z10, Z9
 	VPSRLW        $0x04, Z10, Z10
@@ -1784,6 +1838,7 @@ step0:
 	VPDPBUSD.BCST 12(AX)(CX*1), Z10, Z5
 	VPDPBUSD.BCST 12(AX)(CX*2), Z10, Z6
 	VPDPBUSD.BCST 12(R8), Z10, Z7
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z10
 	VPANDD        Z8, Z10, Z9
 	VPSRLW        $0x04, Z10, Z10
@@ -1796,6 +1851,7 @@ step0:
 	VPDPBUSD.BCST 20(AX)(CX*1), Z10, Z5
 	VPDPBUSD.BCST 20(AX)(CX*2), Z10, Z6
 	VPDPBUSD.BCST 20(R8), Z10, Z7
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z10
 	VPANDD        Z8, Z10, Z9
 	VPSRLW        $0x04, Z10, Z10
@@ -1849,7 +1905,7 @@ step0:
 	RET
 
 // func grouped4x5VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4x5VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z10
@@ -1875,6 +1931,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z12
 	VPANDD        Z10, Z12, Z11
 	VPSRLW        $0x04, Z12, Z12
@@ -1889,6 +1946,7 @@ step0:
 	VPDPBUSD.BCST 4(AX)(CX*2), Z12, Z7
 	VPDPBUSD.BCST 4(R8), Z12, Z8
 	VPDPBUSD.BCST 4(R8)(CX*1), Z12, Z9
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z12
 	VPANDD        Z10, Z12, Z11
 	VPSRLW        $0x04, Z12, Z12
@@ -1903,6 +1961,7 @@ step0:
 	VPDPBUSD.BCST 12(AX)(CX*2), Z12, Z7
 	VPDPBUSD.BCST 12(R8), Z12, Z8
 	VPDPBUSD.BCST 12(R8)(CX*1), Z12, Z9
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z12
 	VPANDD        Z10, Z12, Z11
 	VPSRLW        $0x04, Z12, Z12
@@ -1917,6 +1976,7 @@ step0:
 	VPDPBUSD.BCST 20(AX)(CX*2), Z12, Z7
 	VPDPBUSD.BCST 20(R8), Z12, Z8
 	VPDPBUSD.BCST 20(R8)(CX*1), Z12, Z9
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z12
 	VPANDD        Z10, Z12, Z11
 	VPSRLW        $0x04, Z12, Z12
@@ -1978,7 +2038,7 @@ step0:
 	RET
 
 // func grouped4x6VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4x6VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z12
@@ -2006,6 +2066,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z14
 	VPANDD        Z12, Z14, Z13
 	VPSRLW        $0x04, Z14, Z14
@@ -2022,6 +2083,7 @@ step0:
 	VPDPBUSD.BCST 4(R8), Z14, Z9
 	VPDPBUSD.BCST 4(R8)(CX*1), Z14, Z10
 	VPDPBUSD.BCST 4(R8)(CX*2), Z14, Z11
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z14
 	VPANDD        Z12, Z14, Z13
 	VPSRLW        $0x04, Z14, Z14
@@ -2038,6 +2100,7 @@ step0:
 	VPDPBUSD.BCST 12(R8), Z14, Z9
 	VPDPBUSD.BCST 12(R8)(CX*1), Z14, Z10
 	VPDPBUSD.BCST 12(R8)(CX*2), Z14, Z11
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z14
 	VPANDD        Z12, Z14, Z13
 	VPSRLW        $0x04, Z14, Z14
@@ -2054,6 +2117,7 @@ step0:
 	VPDPBUSD.BCST 20(R8), Z14, Z9
 	VPDPBUSD.BCST 20(R8)(CX*1), Z14, Z10
 	VPDPBUSD.BCST 20(R8)(CX*2), Z14, Z11
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z14
 	VPANDD        Z12, Z14, Z13
 	VPSRLW        $0x04, Z14, Z14
@@ -2123,7 +2187,7 @@ step0:
 	RET
 
 // func grouped4x7VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4x7VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z14
@@ -2155,6 +2219,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z16
 	VPANDD        Z14, Z16, Z15
 	VPSRLW        $0x04, Z16, Z16
@@ -2173,6 +2238,7 @@ step0:
 	VPDPBUSD.BCST 4(R8)(CX*1), Z16, Z11
 	VPDPBUSD.BCST 4(R8)(CX*2), Z16, Z12
 	VPDPBUSD.BCST 4(R9), Z16, Z13
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z16
 	VPANDD        Z14, Z16, Z15
 	VPSRLW        $0x04, Z16, Z16
@@ -2191,6 +2257,7 @@ step0:
 	VPDPBUSD.BCST 12(R8)(CX*1), Z16, Z11
 	VPDPBUSD.BCST 12(R8)(CX*2), Z16, Z12
 	VPDPBUSD.BCST 12(R9), Z16, Z13
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z16
 	VPANDD        Z14, Z16, Z15
 	VPSRLW        $0x04, Z16, Z16
@@ -2209,6 +2276,7 @@ step0:
 	VPDPBUSD.BCST 20(R8)(CX*1), Z16, Z11
 	VPDPBUSD.BCST 20(R8)(CX*2), Z16, Z12
 	VPDPBUSD.BCST 20(R9), Z16, Z13
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z16
 	VPANDD        Z14, Z16, Z15
 	VPSRLW        $0x04, Z16, Z16
@@ -2288,7 +2356,7 @@ step0:
 	RET
 
 // func grouped4x8VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4x8VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z16
@@ -2322,6 +2390,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z18
 	VPANDD        Z16, Z18, Z17
 	VPSRLW        $0x04, Z18, Z18
@@ -2342,6 +2411,7 @@ step0:
 	VPDPBUSD.BCST 4(R8)(CX*2), Z18, Z13
 	VPDPBUSD.BCST 4(R9), Z18, Z14
 	VPDPBUSD.BCST 4(R9)(CX*1), Z18, Z15
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z18
 	VPANDD        Z16, Z18, Z17
 	VPSRLW        $0x04, Z18, Z18
@@ -2362,6 +2432,7 @@ step0:
 	VPDPBUSD.BCST 12(R8)(CX*2), Z18, Z13
 	VPDPBUSD.BCST 12(R9), Z18, Z14
 	VPDPBUSD.BCST 12(R9)(CX*1), Z18, Z15
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z18
 	VPANDD        Z16, Z18, Z17
 	VPSRLW        $0x04, Z18, Z18
@@ -2382,6 +2453,7 @@ step0:
 	VPDPBUSD.BCST 20(R8)(CX*2), Z18, Z13
 	VPDPBUSD.BCST 20(R9), Z18, Z14
 	VPDPBUSD.BCST 20(R9)(CX*1), Z18, Z15
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z18
 	VPANDD        Z16, Z18, Z17
 	VPSRLW        $0x04, Z18, Z18
@@ -2624,7 +2696,7 @@ step0:
 	RET
 
 // func grouped4Zerosx3VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4Zerosx3VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z6
@@ -2645,6 +2717,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z8
 	VPANDD        Z6, Z8, Z7
 	VPSRLW        $0x04, Z8, Z8
@@ -2655,6 +2728,7 @@ step0:
 	VPDPBUSD.BCST 4(AX), Z8, Z3
 	VPDPBUSD.BCST 4(AX)(CX*1), Z8, Z4
 	VPDPBUSD.BCST 4(AX)(CX*2), Z8, Z5
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z8
 	VPANDD        Z6, Z8, Z7
 	VPSRLW        $0x04, Z8, Z8
@@ -2665,6 +2739,7 @@ step0:
 	VPDPBUSD.BCST 12(AX), Z8, Z3
 	VPDPBUSD.BCST 12(AX)(CX*1), Z8, Z4
 	VPDPBUSD.BCST 12(AX)(CX*2), Z8, Z5
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z8
 	VPANDD        Z6, Z8, Z7
 	VPSRLW        $0x04, Z8, Z8
@@ -2675,6 +2750,7 @@ step0:
 	VPDPBUSD.BCST 20(AX), Z8, Z3
 	VPDPBUSD.BCST 20(AX)(CX*1), Z8, Z4
 	VPDPBUSD.BCST 20(AX)(CX*2), Z8, Z5
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z8
 	VPANDD        Z6, Z8, Z7
 	VPSRLW        $0x04, Z8, Z8
@@ -2723,7 +2799,7 @@ step0:
 	RET
 
 // func grouped4Zerosx4VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4Zerosx4VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z8
@@ -2748,6 +2824,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z10
 	VPANDD        Z8, Z10, Z9
 	VPSRLW        $0x04, Z10, Z10
@@ -2760,6 +2837,7 @@ step0:
 	VPDPBUSD.BCST 4(AX)(CX*1), Z10, Z5
 	VPDPBUSD.BCST 4(AX)(CX*2), Z10, Z6
 	VPDPBUSD.BCST 4(R9), Z10, Z7
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z10
 	VPANDD        Z8, Z10, Z9
 	VPSRLW        $0x04, Z10, Z10
@@ -2772,6 +2850,7 @@ step0:
 	VPDPBUSD.BCST 12(AX)(CX*1), Z10, Z5
 	VPDPBUSD.BCST 12(AX)(CX*2), Z10, Z6
 	VPDPBUSD.BCST 12(R9), Z10, Z7
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z10
 	VPANDD        Z8, Z10, Z9
 	VPSRLW        $0x04, Z10, Z10
@@ -2784,6 +2863,7 @@ step0:
 	VPDPBUSD.BCST 20(AX)(CX*1), Z10, Z5
 	VPDPBUSD.BCST 20(AX)(CX*2), Z10, Z6
 	VPDPBUSD.BCST 20(R9), Z10, Z7
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z10
 	VPANDD        Z8, Z10, Z9
 	VPSRLW        $0x04, Z10, Z10
@@ -2843,7 +2923,7 @@ step0:
 	RET
 
 // func grouped4Zerosx5VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4Zerosx5VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z10
@@ -2870,6 +2950,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z12
 	VPANDD        Z10, Z12, Z11
 	VPSRLW        $0x04, Z12, Z12
@@ -2884,6 +2965,7 @@ step0:
 	VPDPBUSD.BCST 4(AX)(CX*2), Z12, Z7
 	VPDPBUSD.BCST 4(R9), Z12, Z8
 	VPDPBUSD.BCST 4(R9)(CX*1), Z12, Z9
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z12
 	VPANDD        Z10, Z12, Z11
 	VPSRLW        $0x04, Z12, Z12
@@ -2898,6 +2980,7 @@ step0:
 	VPDPBUSD.BCST 12(AX)(CX*2), Z12, Z7
 	VPDPBUSD.BCST 12(R9), Z12, Z8
 	VPDPBUSD.BCST 12(R9)(CX*1), Z12, Z9
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z12
 	VPANDD        Z10, Z12, Z11
 	VPSRLW        $0x04, Z12, Z12
@@ -2912,6 +2995,7 @@ step0:
 	VPDPBUSD.BCST 20(AX)(CX*2), Z12, Z7
 	VPDPBUSD.BCST 20(R9), Z12, Z8
 	VPDPBUSD.BCST 20(R9)(CX*1), Z12, Z9
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z12
 	VPANDD        Z10, Z12, Z11
 	VPSRLW        $0x04, Z12, Z12
@@ -2980,7 +3064,7 @@ step0:
 	RET
 
 // func grouped4Zerosx6VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4Zerosx6VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z12
@@ -3009,6 +3093,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z14
 	VPANDD        Z12, Z14, Z13
 	VPSRLW        $0x04, Z14, Z14
@@ -3025,6 +3110,7 @@ step0:
 	VPDPBUSD.BCST 4(R9), Z14, Z9
 	VPDPBUSD.BCST 4(R9)(CX*1), Z14, Z10
 	VPDPBUSD.BCST 4(R9)(CX*2), Z14, Z11
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z14
 	VPANDD        Z12, Z14, Z13
 	VPSRLW        $0x04, Z14, Z14
@@ -3041,6 +3127,7 @@ step0:
 	VPDPBUSD.BCST 12(R9), Z14, Z9
 	VPDPBUSD.BCST 12(R9)(CX*1), Z14, Z10
 	VPDPBUSD.BCST 12(R9)(CX*2), Z14, Z11
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z14
 	VPANDD        Z12, Z14, Z13
 	VPSRLW        $0x04, Z14, Z14
@@ -3057,6 +3144,7 @@ step0:
 	VPDPBUSD.BCST 20(R9), Z14, Z9
 	VPDPBUSD.BCST 20(R9)(CX*1), Z14, Z10
 	VPDPBUSD.BCST 20(R9)(CX*2), Z14, Z11
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z14
 	VPANDD        Z12, Z14, Z13
 	VPSRLW        $0x04, Z14, Z14
@@ -3134,7 +3222,7 @@ step0:
 	RET
 
 // func grouped4Zerosx7VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4Zerosx7VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z14
@@ -3167,6 +3255,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z16
 	VPANDD        Z14, Z16, Z15
 	VPSRLW        $0x04, Z16, Z16
@@ -3185,6 +3274,7 @@ step0:
 	VPDPBUSD.BCST 4(R9)(CX*1), Z16, Z11
 	VPDPBUSD.BCST 4(R9)(CX*2), Z16, Z12
 	VPDPBUSD.BCST 4(R10), Z16, Z13
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z16
 	VPANDD        Z14, Z16, Z15
 	VPSRLW        $0x04, Z16, Z16
@@ -3203,6 +3293,7 @@ step0:
 	VPDPBUSD.BCST 12(R9)(CX*1), Z16, Z11
 	VPDPBUSD.BCST 12(R9)(CX*2), Z16, Z12
 	VPDPBUSD.BCST 12(R10), Z16, Z13
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z16
 	VPANDD        Z14, Z16, Z15
 	VPSRLW        $0x04, Z16, Z16
@@ -3221,6 +3312,7 @@ step0:
 	VPDPBUSD.BCST 20(R9)(CX*1), Z16, Z11
 	VPDPBUSD.BCST 20(R9)(CX*2), Z16, Z12
 	VPDPBUSD.BCST 20(R10), Z16, Z13
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z16
 	VPANDD        Z14, Z16, Z15
 	VPSRLW        $0x04, Z16, Z16
@@ -3309,7 +3401,7 @@ step0:
 	RET
 
 // func grouped4Zerosx8VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4Zerosx8VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z16
@@ -3344,6 +3436,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z18
 	VPANDD        Z16, Z18, Z17
 	VPSRLW        $0x04, Z18, Z18
@@ -3364,6 +3457,7 @@ step0:
 	VPDPBUSD.BCST 4(R9)(CX*2), Z18, Z13
 	VPDPBUSD.BCST 4(R10), Z18, Z14
 	VPDPBUSD.BCST 4(R10)(CX*1), Z18, Z15
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z18
 	VPANDD        Z16, Z18, Z17
 	VPSRLW        $0x04, Z18, Z18
@@ -3384,6 +3478,7 @@ step0:
 	VPDPBUSD.BCST 12(R9)(CX*2), Z18, Z13
 	VPDPBUSD.BCST 12(R10), Z18, Z14
 	VPDPBUSD.BCST 12(R10)(CX*1), Z18, Z15
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z18
 	VPANDD        Z16, Z18, Z17
 	VPSRLW        $0x04, Z18, Z18
@@ -3404,6 +3499,7 @@ step0:
 	VPDPBUSD.BCST 20(R9)(CX*2), Z18, Z13
 	VPDPBUSD.BCST 20(R10), Z18, Z14
 	VPDPBUSD.BCST 20(R10)(CX*1), Z18, Z15
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z18
 	VPANDD        Z16, Z18, Z17
 	VPSRLW        $0x04, Z18, Z18
@@ -3868,7 +3964,7 @@ step0:
 	RET
 
 // func grouped8x3AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped8x3AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00010001, AX
 	VMOVD        AX, X6
@@ -3892,6 +3988,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -3910,6 +4007,7 @@ step0:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -3928,6 +4026,7 @@ step0:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -3946,6 +4045,7 @@ step0:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4017,6 +4117,7 @@ group1:
 	MOVQ  steps+8(FP), DI
 
 step1:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4035,6 +4136,7 @@ step1:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4053,6 +4155,7 @@ step1:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4071,6 +4174,7 @@ step1:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4122,7 +4226,7 @@ step1:
 	RET
 
 // func grouped8x4AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped8x4AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00010001, AX
 	VMOVD        AX, X8
@@ -4150,6 +4254,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4173,6 +4278,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4196,6 +4302,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4219,6 +4326,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4307,6 +4415,7 @@ group1:
 	MOVQ  steps+8(FP), DI
 
 step1:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4330,6 +4439,7 @@ step1:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4353,6 +4463,7 @@ step1:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4376,6 +4487,7 @@ step1:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4767,7 +4879,7 @@ step0:
 	RET
 
 // func grouped8Zerosx3AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped8Zerosx3AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00010001, AX
 	VMOVD        AX, X6
@@ -4792,6 +4904,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4810,6 +4923,7 @@ step0:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4828,6 +4942,7 @@ step0:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4846,6 +4961,7 @@ step0:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4933,6 +5049,7 @@ group1:
 	MOVQ  steps+8(FP), DI
 
 step1:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4951,6 +5068,7 @@ step1:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4969,6 +5087,7 @@ step1:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -4987,6 +5106,7 @@ step1:
 	VPMADDUBSW   Y10, Y9, Y10
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y8
 	VPXOR        Y7, Y8, Y8
 	VPABSB       Y8, Y9
@@ -5052,7 +5172,7 @@ step1:
 	RET
 
 // func grouped8Zerosx4AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped8Zerosx4AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00010001, AX
 	VMOVD        AX, X8
@@ -5081,6 +5201,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -5104,6 +5225,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -5127,6 +5249,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -5150,6 +5273,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -5257,6 +5381,7 @@ group1:
 	MOVQ  steps+8(FP), DI
 
 step1:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -5280,6 +5405,7 @@ step1:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -5303,6 +5429,7 @@ step1:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -5326,6 +5453,7 @@ step1:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -5772,7 +5900,7 @@ step0:
 	RET
 
 // func grouped4x3AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped4x3AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X6
@@ -5796,6 +5924,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -5821,6 +5950,7 @@ step0:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -5846,6 +5976,7 @@ step0:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -5871,6 +6002,7 @@ step0:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -5955,6 +6087,7 @@ group1:
 	MOVQ  steps+8(FP), DI
 
 step1:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -5980,6 +6113,7 @@ step1:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -6005,6 +6139,7 @@ step1:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -6030,6 +6165,7 @@ step1:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -6094,7 +6230,7 @@ step1:
 	RET
 
 // func grouped4x4AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped4x4AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X8
@@ -6122,6 +6258,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6154,6 +6291,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6186,6 +6324,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6218,6 +6357,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6323,6 +6463,7 @@ group1:
 	MOVQ  steps+8(FP), DI
 
 step1:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6355,6 +6496,7 @@ step1:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6387,6 +6529,7 @@ step1:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6419,6 +6562,7 @@ step1:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6879,7 +7023,7 @@ step0:
 	RET
 
 // func grouped4Zerosx3AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped4Zerosx3AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X6
@@ -6904,6 +7048,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -6929,6 +7074,7 @@ step0:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -6954,6 +7100,7 @@ step0:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -6979,6 +7126,7 @@ step0:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -7070,6 +7218,7 @@ group1:
 	MOVQ  steps+8(FP), DI
 
 step1:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -7095,6 +7244,7 @@ step1:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -7120,6 +7270,7 @@ step1:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -7145,6 +7296,7 @@ step1:
 	VPADDW       Y11, Y10, Y10
 	VPMADDWD     Y7, Y10, Y10
 	VPADDD       Y10, Y5, Y5
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y9
 	VPAND        Y6, Y9, Y8
 	VPSRLW       $0x04, Y9, Y9
@@ -7214,7 +7366,7 @@ step1:
 	RET
 
 // func grouped4Zerosx4AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped4Zerosx4AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X8
@@ -7243,6 +7395,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -7275,6 +7428,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -7307,6 +7461,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -7339,6 +7494,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -7452,6 +7608,7 @@ group1:
 	MOVQ  steps+8(FP), DI
 
 step1:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -7484,6 +7641,7 @@ step1:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -7516,6 +7674,7 @@ step1:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -7548,6 +7707,7 @@ step1:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11

@@ -5,18 +5,18 @@ import (
 	"unsafe"
 )
 
-// hugePage is what a page of memory is where the system gives large ones.
+// hugePage is the size of a huge page, on systems that have them.
 const hugePage = 2 << 20
 
-// Slices of at least leastShared bytes that are less than a huge page are cut from sharedChunk bytes of them.
+// Slices of at least leastShared bytes and less than a huge page are parts of a chunk of sharedChunk bytes.
 const (
 	sharedChunk = 8 * hugePage
 	leastShared = 1 << 15
 )
 
-// MakeLarge returns a slice that is read from one end to the other again and again, as weights are: the
-// system is asked for huge pages, without which a core here reads memory at three quarters of its speed. It
-// is a hint; a system without them gives what make gives.
+// MakeLarge returns a slice for data that is read sequentially again and again, such as weights. It requests
+// huge pages from the system, without which a core was measured to read memory at three quarters of the
+// speed. It is only a hint; without huge pages it is like make.
 func MakeLarge[T float32 | uint16 | int8 | uint8](n int) []T {
 	bytes := n * int(unsafe.Sizeof(*new(T)))
 	if bytes >= leastShared && bytes < hugePage {
@@ -29,8 +29,17 @@ func MakeLarge[T float32 | uint16 | int8 | uint8](n int) []T {
 	return s
 }
 
-// shared is the chunk that small slices come from; it is collected when none of them is left and another took
-// its place.
+// Populate makes the system allocate the pages of a slice that MakeLarge made, which it otherwise does at the
+// first write: on virtual machines that can take milliseconds for each 2 MiB. The slice may be used
+// meanwhile.
+func Populate[T float32 | uint16 | int8 | uint8](s []T) {
+	if bytes := len(s) * int(unsafe.Sizeof(*new(T))); bytes >= hugePage {
+		populate(unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), bytes))
+	}
+}
+
+// shared is the chunk that small slices are parts of; it is garbage collected when a new chunk has replaced
+// it and none of its slices is left.
 var shared chunk
 
 type chunk struct {
@@ -38,7 +47,7 @@ type chunk struct {
 	free []byte
 }
 
-// take returns the first of n bytes, at the begin of a line.
+// take returns the address of n bytes, aligned to a cache line.
 func (c *chunk) take(n int) *byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,11 +61,11 @@ func (c *chunk) take(n int) *byte {
 	return &s[0]
 }
 
-// line is what a processor reads from memory at a time.
+// line is the size of a cache line.
 const line = 64
 
-// Fetch tells the processor that s is read soon. It fetches by itself what follows what was read; this is for
-// what is elsewhere.
+// Fetch prefetches s into the caches. The hardware prefetches what follows the data being read; this is for
+// data elsewhere.
 func Fetch[T float32 | uint16 | int8](s []T) {
 	if n := len(s) * int(unsafe.Sizeof(*new(T))) / line; n > 0 {
 		fetchLines(n, (*byte)(unsafe.Pointer(&s[0])))

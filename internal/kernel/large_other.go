@@ -3,3 +3,5 @@
 package kernel
 
 func adviseHuge([]byte) {}
+
+func populate([]byte) {}

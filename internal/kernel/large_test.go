@@ -31,6 +31,22 @@ func TestMakeLarge(t *testing.T) {
 	}
 }
 
+// TestPopulate: what a slice holds stays, of any size.
+func TestPopulate(t *testing.T) {
+	for _, n := range []int{0, 5, hugePage / 4, 3*hugePage + 5} {
+		s := MakeLarge[float32](n)
+		for i := range s {
+			s[i] = float32(i)
+		}
+		Populate(s)
+		for i := range s {
+			if s[i] != float32(i) {
+				t.Fatalf("element %d of %d: got %v", i, n, s[i])
+			}
+		}
+	}
+}
+
 // TestFetch: it reads nothing and fails nowhere, at any end of a slice.
 func TestFetch(t *testing.T) {
 	x := []float32{15: 7}

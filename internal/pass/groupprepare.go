@@ -1,12 +1,14 @@
 package pass
 
 import (
+	"slices"
+
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
 
-// piecer is an op of several results that cuts its operand: ops with one result each do the same.
+// piecer is an op with several results that splits its operand; Pieces returns equivalent ops of one result.
 type piecer interface{ Pieces() []op.Op }
 
 // caster is an op that can write its result in another dtype.
@@ -14,10 +16,22 @@ type caster interface {
 	Into(dtype array.DType) (op.Op, bool)
 }
 
+// zeroSkipper is a product that can skip zeros at the ends of its operands' rows.
+type zeroSkipper interface{ SkipZeros() op.Op }
+
+// skipping returns the op of a product that skips the zeros that a mask leaves; nil if it does not apply.
+func skipping(n *ir.Node) op.Op {
+	z, ok := n.Op().(zeroSkipper)
+	if !ok || !slices.ContainsFunc(n.In(), op.MaskedZeros) {
+		return nil
+	}
+	return z.SkipZeros()
+}
+
 func casts(o ir.Op) bool { _, ok := op.CastsTo(o); return ok }
 
-// written returns the op that makes the result of a cast at once from the operands of what is cast; nil if
-// there is none.
+// written returns the op that writes the result of a cast directly, from the operands of the node that is
+// cast; nil if there is none.
 func written(n *ir.Node) op.Op {
 	if !casts(n.Op()) || n.In()[0].Node() == nil {
 		return nil
@@ -30,8 +44,9 @@ func written(n *ir.Node) op.Op {
 	return nil
 }
 
-// prepare writes a program in ops that loops have: cuts as slices, sums of padded parts as joins, casts as
-// ops that write what was cast. All values keep their bits: a part and zeros are added as before.
+// prepare rewrites a program with ops that loops support: splits as slices, sums of padded parts as
+// concatenations, casts as ops that write another dtype. Products after a mask skip its zeros. All values
+// keep their bits.
 func prepare(f *ir.Func) (*ir.Func, error) {
 	joins, change := map[*ir.Node]bool{}, false
 	for _, n := range f.Nodes() {
@@ -40,7 +55,7 @@ func prepare(f *ir.Func) (*ir.Func, error) {
 				joins[n], change = true, true
 			}
 		}
-		change = change || cutInLoops(n) || written(n) != nil
+		change = change || cutInLoops(n) || written(n) != nil || skipping(n) != nil
 	}
 	if !change {
 		return f, nil
@@ -67,6 +82,8 @@ func prepare(f *ir.Func) (*ir.Func, error) {
 			for i, o := range n.Op().(piecer).Pieces() {
 				out[i] = b.Apply(o, in)[0]
 			}
+		case skipping(n) != nil:
+			out = b.Apply(skipping(n), in)
 		default:
 			out = b.Apply(n.Op(), in)
 		}
@@ -80,7 +97,7 @@ func prepare(f *ir.Func) (*ir.Func, error) {
 	})
 }
 
-// cutInLoops reports whether a node cuts its operand into what loops can read.
+// cutInLoops reports whether a node splits its operand into slices that loops can read.
 func cutInLoops(n *ir.Node) bool {
 	p, ok := n.Op().(piecer)
 	if !ok {
@@ -95,8 +112,8 @@ func cutInLoops(n *ir.Node) bool {
 	return true
 }
 
-// stillRead returns the nodes that are read when joins take the place of sums, and those that nothing read
-// before: other devices may wait for them.
+// stillRead returns the nodes that are still read when concatenations replace sums, and those that were
+// unused before: other devices may wait for them.
 func stillRead(f *ir.Func, joins map[*ir.Node]bool) map[*ir.Node]bool {
 	uses, read := countUses(f), make([]bool, f.NumValues())
 	for _, v := range f.Results() {

@@ -1,9 +1,9 @@
-// Command grouped generates the products of package kernel with weights of 8 and 4 bits in groups, and what
-// makes 8-bit activations of floats.
+// Command grouped generates the products of package kernel with weights of 8 and 4 bits in groups, and the
+// kernels that quantize activations to 8 bits.
 //
-// A product takes 1 to 8 rows of activations (AVX2: 1 to 4) and a panel of 16 rows of weights. The sum of a
-// group is one of integers, which has no order; the sums of groups are added in turn, so neither rows nor
-// registers change a result.
+// A product has 1 to 8 rows of activations (AVX2: 1 to 4) and a panel of 16 rows of weights. The sum of a
+// group is in integers, so its order does not matter; the sums of groups are added in order, so a result
+// depends neither on the rows nor on the registers.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	Generate()
 }
 
-// distance is how far ahead, in bytes: 4096 was the best of 1024 to 8192.
+// distance is the prefetch distance in bytes: 4096 was the best of 1024 to 8192.
 const distance = 4096
 
 func maxRows(isa string) int {
@@ -41,7 +41,7 @@ func maxRows(isa string) int {
 	return 4
 }
 
-// target is one product: whether there are zero points, and how many rows.
+// target is one product: its instruction set, bits, rows, and whether it has zero points.
 type target struct {
 	isa   string
 	bits  int
@@ -59,10 +59,10 @@ func (t target) name() string {
 	return fmt.Sprintf("grouped%d%sx%d%s", t.bits, z, t.rows, t.isa)
 }
 
-// kernel is a product's registers.
+// kernel holds a product's registers.
 type kernel struct {
 	target
-	vectors                                int // of weights at once
+	vectors                                int // of weights loaded at once
 	x, x3, x6, ldx, w, s, z, groups, steps reg.Register
 	n                                      int
 	low, ones, flip                        reg.VecPhysical
@@ -132,14 +132,12 @@ func (k *kernel) part(p int) {
 	k.write(sums, p)
 }
 
-// ahead fetches weights that come next: of the neighbouring page too, where the processor would begin anew.
+// ahead prefetches the next weights, also across a page boundary, where the hardware prefetcher stops.
 func (k *kernel) ahead(i int) {
-	if k.rows <= 2 {
-		PREFETCHT0(Mem{Base: k.w, Disp: 64*i + distance})
-	}
+	PREFETCHT0(Mem{Base: k.w, Disp: 64*i + distance})
 }
 
-// quad is how many bytes of activations 64 bytes of weights take.
+// quad returns the bytes of activations that 64 bytes of weights are multiplied by.
 func (k *kernel) quad() int { return 32 / k.bits }
 
 func offset(r reg.Register, n int) {
@@ -167,7 +165,7 @@ func (k *kernel) advance(n int) {
 	}
 }
 
-// at is activations of row i.
+// at returns the address of activations of row i.
 func (k *kernel) at(i, disp int) Mem {
 	m := Mem{Base: []reg.Register{k.x, k.x3, k.x6}[i/3], Disp: disp}
 	if i%3 > 0 {
@@ -176,7 +174,7 @@ func (k *kernel) at(i, disp int) Mem {
 	return m
 }
 
-// constants sets the vectors that stay: the mask of nibbles, and what AVX2 needs to add words.
+// constants loads the constant vectors: the mask of nibbles, and what AVX2 needs to add words.
 func (k *kernel) constants() {
 	if k.bits == 4 {
 		k.low = k.take(1)[0]
@@ -204,7 +202,7 @@ func (k *kernel) fill(v reg.VecPhysical, x uint32) {
 	VPBROADCASTD(v.AsX(), v)
 }
 
-// terms adds 64 bytes of weights (AVX2: 32 of them), the i-th of a step.
+// terms multiplies and adds 64 bytes of weights (AVX2: 32), the i-th of a step.
 func (k *kernel) terms(i, v int, acc []reg.VecPhysical) {
 	m := Mem{Base: k.w, Disp: 64*i + 32*v}
 	switch {
@@ -233,8 +231,8 @@ func (k *kernel) terms(i, v int, acc []reg.VecPhysical) {
 	}
 }
 
-// terms8 multiplies without VNNI: the weights' absolute values, and activations of the products' signs, since
-// sums of pairs would not fit into words otherwise.
+// terms8 multiplies without VNNI: absolute values of the weights by activations with the sign of the product,
+// since sums of pairs would overflow words otherwise.
 func (k *kernel) terms8(m Mem, i, v int, acc []reg.VecPhysical) {
 	w, a, t := k.temp(0), k.temp(1), k.temp(2)
 	VMOVDQU(m, w)
@@ -266,7 +264,7 @@ func (k *kernel) terms4(m Mem, i, v int, acc []reg.VecPhysical) {
 	}
 }
 
-// finish adds a group's sums, less their zero points, times both scales.
+// finish adds a group's sums, minus the zero points' share, times both scales.
 func (k *kernel) finish(sums, acc []reg.VecPhysical) {
 	for v := range k.vectors {
 		scale := k.temp(0)
@@ -287,7 +285,7 @@ func (k *kernel) finish(sums, acc []reg.VecPhysical) {
 	}
 }
 
-// lessHalf subtracts 128, by which AVX2's weights of 8 bits are less.
+// lessHalf subtracts 128, the offset of AVX2's 8-bit weights.
 func (k *kernel) lessHalf(z reg.VecPhysical) {
 	t := k.temp(2)
 	VPCMPEQD(t, t, t)
@@ -295,8 +293,8 @@ func (k *kernel) lessHalf(z reg.VecPhysical) {
 	VPADDD(t, z, z)
 }
 
-// lessZero subtracts the zero points' share: activations hold their sum, negative, or times the zero point
-// where it is the same for all.
+// lessZero subtracts the zero points' share: activations store their negative sum, multiplied by the zero
+// point if that is the same for all.
 func (k *kernel) lessZero(r int, a reg.VecPhysical) {
 	m := k.at(r, 4)
 	switch {
@@ -337,7 +335,7 @@ func (k *kernel) write(sums []reg.VecPhysical, p int) {
 	}
 }
 
-// take is n registers that nobody else has; temp is one of those after them.
+// take allocates n registers; temp returns one of those after them.
 func (k *kernel) take(n int) []reg.VecPhysical {
 	var list []reg.VecPhysical
 	for range n {

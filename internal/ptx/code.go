@@ -8,14 +8,16 @@ import (
 // reg is a register's name.
 type reg string
 
-// code is instructions as they are written. Registers are never written twice but where the text says so.
+// code is the PTX text being written. Registers are written once, except where noted.
 type code struct {
 	text   strings.Builder
 	counts map[string]int
 	labels int
+	// static is the bytes of shared memory that the text itself declares; 0 means that of the launch.
+	static int
 }
 
-// classes is the kinds of registers: the first letters of their names, and what they hold.
+// classes are the register classes: the first letters of their names, and their types.
 var classes = [][2]string{{"r", ".b32"}, {"h", ".b16"}, {"d", ".b64"}, {"f", ".f32"}, {"p", ".pred"}}
 
 func (c *code) reg(class string) reg {
@@ -26,10 +28,10 @@ func (c *code) reg(class string) reg {
 	return reg(fmt.Sprintf("%%%s%d", class, c.counts[class]-1))
 }
 
-// do writes an instruction.
+// do emits an instruction.
 func (c *code) do(op string, args ...any) { c.line("", op, args) }
 
-// when writes an instruction for the threads for which p holds.
+// when emits an instruction predicated on p.
 func (c *code) when(p reg, op string, args ...any) { c.line("@"+string(p)+" ", op, args) }
 
 func (c *code) line(guard, op string, args []any) {
@@ -40,7 +42,7 @@ func (c *code) line(guard, op string, args []any) {
 	c.text.WriteString(guard + strings.TrimSpace(op+" "+strings.Join(list, ", ")) + ";\n")
 }
 
-// u32, u64, f32 and pred write an instruction whose result is a new register.
+// u32, u64, f32 and pred emit an instruction whose result is a new register.
 func (c *code) u32(op string, args ...any) reg  { return c.result("r", op, args) }
 func (c *code) u64(op string, args ...any) reg  { return c.result("d", op, args) }
 func (c *code) f32(op string, args ...any) reg  { return c.result("f", op, args) }
@@ -52,7 +54,7 @@ func (c *code) result(class, op string, args []any) reg {
 	return r
 }
 
-// label returns a name for a place in the text, mark puts it there.
+// label returns a new label, mark puts it into the text.
 func (c *code) label() string {
 	c.labels++
 	return fmt.Sprintf("L%d", c.labels)
@@ -60,10 +62,10 @@ func (c *code) label() string {
 
 func (c *code) mark(label string) { c.text.WriteString(label + ":\n") }
 
-// at returns the memory some bytes behind an address.
+// at returns the memory operand at an offset in bytes from an address.
 func at(r reg, bytes int) string { return fmt.Sprintf("[%s+%d]", r, bytes) }
 
-// group is like registers that an instruction takes as one operand.
+// group returns registers as one vector operand.
 func group(rs ...reg) string {
 	list := make([]string, len(rs))
 	for i, r := range rs {
@@ -72,17 +74,20 @@ func group(rs ...reg) string {
 	return "{" + strings.Join(list, ", ") + "}"
 }
 
-// entry returns the whole text: a kernel whose parameters are pointers, and the directives that say how it is
-// launched.
+// entry returns the whole text: a kernel whose parameters are pointers, with the given launch
+// directives.
 func (c *code) entry(name string, params int, directives string) string {
 	list := make([]string, params)
 	for i := range list {
 		list[i] = fmt.Sprintf(".param .u64 p%d", i)
 	}
+	memory := ".extern .shared .align 1024 .b8 memory[];"
+	if c.static > 0 {
+		memory = fmt.Sprintf(".shared .align 1024 .b8 memory[%d];", c.static)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b,
-		".version 8.6\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 memory[];\n.visible "+
-			".entry %s(%s)\n%s\n{\n", name, strings.Join(list, ", "), directives)
+	fmt.Fprintf(&b, ".version 8.6\n.target sm_90a\n.address_size 64\n%s\n.visible .entry %s(%s)\n%s\n{\n",
+		memory, name, strings.Join(list, ", "), directives)
 	for _, k := range classes {
 		if n := c.counts[k[0]]; n > 0 {
 			fmt.Fprintf(&b, ".reg %s %%%s<%d>;\n", k[1], k[0], n)

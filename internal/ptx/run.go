@@ -8,32 +8,33 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Run runs a kernel's text on the host, so that it can be tested where there is no such device: pairs of
-// units one after the other, each with its threads, its memory and its barriers. The arrays are its
-// parameters in order, without the memory for itself, which Run makes. What a device does in its own time
-// happens as late as it may: a copy when no thread can continue without it, a product when it is waited for.
-// What a device would not forgive is an error that names the line.
+// Run emulates a kernel's text on the host, for tests without such a device: clusters of two blocks one after
+// the other, each with its threads, shared memory and barriers. The arrays are its parameters in order,
+// without the scratch memory, which Run allocates. Asynchronous work happens as late as allowed: a copy when
+// no thread can continue without it, a product when it is waited for. What would be undefined on a device is
+// an error that names the line.
 func Run(k Kernel, arrays []array.Array) error {
 	return runWith(k, arrays, running{limit: 1 << 36})
 }
 
-// running is how a kernel is run.
+// running is the options of an emulation.
 type running struct {
-	// limit is how many steps may be taken.
+	// limit is the most steps.
 	limit int
-	// dice draw which thread continues, and which copies and products happen as soon as they may; nil is each
-	// thread in turn, and all else late.
+	// dice chooses randomly which thread continues, and which copies and products happen as early as allowed;
+	// nil means each thread in turn, and everything late.
 	dice *rand.Rand
 }
 
-// early draws whether something happens as soon as it may.
+// early chooses randomly whether something happens as early as allowed.
 func (r running) early() bool { return r.dice != nil && r.dice.IntN(2) == 0 }
 
-// What a unit may have at most, and the place of memory: its own is behind what the device keeps for itself,
-// the unit's number above it.
+// The limits of a block, and the layout of its address space: its shared memory follows what the device
+// reserves, with the block's rank in the bits above.
 const (
 	maxThreads   = 1024
 	maxShared    = 227 << 10
+	maxStatic    = 48 << 10
 	maxScratch   = 1 << 24
 	keptBytes    = 1024
 	rankShift    = 24
@@ -43,14 +44,14 @@ const (
 	groupThreads = 128
 )
 
-// machine is where a kernel runs.
+// machine is the state of the emulated device.
 type machine struct {
 	kernel Kernel
 	running
 	prog *program
-	// memory is what parameters point to.
+	// memory holds the arrays that parameters point to.
 	memory [][]byte
-	// released counts how often a map was written to a place, 0 if never.
+	// released counts how often a tensor map was written to an address, 0 if never.
 	released map[uint64]int
 }
 
@@ -81,7 +82,7 @@ func runWith(k Kernel, arrays []array.Array, how running) error {
 	return nil
 }
 
-// runs checks how a kernel is to be launched.
+// runs checks the launch parameters of a kernel.
 func runs(k Kernel) error {
 	switch {
 	case k.Blocks < pairUnits || k.Blocks%pairUnits != 0:
@@ -96,8 +97,8 @@ func runs(k Kernel) error {
 	return nil
 }
 
-// garbage fills memory with what is no number and no zero, as nothing says what is in it before it is
-// written.
+// garbage fills memory with NaNs, since the contents of new memory are undefined: a kernel must not rely on
+// zeros.
 func garbage(b []byte) []byte {
 	for i := range b {
 		b[i] = 0xff
@@ -107,7 +108,7 @@ func garbage(b []byte) []byte {
 
 var errLimit = errors.New("too many steps")
 
-// fault is why an instruction cannot run.
+// fault records why an instruction cannot run.
 func (p *pair) fault(t *thread, format string, args ...any) {
 	if p.err != nil {
 		return

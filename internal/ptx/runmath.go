@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// maker returns what reads an instruction's operands and says what it does; nil if it is unknown.
+// maker returns the decoder of an instruction's operands and effect; nil if it is unknown.
 func maker(op string) func(d *decoder) {
 	if f := integers[op]; f != nil {
 		return func(d *decoder) { d.integers(f) }
@@ -21,7 +21,7 @@ func maker(op string) func(d *decoder) {
 	return makers[op]
 }
 
-// makers is instructions that are unlike others.
+// makers holds the decoders of instructions without a common pattern.
 var makers = map[string]func(d *decoder){
 	"add.u64": func(d *decoder) {
 		d.wide("u64", "u64", func(a, b uint64) uint64 { return a + b })
@@ -48,7 +48,8 @@ var makers = map[string]func(d *decoder){
 	"st.global.v4.b32": makeStoreGlobal, "st.global.L2::cache_hint.v4.b32": makeStoreGlobal,
 	"mapa.shared::cluster.u32": makeMapAddress,
 
-	"cp.async.cg.shared.global": makeCopyAsync, "cp.async.commit_group": makeCommitCopies,
+	"cp.async.cg.shared.global": makeCopyAsync, "cp.async.ca.shared.global": makeCopyAsync,
+	"cp.async.commit_group": makeCommitCopies, "ld.shared.b16": makeLoadSharedHalf,
 	"cp.async.wait_group": makeWaitCopies, "ld.global.nc.v4.b32": makeLoadFour,
 	"ld.global.nc.b16": makeLoadOne, "ld.global.b32": makeLoadOne, "ld.shared.b32": makeLoadSharedOne,
 	"st.global.b16": makeStoreOne, "cvt.rn.bf16.f32": makeRoundOne, "cvt.f32.u32": makeFloat,
@@ -73,7 +74,7 @@ var makers = map[string]func(d *decoder){
 	"wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16": makeMultiply,
 }
 
-// integers is instructions of two numbers of 32 bits. Of shifts beyond all bits nothing is left.
+// integers are the instructions on two 32-bit integers. Shifts by 32 or more give 0.
 var integers = map[string]func(a, b uint32) uint32{
 	"add.u32":    func(a, b uint32) uint32 { return a + b },
 	"sub.u32":    func(a, b uint32) uint32 { return a - b },
@@ -100,19 +101,20 @@ func (d *decoder) integers(f func(a, b uint32) uint32) {
 	})
 }
 
-// wide reads an instruction with a result of 64 bits.
+// wide decodes an instruction with a 64-bit result.
 func (d *decoder) wide(outType, inType string, f func(a, b uint64) uint64) {
 	out, a, b := d.out(outType), d.take(inType), d.take(inType)
 	d.then(func(t *thread) { t.set(out, f(t.get(a), t.get(b))) })
 }
 
-// float is an instruction of so many floats.
+// float is an instruction on floats and its number of operands.
 type float struct {
 	operands int
 	f        func(a, b, c float32) float32
 }
 
-// floats is instructions of floats. Those that a device computes nearly are computed as well as they can be.
+// floats are the instructions on floats. Those that are approximate on a device are computed as exactly as
+// possible.
 var floats = map[string]float{
 	"add.f32": {2, func(a, b, _ float32) float32 { return a + b }},
 	"sub.f32": {2, func(a, b, _ float32) float32 { return a - b }},
@@ -130,7 +132,7 @@ var floats = map[string]float{
 	"rcp.approx.ftz.f32": {1, func(a, _, _ float32) float32 { return flushed(1 / flushed(a)) }},
 }
 
-// flushed returns a float, or 0 if it is too small to have all its bits.
+// flushed flushes a subnormal float to 0.
 func flushed(x float32) float32 {
 	if math.Abs(float64(x)) < 0x1p-126 {
 		return 0
@@ -160,14 +162,15 @@ func makeWideMulAdd(d *decoder) {
 	d.then(func(t *thread) { t.set(out, t.get(in[0])*t.get(in[1])+t.get(more)) })
 }
 
-// makeMove reads a copy of a register or a number; of an address that is the device's anyway, too.
+// makeMove decodes a copy of a register or an immediate, or the conversion of an address to global, a no-op
+// here.
 func makeMove(d *decoder) {
 	typ := d.op[strings.LastIndexByte(d.op, '.')+1:]
 	out, in := d.out(typ), d.take(typ)
 	d.then(func(t *thread) { t.set(out, t.get(in)) })
 }
 
-// makeMoveU32 reads one that may be of what a thread is told of itself.
+// makeMoveU32 decodes a copy that may be of a special register, such as a thread's index.
 func makeMoveU32(d *decoder) {
 	if len(d.args) != 2 {
 		d.fail("%s: got %d operands: want 2", d.op, len(d.args))
@@ -192,7 +195,7 @@ func makeWiden(d *decoder) {
 	d.then(func(t *thread) { t.set(out, t.get(in)) })
 }
 
-// makeRound reads two floats, the higher one first.
+// makeRound decodes the rounding of two floats to a pair, the upper one first.
 func makeRound(d *decoder) {
 	out, high, low := d.out("b32"), d.take("f32"), d.take("f32")
 	d.then(func(t *thread) {
@@ -224,7 +227,7 @@ func makeBranch(d *decoder) {
 	d.then(func(t *thread) { t.pc = to })
 }
 
-// makeMaxRegs reads how many registers a thread shall have.
+// makeMaxRegs decodes setmaxnreg, the number of registers of a thread.
 func makeMaxRegs(d *decoder) {
 	if n := d.number("u32"); n < 24 || n > 256 || n%8 != 0 {
 		d.fail("%s: got %d: want a multiple of 8 from 24 to 256", d.op, n)
@@ -232,7 +235,7 @@ func makeMaxRegs(d *decoder) {
 	d.together(warpThreads, func(*crew) {})
 }
 
-// cachePolicy is what a register holds that says what a cache is told.
+// cachePolicy is the value of a cache policy in a register.
 const cachePolicy = 0x0123456789abcdef
 
 func makePolicy(d *decoder) {
@@ -243,7 +246,7 @@ func makePolicy(d *decoder) {
 	d.then(func(t *thread) { t.set(out, cachePolicy) })
 }
 
-// policy takes what the cache is told if the instruction has it.
+// policy decodes the cache policy, if the instruction has one.
 func (d *decoder) policy() func(t *thread) {
 	if !strings.Contains(d.op, ".L2::cache_hint") {
 		return func(*thread) {}

@@ -1,34 +1,34 @@
 package ptx
 
-// pair is two units that run together.
+// pair is a cluster of two blocks that run together.
 type pair struct {
 	*machine
-	// first is the number of the first one's block.
+	// first is the index of its first block.
 	first int
 	units [pairUnits]*unit
-	// ready is the threads that can continue, now the instruction that runs, err the first thing that went
-	// wrong.
+	// ready lists the threads that can continue, now is the current instruction, err the first
+	// error.
 	ready []*thread
 	now   *instruction
 	err   error
-	// copies is those under way.
+	// copies lists the copies in flight.
 	copies []landing
-	// living is the threads that have not ended; arrived those at the barrier of the pair, round how often it
-	// was passed, waiting who waits there.
+	// living is the number of threads that have not exited; arrived those at the cluster barrier, round how
+	// often it was passed, waiting the threads that wait there.
 	living, arrived, round int
 	waiting                []*thread
-	// nowhere is read and written in place of memory that is not there, after a fault.
+	// nowhere is accessed instead of memory that does not exist, after a fault.
 	nowhere [256]byte
 }
 
-// unit is one of a pair.
+// unit is one block of the cluster, on its own SM.
 type unit struct {
 	pair    *pair
 	rank    int
 	memory  []byte
 	threads []*thread
 	living  int
-	// barriers is those in its memory, named those with a number.
+	// barriers lists the mbarriers in its shared memory, named its numbered barriers.
 	barriers []*ringBarrier
 	named    [16]namedBarrier
 }
@@ -36,7 +36,7 @@ type unit struct {
 func newPair(m *machine) *pair {
 	p := &pair{machine: m}
 	for rank := range p.units {
-		u := &unit{pair: p, rank: rank, memory: make([]byte, m.kernel.Shared)}
+		u := &unit{pair: p, rank: rank, memory: make([]byte, m.kernel.Shared+m.prog.static)}
 		for i := range m.kernel.Threads {
 			t := &thread{unit: u, index: i, regs: make([]uint64, m.prog.regs), state: make([]uint8, m.prog.regs)}
 			u.threads = append(u.threads, t)
@@ -46,7 +46,7 @@ func newPair(m *machine) *pair {
 	return p
 }
 
-// crews puts threads together that run some instructions together.
+// crews groups threads that run some instructions together: warps and warpgroups.
 func (u *unit) crews() {
 	for i := 0; i < len(u.threads); i += groupThreads {
 		group := &crew{threads: u.threads[i : i+groupThreads]}
@@ -59,8 +59,8 @@ func (u *unit) crews() {
 	}
 }
 
-// reset is before the pair runs its blocks: nothing is known of what the memory holds, and no register is
-// written.
+// reset prepares the cluster for its next blocks: the contents of shared memory and registers are
+// undefined.
 func (p *pair) reset(first int) {
 	p.first, p.ready, p.copies, p.waiting = first, p.ready[:0], nil, nil
 	p.arrived, p.round, p.living = 0, 0, 0
@@ -81,7 +81,7 @@ func (p *pair) reset(first int) {
 	}
 }
 
-// run runs the threads, each as long as it can. Copies happen when all wait, if not before.
+// run runs the threads, each as long as it can. Copies happen when all threads wait, if not before.
 func (p *pair) run() error {
 	for p.err == nil {
 		for len(p.ready) > 0 && p.err == nil {
@@ -102,8 +102,8 @@ func (p *pair) run() error {
 	return p.err
 }
 
-// next returns the thread that continues: the one that has waited longest, or with dice mostly the last one
-// that was woken, so that few get far ahead of the others.
+// next returns the thread to continue: the one that has waited longest, or with dice mostly the last one that
+// was woken, so that a few get far ahead of the others.
 func (p *pair) next() *thread {
 	if p.dice == nil {
 		t := p.ready[0]
@@ -121,7 +121,7 @@ func (p *pair) next() *thread {
 	return t
 }
 
-// shuffle brings the warps into any order.
+// shuffle puts the warps in random order.
 func (p *pair) shuffle() {
 	p.dice.Shuffle(len(p.ready)/warpThreads, func(i, j int) {
 		for n := range warpThreads {
@@ -134,7 +134,7 @@ func (p *pair) shuffle() {
 // wake lets a thread continue.
 func (p *pair) wake(list ...*thread) { p.ready = append(p.ready, list...) }
 
-// leave is what a thread's end means for others.
+// leave handles the exit of a thread.
 func (p *pair) leave(t *thread) {
 	if len(t.group.products) > 0 {
 		p.fault(t, "%d products are under way: want a wait for them", len(t.group.products))

@@ -8,17 +8,18 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Instructions of kernels whose threads read and write memory themselves.
+// Instructions of kernels whose threads access memory themselves, without TMA.
 
-// makeCopyAsync reads a copy of 16 bytes into the unit's memory, which happens as late as it may: when the
-// thread waits for it.
+// makeCopyAsync decodes cp.async: a copy of 16 bytes, or of 4 or 8 through the L1 cache, to shared memory. It
+// happens as late as allowed: when the thread waits for it.
 func makeCopyAsync(d *decoder) {
 	to, from := d.place("u32"), d.place("u64")
-	if n := d.number("u32"); n != 16 {
-		d.fail("%s: got %d bytes: want 16", d.op, n)
+	n := int(d.number("u32"))
+	if cached := strings.HasPrefix(d.op, "cp.async.ca"); n != 16 && !(cached && (n == 4 || n == 8)) {
+		d.fail("%s: got %d bytes: want 16, or 4 or 8 of cp.async.ca", d.op, n)
 	}
 	d.then(func(t *thread) {
-		out, in := t.sharedOut(uint32(t.address(to)), 16), t.global(t.address(from), 16)
+		out, in := t.sharedOut(uint32(t.address(to)), n), t.global(t.address(from), n)
 		garbage(out)
 		if len(t.copying) == 0 {
 			t.copying = append(t.copying, nil)
@@ -28,7 +29,7 @@ func makeCopyAsync(d *decoder) {
 	})
 }
 
-// makeCommitCopies reads the end of a group of copies.
+// makeCommitCopies decodes the commit of a group of copies.
 func makeCommitCopies(d *decoder) {
 	d.then(func(t *thread) {
 		if len(t.copying) == 0 {
@@ -38,7 +39,7 @@ func makeCommitCopies(d *decoder) {
 	})
 }
 
-// makeWaitCopies reads a wait for all groups of copies but so many.
+// makeWaitCopies decodes the wait for all groups of copies but the last n.
 func makeWaitCopies(d *decoder) {
 	left := int(d.number("u32"))
 	d.then(func(t *thread) {
@@ -59,7 +60,7 @@ func makeLoadFour(d *decoder) {
 	d.then(func(t *thread) { t.load(out, t.global(t.address(from), 16)) })
 }
 
-// makeLoadOne reads one number of 16 or 32 bits.
+// makeLoadOne decodes a load of one 16-bit or 32-bit number.
 func makeLoadOne(d *decoder) {
 	typ, bytes := "b32", 4
 	if strings.HasSuffix(d.op, ".b16") {
@@ -83,6 +84,13 @@ func makeLoadSharedOne(d *decoder) {
 	})
 }
 
+func makeLoadSharedHalf(d *decoder) {
+	out, from := d.out("b16"), d.place("u32")
+	d.then(func(t *thread) {
+		t.set(out, uint64(binary.LittleEndian.Uint16(t.shared(uint32(t.address(from)), 2))))
+	})
+}
+
 func makeStoreOne(d *decoder) {
 	to, in := d.place("u64"), d.take("b16")
 	d.then(func(t *thread) {
@@ -90,7 +98,7 @@ func makeStoreOne(d *decoder) {
 	})
 }
 
-// makeMoveB32 reads a copy, or two numbers of 16 bits, the lower one first.
+// makeMoveB32 decodes a copy, or the packing of two 16-bit numbers, the lower one first.
 func makeMoveB32(d *decoder) {
 	if len(d.args) != 2 || !strings.HasPrefix(d.args[1], "{") {
 		makeMove(d)
@@ -112,7 +120,7 @@ func makeFloat(d *decoder) {
 	d.then(func(t *thread) { t.setF32(out, float32(t.u32(in))) })
 }
 
-// makePermute reads a choice of four of the eight bytes of two words, by the digits of a number.
+// makePermute decodes prmt, which selects four of the eight bytes of two words by the digits of a number.
 func makePermute(d *decoder) {
 	out, low, high, which := d.out("b32"), d.take("b32"), d.take("b32"), d.take("b32")
 	d.then(func(t *thread) {
@@ -128,8 +136,8 @@ func makePermute(d *decoder) {
 	})
 }
 
-// makeLogic reads a function of the bits of three words, whose value for each of their 8 combinations is a
-// bit of a number.
+// makeLogic decodes lop3, a function of the bits of three words given by its truth table of 8
+// bits.
 func makeLogic(d *decoder) {
 	out, in, table := d.out("b32"), d.takes("b32", 3), d.number("u32")
 	d.then(func(t *thread) {
@@ -144,7 +152,7 @@ func makeLogic(d *decoder) {
 	})
 }
 
-// same returns which bits of x are the lowest of bit.
+// same returns the bits in which x equals the lowest bit of bit.
 func same(x uint32, bit int) uint32 {
 	if bit&1 == 0 {
 		return ^x
@@ -152,7 +160,7 @@ func same(x uint32, bit int) uint32 {
 	return x
 }
 
-// makePairMulAdd reads a·b + c of pairs of bf16, each rounded once.
+// makePairMulAdd decodes a·b + c of pairs of bf16, each rounded once.
 func makePairMulAdd(d *decoder) {
 	out, in := d.out("b32"), d.takes("b32", 3)
 	d.then(func(t *thread) {
@@ -162,14 +170,14 @@ func makePairMulAdd(d *decoder) {
 			for i, s := range in {
 				x[i] = float64(array.BFloat16(t.u32(s) >> shift).Float32())
 			}
-			// The product of two bf16 and its sum with a third are exact in float64 for numbers of like size.
+			// The product of two bf16 and its sum with a third are exact in float64 for numbers of similar size.
 			result |= uint64(array.ToBFloat16(float32(math.FMA(x[0], x[1], x[2])))) << shift
 		}
 		t.set(out, result)
 	})
 }
 
-// makeButterfly reads what gives a thread the number of the one whose index differs by a mask.
+// makeButterfly decodes the shuffle with the thread whose index differs by a mask.
 func makeButterfly(d *decoder) {
 	out, in, mask := d.out("b32"), d.take("b32"), d.number("u32")
 	if clamp := d.number("u32"); clamp != warpThreads-1 {
@@ -187,8 +195,8 @@ func makeButterfly(d *decoder) {
 	})
 }
 
-// makeWarpMultiply reads a product of matrices of 16 by 16 and 16 by 8 numbers of bf16, of which each thread
-// of a warp has some, added to sums.
+// makeWarpMultiply decodes mma: a product of bf16 matrices, 16 by 16 and 16 by 8, distributed over a warp's
+// threads, added to sums.
 func makeWarpMultiply(d *decoder) {
 	out, a, b, c := d.group("f32", 4), d.group("b32", 4), d.group("b32", 2), d.group("f32", 4)
 	d.together(warpThreads, func(w *crew) {

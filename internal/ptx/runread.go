@@ -6,14 +6,16 @@ import (
 	"strings"
 )
 
-// program is a kernel's text as it runs.
+// program is a parsed kernel.
 type program struct {
-	code []instruction
-	// first is the number of the first register of a class, regs how many there are.
+	// static is the bytes of shared memory that the text declares.
+	static int
+	code   []instruction
+	// first is the index of the first register of a class, regs the number of registers.
 	first, count map[byte]int
 	regs         int
 	params       int
-	// sums is the registers that products are added to, by their numbers.
+	// sums holds the registers that products are added to, by index.
 	sums map[int]bool
 }
 
@@ -21,35 +23,35 @@ type program struct {
 type instruction struct {
 	line int
 	text string
-	// guard is the register that must hold for it to run, or must not; below 0 if there is none.
+	// guard is the predicate register, which must be true or false for it to run; negative if there is none.
 	guard   int
 	negated bool
 	run     func(t *thread) outcome
-	// used is its registers; touches is that it uses sums without being a product.
+	// used lists its registers; touches reports that it uses sums without being a product.
 	used    []int
 	product bool
 	touches bool
 }
 
-// outcome is what becomes of a thread after an instruction.
+// outcome is the state of a thread after an instruction.
 type outcome uint8
 
 const (
 	goOn outcome = iota
-	// again is that it waits, and runs the instruction anew when it is woken; parked that it goes on behind it
+	// again means that it waits, and repeats the instruction when woken; parked that it continues after it
 	// then.
 	again
 	parked
 	ended
 )
 
-// maxRegs is how many registers a text may declare: each thread has them all.
+// maxRegs is the most registers that a text may declare: each thread has them all.
 const maxRegs = 1 << 13
 
-// syntaxError is what a decoder's methods panic with, and read returns.
+// syntaxError is the panic value of a decoder's methods; read returns it.
 type syntaxError struct{ error }
 
-// read reads a kernel's text.
+// read parses a kernel's text.
 func read(k Kernel, params int) (p *program, err error) {
 	defer func() {
 		if e := recover(); e != nil {
@@ -78,10 +80,10 @@ func read(k Kernel, params int) (p *program, err error) {
 	return r.program, nil
 }
 
-// reader goes through the lines of a text.
+// reader reads the lines of a text.
 type reader struct {
 	lines []string
-	// at is the number of the line that was read last.
+	// at is the number of the last line read.
 	at      int
 	labels  map[string]int
 	program *program
@@ -100,19 +102,22 @@ func (r *reader) line() string {
 	return strings.TrimSpace(r.lines[r.at-1])
 }
 
-// header reads what stands before the body, and checks that it is launched as it says.
+// header parses the text before the body, and checks the launch parameters against it.
 func (r *reader) header(k Kernel) {
 	list := make([]string, r.program.params)
 	for i := range list {
 		list[i] = fmt.Sprintf(".param .u64 p%d", i)
 	}
-	for _, want := range []string{".version 8.6", ".target sm_90a", ".address_size 64",
-		".extern .shared .align 1024 .b8 memory[];",
+	for _, want := range []string{".version 8.6", ".target sm_90a", ".address_size 64"} {
+		r.want(want)
+	}
+	r.memory(k)
+	for _, want := range []string{
 		fmt.Sprintf(".visible .entry %s(%s)", k.Name, strings.Join(list, ", ")), fmt.Sprintf(".maxntid %d, 1, 1",
 			k.Threads), ".minnctapersm 1"} {
 		r.want(want)
 	}
-	if r.at < len(r.lines) && r.lines[r.at] == "{" { // blocks that run by themselves
+	if r.at < len(r.lines) && r.lines[r.at] == "{" { // blocks that are not in clusters
 		r.at++
 		return
 	}
@@ -121,14 +126,30 @@ func (r *reader) header(k Kernel) {
 	r.want("{")
 }
 
-// want reads a line that can be but this.
+// memory parses the declaration of shared memory: dynamic, or of a fixed size.
+func (r *reader) memory(k Kernel) {
+	const kind = ".shared .align 1024 .b8 memory["
+	rest, ok := strings.CutPrefix(r.line(), kind)
+	if !ok {
+		r.at--
+		r.want(".extern " + kind + "];")
+		return
+	}
+	n, err := strconv.Atoi(strings.TrimSuffix(rest, "];"))
+	if err != nil || n < 1 || n > maxStatic || k.Shared > 0 {
+		r.fail("got %q: want 1 to %d bytes, and none at the launch", r.lines[r.at-1], maxStatic)
+	}
+	r.program.static = n
+}
+
+// want reads a line that must be the given one.
 func (r *reader) want(line string) {
 	if got := r.line(); got != line {
 		r.fail("got %q: want %q", got, line)
 	}
 }
 
-// registers reads the declarations of registers.
+// registers parses the declarations of registers.
 func (r *reader) registers() {
 	for {
 		line := r.line()
@@ -152,13 +173,13 @@ func (r *reader) registers() {
 	}
 }
 
-// statement is an instruction with the number of its line.
+// statement is an instruction with its line number.
 type statement struct {
 	line int
 	text string
 }
 
-// statements reads the body, and keeps where its labels are.
+// statements parses the body, and records its labels.
 func (r *reader) statements() (list []statement) {
 	for {
 		line := r.line()
@@ -195,7 +216,7 @@ func isWord(s string) bool {
 	return s != ""
 }
 
-// name returns what a register is called.
+// name returns the name of a register.
 func (p *program) name(reg int) string {
 	for _, c := range classes {
 		if first := p.first[c[0][0]]; reg >= first && reg < first+p.count[c[0][0]] {

@@ -2,24 +2,24 @@ package ptx
 
 import "fmt"
 
-// SkinnyProduct is a few rows times weights, a row of weights for each result: what a step of decoding
-// computes, in which reading the weights takes nearly all the time. Products with the same rows are one
-// kernel.
+// SkinnyProduct is a product of a few rows and weights, a row of weights for each result, as in a decoding
+// step, where reading the weights takes nearly all the time. Products of the same rows are one kernel.
 //
-// A block has the results of 16 rows of weights and its warps take turns along the depth. A thread copies 16
-// bytes of two rows of weights at a time into the unit's memory, where rounds of the loop have places in
-// turn, reads them back when they are there, and as many elements of one of the rows, and the warp multiplies
-// them as matrices of 16 by 16 by 8. Which element of the depth stands where in these matrices is of no
-// matter, as long as both sides agree, so nothing is rearranged. Loads into registers would do as well, but
-// XLA has units keep nearly all their memory from the cache through which those go, and so few are under way.
+// A block computes the results of 16 rows of weights; its warps take turns along the depth. A thread
+// copies 16 bytes of two rows of weights at a time to shared memory (cp.async), in a multi-stage pipeline,
+// reads them back when they have arrived, with as many elements of one of the rows, and the warp
+// multiplies them by 16 by 16 by 8 matrix instructions. The rows, if they fit, and the scales of integers
+// are copied to shared memory as well. The order of the depth's elements in these matrices does not matter
+// as long as both operands agree, so nothing is rearranged. Loads to registers go through the L1 cache,
+// but XLA configures SMs with nearly all of it as shared memory, so few loads could be in flight.
 type SkinnyProduct struct {
 	Rows, Depth int
-	// Cols is how many results each product has.
+	// Cols is the number of results of each product.
 	Cols []int
-	// Bits is 16 for weights of bf16; 8 or 4 for integers in groups, each with a scale of bf16, that mean
-	// (q - middle)·scale.
+	// Bits is 16 for weights of bf16; 8 or 4 for integers in groups, each with a scale of bf16; a weight's value
+	// is (q - middle)·scale.
 	Bits, Group int
-	// Gated is that there are two products of one size, a gate and what it lets through: the result is
+	// Gated reports that there are two products of one size, gate and up: the result is
 	// silu(gate)·up.
 	Gated bool
 }
@@ -27,16 +27,19 @@ type SkinnyProduct struct {
 const (
 	skinnyTile = 16 // rows of weights of a block
 	skinnyRows = 16
-	// skinnyWarps and skinnyRounds are what an H200 likes best of 4 to 16 warps and 2 to 4 rounds.
+	// skinnyWarps and skinnyRounds were the fastest on an H200 of 4 to 16 warps and 2 to 4 rounds.
 	skinnyWarps = 8
-	// skinnyRounds is how many rounds of the loop are under way at once.
+	// skinnyRounds is the number of pipeline stages: rounds of the loop in flight at once.
 	skinnyRounds = 2
+	// skinnyRowBytes is the most bytes of rows that a block keeps in shared memory; more are read in place.
+	skinnyRowBytes = 32 << 10
 )
 
-// step is how many elements of the depth four threads read at once, 16 bytes of weights each.
+// step returns the elements of the depth that four threads read at once, 16 bytes of weights each.
 func (q SkinnyProduct) step() int { return 4 * 16 * 8 / q.Bits }
 
-// together is how many steps a warp reads before it multiplies, so that enough bytes are on their way.
+// together returns the number of steps that a warp reads before it multiplies, so that enough bytes are in
+// flight.
 func (q SkinnyProduct) together() int {
 	most := 4
 	if q.Bits == 4 || q.Gated {
@@ -48,7 +51,7 @@ func (q SkinnyProduct) together() int {
 	return most
 }
 
-// Fits reports whether there is a kernel.
+// Fits reports whether a kernel exists for these sizes.
 func (q SkinnyProduct) Fits() bool {
 	if q.Rows < 1 || q.Rows > skinnyRows || q.Depth < 1 || q.Depth%q.step() != 0 || len(q.Cols) == 0 ||
 		q.Gated && (len(q.Cols) != 2 || q.Cols[0] != q.Cols[1]) {
@@ -63,25 +66,27 @@ func (q SkinnyProduct) Fits() bool {
 		q.together()*q.step()%q.Group == 0
 }
 
-// skinny is the kernel as it is written.
+// skinny is the kernel being written.
 type skinny struct {
 	product
 	SkinnyProduct
-	// right is how many products a block computes: 1, or both of a gate.
+	// right is the number of products that a block computes: 1, or both of gate and up.
 	right int
-	// quad and place are the thread's number among those of a row of weights, and that row's.
+	// quad and place are the thread's index among those of a row of weights, and that row's index.
 	quad, place reg
-	// weights and scales are where the thread reads next, for each product.
+	// weights and scales are the addresses that the thread reads next, for each product.
 	weights, scales []reg
 	x               []reg
-	// one, zero and excess are pairs of bf16: 1, -0, and what integers of 4 bits are too large by, negative.
+	// one, zero and excess are pairs of bf16: 1, -0, and the negative offset of 4-bit integers.
 	one, zero, excess reg
 	row               reg // the block's first row of weights
+	// scaleFrom is the address from which the thread copies scales next, if copies holds and scales are staged.
+	scaleFrom, copies reg
 	out, cols         reg
 }
 
-// Kernel returns the kernel. Its arrays, of bf16: the rows; of each product the weights, and if these are
-// integers their scales; then the results, of each product or of both.
+// Kernel returns the kernel. Its arrays, of bf16: the rows; for each product the weights and, if these are
+// integers, their scales; then the results, of each product or of both together.
 func (q SkinnyProduct) Kernel() Kernel {
 	s := &skinny{SkinnyProduct: q, right: 1}
 	tiles := 0
@@ -106,16 +111,46 @@ func (q SkinnyProduct) Kernel() Kernel {
 	}
 	text := s.entry(name, s.arrays(), fmt.Sprintf(".maxntid %d, 1, 1\n.minnctapersm 1", 32*skinnyWarps))
 	return Kernel{Name: name, Text: text, Blocks: blocks, Threads: 32 * skinnyWarps,
-		Shared: max(s.right*skinnyWarps*skinnyTile*s.columns()*4, skinnyWarps*skinnyRounds*s.roundBytes())}
+		Shared: max(s.right*skinnyWarps*skinnyTile*s.columns()*4,
+			s.rowsBytes()+skinnyWarps*skinnyRounds*s.roundBytes())}
 }
 
-// roundBytes is the memory of a warp's weights in a round.
-func (s *skinny) roundBytes() int { return s.right * s.together() * 2 * 32 * 16 }
+// roundBytes returns the shared memory of a warp's weights in a round, followed by their scales.
+func (s *skinny) roundBytes() int {
+	bytes := s.right * s.together() * 2 * 32 * 16
+	if s.stagedScales() > 0 {
+		bytes += s.right * skinnyTile * 16
+	}
+	return bytes
+}
 
-// columns is how many columns of results the matrices have: those beyond the rows are not used.
+// stagedScales returns the bytes of scales of a row of weights in a round, if they are copied with the
+// weights; 0 if not.
+func (s *skinny) stagedScales() int {
+	if s.each() == 1 {
+		return 0
+	}
+	if n := 2 * s.together() * s.step() / s.Group; n == 4 || n == 8 || n == 16 {
+		return n
+	}
+	return 0
+}
+
+// rowStride returns the bytes between rows in shared memory: adjacent rows are in different banks.
+func (s *skinny) rowStride() int { return 2*s.Depth + 64 }
+
+// rowsBytes returns the shared memory for all rows, 0 if they are read in place.
+func (s *skinny) rowsBytes() int {
+	if n := s.Rows * s.rowStride(); n <= skinnyRowBytes {
+		return n
+	}
+	return 0
+}
+
+// columns returns the columns of results in the matrices: those beyond the rows are unused.
 func (s *skinny) columns() int { return (s.Rows + 7) / 8 * 8 }
 
-// each is how many arrays a product's weights are.
+// each returns the number of arrays of a product's weights.
 func (s *skinny) each() int {
 	if s.Bits == 16 {
 		return 1
@@ -125,7 +160,7 @@ func (s *skinny) each() int {
 
 func (s *skinny) arrays() int { return 1 + s.each()*len(s.Cols) + len(s.Cols)/s.right }
 
-// start finds the block's rows of weights.
+// start computes the block's rows of weights.
 func (s *skinny) start() {
 	s.row, s.out, s.cols = s.reg("r"), s.reg("d"), s.reg("r")
 	s.weights, s.scales = make([]reg, s.right), make([]reg, s.right)
@@ -152,12 +187,12 @@ func (s *skinny) start() {
 		s.mark(next)
 		first = last
 	}
-	s.do("ret") // a block that makes their number even has no rows
+	s.do("ret") // an extra block that makes their number even has no rows
 	s.mark(found)
 	s.places()
 }
 
-// places computes where the thread reads first.
+// places computes the addresses that the thread reads first.
 func (s *skinny) places() {
 	bytes, batch := s.Depth*s.Bits/8, s.together()*64
 	row := s.u32("add.u32", s.row, s.place)
@@ -165,22 +200,60 @@ func (s *skinny) places() {
 	for j := range s.right {
 		s.do("add.u64", s.weights[j], s.weights[j], s.u64("cvt.u64.u32", at))
 		s.do("mad.wide.u32", s.weights[j], row, bytes, s.weights[j])
-		if s.each() == 2 {
+		if s.each() == 2 && s.stagedScales() == 0 {
 			groups := s.Depth / s.Group
 			s.do("mad.wide.u32", s.scales[j], row, 2*groups, s.scales[j])
 			s.do("mad.wide.u32", s.scales[j], s.warp, 2*s.together()*s.step()/s.Group, s.scales[j])
 		}
 	}
+	if s.stagedScales() > 0 {
+		s.scalePlaces()
+	}
 	x := s.pointer(0)
 	own := s.u32("mad.lo.u32", s.quad, s.step()/2, s.u32("mul.lo.u32", s.warp, 2*s.together()*s.step()))
 	for i := 0; i < s.columns(); i += 8 {
 		row := s.u32("add.u32", s.place, i)
+		if s.rowsBytes() > 0 {
+			s.x = append(s.x, s.u32("mad.lo.u32", row, s.rowStride(), s.u32("add.u32", s.base, own)))
+			continue
+		}
 		s.x = append(s.x, s.u64("mad.wide.u32", row, 2*s.Depth,
 			s.u64("add.u64", x, s.u64("cvt.u64.u32", own))))
 	}
 }
 
-// skinnyLoop is what a round of the loop has read.
+// scalePlaces computes the address from which the thread copies scales: of one row of weights, for the lower
+// half of the warp those of the first product, for the upper half of a second.
+func (s *skinny) scalePlaces() {
+	groups := s.Depth / s.Group
+	row := s.u32("add.u32", s.row, s.u32("and.b32", s.lane, skinnyTile-1))
+	from := s.u64("mov.u64", s.scales[0])
+	s.copies = s.pred("setp.lt.u32", s.lane, s.right*skinnyTile)
+	if s.right == 2 {
+		s.when(s.pred("setp.ge.u32", s.lane, skinnyTile), "mov.u64", from, s.scales[1])
+	}
+	s.do("mad.wide.u32", from, row, 2*groups, from)
+	s.do("mad.wide.u32", from, s.warp, s.stagedScales(), from)
+	s.scaleFrom = from
+}
+
+// copyRows starts the copies of all rows to shared memory.
+func (s *skinny) copyRows() {
+	x := s.pointer(0)
+	pieces, threads := s.Depth*2/16, 32*skinnyWarps
+	for row := range s.Rows {
+		for first := 0; first < pieces; first += threads {
+			piece := s.u32("add.u32", s.tid, first)
+			to := s.u32("mad.lo.u32", piece, 16, s.u32("add.u32", s.base, row*s.rowStride()))
+			from := s.u64("mad.wide.u32", piece, 16, x)
+			s.when(s.pred("setp.lt.u32", piece, pieces), "cp.async.cg.shared.global", at(to, 0),
+				at(from, row*2*s.Depth), 16)
+		}
+	}
+	s.do("cp.async.commit_group")
+}
+
+// skinnyLoop holds the registers that a round of the loop has read.
 type skinnyLoop struct {
 	// weights are by product, step and half of the rows, x by columns and step.
 	weights [][][2][]reg
@@ -188,7 +261,7 @@ type skinnyLoop struct {
 	x       [][][]reg
 }
 
-// sum multiplies, and returns sums by product and columns.
+// sum emits the loop of products, and returns sums by product and columns.
 func (s *skinny) sum() [][][]reg {
 	sums := make([][][]reg, s.right)
 	for j := range sums {
@@ -208,11 +281,19 @@ func (s *skinny) sum() [][][]reg {
 	batches := s.Depth / s.step() / s.together()
 	own := s.u32("mad.lo.u32", s.lane, 16, s.base)
 	own = s.u32("mad.lo.u32", s.warp, skinnyRounds*s.roundBytes(), own)
+	if s.rowsBytes() > 0 {
+		own = s.u32("add.u32", own, s.rowsBytes())
+		s.copyRows()
+	}
 	ahead := s.u32("mov.u32", s.warp)
 	to, from := s.u32("mov.u32", own), s.u32("mov.u32", own)
 	end := s.u32("add.u32", own, skinnyRounds*s.roundBytes())
 	for range skinnyRounds - 1 {
 		s.copy(ahead, batches, to, own, end)
+	}
+	if s.rowsBytes() > 0 {
+		s.do("cp.async.wait_group", skinnyRounds-1)
+		s.do("bar.sync", 0, 32*skinnyWarps)
 	}
 	again, done := s.label(), s.label()
 	s.mark(again)
@@ -221,6 +302,10 @@ func (s *skinny) sum() [][][]reg {
 	s.read(read, groups)
 	s.do("cp.async.wait_group", skinnyRounds-1)
 	s.fetch(read, from)
+	if s.stagedScales() > 0 {
+		s.warpSync()
+		s.fetchScales(read, groups, from)
+	}
 	s.turn(from, own, end)
 	for k := range s.together() {
 		s.multiply(read, k, sums)
@@ -230,11 +315,11 @@ func (s *skinny) sum() [][][]reg {
 	s.do("bra", again)
 	s.mark(done)
 	s.do("cp.async.wait_group", 0)
-	s.do("bar.sync", 0, 32*skinnyWarps) // the memory is then for sums
+	s.do("bar.sync", 0, 32*skinnyWarps) // the memory is then reused for sums
 	return sums
 }
 
-// copy starts the copies of a round, if there is one, and moves on to the next.
+// copy starts the copies of a round, if there is one, and advances to the next.
 func (s *skinny) copy(ahead reg, batches int, to, first, end reg) {
 	none := s.label()
 	s.when(s.pred("setp.ge.u32", ahead, batches), "bra", none)
@@ -247,6 +332,14 @@ func (s *skinny) copy(ahead reg, batches int, to, first, end reg) {
 			}
 		}
 	}
+	if n := s.stagedScales(); n > 0 {
+		how := "cp.async.ca.shared.global"
+		if n == 16 {
+			how = "cp.async.cg.shared.global"
+		}
+		s.when(s.copies, how, at(to, s.slot(s.right, 0, 0)), at(s.scaleFrom, 0), n)
+		s.do("add.u64", s.scaleFrom, s.scaleFrom, n*skinnyWarps)
+	}
 	s.mark(none)
 	s.do("cp.async.commit_group")
 	for j := range s.right {
@@ -256,10 +349,10 @@ func (s *skinny) copy(ahead reg, batches int, to, first, end reg) {
 	s.turn(to, first, end)
 }
 
-// slot is where a round has the 16 bytes of each thread of a warp.
+// slot returns the offset in a round of the 16 bytes of each thread of a warp.
 func (s *skinny) slot(j, k, half int) int { return ((j*s.together()+k)*2 + half) * 32 * 16 }
 
-// turn moves a place on to the next round's.
+// turn advances an address to the next round's.
 func (s *skinny) turn(place, first, end reg) {
 	s.do("add.u32", place, place, s.roundBytes())
 	s.when(s.pred("setp.ge.u32", place, end), "mov.u32", place, first)
@@ -276,20 +369,38 @@ func (s *skinny) fetch(l skinnyLoop, from reg) {
 	}
 }
 
-// advance moves what is read on to the warp's next round.
-func (s *skinny) advance() {
-	n := skinnyWarps * s.together()
-	for j := range s.right {
-		if s.each() == 2 {
-			s.do("add.u64", s.scales[j], s.scales[j], 2*n*s.step()/s.Group)
+// fetchScales reads a round's scales back, which other threads of the warp have copied.
+func (s *skinny) fetchScales(l skinnyLoop, groups []reg, from reg) {
+	first := s.u32("mad.lo.u32", s.place, 16, s.u32("sub.u32", from, s.u32("mul.lo.u32", s.lane, 16)))
+	for k, g := range groups {
+		place := s.u32("add.u32", first, g)
+		for j := range s.right {
+			for half := range 2 {
+				s.do("ld.shared.b16", l.scales[j][k][half],
+					at(place, s.slot(s.right, 0, 0)+(j*skinnyTile+half*8)*16))
+			}
 		}
-	}
-	for _, x := range s.x {
-		s.do("add.u64", x, x, 2*n*s.step())
 	}
 }
 
-// registers returns those for what is read; columns that no row has stay 0.
+// advance advances the addresses to the warp's next round.
+func (s *skinny) advance() {
+	n := skinnyWarps * s.together()
+	for j := range s.right {
+		if s.each() == 2 && s.stagedScales() == 0 {
+			s.do("add.u64", s.scales[j], s.scales[j], 2*n*s.step()/s.Group)
+		}
+	}
+	add := "add.u64"
+	if s.rowsBytes() > 0 {
+		add = "add.u32"
+	}
+	for _, x := range s.x {
+		s.do(add, x, x, 2*n*s.step())
+	}
+}
+
+// registers allocates those for what is read; columns without a row stay 0.
 func (s *skinny) registers() skinnyLoop {
 	var l skinnyLoop
 	some := func(n int) (list []reg) {
@@ -322,7 +433,7 @@ func (s *skinny) registers() skinnyLoop {
 	return l
 }
 
-// groupPlaces returns where the scales are of what the thread reads in each step of a round, in bytes.
+// groupPlaces returns the offsets in bytes of the scales for what the thread reads in each step of a round.
 func (s *skinny) groupPlaces() (list []reg) {
 	if s.each() == 1 {
 		return nil
@@ -334,9 +445,9 @@ func (s *skinny) groupPlaces() (list []reg) {
 	return list
 }
 
-// read reads what a round needs beside the weights.
+// read loads what a round needs besides the weights.
 func (s *skinny) read(l skinnyLoop, groups []reg) {
-	if s.each() == 2 {
+	if s.each() == 2 && s.stagedScales() == 0 {
 		for j := range s.right {
 			for k, g := range groups {
 				from := s.u64("add.u64", s.scales[j], s.u64("cvt.u64.u32", g))
@@ -344,6 +455,10 @@ func (s *skinny) read(l skinnyLoop, groups []reg) {
 				s.do("ld.global.nc.b16", l.scales[j][k][1], at(from, 8*2*s.Depth/s.Group))
 			}
 		}
+	}
+	load := "ld.global.nc.v4.b32"
+	if s.rowsBytes() > 0 {
+		load = "ld.shared.v4.b32"
 	}
 	for i, x := range s.x {
 		guard := reg("")
@@ -354,16 +469,16 @@ func (s *skinny) read(l skinnyLoop, groups []reg) {
 			for n := 0; n < s.step()/8; n += 4 {
 				args := []any{group(l.x[i][k][n : n+4]...), at(x, 2*k*s.step()+4*n)}
 				if guard == "" {
-					s.do("ld.global.nc.v4.b32", args...)
+					s.do(load, args...)
 				} else {
-					s.when(guard, "ld.global.nc.v4.b32", args...)
+					s.when(guard, load, args...)
 				}
 			}
 		}
 	}
 }
 
-// multiply multiplies what a step has read.
+// multiply emits the products of what a step has read.
 func (s *skinny) multiply(l skinnyLoop, k int, sums [][][]reg) {
 	for j := range s.right {
 		first, second := l.weights[j][k][0], l.weights[j][k][1]
@@ -389,7 +504,7 @@ func (s *skinny) multiply(l skinnyLoop, k int, sums [][][]reg) {
 	}
 }
 
-// byHalves pairs each element of 8 with the one 4 further on, as the integers of 4 bits are paired.
+// byHalves pairs each element of 8 with the one 4 further on, as 4-bit integers are paired.
 func (s *skinny) byHalves(x []reg) (y []reg) {
 	for i := 0; i < len(x); i += 4 {
 		for n := range 2 {
@@ -399,8 +514,8 @@ func (s *skinny) byHalves(x []reg) (y []reg) {
 	return y
 }
 
-// pair returns the n-th pair of weights as two of bf16. An integer is put into the bits of a number from 128
-// on, from which what makes it too large is subtracted: both are exact.
+// pair returns the n-th pair of weights as two bf16. An integer is put into the mantissa bits of a number
+// from 128 on, and the excess is subtracted: both are exact.
 func (s *skinny) pair(words []reg, n int, scale reg) reg {
 	switch s.Bits {
 	case 8:
@@ -421,12 +536,12 @@ func (s *skinny) pair(words []reg, n int, scale reg) reg {
 
 func (s *skinny) scaled(x, scale reg) reg { return s.u32("fma.rn.bf16x2", x, scale, s.zero) }
 
-// finish adds what the warps have, and writes the results.
+// finish adds the sums of the warps, and writes the results.
 func (s *skinny) finish(sums [][][]reg) {
 	columns := s.columns()
 	size := skinnyTile * columns * 4
 	for j := range sums {
-		// A thread has two neighbours of its row, and of the one 8 further on.
+		// A thread holds two adjacent sums of its row, and of the one 8 further on.
 		mine := s.u32("mad.lo.u32", s.place, 4*columns, s.u32("mad.lo.u32", s.quad, 8, s.base))
 		mine = s.u32("mad.lo.u32", s.warp, size, mine)
 		for i, four := range sums[j] {
@@ -467,7 +582,7 @@ func (s *skinny) total(from reg, bytes, size int) reg {
 	return sum
 }
 
-// rounded returns a number as bf16 has it.
+// rounded rounds a number to bf16.
 func (p *product) rounded(x reg) reg {
 	return p.f32("mov.b32", p.u32("and.b32", p.u32("cvt.rn.bf16x2.f32", x, x), "0xffff0000"))
 }

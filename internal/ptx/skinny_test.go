@@ -46,6 +46,8 @@ func TestSkinnyProduct(t *testing.T) {
 		{Rows: 1, Depth: 128, Cols: []int{16}, Bits: 4, Group: 32},
 		{Rows: 4, Depth: 2560, Cols: []int{32, 16}, Bits: 4, Group: 64},
 		{Rows: 1, Depth: 512, Cols: []int{32, 32}, Bits: 4, Group: 128, Gated: true},
+		{Rows: 16, Depth: 1152, Cols: []int{16}, Bits: 16},          // more rows than the block's memory is for
+		{Rows: 1, Depth: 512, Cols: []int{16}, Bits: 8, Group: 256}, // scales of 2 bytes in a round
 	} {
 		t.Run(fmt.Sprintf("%+v", q), func(t *testing.T) {
 			if !q.Fits() {

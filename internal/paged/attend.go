@@ -6,26 +6,27 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// attendRows is how many tokens of a sequence attend together: their scores are one product a page.
+// attendRows is the number of tokens of a sequence that attend together: their scores are one product per
+// page.
 const attendRows = 16
 
-// blockPages is how many pages of keys are a block of the running softmax. Blocks begin at multiples of it,
-// so that a token's sums do not depend on how its sequence was cut into steps.
+// blockPages is the number of pages of keys in a block of the online softmax. Blocks begin at multiples of
+// it, so that a token's sums do not depend on how its sequence was split into steps.
 const blockPages = 16
 
 const blockKeys = blockPages * PageTokens
 
-// attendTask is neighbouring tokens of a sequence.
+// attendTask is a range of consecutive tokens of a sequence.
 type attendTask struct {
 	row, rows int
 	pages     []int32
 }
 
-// attendWork is the memory of one task: queries, scores, and what is summed.
+// attendWork is the memory of one task: queries, scores, and accumulators.
 type attendWork struct {
 	q, scores []float32
 	partial
-	all partial // of the splits before
+	all partial // of the previous splits
 }
 
 // attend computes the attention of a layer on the rows h.
@@ -33,10 +34,7 @@ func (s *Step) attend(layer int, h []float32) {
 	a := s.model.layers[layer].attention
 	a.project(s, h)
 	c, hd := &s.cache.layers[layer], a.heads()
-	keys, values := hd.keys*hd.dim, hd.keys*hd.valueDim
-	for i := range s.count {
-		c.put(s.page[i], s.slot[i], s.k[i*keys:(i+1)*keys], s.v[i*values:(i+1)*values])
-	}
+	s.store(c, hd)
 	if s.attendSplit(c, hd) {
 		return
 	}
@@ -47,7 +45,23 @@ func (s *Step) attend(layer int, h []float32) {
 	})
 }
 
-// takeWork returns memory for a task that no other uses; there is as much of it as threads.
+// putElements is how many keys and values a thread writes at least.
+const putElements = 1 << 14
+
+// store writes the keys and values of all rows into their pages, head by head: the tokens of a page share
+// lines of memory.
+func (s *Step) store(c *layerCache, hd heads) {
+	keys, values := hd.keys*hd.dim, hd.keys*hd.valueDim
+	s.pool().For(hd.keys, max(1, putElements/max(1, s.count*(hd.dim+hd.valueDim))), func(lo, hi int) {
+		for h := lo; h < hi; h++ {
+			for i := range s.count {
+				c.put(s.page[i], s.slot[i], h, s.k[i*keys:(i+1)*keys], s.v[i*values:(i+1)*values])
+			}
+		}
+	})
+}
+
+// takeWork returns memory for a task that no other one uses; there is one for each thread.
 func (s *Step) takeWork(hd heads) *attendWork {
 	var w *attendWork
 	s.workMu.Lock()
@@ -69,7 +83,7 @@ func (s *Step) giveWork(w *attendWork) {
 	s.workMu.Unlock()
 }
 
-// attendHead computes all queries of a task that share one head of keys and values, split after split.
+// attendHead computes all queries of a task that share one key-value head, split after split.
 func (s *Step) attendHead(c *layerCache, hd heads, t attendTask, g int, w *attendWork) {
 	n, stride := t.rows*(hd.queries/hd.keys), roundUp(hd.valueDim)
 	first, last := s.splits(hd, t)
@@ -89,7 +103,7 @@ func (s *Step) attendHead(c *layerCache, hd heads, t attendTask, g int, w *atten
 	s.give(hd, t, g, w.partial)
 }
 
-// run computes what a split of keys gives to the queries of a task.
+// run computes the attention of a task's queries to one split of keys.
 func (w *attendWork) run(s *Step, c *layerCache, hd heads, t attendTask, g, split int) {
 	group := hd.queries / hd.keys
 	n := t.rows * group
@@ -106,7 +120,7 @@ func (w *attendWork) run(s *Step, c *layerCache, hd heads, t attendTask, g, spli
 	}
 }
 
-// start takes the queries, scaled, and forgets what was before.
+// start loads the scaled queries and resets the accumulators.
 func (w *attendWork) start(s *Step, hd heads, t attendTask, g, group int) {
 	width := group * hd.dim
 	for i := range t.rows {
@@ -121,7 +135,8 @@ func (w *attendWork) start(s *Step, hd heads, t attendTask, g, group int) {
 	}
 }
 
-// scoreBlock sets the scores of all queries with the keys of pages, from the block's first element on.
+// scoreBlock computes the scores of all queries with the keys of pages, starting at the block's first
+// element.
 func (w *attendWork) scoreBlock(c *layerCache, hd heads, pages []int32, g, n, firstPage, lastPage int) {
 	width := (lastPage - firstPage + 1) * PageTokens
 	for i := range n {
@@ -129,19 +144,19 @@ func (w *attendWork) scoreBlock(c *layerCache, hd heads, pages []int32, g, n, fi
 	}
 	o := kernel.Ordered{Rows: n, K: hd.dim, Cols: PageTokens, LDY: blockKeys, LDX: hd.dim, LDW: PageTokens}
 	for p := firstPage; p <= lastPage; p++ {
-		m, to := c.matrix(pages[p], g), w.scores[(p-firstPage)*PageTokens:]
+		m, to := matrixOf(pages[p], g), w.scores[(p-firstPage)*PageTokens:]
 		if p < lastPage {
-			c.keys.fetch(c.matrix(pages[p+1], g))
+			c.keys.fetch(matrixOf(pages[p+1], g))
 		} else {
-			c.values.fetch(c.matrix(pages[firstPage], g))
+			c.values.fetch(matrixOf(pages[firstPage], g))
 		}
 		c.keys.multiply(o, to, w.q, m)
 		c.keys.scale(to, n, blockKeys, m, PageTokens)
 	}
 }
 
-// weigh turns the scores of one query into weights relative to the largest score so far, and scales what was
-// summed before to it. Keys that the query does not see get weight 0.
+// weigh turns the scores of one query into weights relative to the largest score so far, and rescales its
+// previous sums. Keys that are masked for the query get weight 0.
 func (w *attendWork) weigh(hd heads, i, position, firstPage, lastPage int) {
 	row := w.scores[i*blockKeys : i*blockKeys+(lastPage-firstPage+1)*PageTokens]
 	from, to := 0, min(len(row), position+1-firstPage*PageTokens)
@@ -166,7 +181,7 @@ func (w *attendWork) weigh(hd heads, i, position, firstPage, lastPage int) {
 	}
 }
 
-// rescale multiplies the sums of a query by what the new largest score makes of them.
+// rescale multiplies the sums of a query by the factor for the new largest score.
 func (w *attendWork) rescale(hd heads, i int, top float32) {
 	if top == w.top[i] {
 		return
@@ -177,15 +192,15 @@ func (w *attendWork) rescale(hd heads, i int, top float32) {
 	kernel.MulScalar(out, out, f)
 }
 
-// addValues adds the values of pages by their weights; a page's last tokens may not be there yet.
+// addValues adds the weighted values of pages; the last tokens of a page may not exist yet.
 func (w *attendWork) addValues(c *layerCache, hd heads, pages []int32, g, n, firstPage, lastPage, last int) {
 	stride := roundUp(hd.valueDim)
 	for p := firstPage; p <= lastPage; p++ {
 		o := kernel.Ordered{Rows: n, K: min(PageTokens, last+1-p*PageTokens), Cols: stride, LDY: stride,
 			LDX: blockKeys, LDW: stride}
-		m, weights := c.matrix(pages[p], g), w.scores[(p-firstPage)*PageTokens:]
+		m, weights := matrixOf(pages[p], g), w.scores[(p-firstPage)*PageTokens:]
 		if p < lastPage {
-			c.values.fetch(c.matrix(pages[p+1], g))
+			c.values.fetch(matrixOf(pages[p+1], g))
 		}
 		c.values.scale(weights, n, blockKeys, m, o.K)
 		c.values.multiply(o, w.out, weights, m)

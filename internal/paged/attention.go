@@ -7,7 +7,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// heads is what an attention does between its projections, on one device; all is the queries of all devices.
+// heads describes attention between its projections, on one device; all is the number of query heads of all
+// devices.
 type heads struct {
 	queries, keys, dim, valueDim int
 	all                          int
@@ -37,13 +38,13 @@ func (b *builder) heads(h nn.Heads, valueDim, turned int) heads {
 	}
 }
 
-// attention makes queries, keys and values of the stream, and the stream of what they give.
+// attention computes queries, keys and values from the hidden states, and the output projection.
 type attention interface {
 	heads() heads
-	// project fills the step's queries, keys and values from rows x, turned by their positions.
+	// project computes the step's queries, keys and values from rows x, rotated by their positions.
 	project(s *Step, x []float32)
 	output() projection
-	// widest returns the longest row in between.
+	// widest returns the longest intermediate row.
 	widest() int
 }
 
@@ -67,8 +68,8 @@ func (b *builder) attention(a nn.Attender) attention {
 	return nil
 }
 
-// fusedRows returns the rows of one matrix for queries, keys and values, in this order: the matrix has them
-// so, or the queries of each head of keys together with its key and its value.
+// fusedRows returns the rows of the fused matrix for queries, keys and values, in this order: the matrix
+// stores them so, or the queries of each key head together with its key and its value.
 func (b *builder) fusedRows(a *nn.FusedAttention) (ps []piece) {
 	h := a.Heads
 	q, k := b.share(h.Queries), b.ownKeys(h.Keys)
@@ -92,13 +93,13 @@ func (b *builder) fusedRows(a *nn.FusedAttention) (ps []piece) {
 	return ps
 }
 
-// split is attention whose queries, keys and values are one product.
+// split is attention with one fused product for queries, keys and values.
 type split struct {
 	h                          heads
 	qkv, o                     projection
 	qNorm, kNorm, qWide, kWide norm
 	qHeads, kHeads             []norm  // of each head, with a mean
-	bound                      float32 // of all elements; 0 is none
+	bound                      float32 // of all elements; 0 means none
 }
 
 func (a *split) heads() heads       { return a.h }
@@ -127,9 +128,8 @@ func (a *split) project(s *Step, x []float32) {
 		a.kNorm.each(k)
 		eachHead(a.qHeads, q)
 		eachHead(a.kHeads, k)
-		var tmp [maxHead]float32
-		h.rope.turn(q, s.position[i], h.dim, tmp[:])
-		h.rope.turn(k, s.position[i], h.dim, tmp[:])
+		h.rope.turn(q, s.position[i], h.dim)
+		h.rope.turn(k, s.position[i], h.dim)
 	})
 }
 
@@ -141,12 +141,12 @@ func eachHead(norms []norm, x []float32) {
 	}
 }
 
-// clamp bounds elements on both sides.
+// clamp limits elements to ±by.
 func clamp(x []float32, by float32) {
 	for i, v := range x {
 		x[i] = min(max(v, -by), by)
 	}
 }
 
-// maxHead is the longest head.
+// maxHead is the largest size of a head.
 const maxHead = 1024

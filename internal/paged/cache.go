@@ -7,20 +7,20 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// PageTokens is how many tokens a page holds.
+// PageTokens is the number of tokens of a page.
 const PageTokens = 16
 
-// KVFormat is how keys and values are kept.
+// KVFormat is the storage format of keys and values.
 type KVFormat string
 
-// The formats: KVF32 is what attention computes with; KVInt8 has a scale for each token and head.
+// Formats: attention computes in KVF32; KVInt8 has a scale for each token and head.
 const (
 	KVF32  KVFormat = "f32"
 	KVBF16 KVFormat = "bf16"
 	KVInt8 KVFormat = "int8"
 )
 
-// KVFormats returns all of them.
+// KVFormats returns all formats.
 func KVFormats() []KVFormat { return []KVFormat{KVF32, KVBF16, KVInt8} }
 
 func (f KVFormat) check() error {
@@ -30,7 +30,7 @@ func (f KVFormat) check() error {
 	return nil
 }
 
-// elementBytes returns the memory of one element, vectorBytes what each token and head takes beside.
+// elementBytes returns the bytes of one element, vectorBytes the additional bytes of each token and head.
 func (f KVFormat) elementBytes() int { return map[KVFormat]int{KVF32: 4, KVBF16: 2, KVInt8: 1}[f] }
 
 func (f KVFormat) vectorBytes() int {
@@ -40,64 +40,102 @@ func (f KVFormat) vectorBytes() int {
 	return 0
 }
 
-// Cache is memory for the keys and values of so many pages in every layer. In a page each head's keys are
-// stored element by element, [dim][PageTokens], and its values token by token, [PageTokens][dim]: as the
-// products of attention read them.
+// Cache is the memory for the keys and values of pages in every layer. In a page each head's keys are stored
+// element by element, [dim][PageTokens], and its values token by token, [PageTokens][dim], as the products of
+// attention read them.
+//
+// The memory is [pages/cachePages][layers][keys, values][heads][cachePages] of such matrices: what is
+// read sequentially is adjacent, and the memory of consecutive pages is, too. The system allocates memory on
+// the first write, in huge pages: with a range for each layer or head, all of them would be allocated in the
+// same step, which then took as long as two or more.
 type Cache struct {
 	others []*Cache // of further devices, each with its own heads
 	pages  int
 	layers []layerCache
 }
 
+// cachePages is how many pages of a head are neighbours.
+const cachePages = 16
+
 type layerCache struct {
 	keys, values store
-	heads, pages int
+	heads        int
 	keyDim       int
 	valueDim     int
 	valueStride  int
 }
 
-// store is matrices of one size, one for each head of each page, in one of the formats. Integers have a scale
-// for each token.
+// store holds matrices of one size, one for each head of each page, in one of the formats. Integers have a
+// scale for each token. All stores of a cache share its memory: the first matrix is at first, and those of
+// the next cachePages pages are stride elements later.
 type store struct {
-	size   int
-	f32    []float32
-	bf16   []uint16
-	i8     []int8
-	scales []float32
+	size, heads   int
+	first, stride int
+	f32           []float32
+	bf16          []uint16
+	i8            []int8
+	scales        []float32
 }
 
-func newStore(f KVFormat, matrices, size int) store {
-	s := store{size: size}
-	switch f {
-	case KVBF16:
-		s.bf16 = kernel.MakeLarge[uint16](matrices * size)
-	case KVInt8:
-		s.i8, s.scales = kernel.MakeLarge[int8](matrices*size), make([]float32, matrices*PageTokens)
-	default:
-		s.f32 = kernel.MakeLarge[float32](matrices * size)
-	}
-	return s
-}
-
-// NewCache takes the memory of pages for a model.
+// NewCache allocates pages for a model.
 func NewCache(m *Model, pages int) *Cache {
 	c := &Cache{pages: pages}
 	for _, d := range m.others {
 		c.others = append(c.others, NewCache(d, pages))
 	}
+	stride := 0
+	place := func(heads, size int) store {
+		s := store{size: size, heads: heads, first: stride}
+		stride += cachePages * heads * size
+		return s
+	}
 	for _, l := range m.layers {
 		h := l.attention.heads()
-		lc := layerCache{heads: h.keys, pages: pages, keyDim: h.dim, valueDim: h.valueDim,
-			valueStride: roundUp(h.valueDim)}
-		lc.keys = newStore(m.kv, pages*h.keys, h.dim*PageTokens)
-		lc.values = newStore(m.kv, pages*h.keys, lc.valueStride*PageTokens)
+		lc := layerCache{heads: h.keys, keyDim: h.dim, valueDim: h.valueDim, valueStride: roundUp(h.valueDim)}
+		lc.keys = place(h.keys, h.dim*PageTokens)
+		lc.values = place(h.keys, lc.valueStride*PageTokens)
 		c.layers = append(c.layers, lc)
 	}
+	c.allocate(m.kv, stride)
 	return c
 }
 
-// Pages returns how many there are.
+// allocate allocates blocks of stride elements.
+func (c *Cache) allocate(f KVFormat, stride int) {
+	var all store
+	n := (c.pages + cachePages - 1) / cachePages * stride
+	switch f {
+	case KVBF16:
+		all.bf16 = kernel.MakeLarge[uint16](n)
+	case KVInt8:
+		all.i8 = kernel.MakeLarge[int8](n)
+	default:
+		all.f32 = kernel.MakeLarge[float32](n)
+	}
+	for i := range c.layers {
+		for _, s := range []*store{&c.layers[i].keys, &c.layers[i].values} {
+			s.stride, s.f32, s.bf16, s.i8 = stride, all.f32, all.bf16, all.i8
+			if f == KVInt8 {
+				s.scales = make([]float32, c.pages*s.heads*PageTokens)
+			}
+		}
+	}
+}
+
+// Populate has the system allocate the memory of all pages, in order, before their first write.
+func (c *Cache) Populate() {
+	for _, o := range c.others {
+		o.Populate()
+	}
+	if len(c.layers) > 0 {
+		s := &c.layers[0].keys
+		kernel.Populate(s.f32)
+		kernel.Populate(s.bf16)
+		kernel.Populate(s.i8)
+	}
+}
+
+// Pages returns the number of pages.
 func (c *Cache) Pages() int { return c.pages }
 
 // PageBytes returns the memory of one page in all layers, on all devices.
@@ -115,24 +153,38 @@ func (m *Model) PageBytes() int {
 
 func roundUp(n int) int { return (n + lanes - 1) / lanes * lanes }
 
-// matrix returns the number of a head's in a page. All pages of a head lie together: a sequence's pages are
-// often neighbours, and what is read in turn then is too.
-func (c *layerCache) matrix(page int32, head int) int { return head*c.pages + int(page) }
+// matrix identifies a head's matrix in a page.
+type matrix struct{ page, head int }
 
-// put writes the keys [heads·dim] and values of one token.
-func (c *layerCache) put(page int32, slot int, keys, values []float32) {
-	for h := range c.heads {
-		m := c.matrix(page, h)
-		c.keys.put(m, slot, slot, PageTokens, keys[h*c.keyDim:(h+1)*c.keyDim])
-		c.values.put(m, slot, slot*c.valueStride, 1, values[h*c.valueDim:(h+1)*c.valueDim])
-	}
+func matrixOf(page int32, head int) matrix { return matrix{int(page), head} }
+
+// at returns the first element of a matrix.
+func (s *store) at(m matrix) int {
+	return m.page/cachePages*s.stride + s.first + (m.head*cachePages+m.page%cachePages)*s.size
 }
 
-// put writes a token's vector into a matrix, its elements step apart from one on.
-func (s *store) put(matrix, slot, first, step int, x []float32) {
-	at := matrix*s.size + first
+// scalesOf returns the scales of a matrix, one for each token.
+func (s *store) scalesOf(m matrix) []float32 {
+	at := (m.page*s.heads + m.head) * PageTokens
+	return s.scales[at : at+PageTokens]
+}
+
+// put writes the keys [heads·dim] and values of one head of one token.
+func (c *layerCache) put(page int32, slot, head int, keys, values []float32) {
+	m := matrixOf(page, head)
+	c.keys.put(m, slot, slot, PageTokens, keys[head*c.keyDim:(head+1)*c.keyDim])
+	c.values.put(m, slot, slot*c.valueStride, 1, values[head*c.valueDim:(head+1)*c.valueDim])
+}
+
+// put writes a token's vector into a matrix, with a stride of step, starting at first.
+func (s *store) put(m matrix, slot, first, step int, x []float32) {
+	at := s.at(m) + first
 	switch {
 	case s.f32 != nil:
+		if step == 1 {
+			copy(s.f32[at:at+len(x)], x)
+			return
+		}
 		for i, v := range x {
 			s.f32[at+i*step] = v
 		}
@@ -142,14 +194,14 @@ func (s *store) put(matrix, slot, first, step int, x []float32) {
 		}
 	default:
 		scale := rounding(x)
-		s.scales[matrix*PageTokens+slot] = scale
+		s.scalesOf(m)[slot] = scale
 		for i, v := range x {
 			s.i8[at+i*step] = rounded(v, scale)
 		}
 	}
 }
 
-// rounding returns the scale that makes the largest of x 127.
+// rounding returns the scale that maps the largest magnitude of x to 127.
 func rounding(x []float32) float32 {
 	top := float32(0)
 	for _, v := range x {
@@ -169,9 +221,10 @@ func rounded(v, scale float32) int8 {
 	return int8(min(127, q+0.5))
 }
 
-// multiply adds x times a matrix to y.
-func (s *store) multiply(o kernel.Ordered, y, x []float32, matrix int) {
-	lo, hi := matrix*s.size, (matrix+1)*s.size
+// multiply adds the product of x and a matrix to y.
+func (s *store) multiply(o kernel.Ordered, y, x []float32, m matrix) {
+	lo := s.at(m)
+	hi := lo + s.size
 	switch {
 	case s.f32 != nil:
 		o.F32(y, x, s.f32[lo:hi])
@@ -182,9 +235,10 @@ func (s *store) multiply(o kernel.Ordered, y, x []float32, matrix int) {
 	}
 }
 
-// fetch asks for a matrix that is multiplied soon: pages of a sequence are anywhere.
-func (s *store) fetch(matrix int) {
-	lo, hi := matrix*s.size, (matrix+1)*s.size
+// fetch prefetches a matrix that is multiplied soon, because the pages of a sequence may be anywhere.
+func (s *store) fetch(m matrix) {
+	lo := s.at(m)
+	hi := lo + s.size
 	switch {
 	case s.f32 != nil:
 		kernel.Fetch(s.f32[lo:hi])
@@ -196,11 +250,11 @@ func (s *store) fetch(matrix int) {
 }
 
 // scale multiplies rows of a page's elements, stride apart, by the scales of its tokens.
-func (s *store) scale(x []float32, rows, stride, matrix, tokens int) {
+func (s *store) scale(x []float32, rows, stride int, m matrix, tokens int) {
 	if s.scales == nil {
 		return
 	}
-	f := s.scales[matrix*PageTokens : matrix*PageTokens+tokens]
+	f := s.scalesOf(m)[:tokens]
 	for i := range rows {
 		row := x[i*stride : i*stride+tokens]
 		for j := range row {

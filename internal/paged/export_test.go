@@ -12,25 +12,32 @@ func Poison(c *Cache) {
 	}
 	for i := range c.layers {
 		l := &c.layers[i]
-		l.keys.poison(1, 1)
-		l.values.poison(l.valueStride, l.valueDim)
+		for page := range c.pages {
+			for h := range l.heads {
+				m := matrix{page, h}
+				l.keys.poison(m, 1, 1)
+				l.values.poison(m, l.valueStride, l.valueDim)
+			}
+		}
 	}
 }
 
 // poison leaves alone what rows of stride elements have beyond width.
-func (s *store) poison(stride, width int) {
+func (s *store) poison(m matrix, stride, width int) {
 	nan := float32(math.NaN())
-	for i := range s.f32 {
-		if i%stride < width {
-			s.f32[i] = nan
+	for i := range s.size {
+		at := s.at(m) + i
+		switch {
+		case i%stride >= width:
+		case s.f32 != nil:
+			s.f32[at] = nan
+		case s.bf16 != nil:
+			s.bf16[at] = 0x7fc0
 		}
 	}
-	for i := range s.bf16 {
-		if i%stride < width {
-			s.bf16[i] = 0x7fc0
+	if s.scales != nil {
+		for i := range s.scalesOf(m) {
+			s.scalesOf(m)[i] = nan
 		}
-	}
-	for i := range s.scales {
-		s.scales[i] = nan
 	}
 }

@@ -2,7 +2,7 @@ package paged
 
 import "github.com/galley-ml/galley/nn"
 
-// latent is latent attention: keys and values of all heads come from one short vector.
+// latent is multi-head latent attention: keys and values of all heads are computed from one latent vector.
 type latent struct {
 	h                        heads
 	qDown, qUp, kvDown, kvUp projection
@@ -48,11 +48,11 @@ func (a *latent) project(s *Step, x []float32) {
 	s.rows(n, up, func(i int) { a.store(s, i, wide[i*up:(i+1)*up], all[i*down+a.rank:(i+1)*down]) })
 }
 
-// store splits what a token's short vector became into keys and values; turned is the same for all heads.
+// store splits a token's up-projected latent vector into keys and values; turned, the rotated part, is shared
+// by all heads.
 func (a *latent) store(s *Step, i int, up, turned []float32) {
 	h := a.h
-	var tmp [maxHead]float32
-	h.rope.turn(turned, s.position[i], len(turned), tmp[:])
+	h.rope.turn(turned, s.position[i], len(turned))
 	each := a.plain + a.value
 	for g := range h.keys {
 		k := s.k[(i*h.keys+g)*h.dim : (i*h.keys+g+1)*h.dim]
@@ -76,10 +76,9 @@ func (a *latent) queries(s *Step, x []float32) {
 	q := s.q[:n*h.queries*h.dim]
 	s.multiply(a.qUp, q, x, n)
 	s.rows(n, h.queries*h.dim, func(i int) {
-		var tmp [maxHead]float32
 		for g := range h.queries {
 			head := q[(i*h.queries+g)*h.dim : (i*h.queries+g+1)*h.dim]
-			h.rope.turn(head[a.plain:], s.position[i], h.dim-a.plain, tmp[:])
+			h.rope.turn(head[a.plain:], s.position[i], h.dim-a.plain)
 		}
 	})
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// rope turns queries and keys by position, from tables of cosines that are made when positions first occur.
+// rope rotates queries and keys by position, with tables of cosines and sines that are computed when
+// positions first occur.
 type rope struct {
 	freqs      []float64
 	factor     float64
@@ -19,7 +20,7 @@ type rope struct {
 	blocks map[int]*kernel.Rotation[float32]
 }
 
-// newRope returns how heads turn, of which dim elements may; nil is not at all.
+// newRope returns the rotary positions of heads, at most dim elements of each; nil for none.
 func newRope(h nn.Heads, dim int) *rope {
 	if h.RoPE == nil {
 		return nil
@@ -65,8 +66,11 @@ func (r *rope) block(position int) *kernel.Rotation[float32] {
 	return t
 }
 
-// turn turns heads of width elements that are one after the other; tmp has room for one.
-func (r *rope) turn(x []float32, position, width int, tmp []float32) {
+// turns holds space for a head that is being rotated.
+var turns = sync.Pool{New: func() any { return new([maxHead]float32) }}
+
+// turn rotates consecutive heads of width elements.
+func (r *rope) turn(x []float32, position, width int) {
 	if r == nil {
 		return
 	}
@@ -75,5 +79,7 @@ func (r *rope) turn(x []float32, position, width int, tmp []float32) {
 		t.Neighbours(x, x, p, width)
 		return
 	}
+	tmp := turns.Get().(*[maxHead]float32)
 	t.Halves(x, x, p, width, tmp[:width])
+	turns.Put(tmp)
 }

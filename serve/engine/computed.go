@@ -11,24 +11,24 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// computed is a model with its weights, on the host or on a backend.
+// computed is a model with packed weights, on the host or on a backend.
 type computed interface {
 	Config() models.Config
 	Limit() int
 	Bytes() int
 	PageBytes() int
-	// Pool is the host's threads, which choose tokens.
+	// Pool returns the host's thread pool, which samples tokens.
 	Pool() *kernel.Pool
 	Close()
 }
 
-// host is the model on this machine's processor.
+// host is a model on the host's CPU.
 type host struct {
 	model *paged.Model
 	step  *paged.Step
 }
 
-// device is the model on a backend.
+// device is a model on a backend.
 type device struct {
 	model *decode.Model
 	step  *decode.Step
@@ -40,7 +40,7 @@ func (d *device) close() {
 	}
 }
 
-// pack makes the model ready, where it is computed.
+// pack packs the weights of the model for the host or the backend.
 func (e *Engine) pack(m models.Model, c Config) error {
 	if c.Backend == nil {
 		model, err := paged.New(m, paged.Config{Weights: packed.Format(c.Weights), Read: c.Read,
@@ -64,18 +64,20 @@ func (e *Engine) pack(m models.Model, c Config) error {
 	return err
 }
 
-// begin takes the memory of pages and steps.
+// begin allocates the pages and the buffers of steps.
 func (e *Engine) begin() (err error) {
 	c := e.config
 	if e.host != nil {
-		e.host.step = paged.NewStep(e.host.model, paged.NewCache(e.host.model, c.Pages), max(c.Budget, c.Running))
+		cache := paged.NewCache(e.host.model, c.Pages)
+		go cache.Populate()
+		e.host.step = paged.NewStep(e.host.model, cache, max(c.Budget, c.Running))
 		return nil
 	}
 	e.device.step, err = decode.NewStep(e.device.model, c.Pages, c.Running, c.Budget)
 	return err
 }
 
-// stepRows returns how many tokens a step takes at most.
+// stepRows returns the largest number of tokens in a step.
 func (e *Engine) stepRows() int {
 	if e.host != nil {
 		return e.host.step.Rows()
@@ -83,7 +85,7 @@ func (e *Engine) stepRows() int {
 	return e.device.step.Rows()
 }
 
-// results computes the batch and chooses tokens.
+// results runs the batch and samples the next tokens.
 func (e *Engine) results() ([]result, error) {
 	if e.host != nil {
 		logits := e.host.step.Run(e.gather(e.batch))
@@ -115,8 +117,8 @@ func (e *Engine) results() ([]result, error) {
 	return results, err
 }
 
-// goAhead decides which sequences a backend continues by itself, and for how many steps: several where no
-// other is computed, as far as pages reach.
+// goAhead decides for which sequences the backend itself samples tokens, and for how many steps: several if
+// it does so for the whole batch, as far as pages reach.
 func (e *Engine) goAhead() {
 	if e.device == nil {
 		return
@@ -135,12 +137,12 @@ func (e *Engine) goAhead() {
 			continue
 		}
 		n := min(most, it.Tokens-it.generated(), e.Limit()-len(it.tokens))
-		it.grow(e.pages, (it.computed+n+pageTokens-1)/pageTokens) // or what there is
+		it.grow(e.pages, (it.computed+n+pageTokens-1)/pageTokens) // or as many pages as there are
 		it.ahead = max(1, min(n, len(it.pages)*pageTokens-it.computed))
 	}
 }
 
-// plain reports whether the host is of no use to choose the item's next token.
+// plain reports whether the backend can sample the item's next token without the host.
 func (it *item) plain() bool {
 	return it.count == 1 && it.left() == 1 && len(it.draft) == 0 && !it.embed && it.mask == nil &&
 		it.sampler.Plain()

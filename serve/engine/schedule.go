@@ -7,20 +7,20 @@ import (
 	"github.com/galley-ml/galley/internal/paged"
 )
 
-// item is what a step computes of one sequence.
+// item is one sequence's part of a step: its next count tokens.
 type item struct {
 	*sequence
 	count int
-	// draft is guesses that follow, of which there are at most guesses, next the step's first row of logits that
-	// is the sequence's.
+	// draft are the draft tokens that follow, at most guesses of them; next is the sequence's first row in the
+	// step's logits.
 	draft   []int32
 	guesses int
 	next    int
-	// ahead is how many steps a backend takes of the sequence, choosing its tokens; 0 is that the host chooses.
+	// ahead is how many steps a backend takes with the sequence, sampling tokens itself; 0 if the host samples.
 	ahead int
 }
 
-// rows returns how many rows of logits are the item's: none where tokens are left after it.
+// rows returns the item's number of rows of logits: none if tokens remain to be computed after it.
 func (it *item) rows() int {
 	if it.left() != it.count {
 		return 0
@@ -28,8 +28,8 @@ func (it *item) rows() int {
 	return 1 + len(it.draft)
 }
 
-// schedule chooses what the next step computes: first one token of every sequence that is being continued,
-// then chunks of prompts, then prompts of sequences that begin, up to the budget.
+// schedule fills the next step: first one token of every decoding sequence, then chunks of running prompts,
+// then prompts of new sequences, up to the budget.
 func (e *Engine) schedule() {
 	e.batch = e.batch[:0]
 	e.sweep(time.Now())
@@ -42,20 +42,26 @@ func (e *Engine) schedule() {
 	})
 	order = e.continueAll(order)
 	e.speculate()
-	room := e.pace.chunk(e.config.Budget-e.batchTokens(), len(e.batch))
+	room := e.pace.chunk(e.config.Budget-e.batchTokens(), len(e.batch), e.waiting(len(e.batch)))
 	for _, s := range order {
 		if s.left() > 1 && room > 0 {
 			room -= e.put(s, room)
 		}
 	}
-	if len(order) == len(e.running) { // nobody had to give pages back
+	if len(order) == len(e.running) { // no sequence was preempted
 		e.admit(room)
 	}
 	e.running = slices.DeleteFunc(e.running, func(s *sequence) bool { return s.pages == nil })
 	e.goAhead()
 }
 
-// ranks reports whether a keeps its pages longer than b.
+// waiting returns how many sequences wait for their first token and could get it: running ones that are not
+// decoding yet, and those that could start beside them.
+func (e *Engine) waiting(continued int) int {
+	return min(len(e.running)-continued+len(e.queue.list), e.config.Running-continued)
+}
+
+// ranks reports whether a is preempted after b.
 func (e *Engine) ranks(a, b *sequence) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
@@ -63,8 +69,8 @@ func (e *Engine) ranks(a, b *sequence) bool {
 	return a.arrival < b.arrival
 }
 
-// continueAll puts one token of each sequence that is being continued into the step. Where there is no page
-// for it, the last in order gives its own back.
+// continueAll adds one token of each decoding sequence to the step. If there is no page for it, the last
+// sequence in order is preempted.
 func (e *Engine) continueAll(order []*sequence) []*sequence {
 	for i := 0; i < len(order); i++ {
 		s := order[i]
@@ -86,21 +92,21 @@ func (e *Engine) continueAll(order []*sequence) []*sequence {
 	return order
 }
 
-// preempt takes a sequence's pages; what it has generated stays, and is read again with the prompt.
+// preempt frees a sequence's pages and queues it; its generated tokens stay and are computed again.
 func (e *Engine) preempt(s *sequence) {
 	s.leave(e.pages)
 	e.queue.push(s)
 	e.stats.Preemptions++
 }
 
-// put puts up to most tokens of a sequence into the step.
+// put adds up to most tokens of a sequence to the step.
 func (e *Engine) put(s *sequence, most int) int {
 	n := min(s.left(), most)
 	e.batch = append(e.batch, item{sequence: s, count: n})
 	return n
 }
 
-// admit lets sequences begin while there are room in the step and pages for their prompts.
+// admit starts sequences while the step has room tokens left and there are pages for their prompts.
 func (e *Engine) admit(room int) {
 	for room > 0 && len(e.running) < e.config.Running {
 		s := e.queue.next()
@@ -124,10 +130,10 @@ func (e *Engine) admit(room int) {
 	}
 }
 
-// spare returns how many pages are left to those that run, so that a newcomer is not sent away at once.
+// spare returns how many pages to leave to running sequences, so that a new one is not preempted soon.
 func (e *Engine) spare() int { return (len(e.running) + 3) / 4 }
 
-// sweep ends what nobody waits for.
+// sweep ends requests that are cancelled or past their deadline.
 func (e *Engine) sweep(now time.Time) {
 	e.running = slices.DeleteFunc(e.running, func(s *sequence) bool {
 		if s.expired(now) {
@@ -151,7 +157,7 @@ func (e *Engine) sweep(now time.Time) {
 	})
 }
 
-// speculate adds guesses to the sequences that are being continued, where the step and their pages have room.
+// speculate adds draft tokens to decoding sequences, as far as the step and their pages allow.
 func (e *Engine) speculate() {
 	if e.draft != nil && !e.draft.pays.try() {
 		return
@@ -170,14 +176,14 @@ func (e *Engine) speculate() {
 		} else if it.sequence.draft.paused() {
 			continue
 		}
-		it.grow(e.pages, (len(it.tokens)+guess+pageTokens-1)/pageTokens) // or what there is
+		it.grow(e.pages, (len(it.tokens)+guess+pageTokens-1)/pageTokens) // or as many pages as there are
 		it.guesses = min(guess, len(it.pages)*pageTokens-len(it.tokens))
 		it.draft = it.draft[:min(len(it.draft), it.guesses)]
 		room -= it.guesses
 	}
 }
 
-// batchTokens returns how many tokens the step has so far.
+// batchTokens returns the number of tokens in the step so far.
 func (e *Engine) batchTokens() int {
 	n := 0
 	for i := range e.batch {
@@ -186,7 +192,7 @@ func (e *Engine) batchTokens() int {
 	return n
 }
 
-// gather returns a batch as the model takes it.
+// gather returns a batch as the model's input.
 func (e *Engine) gather(batch []item) []paged.Sequence {
 	slices.SortStableFunc(batch, together)
 	e.seqs = e.seqs[:0]

@@ -1,31 +1,33 @@
 package decode
 
 import (
+	"cmp"
 	"math"
+	"sync"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/sample"
 )
 
-// MostAhead is how many steps an execution takes at most. What a caller waits for an execution to start, some
-// tenths of a millisecond, is then a small part of it, and a new request does not wait long.
+// MostAhead is the most steps of one execution. Starting an execution takes some tenths of a millisecond,
+// which is then a small part of it, and a new request does not wait long.
 const MostAhead = 8
 
 // Row is a sequence that is continued by Ahead.
 type Row struct {
-	// Pages have room for Steps tokens after those whose keys and values they hold, Start of them.
+	// Pages have space for Steps tokens after the Start tokens whose keys and values they hold.
 	Pages []int32
 	Start int
-	// Token is the one that comes at Start.
+	// Token is the token at position Start.
 	Token int32
-	// Steps is how many tokens are wanted.
+	// Steps is the number of tokens wanted.
 	Steps int
-	// Sampler is Plain.
+	// Sampler chooses the tokens; it must be Plain.
 	Sampler *sample.Sampler
 }
 
-// Ahead takes one step of all rows, or MostAhead where one wants more, in one execution: tokens are chosen on
-// the backend and fed to the next step. It returns each row's tokens.
+// Ahead runs one step for all rows, or MostAhead steps if any row wants more, in one execution: tokens are
+// sampled on the backend and fed to the next step. It returns each row's tokens.
 func (s *Step) Ahead(rows []Row) ([][]sample.Choice, error) {
 	results := make([][]sample.Choice, 0, len(rows))
 	for len(rows) > 0 {
@@ -58,13 +60,13 @@ func (s *Step) ahead(rows []Row) ([][]sample.Choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer out[0].Free()
-	ids, err := out[0].Read()
-	if err != nil {
-		return nil, err
-	}
-	logProbs, err := read(out[1])
-	if err != nil {
+	var ids array.Array
+	var both sync.WaitGroup // concurrently: each copy waits some tenths of a millisecond
+	both.Go(func() { ids, err = out[0].Read() })
+	logProbs, failed := read(out[1])
+	both.Wait()
+	out[0].Free()
+	if err = cmp.Or(err, failed); err != nil {
 		return nil, err
 	}
 	return choices(b, rows, array.Data[int32](ids), logProbs)
@@ -86,7 +88,7 @@ func choices(b bucket, rows []Row, ids []int32, logProbs []float32) ([][]sample.
 	return results, nil
 }
 
-// aheadInputs returns what the program of a bucket is given but for the knobs.
+// aheadInputs returns the inputs of a bucket's program except for the sampling parameters.
 func (s *Step) aheadInputs(b bucket, rows []Row) []array.Array {
 	first := make([]int32, b.rows)
 	positions, slots := make([]int32, b.steps*b.rows), make([]int32, b.steps*b.rows)

@@ -98,6 +98,9 @@ func random(r *rand.Rand, n int) []int32 {
 func TestFamilies(t *testing.T) {
 	for family := range pagedtest.Families() {
 		t.Run(family, func(t *testing.T) {
+			if testing.Short() && family != "llama" && family != "mixtral" {
+				t.Skip("families differ in numbers only")
+			}
 			t.Parallel()
 			m := pagedtest.Model(t, family, nn.Config{Scope: session(t), Seed: 7})
 			p := newPair(t, m)

@@ -8,21 +8,22 @@ import (
 	"github.com/galley-ml/galley/internal/paged"
 )
 
-// Step computes tokens of many sequences, with pages that it keeps on the backend. It is for one goroutine.
+// Step processes tokens of many sequences, with pages on the backend. It is for one goroutine.
 type Step struct {
 	model    *Model
-	pages    int // those of sequences; one more is for rows of nobody
+	pages    int // those for sequences; one more is for padding rows
 	rows     int
-	most     int // tokens of a chunk
+	most     int // the most tokens of a chunk
 	pools    []backend.Buffer
 	programs map[bucket]backend.Executable
-	hidden   [][]float32 // of the rows whose logits were wanted last
+	inputs   map[bucket][]input
+	hidden   [][]float32 // of the rows whose logits were requested last
 }
 
-// NewStep takes the memory of pages, for steps of up to rows sequences and chunks of up to most tokens.
+// NewStep allocates pages, for steps of up to rows sequences and chunks of up to most tokens.
 func NewStep(m *Model, pages, rows, most int) (*Step, error) {
 	s := &Step{model: m, pages: pages, rows: rows, most: max(most, rows),
-		programs: map[bucket]backend.Executable{}}
+		programs: map[bucket]backend.Executable{}, inputs: map[bucket][]input{}}
 	for _, t := range m.poolTypes(pages + 1) {
 		b, err := m.b.Put(array.New(t.DType, t.Shape...))
 		if err != nil {
@@ -34,21 +35,26 @@ func NewStep(m *Model, pages, rows, most int) (*Step, error) {
 	return s, nil
 }
 
-// Rows returns how many tokens a step takes at most.
+// Rows returns the most tokens of a step.
 func (s *Step) Rows() int { return s.most }
 
-// Close gives pages and programs back.
+// Close releases pages and programs.
 func (s *Step) Close() {
 	for _, b := range s.pools {
 		b.Free()
 	}
+	for _, list := range s.inputs {
+		for _, in := range list {
+			in.free()
+		}
+	}
 	for _, e := range s.programs {
 		e.Close()
 	}
-	s.pools, s.programs = nil, nil
+	s.pools, s.programs, s.inputs = nil, nil, nil
 }
 
-// run runs a bucket's program on its inputs and returns what it gives beside the pools.
+// run runs a bucket's program on its inputs and returns its results other than the pools.
 func (s *Step) run(b bucket, inputs ...array.Array) ([]backend.Buffer, error) {
 	exe := s.programs[b]
 	if exe == nil {
@@ -59,13 +65,12 @@ func (s *Step) run(b bucket, inputs ...array.Array) ([]backend.Buffer, error) {
 		s.programs[b] = exe
 	}
 	args := append(append([]backend.Buffer(nil), s.model.weights...), s.pools...)
-	for _, a := range inputs {
-		put, err := s.model.b.Put(a)
-		if err != nil {
-			return nil, err
-		}
-		defer put.Free()
-		args = append(args, put)
+	kept, err := s.put(b, inputs)
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range kept {
+		args = append(args, in.on)
 	}
 	out, err := exe.Run(args)
 	if err != nil {
@@ -76,7 +81,7 @@ func (s *Step) run(b bucket, inputs ...array.Array) ([]backend.Buffer, error) {
 	return out[n:], nil
 }
 
-// atLeast returns the first of from, from·4, from·16 and so on that is n or more, but no more than most.
+// atLeast returns the first of from, from·4, from·16 and so on that is at least n, limited to most.
 func atLeast(n, from, most int) int {
 	size := from
 	for size < n {
@@ -85,8 +90,8 @@ func atLeast(n, from, most int) int {
 	return max(n, min(size, most))
 }
 
-// place returns where a sequence's token at a position goes; beyond its pages, or where there is no
-// sequence, to the page of nobody.
+// place returns the slot of a sequence's token at a position; beyond its pages, and for padding rows, it is
+// in the unused page.
 func (s *Step) place(pages []int32, position int, real bool) int32 {
 	if !real || position/paged.PageTokens >= len(pages) {
 		return int32(s.pages * paged.PageTokens)
@@ -94,7 +99,7 @@ func (s *Step) place(pages []int32, position int, real bool) int32 {
 	return pages[position/paged.PageTokens]*paged.PageTokens + int32(position%paged.PageTokens)
 }
 
-// position returns that of a token, or where it is one of nobody any that there is.
+// position returns the position of a token, limited to those that the bucket allows, for padding tokens.
 func (s *Step) position(b bucket, p int) int32 {
 	most := b.pages * paged.PageTokens
 	if n := s.model.limit; n > 0 {
@@ -103,7 +108,7 @@ func (s *Step) position(b bucket, p int) int32 {
 	return int32(min(p, most-1))
 }
 
-// tables returns the pages of sequences as one array.
+// tables returns the page tables of sequences as one array.
 func (s *Step) tables(rows, pages int, of func(i int) []int32) array.Array {
 	table := make([]int32, rows*pages)
 	for i := range table {
@@ -116,7 +121,7 @@ func (s *Step) tables(rows, pages int, of func(i int) []int32) array.Array {
 	return array.FromSlice(table, rows, pages)
 }
 
-// pagesFor returns how many pages hold so many tokens.
+// pagesFor returns the number of pages for the given number of tokens.
 func pagesFor(tokens int) int { return (tokens + paged.PageTokens - 1) / paged.PageTokens }
 
 // read copies floats to the host.

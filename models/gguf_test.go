@@ -1,9 +1,11 @@
 package models_test
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,9 +26,12 @@ func TestGGUF(t *testing.T) {
 		family, weights string
 		dtype           array.DType
 	}{{"llama", "int8", array.F32}, {"llama", "bf16", array.BF16}, {"qwen2", "int4", array.F32},
-		{"qwen3", "f16", array.F16}, {"olmo2", "int8", array.F32}, {"granite", "f16", array.F16}} {
+		{"qwen3", "f16", array.F16}, {"olmo2", "int8", array.F32}, {"granite", "f16", array.F16},
+		{"gemma", "int8", array.F32}, {"gemma2", "f16", array.F16}, {"phi3", "int4", array.F32},
+		{"starcoder2", "int8", array.F32}, {"stablelm", "bf16", array.BF16}, {"mixtral", "int4", array.F32},
+		{"qwen2_moe", "int8", array.F32}, {"qwen3_moe", "f16", array.F16}} {
 		t.Run(c.family+c.weights, func(t *testing.T) {
-			m := tinyModel(t, c.family, nn.Config{DType: c.dtype})
+			m := ggufModel(t, c.family, nn.Config{DType: c.dtype})
 			path := filepath.Join(t.TempDir(), "m.gguf")
 			tokenizer := []byte(`{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
 				"added_tokens": [{"id": 3, "content": "<end>", "special": true}]}`)
@@ -59,12 +64,45 @@ func TestGGUF(t *testing.T) {
 			if want := m.Config(); got.Family != want.Family || got.Rope.Theta != want.Rope.Theta ||
 				got.Tied != want.Tied ||
 				got.Positions != want.Positions ||
-				got.Multipliers != want.Multipliers ||
+				got.Multipliers != want.Multipliers || got.Activation != want.Activation ||
+				got.Rope.Part != want.Rope.Part || got.Window != want.Window || got.Experts != want.Experts ||
+				!reflect.DeepEqual(got.Mixture, want.Mixture) || got.QueryScalar != want.QueryScalar ||
 				math.Abs(got.NormEps-want.NormEps) > 1e-12 {
 				t.Errorf("config: got %+v, want %+v", got, want)
 			}
 		})
 	}
+}
+
+// ggufModel returns a small model that llama.cpp could have.
+func ggufModel(t *testing.T, family string, c nn.Config) models.Model {
+	t.Helper()
+	d := cpu.NewDevice(cpu.Config{})
+	t.Cleanup(d.Close)
+	c.Scope, c.Seed = d.NewSession(), 5
+	more := map[string]string{
+		"gemma2":  `, "query_pre_attn_scalar": 16, "sliding_window": 8`,
+		"phi3":    `, "pad_token_id": 0`,
+		"mixtral": `, "num_local_experts": 4`,
+		"qwen2_moe": `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+			"shared_expert_intermediate_size": 64`,
+		"qwen3_moe": `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+			"norm_topk_prob": true`,
+	}[family]
+	config, err := models.ParseConfig([]byte(fmt.Sprintf(`{"model_type": %q, "vocab_size": 37, "hidden_size": 64,
+		"intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2%s}`,
+		family, more)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.HeadDim != 16 { // gemma's own
+		config.HeadDim = 16
+	}
+	m, err := models.New(config, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 // TestGGUFQ4K: matrices of whole blocks are Q4_K and come back near what they were, others are Q8_0.
@@ -158,9 +196,13 @@ func TestGGUFOrder(t *testing.T) {
 // TestGGUFMistakes: what llama.cpp's files cannot hold, and what is no such file, is said.
 func TestGGUFMistakes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.gguf")
-	err := models.SaveGGUF(path, tinyModel(t, "mixtral", nn.Config{}), models.GGUFConfig{Weights: "int8"})
-	if err == nil || !strings.Contains(err.Error(), "mixtral is not written for llama.cpp") {
-		t.Errorf("mixtral: got %v", err)
+	err := models.SaveGGUF(path, tinyModel(t, "smollm3", nn.Config{}), models.GGUFConfig{Weights: "int8"})
+	if err == nil || !strings.Contains(err.Error(), "smollm3 is not written for llama.cpp") {
+		t.Errorf("smollm3: got %v", err)
+	}
+	err = models.SaveGGUF(path, tinyModel(t, "gemma2", nn.Config{}), models.GGUFConfig{Weights: "int8"})
+	if err == nil || !strings.Contains(err.Error(), "query_pre_attn_scalar 256") {
+		t.Errorf("gemma2 whose queries are divided by something else: got %v", err)
 	}
 	tied, err := models.New(models.Config{Family: "olmo2", Vocab: 40, Hidden: 64, Intermediate: 96, Layers: 1,
 		Heads: 4, Tied: true}, nn.Config{})

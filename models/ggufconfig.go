@@ -9,20 +9,13 @@ import (
 	"github.com/galley-ml/galley/internal/gguf"
 )
 
-// IsGGUF reports whether a path is that of a file in llama.cpp's format and not of a directory.
+// IsGGUF reports whether a path is that of a GGUF file, llama.cpp's format, rather than of a directory.
 func IsGGUF(path string) bool { return strings.HasSuffix(path, ".gguf") }
 
-// ggufArchitectures returns the families whose files are read and written. What differs besides their names
-// is how heads are stored: llama's have the pairs that turn together side by side.
-func ggufArchitectures() map[string]string {
-	return map[string]string{"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "olmo2": "olmo2",
-		"granite": "granite"}
-}
-
-// ggufTokenizer is the key of the whole tokenizer.json.
+// ggufTokenizer is the key of the complete tokenizer.json.
 const ggufTokenizer = "tokenizer.huggingface.json"
 
-// GGUFTokenizer returns the text of the tokenizer.json that a file holds; nil where it holds none.
+// GGUFTokenizer returns the tokenizer.json in a file; nil if there is none.
 func GGUFTokenizer(path string) ([]byte, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -36,8 +29,8 @@ func GGUFTokenizer(path string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// GGUFChatTemplate returns the chat template that a file holds, empty where it holds none, and the special
-// tokens that it may name.
+// GGUFChatTemplate returns the chat template in a file, empty if there is none, and the special tokens that
+// it may refer to.
 func GGUFChatTemplate(path string) (text string, tokens map[string]any, err error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -55,7 +48,7 @@ func GGUFChatTemplate(path string) (text string, tokens map[string]any, err erro
 	return text, tokens, nil
 }
 
-// readGGUFConfig returns a model's shape by the metadata of its file.
+// readGGUFConfig returns a model's configuration from the metadata of its file.
 func readGGUFConfig(path string) (Config, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -69,7 +62,7 @@ func readGGUFConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// metadata takes keys of an architecture; the first mistake stays.
+// metadata reads the keys of an architecture; it keeps the first error.
 type metadata struct {
 	*gguf.File
 	arch string
@@ -90,7 +83,7 @@ func (m *metadata) fail(key, format string, args ...any) {
 	}
 }
 
-// size returns a positive number; def where it is left out, which 0 forbids.
+// size returns a positive number, or def if it is omitted; a def of 0 means that it is required.
 func (m *metadata) size(key string, def int) int {
 	v, ok := m.take(key)
 	if !ok && def > 0 {
@@ -119,7 +112,7 @@ func (m *metadata) float(key string, def float64) float64 {
 	return x
 }
 
-// rest is a mistake where a key of the architecture is left that says anything.
+// rest reports an error if unread keys of the architecture have an effect.
 func (m *metadata) rest() {
 	for _, key := range sortedKeys(m.Meta) {
 		short, ours := strings.CutPrefix(key, m.arch+".")
@@ -151,41 +144,43 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// ggufConfig says in config.json's words what metadata say, so that one place knows the defaults.
+// ggufConfig translates metadata to the keys of config.json, so that defaults are defined in one place.
 func ggufConfig(f *gguf.File) (Config, error) {
-	arch, _ := f.Meta["general.architecture"].(string)
-	family, ok := ggufArchitectures()[arch]
-	if !ok {
-		return Config{}, fmt.Errorf("general.architecture: got %q, want one of granite, llama, olmo2, qwen2, qwen3",
-			arch)
+	name, family, err := ggufFamilyOf(f)
+	if err != nil {
+		return Config{}, err
 	}
-	m := &metadata{File: f, arch: arch, used: map[string]bool{}}
+	m := &metadata{File: f, arch: family.arch, used: map[string]bool{}}
 	table, ok := f.Tensor("token_embd.weight")
 	if !ok || len(table.Shape) != 2 {
 		return Config{}, fmt.Errorf("tensor %q: missing", "token_embd.weight")
 	}
 	_, head := f.Tensor("output.weight")
-	_, bias := f.Tensor("blk.0.attn_output.bias")
 	hidden, heads := m.size("embedding_length", 0), m.size("attention.head_count", 0)
 	dim := m.size("attention.key_length", max(1, hidden/max(1, heads)))
 	config := map[string]any{
-		"model_type": family, "vocab_size": table.Shape[0], "hidden_size": hidden,
+		"model_type": name, "vocab_size": table.Shape[0], "hidden_size": hidden,
 		"intermediate_size": m.size("feed_forward_length", 0), "num_hidden_layers": m.size("block_count", 0),
 		"num_attention_heads": heads, "num_key_value_heads": m.size("attention.head_count_kv", heads),
 		"head_dim":                dim,
 		"max_position_embeddings": m.size("context_length", 0),
-		"rms_norm_eps":            m.float("attention.layer_norm_rms_epsilon", 0),
 		"rope_theta":              m.float("rope.freq_base", 10000), "tie_word_embeddings": !head,
 	}
-	if family != "qwen2" {
-		config["attention_bias"] = bias
+	about, err := familyOf(name)
+	if err != nil {
+		return Config{}, err
 	}
-	if family == "granite" {
-		for key, word := range graniteScales() {
-			config[word] = m.float(key, 1)
-		}
+	config[about.keys.eps] = m.float(family.epsilon()[1:], 0)
+	if family.experts != "" {
+		config[family.experts] = m.size("expert_count", 0)
+		config["num_experts_per_tok"] = m.size("expert_used_count", 0)
 	}
-	m.alike("rope.dimension_count", dim)
+	if family.words != nil {
+		family.words(m, config)
+	}
+	if !family.part {
+		m.alike("rope.dimension_count", dim)
+	}
 	m.alike("attention.value_length", dim)
 	m.alike("vocab_size", table.Shape[0])
 	m.rest()
@@ -202,15 +197,7 @@ func ggufConfig(f *gguf.File) (Config, error) {
 	return ParseConfig(text)
 }
 
-// graniteScales returns what llama.cpp and config.json call the numbers that granite multiplies by.
-func graniteScales() map[string]string {
-	return map[string]string{
-		"attention.scale": "attention_multiplier", "embedding_scale": "embedding_multiplier",
-		"residual_scale": "residual_multiplier", "logit_scale": "logits_scaling",
-	}
-}
-
-// alike is a mistake where a key is there and is not what is wanted.
+// alike reports an error if a key is present with another value.
 func (m *metadata) alike(key string, want int) {
 	if got := m.size(key, want); got != want {
 		m.fail(key, "got %d, want %d", got, want)

@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// ggufStore is a file of llama.cpp's as the place of a model's parameters.
+// ggufStore reads a model's parameters from a GGUF file.
 type ggufStore struct {
 	*gguf.File
 	config Config
@@ -36,18 +36,27 @@ func openGGUF(path string) (*ggufStore, error) {
 func (s *ggufStore) close() error { return s.Close() }
 func (s *ggufStore) use(h Host)   { s.host = h }
 
-// find checks a parameter's tensor and marks it as used.
-func (s *ggufStore) find(name string, want array.Shape) (string, error) {
-	stored := ggufName(s.config.Family, name)
-	t, ok := s.Tensor(stored)
-	if !ok {
-		return "", fmt.Errorf("tensor %q of %q: missing", stored, name)
+// find checks a parameter's tensors and marks them as used.
+func (s *ggufStore) find(name string, want array.Shape) ([]string, error) {
+	all := ggufNames(s.config.Family, name)
+	if all == nil {
+		return nil, fmt.Errorf("parameter %q has no name in llama.cpp's files", name)
 	}
-	s.used[stored] = true
-	if !t.Shape.Equal(want) {
-		return "", fmt.Errorf("tensor %q: got shape %v, want %v", stored, t.Shape, want)
+	if want = want.Clone(); len(all) > 1 {
+		want[1] /= len(all)
 	}
-	return stored, nil
+	for _, stored := range all {
+		t, ok := s.Tensor(stored)
+		if !ok {
+			return nil, fmt.Errorf("tensor %q of %q: missing", stored, name)
+		}
+		s.used[stored] = true
+		vector := len(want) == 2 && want[0] == 1 && len(t.Shape) == 1 && t.Shape[0] == want[1]
+		if !t.Shape.Equal(want) && !vector {
+			return nil, fmt.Errorf("tensor %q: got shape %v, want %v", stored, t.Shape, want)
+		}
+	}
+	return all, nil
 }
 
 func (s *ggufStore) load(name string, t op.Type) (*op.Tensor, error) {
@@ -66,11 +75,22 @@ func (s *ggufStore) read(p *nn.Param) (array.Array, error) {
 	if err != nil {
 		return array.Array{}, err
 	}
-	a, err := s.Read(stored)
-	if err == nil && turns(s.config, p.Name) {
+	var parts []array.Array
+	for _, name := range stored {
+		a, err := s.Read(name)
+		if err != nil {
+			return array.Array{}, err
+		}
+		parts = append(parts, a)
+	}
+	a := joined(parts)
+	if turns(s.config, p.Name) {
 		a = turned(a, s.config.HeadDim, true)
 	}
-	return a, err
+	if by := offset(s.config, p.Name); by != 0 {
+		a = shifted(a, -by)
+	}
+	return a.Reshape(p.Type.Shape...), nil
 }
 
 func (s *ggufStore) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
@@ -78,14 +98,24 @@ func (s *ggufStore) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	if err != nil {
 		return m, false, err
 	}
-	m, ok, err = s.Grouped(stored)
-	if ok && err == nil && turns(s.config, p.Name) {
+	var parts []quant.Matrix
+	for _, name := range stored {
+		m, ok, err := s.Grouped(name)
+		if !ok || err != nil {
+			return m, false, err
+		}
+		parts = append(parts, m)
+	}
+	if m, err = joinedMatrices(parts, p.Type.Shape[0]); err != nil {
+		return m, false, err
+	}
+	if turns(s.config, p.Name) {
 		m = turnedBack(m, s.config.HeadDim)
 	}
-	return m, ok, err
+	return m, true, nil
 }
 
-// unexpected returns an error if the file holds tensors that the model has no use for.
+// unexpected returns an error if the file holds tensors that the model does not use.
 func (s *ggufStore) unexpected() error {
 	var extra []string
 	for _, name := range s.Names() {
@@ -97,6 +127,5 @@ func (s *ggufStore) unexpected() error {
 		return nil
 	}
 	slices.Sort(extra)
-	return fmt.Errorf("tensor %q: not part of a %s model that is read: positions stretched by rope_freqs and "+
-		"mixtures of experts are not", strings.Join(extra[:min(3, len(extra))], `", "`), s.config.Family)
+	return fmt.Errorf("tensor %q: not part of a %s model that is read: positions stretched by rope_freqs are not", strings.Join(extra[:min(3, len(extra))], `", "`), s.config.Family)
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// GGUFConfig says how a model is written for llama.cpp.
+// GGUFConfig configures how a model is written for llama.cpp.
 type GGUFConfig struct {
-	// Weights is what the matrices of layers are written as: int8 is Q8_0, int4 is Q4_0, q4_k is Q4_K, and Q8_0
-	// where rows are no whole blocks of that; f16 and bf16 are themselves. The last two are for tables and heads
-	// too, which integers leave as they are.
+	// Weights is the format of the layers' matrices: int8 is Q8_0, int4 is Q4_0, q4_k is Q4_K, or Q8_0 for rows
+	// that are not whole blocks of it; f16 and bf16 are themselves. The last two apply to embeddings and heads
+	// as well, which quantization leaves unchanged.
 	Weights string
-	// Read gives a parameter's values; nil reads eager tensors.
+	// Read returns a parameter's values; nil reads eager tensors.
 	Read func(p *nn.Param) (array.Array, error)
-	// Round, where not nil, rounds matrices as QuantizeConfig.Round does.
+	// Round, if not nil, rounds matrices as QuantizeConfig.Round does.
 	Round func(p *nn.Param, expert int, w []float32, out, in int, c quant.Config) (quant.Matrix, error)
 	// Tokenizer, if set, is the text of tokenizer.json.
 	Tokenizer []byte
@@ -62,19 +62,31 @@ func (c GGUFConfig) tensors(m Model) ([]gguf.Stored, error) {
 		if turns(config, p.Name) {
 			a = turned(a, config.HeadDim, false)
 		}
-		t, err := c.stored(a, p, slices.Contains(linears, p))
-		if err != nil {
-			return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
+		if by := offset(config, p.Name); by != 0 {
+			a = shifted(a, by)
 		}
-		if t.Name = ggufName(config.Family, p.Name); t.Name == "" {
+		names := ggufNames(config.Family, p.Name)
+		if names == nil {
 			return nil, fmt.Errorf("parameter %q has no name in llama.cpp's files", p.Name)
 		}
-		list = append(list, t)
+		for i, name := range names {
+			one := a
+			if len(names) > 1 {
+				one = halved(a, i, len(names))
+			}
+			t, err := c.stored(one, p, slices.Contains(linears, p))
+			if err != nil {
+				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
+			}
+			t.Name = name
+			list = append(list, t)
+		}
 	}
 	return list, nil
 }
 
-// stored returns a parameter as it is written: vectors are float32, and so is what nothing is said of.
+// stored returns a parameter in the format in which it is written: vectors are float32, and so is everything
+// without a requested format.
 func (c GGUFConfig) stored(a array.Array, p *nn.Param, linear bool) (gguf.Stored, error) {
 	t := gguf.Stored{Shape: a.Shape()}
 	x := make([]float32, a.Len())
@@ -82,13 +94,16 @@ func (c GGUFConfig) stored(a array.Array, p *nn.Param, linear bool) (gguf.Stored
 		return t, fmt.Errorf("got %v, want floats of 16 or 32 bits", a.DType())
 	}
 	bits := map[string]int{"int8": 8, "int4": 4, "q4_k": 8}[c.Weights]
+	last := t.Shape[len(t.Shape)-1]
 	switch {
-	case len(t.Shape) == 1:
-		t.Kind, t.Data = gguf.F32, array.FromSlice(x, len(x)).Bytes()
+	case len(t.Shape) == 1 || isRouter(p.Name): // llama.cpp has routers in float32
+		if t.Kind, t.Data = gguf.F32, array.FromSlice(x, len(x)).Bytes(); len(t.Shape) == 2 && t.Shape[0] == 1 {
+			t.Shape = t.Shape[1:] // the gate of a shared expert is a vector there
+		}
 	case linear && c.Weights == "q4_k" && WholeQ4K(p):
 		t.Kind, t.Data = gguf.Q4_K, gguf.EncodeQ4K(x)
-	case linear && bits > 0 && t.Shape[1]%32 == 0:
-		m, err := c.rounded(p, x, t.Shape[0], t.Shape[1], bits)
+	case linear && bits > 0 && last%32 == 0:
+		m, err := c.rounded(p, x, t.Shape, bits)
 		if err != nil {
 			return t, err
 		}
@@ -112,14 +127,30 @@ func WholeQ4K(p *nn.Param) bool {
 	return ok
 }
 
-// rounded returns a matrix as integers, as llama.cpp has them: the largest of 4 bits has the end of the
-// range.
-func (c GGUFConfig) rounded(p *nn.Param, x []float32, out, in, bits int) (quant.Matrix, error) {
+// isRouter reports whether a parameter chooses experts, or says how much of a shared one there is.
+func isRouter(name string) bool {
+	return strings.HasSuffix(name, ".mlp.gate.weight") || strings.HasSuffix(name, ".shared_expert_gate.weight")
+}
+
+// rounded returns a quantized matrix as llama.cpp expects it: with 4 bits, the scale maps the element of
+// largest magnitude to the end of the signed range. The matrices of experts are stacked.
+func (c GGUFConfig) rounded(p *nn.Param, x []float32, shape array.Shape, bits int) (quant.Matrix, error) {
 	config := quant.Config{Bits: bits, Group: 32, Signed: bits == 4, Scale: quant.HalfScale}
-	if c.Round == nil {
-		return quant.Round(config, x, out, in), nil
+	out, in := shape[len(shape)-2], shape[len(shape)-1]
+	var all []quant.Matrix
+	for e := range len(x) / (out * in) {
+		w := x[e*out*in : (e+1)*out*in]
+		if c.Round == nil {
+			all = append(all, quant.Round(config, w, out, in))
+			continue
+		}
+		m, err := c.Round(p, e, w, out, in, config)
+		if err != nil {
+			return m, err
+		}
+		all = append(all, m)
 	}
-	return c.Round(p, 0, x, out, in, config)
+	return quant.Stacked(all)
 }
 
 func halves(x []float32, narrow func(float32) uint16) []byte {
@@ -131,65 +162,42 @@ func halves(x []float32, narrow func(float32) uint16) []byte {
 	return b
 }
 
-// ggufArch returns the architecture of a configuration; an error says what its files cannot hold.
-func ggufArch(c Config) (string, error) {
-	arch, ok := map[string]string{"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3",
-		"olmo2": "olmo2", "granite": "granite"}[c.Family]
-	switch {
-	case !ok:
-		return "", fmt.Errorf("%s is not written for llama.cpp: want one of granite, llama, mistral, olmo2, "+
-			"qwen2, qwen3", c.Family)
-	case c.Family == "olmo2" && c.Tied:
-		return "", fmt.Errorf("olmo2 whose head is the table of tokens is not read by llama.cpp: " +
-			"want a head of its own")
-	case (c.Family == "olmo2" || c.Family == "granite") && c.AttentionBias:
-		return "", fmt.Errorf("biases of %s's attention are not written for llama.cpp", c.Family)
-	case c.Rope.Type != "default" || c.Rope.part() != 1 || c.Rope.Interleaved:
-		return "", fmt.Errorf("positions of type %q are not written for llama.cpp: want default", c.Rope.Type)
-	case c.Window > 0 || c.MLPBias || c.Activation != "silu":
-		return "", fmt.Errorf(
-			"a window, biases of MLPs and activations other than silu are not written for llama.cpp",
-		)
-	}
-	return arch, nil
-}
-
-// ggufTypes is llama.cpp's numbers of files by what most matrices are.
+// ggufTypes maps the format of most matrices to llama.cpp's file types.
 var ggufTypes = map[string]uint32{"f16": 1, "int4": 2, "int8": 7, "q4_k": 14, "bf16": 32}
 
 func ggufMeta(c Config, g GGUFConfig) ([]gguf.Pair, error) {
-	arch, err := ggufArch(c)
+	f, err := ggufArch(c)
 	if err != nil {
 		return nil, err
 	}
-	u := func(key string, n int) gguf.Pair { return gguf.Pair{Key: arch + "." + key, Value: uint32(n)} }
+	u := func(key string, n int) gguf.Pair { return gguf.Pair{Key: f.arch + "." + key, Value: uint32(n)} }
 	meta := []gguf.Pair{
-		{Key: "general.architecture", Value: arch}, {Key: "general.name", Value: "galley " + c.Family},
+		{Key: "general.architecture", Value: f.arch},
+		{Key: "general.name", Value: "galley"}, // a family's name would mean tokens of its tokenizer
 		{Key: "general.quantization_version", Value: uint32(2)},
 		{Key: "general.file_type", Value: ggufTypes[g.Weights]},
 		u("context_length", c.Positions), u("embedding_length", c.Hidden), u("block_count", c.Layers),
 		u("feed_forward_length", c.Intermediate), u("attention.head_count", c.Heads),
 		u("attention.head_count_kv", c.KVHeads), u("attention.key_length", c.HeadDim),
-		u("attention.value_length", c.HeadDim), u("rope.dimension_count", c.HeadDim), u("vocab_size", c.Vocab),
-		{Key: arch + ".attention.layer_norm_rms_epsilon", Value: float32(c.NormEps)},
-		{Key: arch + ".rope.freq_base", Value: float32(c.Rope.Theta)},
+		u("attention.value_length", c.HeadDim), u("rope.dimension_count", c.Rope.turned(c.HeadDim)),
+		u("vocab_size", c.Vocab), {Key: f.arch + f.epsilon(), Value: float32(c.NormEps)},
+		{Key: f.arch + ".rope.freq_base", Value: float32(c.Rope.Theta)},
 	}
-	if c.Family == "granite" {
-		by := c.Multipliers
-		for _, s := range []struct {
-			key string
-			by  float64
-		}{{"attention.scale", by.Attention}, {"embedding_scale", by.Embedding}, {"residual_scale", by.Residual},
-			{"logit_scale", 1 / by.Logits}} {
-			meta = append(meta, gguf.Pair{Key: arch + "." + s.key, Value: float32(s.by)})
+	if f.experts != "" {
+		meta = append(meta, u("expert_count", c.Experts), u("expert_used_count", c.ExpertsPerToken))
+	}
+	if f.meta != nil {
+		more := f.meta(c)
+		for _, key := range sortedKeys(more) {
+			meta = append(meta, gguf.Pair{Key: f.arch + "." + key, Value: more[key]})
 		}
 	}
 	tokens, err := ggufTokens(c, g.Tokenizer)
 	return append(meta, tokens...), err
 }
 
-// ggufTokens returns the tokenizer: byte-level BPE as llama.cpp has it, and tokenizer.json as it is for who
-// reads that.
+// ggufTokens returns the tokenizer: byte-level BPE in llama.cpp's form, and tokenizer.json unchanged for
+// programs that read it.
 func ggufTokens(c Config, text []byte) ([]gguf.Pair, error) {
 	var meta []gguf.Pair
 	t := bytesAsBPE(c.Vocab)

@@ -39,6 +39,9 @@ func TestTraining(t *testing.T) {
 	if len(dirs) == 0 {
 		t.Skip("no recorded training runs beside the module")
 	}
+	if testing.Short() {
+		dirs = dirs[:2] // all train by the same loops
+	}
 	for _, path := range dirs {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) { testTraining(t, filepath.Dir(path)) })
 	}

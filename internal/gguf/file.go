@@ -162,9 +162,10 @@ func (f *File) Read(name string) (array.Array, error) {
 	return a, nil
 }
 
-// Grouped reads a matrix that is stored as integers with one scale for 32; ok is false for others.
+// Grouped reads a matrix that is stored as integers with one scale for 32; ok is false for others. Of several
+// matrices in one tensor it is all of them, one below the other.
 func (f *File) Grouped(name string) (m quant.Matrix, ok bool, err error) {
-	if t, has := f.where[name]; has && (len(t.Shape) != 2 || t.Kind != Q8_0 && t.Kind != Q4_0) {
+	if t, has := f.where[name]; has && (len(t.Shape) < 2 || t.Kind != Q8_0 && t.Kind != Q4_0) {
 		return m, false, nil
 	}
 	t, err := f.find(name)
@@ -175,5 +176,6 @@ func (f *File) Grouped(name string) (m quant.Matrix, ok bool, err error) {
 	if err := f.fill(b, t); err != nil {
 		return m, false, err
 	}
-	return integers(t.Kind, b, t.Shape[0], t.Shape[1]), true, nil
+	in := t.Shape[len(t.Shape)-1]
+	return integers(t.Kind, b, t.Shape.Len()/in, in), true, nil
 }

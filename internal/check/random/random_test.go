@@ -18,7 +18,7 @@ var (
 func TestRandomModels(t *testing.T) {
 	n := 40
 	if testing.Short() {
-		n = 20
+		n = 10
 	}
 	first := uint64(0)
 	if *long {

@@ -86,8 +86,8 @@ func (j *Job) Max(n int) (int, error) {
 	return n, nil
 }
 
-// Tell broadcasts the first process's text to all processes.
-func (j *Job) Tell(text string) (string, error) {
+// Broadcast sends the first process's text to all processes.
+func (j *Job) Broadcast(text string) (string, error) {
 	if j.Size() == 1 {
 		return text, nil
 	}

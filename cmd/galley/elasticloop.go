@@ -16,10 +16,10 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// elastic is this process as part of an elastic job; nil where it is of none.
+// elastic is this process's membership in an elastic job; nil if it is in none.
 var elastic *worker.Worker
 
-// joinElastic returns the elastic job that an agent started this process for.
+// joinElastic returns this process's membership in the elastic job that an agent started it for.
 func joinElastic() *worker.Worker {
 	launched, ok := mpi.Launched()
 	if !ok {
@@ -28,38 +28,38 @@ func joinElastic() *worker.Worker {
 	return worker.Join(launched.Rank)
 }
 
-// meetElastic tells the agent that this process has heard of all others, which connect when they first speak.
+// meetElastic reports to the agent that this process has met all others, by a first collective.
 func meetElastic() error {
 	if elastic == nil {
 		return nil
 	}
 	_, err := job.Max(0)
 	if err == nil {
-		elastic.Tell(worker.Report{Met: true})
+		elastic.Report(worker.Report{Met: true})
 	}
 	return err
 }
 
-// mistaken reports whether an error is the user's to mend: to start again would not help.
+// mistaken reports whether an error is the user's mistake, so that a restart would not help.
 func mistaken(err error) bool {
 	_, stopped := errors.AsType[*stoppedError](err)
 	_, bug := errors.AsType[*galley.BugError](err)
 	return !stopped && !bug && !errors.Is(err, errJoin) && !lost(err)
 }
 
-// lost reports whether an error says that another process is no more.
+// lost reports whether an error means that another process has been lost.
 func lost(err error) bool { return processes.Lost(err) }
 
-// errJoin is a process that could not join the others.
+// errJoin means that a process could not join the others.
 var errJoin = errors.New("joining the other processes")
 
-// elasticLoop is what the command keeps of an elastic job while it trains.
+// elasticLoop is the training loop's state of an elastic job.
 type elasticLoop struct {
-	// leaving is that the run ends after this step.
+	// leaving says that the processes end after this step, so that a new epoch can begin.
 	leaving bool
 }
 
-// elasticConfig has the run continue from the snapshot that the agent has put together, unless the newest
+// elasticConfig makes the run resume from the snapshot that the agent has assembled, unless the newest
 // checkpoint on disk is of a later step.
 func (l *loop) elasticConfig(c *galley.FitConfig) {
 	if elastic == nil {
@@ -81,7 +81,7 @@ func (l *loop) elasticConfig(c *galley.FitConfig) {
 	c.Resume, c.ResumeDir, c.Steps, c.From = true, elastic.Resume, l.Steps, 0
 }
 
-// newestStep returns the step of the newest checkpoint of a directory.
+// newestStep returns the step and path of the newest checkpoint of a directory.
 func newestStep(dir string) (step int64, path string, err error) {
 	r, err := checkpoint.Open(dir, checkpoint.OpenConfig{Verify: checkpoint.VerifyAtRead})
 	if err != nil {
@@ -90,8 +90,8 @@ func newestStep(dir string) (step int64, path string, err error) {
 	return r.Meta().Step, r.Path(), r.Close()
 }
 
-// fitsSnapshots returns an error where snapshots of one of this process's devices have too little memory. Of
-// mixed precision the slots alone count: parameters in 16 bits are no part of the state.
+// fitsSnapshots returns an error if there is too little memory for snapshots of this process's devices. In
+// mixed precision only the slots count: the 16-bit parameters are no part of the state.
 func (t *training) fitsSnapshots(p *galley.StepPlan) error {
 	m := p.Memory[job.Rank()*len(p.Memory)/job.Size()]
 	share := m.Slots
@@ -101,12 +101,12 @@ func (t *training) fitsSnapshots(p *galley.StepPlan) error {
 	return elastic.Fits(int64(share))
 }
 
-// logEpoch writes into the run's log why an epoch began.
+// logEpoch writes the reason why an epoch began into the run's log.
 func (l *loop) logEpoch() error {
 	if elastic == nil {
 		return nil
 	}
-	elastic.Tell(worker.Report{Strategy: fmt.Sprint(l.spread)})
+	elastic.Report(worker.Report{Strategy: fmt.Sprint(l.spread)})
 	text, err := json.Marshal(map[string]any{"step": l.trainer.Steps(), "event": fmt.Sprintf("epoch %d: %s",
 		elastic.Epoch, elastic.Why), "time": time.Now().UTC()})
 	if err != nil {
@@ -115,13 +115,13 @@ func (l *loop) logEpoch() error {
 	return l.log.event(text)
 }
 
-// tellStep tells the agent of a step.
+// tellStep reports a step to the agent.
 func (l *loop) tellStep(m galley.Metrics, took time.Duration) {
-	elastic.Tell(worker.Report{Step: int64(m.Step + 1), Seconds: took.Seconds(),
+	elastic.Report(worker.Report{Step: int64(m.Step + 1), Seconds: took.Seconds(),
 		Loss: strconv.FormatFloat(m.Loss, 'g', -1, 64)})
 }
 
-// agreeHandOn agrees, before a step, whether the processes hand on after it.
+// agreeHandOn lets all processes agree, before a step, whether they end after it and leave a snapshot.
 func (l *loop) agreeHandOn() error {
 	if elastic == nil || l.leaving {
 		return nil
@@ -135,10 +135,10 @@ func (l *loop) agreeHandOn() error {
 	return err
 }
 
-// StateDue reports whether a snapshot is taken after a step.
+// StateDue reports whether a snapshot is due after a step.
 func (l *loop) StateDue(step int) bool { return elastic.Due(int64(step), l.leaving) }
 
-// OnState takes a snapshot. Where the processes hand on, they end when it is whole everywhere.
+// OnState takes a snapshot. If the processes are leaving, they end when it is complete everywhere.
 func (l *loop) OnState(_ *fit.Progress, s checkpoint.State) error {
 	err := elastic.Save(s, l.places, job.Max, l.leaving)
 	l.at = time.Now()
@@ -148,8 +148,8 @@ func (l *loop) OnState(_ *fit.Progress, s checkpoint.State) error {
 	return err
 }
 
-// epochStrategy returns the strategy of the epoch's plan where the flags leave it to the planner; nil where
-// the plan does not say, or plans are measured first.
+// epochStrategy returns the strategy of the epoch's plan if the flags leave it to the planner; nil if the
+// plan has none, or plans are measured first.
 func (t *training) epochStrategy() (*galley.Strategy, error) {
 	if elastic == nil || elastic.Strategy == "" || t.Mesh != "" || t.Plan != "" || t.probes() {
 		return nil, nil
@@ -164,7 +164,7 @@ func (t *training) epochStrategy() (*galley.Strategy, error) {
 	return &s, nil
 }
 
-// places returns where the devices are.
+// places returns the placement of the devices on the processes.
 func (l *loop) places() checkpoint.Places {
 	n, size := 1, job.Size()
 	if l.spread != nil {

@@ -16,30 +16,31 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// evalCmd reports how well a model predicts a text, or answers questions.
+// evalCmd measures how well a model predicts a text, or answers questions.
 type evalCmd struct {
 	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, adapter in PEFT's form, or directory of a run's checkpoints." type:"path"`
 	checkpointChoice
 	backendFlags
-	Data      []string `help:"Texts, as galley train takes them; without it the chapters of Moby-Dick that that holds out. May be repeated." sep:"none" type:"path" placeholder:"PATH"`
-	Field     string   `help:"Field of a JSON line, or column of a Parquet file, that holds its text." default:"text"`
-	Task      []string `help:"JSON Lines of questions, in place of a text: several choices, or one answer. May be repeated." sep:"none" type:"path" placeholder:"FILE"`
-	Delimiter string   `help:"What stands between a question and its answer." default:" "`
-	Begin     string   `help:"Token to put before every question." placeholder:"TOKEN"`
-	Skip      bool     `help:"Leave out and count lines that cannot be read; without it they are an error."`
-	JSON      bool     `name:"json" help:"Print results as JSON."`
-	Tokenizer string   `help:"tokenizer.json; without it that of the model, or bytes." type:"existingfile" placeholder:"FILE"`
-	Batch     int      `help:"Sequences at a time." default:"16"`
-	Seq       int      `help:"Tokens in a sequence, at most with --task." default:"128"`
-	Batches   int      `help:"Batches to read; 0 is all of the text." default:"0"`
-	Threads   int      `help:"Threads; 0 means all cores."`
-	Against   string   `help:"Compare with this model, of which the first is another form: its perplexity, the divergence from it, equal first choices." type:"path" placeholder:"DIR"`
-	Weights   string   `help:"With --against: keep the first model's weights as f32, bf16, int8 or int4." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
+	Data       []string `help:"Texts, as galley train takes them; without it the chapters of Moby-Dick that that holds out. May be repeated." sep:"none" type:"path" placeholder:"PATH"`
+	Field      string   `help:"Field of a JSON line, or column of a Parquet file, that holds its text." default:"text"`
+	Perplexity bool     `help:"Print the perplexity of a text, which is the default without --task."`
+	Task       []string `help:"JSON Lines of questions, in place of a text: several choices, or one answer. May be repeated." sep:"none" type:"path" placeholder:"FILE"`
+	Delimiter  string   `help:"What stands between a question and its answer." default:" "`
+	Begin      string   `help:"Token to put before every question." placeholder:"TOKEN"`
+	Skip       bool     `help:"Leave out and count lines that cannot be read; without it they are an error."`
+	JSON       bool     `name:"json" help:"Print results as JSON."`
+	Tokenizer  string   `help:"tokenizer.json; without it that of the model, or bytes." type:"existingfile" placeholder:"FILE"`
+	Batch      int      `help:"Sequences at a time." default:"16"`
+	Seq        int      `help:"Tokens in a sequence, at most with --task." default:"128"`
+	Batches    int      `help:"Batches to read; 0 is all of the text." default:"0"`
+	Threads    int      `help:"Threads; 0 means all cores."`
+	Against    string   `help:"Compare with this model, of which the first is another form: its perplexity, the divergence from it, equal first choices." type:"path" placeholder:"DIR"`
+	Weights    string   `help:"With --against: keep the first model's weights as f32, bf16, int8 or int4." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
 
 	strategyFlags `group:"Devices"`
 }
 
-// Help returns what galley eval --help adds.
+// Help returns the text that galley eval --help adds.
 func (evalCmd) Help() string {
 	return `Of a text, prints the mean loss of a token, in nats, and the perplexity, e to its power. The text is
 read in windows of --seq tokens, each of which begins without a past; of a mixture of experts it says how
@@ -49,7 +50,8 @@ said itself, always taking the likeliest token.
 
 Examples:
   galley eval out --data notes.txt
-  galley eval small --against out        what integers change: perplexities, divergence, equal first choices
+  galley eval small --perplexity --against out
+                                         what integers change: perplexities, divergence, equal first choices
   galley eval run --best                 the best checkpoint of a run, on the held-out part of the book
   galley eval out --task arc.jsonl --task sums.jsonl --seq 1024 --mesh dp=2
 Questions have the common shapes of lm-evaluation-harness's tasks:
@@ -64,6 +66,9 @@ func (c *evalCmd) Run() error {
 	}
 	if err == nil && len(c.Task) > 0 && (len(c.Data) > 0 || c.Batches > 0) {
 		err = errors.New("--task: --data and --batches are for texts: want one of them")
+	}
+	if err == nil && c.Perplexity && len(c.Task) > 0 {
+		err = errors.New("--task, --perplexity: questions have none: want one of them")
 	}
 	if err == nil && c.Weights != "" && c.Against == "" {
 		err = fmt.Errorf("--weights=%s: it is for --against", c.Weights)
@@ -128,8 +133,8 @@ func (e *evaluating) run() (err error) {
 	return work()
 }
 
-// prepare reads what is evaluated, and is what is then done with it: mistakes are found before a model is
-// loaded.
+// prepare reads the evaluation data and returns the function that evaluates it, so that mistakes are found
+// before a model is loaded.
 func (e *evaluating) prepare() (func() error, error) {
 	if len(e.Task) > 0 {
 		return e.questions()
@@ -141,7 +146,7 @@ func (e *evaluating) prepare() (func() error, error) {
 	return func() error { return e.text(windows, source) }, err
 }
 
-// load reads the model and lays it out.
+// load reads the model and distributes it by the strategy.
 func (e *evaluating) load() error {
 	s, err := e.strategy()
 	if err != nil {
@@ -165,7 +170,7 @@ func (e *evaluating) load() error {
 	return err
 }
 
-// text tells the loss of a text.
+// text prints the loss of a text.
 func (e *evaluating) text(windows []array.Array, source string) error {
 	v := e.trainer.NewEvaluator()
 	defer v.Close()
@@ -193,7 +198,7 @@ func (e *evaluating) text(windows []array.Array, source string) error {
 	return e.routers(windows[0])
 }
 
-// routers reports how the work of experts is shared.
+// routers prints how the routers share out tokens to experts.
 func (e *evaluating) routers(windows array.Array) error {
 	if e.b != nil {
 		return nil
@@ -205,7 +210,7 @@ func (e *evaluating) routers(windows array.Array) error {
 	return err
 }
 
-// windows returns the text's batches: every window once, the last batch with those that are left.
+// windows returns the text's batches: every window once, the remaining ones in a smaller last batch.
 func (e *evaluating) windows() ([]array.Array, string, error) {
 	ids, source, err := e.ids()
 	if err != nil {

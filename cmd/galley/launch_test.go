@@ -268,6 +268,7 @@ func TestProcessesDiffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ env, flags, want string }{
+		{"", "binary", "binary"}, // of another build
 		{"", "--seed=2", "seed"},
 		{"", "--stepz=2", "unknown flag"},
 		{"", "--dim=64", "--dim"},
@@ -279,7 +280,11 @@ func TestProcessesDiffer(t *testing.T) {
 		if name, value, ok := strings.Cut(test.env, "="); ok {
 			args = append(args, "-env", name, value)
 		}
-		args = append(append(args, self), append(train, strings.Fields(test.flags)...)...)
+		if test.flags == "binary" {
+			args = append(append(args, otherBuild(t, self)), train...)
+		} else {
+			args = append(append(args, self), append(train, strings.Fields(test.flags)...)...)
+		}
 		cmd := exec.CommandContext(t.Context(), hydra, args...)
 		cmd.Env = commandEnv()
 		out, err := cmd.CombinedOutput()
@@ -290,18 +295,40 @@ func TestProcessesDiffer(t *testing.T) {
 	}
 }
 
-// TestOtherLibrary: a library of another family than the launcher serves is refused by name.
+// otherBuild returns a copy of a program whose file differs.
+func otherBuild(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	copied := filepath.Join(t.TempDir(), "galley")
+	if err == nil {
+		err = os.WriteFile(copied, append(text, 0), 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+// TestOtherLibrary: a library of another family than the launcher serves, or none, is refused by name.
 func TestOtherLibrary(t *testing.T) {
 	notShort(t)
 	needMPICH(t)
 	if _, err := mpi.Library(mpi.OpenMPI); err != nil {
 		t.Skipf("Open MPI is not installed: %v", err)
 	}
-	cmd := galleyCommand(t, append(strings.Fields("train --steps=2 --mesh=dp=2"), tinyRun...)...)
-	cmd.Env = append(cmd.Env, "PMI_RANK=0", "PMI_SIZE=2", "GALLEY_MPI_LIBRARY=libmpi.so.40")
-	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "which serves MPICH; but libmpi.so.40 is Open MPI") {
-		t.Errorf("got %v and %s", err, out)
+	const hydra, mpirun = "PMI_RANK=0 PMI_SIZE=2", "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2"
+	for _, test := range []struct{ launcher, library, want string }{
+		{hydra, "libmpi.so.40", "which serves MPICH; but libmpi.so.40 is Open MPI"},
+		{mpirun, "libmpich.so.12", "which serves Open MPI; but libmpich.so.12 is MPICH"},
+		{mpirun, "/nowhere/libmpi.so", "GALLEY_MPI_LIBRARY=/nowhere/libmpi.so"},
+		{hydra, "/nowhere/libmpi.so", "GALLEY_MPI_LIBRARY=/nowhere/libmpi.so"},
+	} {
+		cmd := galleyCommand(t, append(strings.Fields("train --steps=2 --mesh=dp=2"), tinyRun...)...)
+		cmd.Env = append(append(cmd.Env, strings.Fields(test.launcher)...), "GALLEY_MPI_LIBRARY="+test.library)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), test.want) || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s, %s: got %v and %s, want one line with %s", test.launcher, test.library, err, out, test.want)
+		}
 	}
 }
 

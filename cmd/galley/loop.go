@@ -18,8 +18,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// loop is what the command does while the library's loop takes the steps of a run: it shows them, logs them
-// and watches over them.
+// loop is the command's callback in the library's training loop: it prints and logs steps and watches for
+// signals and hangs.
 type loop struct {
 	fit.CallbackBase
 	*training
@@ -27,21 +27,21 @@ type loop struct {
 	signals *interrupts
 	p       *progress
 	log     *runLog
-	// began says that checkpoints are open and the first step may come; at is when the last one was told of.
+	// began says that checkpoints are open and steps may begin; at is when the last step ended.
 	began bool
 	at    time.Time
-	// longest is how long a step has taken at most, in nanoseconds; done how many are.
+	// longest is the longest time of a step, in nanoseconds; done the number of steps taken.
 	longest, done atomic.Int64
-	// interrupted is set where steps ended for a signal.
+	// interrupted says that a signal ended the steps.
 	interrupted bool
-	// routers is the pass of --log-routers, and shares what it says of the step at hand.
+	// routers is the forward pass of --log-routers, and shares its result for the current step.
 	routers *galley.Forward
 	shares  *fit.RouterLog
 	elasticLoop
 }
 
-// train takes all steps, or those until a signal comes, and leaves the model with the parameters that it has
-// then.
+// train takes all steps, or those until a signal arrives, and leaves the trained parameters in the
+// model.
 func (t *training) train() error {
 	for {
 		moves, err := t.trainPlan()
@@ -60,7 +60,7 @@ func (t *training) train() error {
 	return nil
 }
 
-// trainPlan takes the steps of one plan; moves says that another is to continue from its checkpoint.
+// trainPlan takes steps with one plan; moves means that another plan continues from its checkpoint.
 func (t *training) trainPlan() (moves bool, err error) {
 	trainer, err := t.newTrainer()
 	if err != nil {
@@ -87,10 +87,10 @@ func (t *training) trainPlan() (moves bool, err error) {
 	return false, l.ended(err)
 }
 
-// besides is callbacks that tests add.
+// besides are callbacks that tests add.
 var besides []fit.Callback
 
-// config returns the run in the library's words.
+// config returns the run's configuration for the library's training loop.
 func (l *loop) config() (galley.FitConfig, error) {
 	c := galley.FitConfig{
 		Steps:        max(0, l.Steps-l.trainer.Steps()),
@@ -110,14 +110,14 @@ func (l *loop) config() (galley.FitConfig, error) {
 		return c, fmt.Errorf("--checkpoint: %w", err)
 	}
 	if l.next != nil {
-		from = 0 // where the plan before has ended
+		from = 0 // the newest: where the previous plan ended
 	}
 	c.Steps, c.SaveDir, c.SaveEvery, c.Keep, c.KeepEvery = l.Steps, l.Checkpoint, l.Every, l.Keep, l.KeepEvery
 	c.Resume, c.From, c.Changed = true, from, l.Changed
 	return c, nil
 }
 
-// ended returns what a run came to, in the command's words.
+// ended returns the error of a run in terms of the command's flags.
 func (l *loop) ended(err error) error {
 	if !l.began && err != nil {
 		return l.notBegun(err)
@@ -140,8 +140,8 @@ func (l *loop) ended(err error) error {
 	return err
 }
 
-// gather saves the model of a job, one parameter at a time. All of it comes to the first process only where
-// that continues a text with it.
+// gather saves the model of a job, one parameter at a time. The first process gets the whole model only if it
+// generates text with it.
 func (l *loop) gather() error {
 	each := l.trainer.ReadParams
 	if l.EMA > 0 {
@@ -168,7 +168,7 @@ func (l *loop) gather() error {
 	return l.trainer.Sync(l.d.NewSession())
 }
 
-// runBatches are a run's batches as a loader: so many, each by the number of its first sample.
+// runBatches is a loader of a run's batches, count of them, each by the number of its first sample.
 type runBatches struct {
 	batches
 	rows, count int
@@ -176,7 +176,7 @@ type runBatches struct {
 
 func (b runBatches) Len() int           { return b.count }
 func (b runBatches) Rows() int          { return b.rows }
-func (b runBatches) Facts() []data.Fact { return nil } // the trainer has them
+func (b runBatches) Facts() []data.Fact { return nil } // the trainer adds them
 func (b runBatches) Batch(i int) ([]array.Array, error) {
 	return batchFrom(b.batches, int64(i)*int64(b.rows))
 }
@@ -184,7 +184,7 @@ func (b runBatches) Batch(i int) ([]array.Array, error) {
 // From returns the batch that begins with a sample.
 func (b runBatches) From(sample int64) ([]array.Array, error) { return batchFrom(b.batches, sample) }
 
-// PartFrom is like From, with the rows of this process alone where the batches can be made so.
+// PartFrom is like From, with only the rows of this process if the batches can be made so.
 func (b runBatches) PartFrom(sample int64, own func(row int) bool) ([]array.Array, error) {
 	switch x := b.batches.(type) {
 	case *data.Mixture:
@@ -195,7 +195,7 @@ func (b runBatches) PartFrom(sample int64, own func(row int) bool) ([]array.Arra
 	return batchFrom(b.batches, sample)
 }
 
-// OnBegin reports where the run continues, and opens what is written besides checkpoints.
+// OnBegin prints where the run resumes, and opens the files that are written besides checkpoints.
 func (l *loop) OnBegin(p *fit.Progress) (err error) {
 	l.began = true
 	if err := l.checkRouters(); err != nil {
@@ -223,7 +223,7 @@ func (l *loop) OnBegin(p *fit.Progress) (err error) {
 	return nil
 }
 
-// OnBatch ends the run before a step if a signal has come, and says when a batch needs a program of its own.
+// OnBatch ends the run before a step if a signal has arrived, and prints when a new program is compiled.
 func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) error {
 	stop, err := job.Max(int(l.signals.signal())) // all processes stop after the same step
 	if err != nil {
@@ -251,11 +251,11 @@ func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) error {
 	}
 	begin := time.Now()
 	l.shares, err = l.ofStep(batch)
-	l.at = l.at.Add(time.Since(begin)) // it is no part of the step
+	l.at = l.at.Add(time.Since(begin)) // the time of the routers' pass is no part of the step
 	return err
 }
 
-// OnStep shows a step and logs it.
+// OnStep prints a step and logs it.
 func (l *loop) OnStep(p *fit.Progress) error {
 	took := time.Since(l.at)
 	l.longest.Store(max(l.longest.Load(), int64(took)))
@@ -275,13 +275,13 @@ func (l *loop) OnStep(p *fit.Progress) error {
 	return l.log.write(row)
 }
 
-// OnEvaluate tells the loss on held-out text.
+// OnEvaluate prints the loss on held-out text.
 func (l *loop) OnEvaluate(p *fit.Progress) error {
 	l.at = time.Now()
 	loss := p.Evaluation.Loss
 	l.p.finish()
 	switch last := p.Step == p.Steps; {
-	case last && l.loss != nil: // no loss of tokens
+	case last && l.loss != nil: // it is not a loss of tokens
 		fmt.Printf("loss on held-out data %.4f\n", loss)
 	case last:
 		fmt.Printf("loss on held-out text %.4f, perplexity %.2f\n", loss, math.Exp(loss))
@@ -298,26 +298,26 @@ func (l *loop) OnEvaluate(p *fit.Progress) error {
 		Seconds: l.p.seconds(), DataWaitSeconds: nan, Routers: routers})
 }
 
-// OnSave leaves the time that a checkpoint takes out of that of the next step.
+// OnSave excludes the time of writing a checkpoint from that of the next step.
 func (l *loop) OnSave(*fit.Progress) error {
 	err := l.keepStreams()
 	l.at = time.Now()
 	return err
 }
 
-// OnSaveFailed reports why a checkpoint could not be written.
+// OnSaveFailed prints why a checkpoint could not be written.
 func (l *loop) OnSaveFailed(_ *fit.Progress, err error) {
 	fmt.Fprintln(os.Stderr, "galley: going on:", err)
 }
 
-// OnStepsEnd ends the bar; what follows, such as saving, may take its time.
+// OnStepsEnd ends the progress bar, and the time limit after a signal: saving may take longer.
 func (l *loop) OnStepsEnd(*fit.Progress) {
-	elastic.Tell(worker.Report{Ending: true})
+	elastic.Report(worker.Report{Ending: true})
 	l.signals.heeded()
 	if l.p != nil {
 		l.p.finish()
 	}
-	if t := elastic.Taken(); t.Count > 0 && job.First() {
+	if t := elastic.SnapshotStats(); t.Count > 0 && job.First() {
 		fmt.Println(t)
 	}
 }

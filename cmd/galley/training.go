@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// compute returns the dtype of products, where it is not the parameters'.
+// compute returns the dtype of matrix products, if it is not that of the parameters.
 func (t *training) compute() array.DType {
 	if t.BF16 {
 		return array.BF16
@@ -21,7 +21,7 @@ func (t *training) compute() array.DType {
 	return array.Invalid
 }
 
-// chooseStrategy returns the strategy of the flags, of a plan, or of the planner for a number of devices.
+// chooseStrategy returns the strategy of the flags, of a plan file, or of the planner.
 func (t *training) chooseStrategy() (*galley.Strategy, error) {
 	if t.next != nil {
 		return t.next, nil
@@ -70,7 +70,7 @@ func (t *training) chooseStrategy() (*galley.Strategy, error) {
 	return s, err
 }
 
-// auto asks the planner, and says what it chose.
+// auto runs the planner and prints its choice.
 func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
 	if t.Calibration != "" {
 		text, err := strict.ReadFile(t.Calibration, strict.Config)
@@ -102,7 +102,7 @@ func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
 	return t.probed(run, p)
 }
 
-// first returns what the first process of a job comes to; the others are told.
+// first returns the first process's result of f on all processes of a job.
 func first[T any](f func() (*T, error)) (*T, error) {
 	if job == nil {
 		return f()
@@ -118,7 +118,7 @@ func first[T any](f func() (*T, error)) (*T, error) {
 			return nil, err
 		}
 	}
-	told, err := job.Tell(string(text))
+	told, err := job.Broadcast(string(text))
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func first[T any](f func() (*T, error)) (*T, error) {
 	return x, json.Unmarshal([]byte(told), x)
 }
 
-// newTrainer plans the training and, on many devices, says what it needs.
+// newTrainer plans the training and, on many devices, prints the memory that it needs.
 func (t *training) newTrainer() (*galley.Trainer, error) {
 	s, err := t.chooseStrategy()
 	if err != nil {
@@ -188,7 +188,7 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	return trainer, nil
 }
 
-// typesOf returns those of a batch.
+// typesOf returns the types of a batch.
 func typesOf(batch []array.Array) []ir.Type {
 	types := make([]ir.Type, len(batch))
 	for i, a := range batch {
@@ -197,7 +197,7 @@ func typesOf(batch []array.Array) []ir.Type {
 	return types
 }
 
-// trainerConfig returns what is trained and how.
+// trainerConfig returns the trainer's configuration.
 func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.TrainerConfig {
 	mode := galley.Static
 	if t.Eager {
@@ -223,14 +223,14 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 	return c
 }
 
-// facts returns what makes the run what it is, for its checkpoints.
+// facts returns the settings that identify the run, which its checkpoints record.
 func (t *training) facts() []galley.Fact {
 	tokens := "bytes"
 	if t.tokenizer.text != nil {
 		tokens = fmt.Sprintf("hash %08x", crc32.ChecksumIEEE(t.tokenizer.text))
 	}
 	if t.text == nil {
-		return nil // a dry run
+		return nil // in a dry run
 	}
 	list := append(t.text.Facts(), t.model.Config().Fact(), galley.Fact{Name: "tokenizer", Value: tokens})
 	return append(append(list, t.optimizerFlags.facts()...), t.more...)

@@ -9,39 +9,42 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Away is the parameters and results of a program that are outside of a device's memory. A parameter is
-// brought in ahead of the first node that reads it, while the one before it is being used, and lives in the
-// arena until the last; one that only ops read which take pieces of it stays away, and they bring in what
-// they need. A result leaves as soon as it is made.
+// Away lists the parameters and results of a program that are offloaded from a device's memory. A parameter
+// is fetched before the first node that reads it, while the previous one is in use, and stays in the arena
+// until the last; a parameter that is read only by ops that need pieces of it is not fetched, and they fetch
+// the pieces. A result is written out as soon as it is computed.
 type Away struct {
 	Params, Results []int
-	// After is, for each of Results, a parameter that it replaces: it does not leave before that has come. -1 is
-	// none.
+	// After holds for each of Results the parameter that it replaces: it is not written out before that was
+	// fetched. -1 means none.
 	After []int
 }
 
-// Elsewhere is where a run finds what is away.
+// Elsewhere is the store of offloaded tensors.
 type Elsewhere interface {
-	// Get copies a parameter in, Put a result out. Get may be called from another goroutine than Put.
+	// Get fetches a parameter, Put writes a result out. Get may be called from another goroutine than Put.
 	Get(param int, into array.Array) error
 	Put(result int, a array.Array) error
-	// Part copies bytes of a parameter from an offset on; it may be called from any goroutine.
+	// Part fetches bytes of a parameter from an offset on; it may be called from any goroutine.
 	Part(param, offset int, into []byte) error
 }
 
-// NewPlanAway is like NewPlan for a program of which something is away.
+// NewPlanAway is like NewPlan for a program with offloaded tensors.
 func NewPlanAway(f *ir.Func, o Options, away Away) (*Executable, error) {
 	if err := away.check(f); err != nil {
 		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
 	}
 	donated, err := donatedOf(f, o)
+	if err == nil {
+		err = checkSpent(f, o, donated)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if f, err = fuse(f, o); err != nil {
 		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
 	}
-	p, err := planMemory(f, donated, away)
+	p, err := planMemory(f, donated, o.Spend, away)
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
 	}
@@ -62,7 +65,7 @@ func (a Away) check(f *ir.Func) error {
 	return nil
 }
 
-// visits is when what is away comes and goes, by node. What comes is started at one node and there at
+// visits is the schedule of fetches and writes, by node. A fetch is started at one node and awaited at
 // another.
 type visits struct {
 	params, results map[int]bool
@@ -70,8 +73,8 @@ type visits struct {
 	puts            [][]int // after node i-1
 }
 
-// visit finds when parameters come: each with the first use of those that come before it, the first ones at
-// the begin.
+// visit schedules the fetches: each starts with the first use of the parameter fetched before it, the first
+// ones at the start.
 func (p *planner) visit(away Away) {
 	n := len(p.f.Nodes())
 	v := &p.visits
@@ -93,7 +96,7 @@ func (p *planner) visit(away Away) {
 			begin = at[j-1]
 		}
 		if first == n && p.lastUse[p.f.Params()[i].ID()] < 0 {
-			continue // nothing reads it
+			continue // it is not used
 		}
 		v.start[begin], v.there[first] = append(v.start[begin], i), append(v.there[first], i)
 		p.places[p.f.Params()[i].ID()] = &place{home: homeArena, index: i, first: begin, owned: true,
@@ -109,8 +112,8 @@ func setOf(list []int) map[int]bool {
 	return set
 }
 
-// firstUses is, for each parameter that is away, the first node that reads it; one that is a result itself is
-// wanted at the begin.
+// firstUses returns for each offloaded parameter the first node that reads it; one that is itself a result is
+// needed at the start.
 func (p *planner) firstUses(away Away) []int {
 	first := slices.Repeat([]int{len(p.f.Nodes())}, p.f.NumValues())
 	for i, n := range slices.Backward(p.f.Nodes()) {
@@ -130,8 +133,8 @@ func (p *planner) firstUses(away Away) []int {
 	return list
 }
 
-// leave finds when results go: when they are made, and not before the parameter that they replace has come.
-// They need no memory after that but for what reads them.
+// leave schedules the writes of results: when they are computed, but not before the parameter that they
+// replace was fetched. After that they need memory only if something reads them.
 func (p *planner) leave(away Away) {
 	came := map[int]int{}
 	for at, list := range p.visits.there {
@@ -151,7 +154,7 @@ func (p *planner) leave(away Away) {
 	}
 }
 
-// staying reports whether a value is also a result that does not leave.
+// staying reports whether a value is also a result that is not offloaded.
 func (p *planner) staying(v *ir.Value) bool {
 	for i, r := range p.f.Results() {
 		if r == v && !p.visits.results[i] {
@@ -161,8 +164,8 @@ func (p *planner) staying(v *ir.Value) bool {
 	return false
 }
 
-// madeAt returns the number of the node after that which makes a value or, where it is a parameter, before
-// which that has come.
+// madeAt returns the index after the node that computes a value or, for a parameter, the node before which it
+// was fetched.
 func (p *planner) madeAt(v *ir.Value, came map[int]int) int {
 	for v.Node() != nil {
 		if _, alias := v.Node().Op().(op.Aliaser); !alias {
@@ -173,16 +176,16 @@ func (p *planner) madeAt(v *ir.Value, came map[int]int) int {
 	return came[v.ID()]
 }
 
-// visitor brings in and out what is away in one run.
+// visitor fetches and writes offloaded tensors in one run.
 type visitor struct {
 	r         *run
 	elsewhere Elsewhere
 	coming    map[int]chan error
-	// ahead is pieces that the next piecemeal node will ask for, if it does as before.
+	// ahead holds prefetched pieces for the next piecewise node, predicted from the last run.
 	ahead map[pieceKey]*piece
 }
 
-// before is called ahead of a node, and once after the last.
+// before is called before each node, and once after the last.
 func (v *visitor) before(i int) error {
 	at := &v.r.e.plan.visits
 	for _, k := range at.puts[i] {
@@ -212,7 +215,7 @@ func (v *visitor) wait(k int) error {
 	return <-done
 }
 
-// end waits for what is on its way: its memory is the next run's.
+// end waits for pending transfers: the next run reuses their memory.
 func (v *visitor) end() {
 	for k := range v.coming {
 		_ = v.wait(k)

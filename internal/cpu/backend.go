@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Backend returns the device behind the interface that all chips share. Closing it leaves the device's
-// threads to their owner.
+// Backend returns the device as a backend.Backend. Closing it does not stop the device's
+// threads.
 func (d *Device) Backend() backend.Backend { return host{d} }
 
 type host struct{ d *Device }
@@ -21,16 +21,19 @@ func (h host) Compile(f *ir.Func, o Options) (backend.Executable, error) {
 	if err != nil {
 		return nil, err
 	}
-	donated, err := donatedOf(f, o)
-	return &hostExecutable{e: e, donated: donated}, err
+	given, err := donatedOf(f, o)
+	for _, i := range o.Spend {
+		given[i] = true
+	}
+	return &hostExecutable{e: e, given: given}, err
 }
 
-// Put shares nothing with a: the caller may continue to change it.
+// Put copies a: the caller may change it afterwards.
 func (h host) Put(a array.Array) (backend.Buffer, error) { return &memory{a: a.Clone()}, nil }
 
 func (h host) Close() error { return nil }
 
-// memory is a buffer of the host. It is empty after it was donated or freed.
+// memory is a host buffer. It is empty after it was donated or freed.
 type memory struct{ a array.Array }
 
 func (m *memory) Type() ir.Type { return ir.TypeOf(m.a) }
@@ -45,8 +48,8 @@ func (m *memory) Read() (array.Array, error) {
 func (m *memory) Free() { m.a = array.Array{} }
 
 type hostExecutable struct {
-	e       *Executable
-	donated []bool
+	e     *Executable
+	given []bool // by argument: it was donated or spent
 }
 
 func (e *hostExecutable) Run(args []backend.Buffer) ([]backend.Buffer, error) {
@@ -60,7 +63,7 @@ func (e *hostExecutable) Run(args []backend.Buffer) ([]backend.Buffer, error) {
 		arrays[i] = m.a
 	}
 	for i, b := range args {
-		if i < len(e.donated) && e.donated[i] {
+		if i < len(e.given) && e.given[i] {
 			b.Free()
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Options say how a program is compiled.
+// Options are the options of compilation.
 type Options = backend.Options
 
 // Executable is a program with its memory planned. One run at a time uses its arena.
@@ -37,7 +37,7 @@ func (d *Device) Compile(f *ir.Func, o Options) (*Executable, error) {
 	return e, nil
 }
 
-// donatedOf is, for each parameter of f, whether its memory is given up.
+// donatedOf returns which parameters of f are donated.
 func donatedOf(f *ir.Func, o Options) ([]bool, error) {
 	donated := make([]bool, len(f.Params()))
 	for _, i := range o.Donate {
@@ -49,7 +49,18 @@ func donatedOf(f *ir.Func, o Options) ([]bool, error) {
 	return donated, nil
 }
 
-// Memory is what a run needs, in bytes.
+// checkSpent returns an error for spent parameters that do not exist, or that are also donated.
+func checkSpent(f *ir.Func, o Options, donated []bool) error {
+	for _, i := range o.Spend {
+		if i < 0 || i >= len(f.Params())-len(f.Captures()) || donated[i] {
+			return fmt.Errorf("compile %s: spent parameter %d: want one of %d that is not donated", f.Name(), i,
+				len(f.Params()))
+		}
+	}
+	return nil
+}
+
+// Memory is the memory of a run, in bytes.
 type Memory = backend.Memory
 
 // Memory returns the program's planned memory: what its runs allocate.
@@ -68,21 +79,21 @@ func (e *Executable) Memory() Memory {
 	return m
 }
 
-// Func returns the program that runs.
+// Func returns the program.
 func (e *Executable) Func() *ir.Func { return e.f }
 
-// Run computes the results for args, the parameters without the captured ones. Donated args are given up,
-// whether or not it succeeds.
+// Run computes the results for args, the parameters without the captured ones. Donated args must not be used
+// afterwards, even if it fails.
 func (e *Executable) Run(args []array.Array) ([]array.Array, error) { return e.RunInto(args, nil) }
 
-// RunInto is like Run with memory for the results: a valid array in into, of a result's type, is where that
-// result is written. A result that is an argument, or that shares its memory with an earlier result, is not
-// written but returned.
+// RunInto is like Run with memory for the results: a valid array in into, of a result's type, receives that
+// result. A result that is an argument, or shares its memory with an earlier result, is not written but
+// returned.
 func (e *Executable) RunInto(args, into []array.Array) ([]array.Array, error) {
 	return e.run(e.device.env(), args, into)
 }
 
-// RunIn is like Run in a world, whose end on this device is c: what a program with collectives needs.
+// RunIn is like Run in a world, with c as this device's Comm: programs with collectives need it.
 func (e *Executable) RunIn(c comm.Comm, args []array.Array) ([]array.Array, error) {
 	env := e.device.env()
 	env.Comm = c
@@ -135,7 +146,7 @@ func (e *Executable) bind(args []array.Array) ([]array.Array, error) {
 	return all, nil
 }
 
-// given returns the caller's memory for results by their places.
+// given returns the caller's memory for results by place.
 func (e *Executable) given(into []array.Array) (map[*place][]byte, error) {
 	memory := map[*place][]byte{}
 	for i, a := range into {
@@ -165,7 +176,9 @@ type run struct {
 	results map[*place][]byte
 	watch   func(n *ir.Node, took time.Duration)
 	device  *Device
-	// visitor, if set, brings in and out what is away.
+	// progress, if set, advances collectives in flight.
+	progress func()
+	// visitor, if set, fetches and writes offloaded tensors.
 	visitor *visitor
 }
 
@@ -209,11 +222,14 @@ func (r *run) all() error {
 		if r.watch != nil {
 			r.watch(n, time.Since(start))
 		}
+		if r.progress != nil {
+			r.progress()
+		}
 	}
 	return r.visit(len(r.e.f.Nodes()))
 }
 
-// visit brings in what is away ahead of node i, and out what the nodes before have made.
+// visit fetches offloaded parameters for node i, and writes out results of the nodes before.
 func (r *run) visit(i int) error {
 	if r.visitor == nil {
 		return nil
@@ -253,6 +269,8 @@ func (r *run) bytes(at *place) []byte {
 	switch at.home {
 	case homeParam:
 		return r.params[at.index].Bytes()
+	case homeSpent:
+		return r.params[at.index].Bytes()[at.offset : at.offset+at.bytes]
 	case homeResult:
 		b, ok := r.results[at]
 		if !ok {
@@ -264,7 +282,7 @@ func (r *run) bytes(at *place) []byte {
 	return r.arena[at.offset : at.offset+at.bytes]
 }
 
-// collect reads the results; one that is a parameter's own memory is copied unless it was donated.
+// collect returns the results; one that is in a parameter's memory is copied unless it was donated.
 func (r *run) collect() []array.Array {
 	out := make([]array.Array, len(r.e.f.Results()))
 	for i, v := range r.e.f.Results() {

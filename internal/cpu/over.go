@@ -4,15 +4,16 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// NewPlan returns an executable without a device and without memory: RunOver brings both.
+// NewPlan returns an executable without a device and without memory: RunOver gets both.
 func NewPlan(f *ir.Func, o Options) (*Executable, error) { return NewPlanAway(f, o, Away{}) }
 
-// RunOver is like Run on a device of a world in memory that the caller lends: Memory().Arena bytes, and an
-// array for every result. Several such runs of one executable may continue at once. A result that is left in
-// a donated parameter's memory must be given that memory. What is away has no array, and is asked of
+// RunOver is like Run on a device of a world in memory of the caller: Memory().Arena bytes, and an array for
+// every result. Several such runs of one executable may overlap in time. A result that is left in a donated
+// parameter's memory must be given that memory. Offloaded tensors have no array, and are read from
 // elsewhere.
 func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Array,
 	elsewhere Elsewhere) error {
@@ -28,7 +29,8 @@ func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Arra
 	if err != nil {
 		return err
 	}
-	r := &run{e: e, env: d.env(), arena: arena, params: all, results: given, watch: d.watch, device: d}
+	r := &run{e: e, env: d.env(), arena: arena, params: all, results: given, watch: d.watch, device: d,
+		progress: comm.Progress(d.comm)}
 	if len(e.plan.visits.params)+len(e.plan.visits.results) > 0 {
 		if elsewhere == nil {
 			return fmt.Errorf("run %s: parts of it are away: want where they are", e.f.Name())
@@ -51,7 +53,7 @@ func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Arra
 }
 
 // MayShare reports whether a result may be written to the memory of a parameter: it is left there anyway, or
-// it is written when nothing reads the parameter any more.
+// it is written after the last read of the parameter.
 func (e *Executable) MayShare(result, param int) bool {
 	if e.plan.taken[param] == result {
 		return true
@@ -60,10 +62,10 @@ func (e *Executable) MayShare(result, param int) bool {
 	return at.home == homeResult && at.index == result && at.first > e.plan.places[e.f.Params()[param].ID()].last
 }
 
-// Overwrites reports whether a run puts a result into the memory of a parameter.
+// Overwrites reports whether a run writes a result to the memory of a parameter.
 func (e *Executable) Overwrites(result, param int) bool { return e.plan.taken[param] == result }
 
-// Returns reports whether a result is a parameter as it was given.
+// Returns reports whether a result is an unchanged parameter.
 func (e *Executable) Returns(result, param int) bool {
 	return e.f.Results()[result] == e.f.Params()[param]
 }

@@ -11,21 +11,22 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// home is where a value's bytes are while a program runs.
+// home is where a value is stored while a program runs.
 type home uint8
 
 const (
 	homeArena  home = iota // offset bytes into the arena
 	homeParam              // the caller's array for a parameter
 	homeResult             // an array that the run returns
-	homePieces             // elsewhere: what reads the parameter brings pieces of it in
+	homePieces             // offloaded: ops that read the parameter fetch pieces of it
+	homeSpent              // offset bytes into a parameter that is no longer read
 )
 
 // place is a value's memory. Values that share memory share a place.
 type place struct {
 	home   home
 	index  int // of the param or result
-	offset int // in the arena
+	offset int // in the arena, or in a spent parameter
 	bytes  int
 	first  int // node that writes it first; -1 for a param
 	last   int // node that reads it last; len(nodes) for a result
@@ -36,7 +37,7 @@ type place struct {
 type plan struct {
 	places []*place
 	arena  int
-	// scratch is the memory that nodes need while they compute, by node; nil is none.
+	// scratch holds the memory that nodes need while they compute, by node; nil means none.
 	scratch []*place
 	// resultOf[i] is where result i is read from.
 	resultOf []*place
@@ -50,19 +51,21 @@ type planner struct {
 	f       *ir.Func
 	lastUse []int
 	donated []bool
+	spent   []int
 	plan
 }
 
-// planMemory decides where every value lives. donated[i] allows param i's memory to become a result's. It
-// refuses what no memory holds, so that no offset overflows.
-func planMemory(f *ir.Func, donated []bool, away Away) (*plan, error) {
+// planMemory decides where every value is stored. donated[i] allows param i's memory to be used for a result;
+// other values may use that of the spent ones. It returns an error if the total is too large for memory, so
+// that no offset overflows.
+func planMemory(f *ir.Func, donated []bool, spent []int, away Away) (*plan, error) {
 	defer fault.Pass("memory plan", f)
-	p := &planner{f: f, donated: donated, lastUse: lastUses(f)}
+	p := &planner{f: f, donated: donated, spent: spent, lastUse: lastUses(f)}
 	p.places, p.scratch = make([]*place, f.NumValues()), make([]*place, len(f.Nodes()))
 	p.taken = slices.Repeat([]int{-1}, len(f.Params()))
 	for i, v := range f.Params() {
 		p.places[v.ID()] = &place{home: homeParam, index: i, first: -1, last: p.lastUse[v.ID()],
-			bytes: v.Type().Bytes(), owned: donated[i]}
+			bytes: v.Type().Bytes(), owned: donated[i] || slices.Contains(spent, i)}
 	}
 	p.visit(away)
 	for i, n := range f.Nodes() {
@@ -77,7 +80,7 @@ func planMemory(f *ir.Func, donated []bool, away Away) (*plan, error) {
 	return &p.plan, p.pack()
 }
 
-// lastUses is, for each value, the last node that reads it; len(nodes) for results, -1 if nothing does.
+// lastUses returns for each value the last node that reads it; len(nodes) for results, -1 if there is none.
 func lastUses(f *ir.Func) []int {
 	last := lastReads(f)
 	for _, v := range f.Results() {
@@ -86,7 +89,7 @@ func lastUses(f *ir.Func) []int {
 	return last
 }
 
-// lastReads is like lastUses by the program's own nodes.
+// lastReads is like lastUses, counting the program's nodes only.
 func lastReads(f *ir.Func) []int {
 	last := slices.Repeat([]int{-1}, f.NumValues())
 	for i, n := range f.Nodes() {
@@ -125,7 +128,7 @@ func (p *planner) node(i int, n *ir.Node) {
 	}
 }
 
-// overwrite lets result v of node i take the place of operand x, if x is not needed afterwards.
+// overwrite lets result v of node i overwrite operand x, if x is not needed afterwards.
 func (p *planner) overwrite(i int, n *ir.Node, x, v *ir.Value, taken []*place) bool {
 	at := p.places[x.ID()]
 	if slices.Contains(taken, at) {
@@ -142,17 +145,26 @@ func (p *planner) overwrite(i int, n *ir.Node, x, v *ir.Value, taken []*place) b
 	if !at.owned || at.last > i || !x.Type().Equal(v.Type()) {
 		return false
 	}
-	_, exchanged := n.Op().(op.Collective)
-	if at.home == homeParam && !exchanged && p.lastUse[v.ID()] != len(p.f.Nodes()) {
-		return false // donated memory is for results, and for what devices have summed there
+	if at.home == homeParam && !p.mayHold(at.index, n, p.lastUse[v.ID()] == len(p.f.Nodes())) {
+		return false
 	}
 	at.last = max(p.lastUse[v.ID()], i)
 	p.places[v.ID()] = at
 	return true
 }
 
-// readsOnce reports whether whatever a node computes of an element of x, however often it is an operand, is
-// done when the same element of v is written: x is one operand, or the op goes element by element.
+// mayHold reports whether a node's result may be stored in the memory of a parameter: donated memory is for
+// results and for sums of devices there, spent memory for everything else.
+func (p *planner) mayHold(param int, n *ir.Node, result bool) bool {
+	if !p.donated[param] {
+		return !result
+	}
+	_, exchanged := n.Op().(op.Collective)
+	return result || exchanged
+}
+
+// readsOnce reports whether all reads of an element of x by a node are done when the same element of v is
+// written: x is one operand only, or the op is elementwise.
 func readsOnce(n *ir.Node, x, v *ir.Value) bool {
 	var in []ir.Type
 	var shapes, results [][]int
@@ -181,7 +193,7 @@ func readsOnce(n *ir.Node, x, v *ir.Value) bool {
 	return true
 }
 
-// results gives each result memory of its own that outlives the run, but for those that leave.
+// results assigns each result memory of its own that outlives the run, except for offloaded ones.
 func (p *planner) results() {
 	p.resultOf = make([]*place, len(p.f.Results()))
 	for i, v := range p.f.Results() {
@@ -197,8 +209,8 @@ func (p *planner) results() {
 	}
 }
 
-// pack lays the arena out: the largest places first, each at the lowest offset where no place alive at the
-// same time is. [Pisarchyk and Lee 2020, greedy by size]
+// pack assigns arena offsets: the largest places first, each at the lowest offset that is free during its
+// lifetime. [Pisarchyk and Lee 2020, greedy by size]
 func (p *planner) pack() error {
 	var todo []*place
 	seen := map[*place]bool{}
@@ -210,19 +222,28 @@ func (p *planner) pack() error {
 	}
 	slices.SortStableFunc(todo, func(a, b *place) int { return b.bytes - a.bytes })
 	var laid []*place // by offset
+	spent := p.spentBlocks()
 	for _, at := range todo {
+		if spent.put(at) {
+			continue
+		}
 		at.offset = gap(laid, at)
 		p.arena = max(p.arena, at.offset+aligned(at.bytes))
 		if p.arena >= array.MaxBytes {
 			return fmt.Errorf("values that live at once: got %d bytes, want fewer than %d", p.arena, array.MaxBytes)
 		}
-		i, _ := slices.BinarySearchFunc(laid, at, func(a, b *place) int { return a.offset - b.offset })
-		laid = slices.Insert(laid, i, at)
+		laid = lay(laid, at)
 	}
 	return nil
 }
 
-// gap returns the lowest offset at which at fits among the places that are alive with it.
+// lay inserts a place into those sorted by offset.
+func lay(laid []*place, at *place) []*place {
+	i, _ := slices.BinarySearchFunc(laid, at, func(a, b *place) int { return a.offset - b.offset })
+	return slices.Insert(laid, i, at)
+}
+
+// gap returns the lowest offset at which at fits among the places with overlapping lifetimes.
 func gap(laid []*place, at *place) int {
 	offset := 0
 	for _, l := range laid {

@@ -9,10 +9,10 @@ import (
 	"unsafe"
 )
 
-// cores returns how many the process may use.
+// cores returns the number of cores that the process may use.
 func cores() int { return runtime.NumCPU() }
 
-// Close ends MPI when all processes have come to it.
+// Close finalizes MPI when all processes have called it.
 func (e *Engine) Close() (err error) {
 	e.closed.Do(func() {
 		close(e.stop)
@@ -28,7 +28,7 @@ func (e *Engine) Close() (err error) {
 	return err
 }
 
-// meet works until all processes have sent what they had to send.
+// meet drives the engine until all processes have sent everything.
 func (e *Engine) meet() error {
 	t := &transfer{done: make(chan struct{})}
 	t.left.Store(1)
@@ -51,8 +51,8 @@ func (e *Engine) meet() error {
 	}
 }
 
-// cancelNotes takes back the receives that wait for notes, and waits until that is done: nobody posts any
-// more, and MPI_Finalize is for processes without requests under way.
+// cancelNotes cancels the receives that wait for notes, and waits until they are cancelled: no process posts
+// any more, and MPI_Finalize requires that no request is pending.
 func (e *Engine) cancelNotes() {
 	for i := range e.active {
 		e.lib.cancel.call(uintptr(unsafe.Pointer(&e.handles[i*e.lib.handleBytes])))
@@ -71,11 +71,11 @@ func (e *Engine) cancelNotes() {
 	}
 }
 
-// finalizeFor is how long MPI_Finalize may take: UCX over TCP has been seen to wait for ever for a connection
-// to close, when all processes had long come to it.
-const finalizeFor = 20 * time.Second
+// finalizeFor is how long MPI_Finalize may take: UCX over TCP has been seen to wait forever for a connection
+// to close, long after all processes had called it.
+const finalizeFor = 5 * time.Second
 
-// finalize ends MPI. What does not end is left: the process is about to.
+// finalize calls MPI_Finalize. If it does not return in time it is abandoned: the process is about to exit.
 func (e *Engine) finalize() error {
 	done := make(chan int32, 1)
 	go func() { done <- e.lib.finalize.call() }()
@@ -89,7 +89,7 @@ func (e *Engine) finalize() error {
 	return nil
 }
 
-// AllReduceF32 returns the library's own sum of float32s over all processes, to compare with.
+// AllReduceF32 calls the library's own all-reduce sum of float32s over all processes, for comparison.
 func (e *Engine) AllReduceF32(dst, src []byte) error {
 	e.turn <- struct{}{}
 	defer e.giveBack()

@@ -15,7 +15,7 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// Engine is the transport of an MPI job. One goroutine at a time has the turn to make its calls.
+// Engine is the transport of an MPI job. One goroutine at a time holds the turn to make MPI calls.
 type Engine struct {
 	lib             *library
 	rank, size      int
@@ -24,17 +24,18 @@ type Engine struct {
 	listen          func(from int, note []byte, err error)
 	crowded         bool // more processes than cores: do not spin
 
-	turn    chan struct{} // holds one while a goroutine makes calls
-	drivers atomic.Int32  // how many goroutines wait and drive
+	turn    chan struct{} // holds one token while a goroutine makes calls
+	drivers atomic.Int32  // the number of goroutines that wait and drive
 	queued  atomic.Bool
+	polled  atomic.Int64 // when Progress was last called, in ns
 	stop    chan struct{}
 	stopped sync.WaitGroup
 	closed  sync.Once
 
 	mu    sync.Mutex
-	queue []request // that are to be started
+	queue []request // to be started
 
-	// What follows belongs to anyone who has the turn.
+	// The fields below belong to the goroutine that holds the turn.
 	ring    []*request // receives of notes, in the order in which they were started, from head on
 	head    int
 	active  []*request
@@ -45,7 +46,7 @@ type Engine struct {
 
 var _ comm.Transport = (*Engine)(nil)
 
-// Library returns the version of the library of a family that would be loaded.
+// Library returns the version of the MPI library that would be loaded for a family.
 func Library(family Family) (string, error) {
 	l, err := load(family, purego.RTLD_LOCAL)
 	if err != nil {
@@ -80,12 +81,12 @@ func Open(job Job) (*Engine, error) {
 	return e, nil
 }
 
-// abortQuietly has the process end without Go's stacks when the library aborts it, as UCX does when it reads
-// the memory of a process that was killed: whoever killed that one, or the launcher, is what to tell of.
-// C's abort ends the process after a handler that returns.
+// abortQuietly suppresses Go's stack dump when the library aborts the process, as UCX does when it reads the
+// memory of a killed process: the cause is reported by the launcher or by what killed that process. C's abort
+// still ends the process after a handler that returns.
 func abortQuietly() { signal.Notify(make(chan os.Signal, 1), syscall.SIGABRT) }
 
-// join initializes MPI and makes communicators of our own.
+// join initializes MPI and makes Galley's own communicators.
 func (e *Engine) join() error {
 	l := e.lib
 	var provided, rank, size int32
@@ -107,7 +108,7 @@ func (e *Engine) join() error {
 	return e.askTags()
 }
 
-// duplicate makes a communicator of all processes whose errors return.
+// duplicate duplicates MPI_COMM_WORLD with errors returned instead of fatal.
 func (e *Engine) duplicate(to *uintptr) error {
 	handle := make([]byte, 8)
 	if code := e.lib.commDup.call(e.lib.world, uintptr(unsafe.Pointer(&handle[0]))); code != 0 {
@@ -120,7 +121,7 @@ func (e *Engine) duplicate(to *uintptr) error {
 	return nil
 }
 
-// askTags asks how large tags may be: libraries differ, and the standard promises 15 bits only.
+// askTags queries the largest tag: libraries differ, and the standard guarantees only 15 bits.
 func (e *Engine) askTags() error {
 	var value *int32
 	var found int32
@@ -144,16 +145,16 @@ func (l *library) handle(b []byte) uintptr {
 	return *(*uintptr)(unsafe.Pointer(&b[0]))
 }
 
-// Rank returns this process's place.
+// Rank returns this process's rank in the job.
 func (e *Engine) Rank() int { return e.rank }
 
 // Size returns the number of processes.
 func (e *Engine) Size() int { return e.size }
 
-// Version returns what the library says of itself.
+// Version returns the library's version text.
 func (e *Engine) Version() string { return e.lib.version }
 
-// noteSlots is how many receives of notes wait at a time.
+// noteSlots is the number of receives posted for notes at a time.
 const noteSlots = 16
 
 // Listen begins to receive notes.
@@ -194,10 +195,10 @@ func (e *Engine) Start(messages []comm.Message) comm.Transfer {
 	return t
 }
 
-// pieceBytes is the most that one call sends.
+// pieceBytes is the most bytes that one MPI call sends.
 var pieceBytes = 1 << 30
 
-// enqueue starts requests, now if nobody else makes calls, or has whoever does start them.
+// enqueue queues requests and starts them, unless another goroutine holds the turn, which then starts them.
 func (e *Engine) enqueue(list []request) {
 	e.mu.Lock()
 	e.queue = append(e.queue, list...)
@@ -206,7 +207,7 @@ func (e *Engine) enqueue(list []request) {
 	e.issueNow()
 }
 
-// issueNow starts what is queued unless somebody has the turn, who does so when he releases it.
+// issueNow starts what is queued unless another goroutine holds the turn: that one does so on release.
 func (e *Engine) issueNow() {
 	for e.queued.Load() {
 		select {
@@ -219,14 +220,14 @@ func (e *Engine) issueNow() {
 	}
 }
 
-// giveBack ends a turn. What was queued meanwhile is started: a process may end right after it has posted a
-// note, and nobody would drive.
+// giveBack releases the turn and starts what was queued meanwhile: a process may end right after it has
+// posted a note, and then no goroutine would drive.
 func (e *Engine) giveBack() {
 	<-e.turn
 	e.issueNow()
 }
 
-// transfer is messages under way.
+// transfer is a set of messages in flight.
 type transfer struct {
 	left atomic.Int64
 	mu   sync.Mutex
@@ -234,10 +235,10 @@ type transfer struct {
 	done chan struct{}
 }
 
-// Done is closed when all messages are over.
+// Done is closed when all messages are complete.
 func (t *transfer) Done() <-chan struct{} { return t.done }
 
-// Err returns the first thing that went wrong.
+// Err returns the first error.
 func (t *transfer) Err() error { return t.err }
 
 func (t *transfer) over(err error) {

@@ -17,12 +17,12 @@ type request struct {
 	peer     int
 	tag      uint32
 	send     bool
-	data     []byte // kept here, and pinned, while MPI has its address
+	data     []byte // kept here, and pinned, while MPI uses its address
 	note     bool
 	transfer *transfer
 
 	pin  runtime.Pinner
-	done bool // of a note that has come
+	done bool // set when the note has been received
 	from int
 	n    int
 	err  error
@@ -77,7 +77,7 @@ func (e *Engine) begin(r *request) {
 	e.active = append(e.active, r)
 }
 
-// poll makes one round of the engine's work, and says whether there was any.
+// poll does one round of the engine's work, and reports whether there was any.
 func (e *Engine) poll() bool {
 	e.issue()
 	n := len(e.active)
@@ -109,7 +109,7 @@ func (e *Engine) poll() bool {
 	return true
 }
 
-// complete takes the status of a request that is over. Errors are in it only where the call says so.
+// complete handles the status of a completed request. Its error field is valid only if failed is set.
 func (e *Engine) complete(r *request, status []byte, failed bool) {
 	r.pin.Unpin()
 	var err error
@@ -127,10 +127,10 @@ func (e *Engine) complete(r *request, status []byte, failed bool) {
 	e.end(r, err)
 }
 
-// field returns an int of a status.
+// field returns an int field of a status.
 func field(status []byte, offset int) int32 { return *(*int32)(unsafe.Pointer(&status[offset])) }
 
-// end tells whoever waits for a request that it is over.
+// end completes a request for the goroutines that wait for it.
 func (e *Engine) end(r *request, err error) {
 	switch {
 	case r.transfer != nil:
@@ -144,7 +144,7 @@ func (e *Engine) end(r *request, err error) {
 	}
 }
 
-// remove takes requests that are over from the active ones: the last ones take their places.
+// remove removes completed requests from the active ones: the last ones are moved into their places.
 func (e *Engine) remove(done []int32) {
 	size := e.lib.handleBytes
 	slices.Sort(done)
@@ -158,8 +158,8 @@ func (e *Engine) remove(done []int32) {
 	}
 }
 
-// deliver hands on the notes that have come, in the order in which their receives were started: those of one
-// sender meet them in that order, but may be over in another.
+// deliver passes on received notes in the order in which their receives were posted: MPI matches one sender's
+// notes in that order, but they may complete in another.
 func (e *Engine) deliver() {
 	for len(e.ring) > 0 && e.ring[e.head].done {
 		r := e.ring[e.head]
@@ -175,27 +175,34 @@ func (e *Engine) deliver() {
 }
 
 const (
-	// spinFor is how long whoever waits asks without a pause.
+	// spinFor is how long a waiting goroutine polls without a pause.
 	spinFor = time.Millisecond
-	// letAfter is how often it lets goroutines of its process run. Go wakes a thread each time to run it
-	// elsewhere, which takes longer than most waits, and a core that another process computes on.
+	// letAfter is how often it yields to other goroutines. Go wakes a thread each time to run it elsewhere,
+	// which takes longer than most waits, and takes a core that another process computes on.
 	letAfter = 50 * time.Microsecond
-	// shortNap and longNap are the pauses after that, and of the background while nothing happens: whoever
-	// needs what then comes drives, so that a long one costs nobody anything, and a short one a core that
-	// computes 2% of its time.
+	// shortNap and longNap bound the pauses after that, and those of the background goroutine while idle. A
+	// goroutine that needs something drives by itself, so a long pause delays nothing, while a short one takes
+	// 2% of the time of a core that computes.
 	shortNap = 20 * time.Microsecond
 	longNap  = 2 * time.Millisecond
-	// awakeFor is how long the background looks often after something has happened.
+	// underNap is the pause of the background goroutine while messages are in flight: waking up for a round
+	// takes 50 µs of a core that computes.
+	underNap = 500 * time.Microsecond
+	// progressEvery is how much computing time is worth one round, and progressMost the most rounds that
+	// Progress makes at once: a round moves as much as the library buffers for a connection.
+	progressEvery = 100 * time.Microsecond
+	progressMost  = 16
+	// awakeFor is how long the background goroutine polls often after something has happened.
 	awakeFor = time.Millisecond
 )
 
-// napAfter returns how long whoever has waited for a while sleeps before it asks again: at most a hundredth
-// of that while. Who waits for a process that computes, or that a crowded machine does not let run, then
-// takes little of the cores that it needs.
+// napAfter returns how long a goroutine that has waited for a while sleeps before it polls again: at most a
+// hundredth of that while. So waiting for a process that computes, or that an overloaded machine does not
+// run, takes little time of the cores that it needs.
 func napAfter(idle time.Duration) time.Duration { return min(max(shortNap, idle/100), longNap) }
 
-// Drive does the engine's work until one of the channels is closed; if another goroutine does it already, it
-// takes its place when that one has what it waits for.
+// Drive does the engine's work until one of the channels is closed. If another goroutine does it already,
+// this one takes over when that one has finished waiting.
 func (e *Engine) Drive(until, stop <-chan struct{}) {
 	select {
 	case <-until:
@@ -218,7 +225,7 @@ func (e *Engine) Drive(until, stop <-chan struct{}) {
 	if e.crowded {
 		spin = shortNap
 	}
-	let := time.Now()  // when other goroutines last had their turn
+	let := time.Now()  // when other goroutines could last run
 	var idle time.Time // since when nothing has happened
 	for {
 		busy := e.poll()
@@ -244,8 +251,32 @@ func (e *Engine) Drive(until, stop <-chan struct{}) {
 	}
 }
 
-// background does the engine's work while nobody drives: often while messages are under way, seldom when
-// nothing happens.
+// Progress does as many rounds of the engine's work as the time since the last call is worth, unless another
+// goroutine does them.
+func (e *Engine) Progress() {
+	now := time.Now().UnixNano()
+	passed := time.Duration(now - e.polled.Load())
+	if passed < progressEvery || e.drivers.Load() > 0 {
+		return
+	}
+	e.polled.Store(now)
+	select {
+	case e.turn <- struct{}{}:
+	default:
+		return
+	}
+	busy := false
+	for range min(passed/progressEvery, progressMost) {
+		busy = e.poll() || busy
+	}
+	e.giveBack()
+	if busy { // the goroutine that continues with what arrived may have no other thread to run on
+		runtime.Gosched()
+	}
+}
+
+// background does the engine's work while no goroutine drives: often while messages are in flight, rarely
+// when idle.
 func (e *Engine) background() {
 	last := time.Now()
 	for {
@@ -254,7 +285,7 @@ func (e *Engine) background() {
 			return
 		default:
 		}
-		if e.drivers.Load() > 0 {
+		if e.drivers.Load() > 0 || time.Now().UnixNano()-e.polled.Load() < int64(longNap) {
 			time.Sleep(longNap)
 			continue
 		}
@@ -269,7 +300,9 @@ func (e *Engine) background() {
 		switch {
 		case busy:
 			last = time.Now()
-		case under > 0 || time.Since(last) < awakeFor:
+		case under > 0:
+			nap(underNap)
+		case time.Since(last) < awakeFor:
 			nap(5 * shortNap)
 		default:
 			time.Sleep(longNap)

@@ -18,22 +18,22 @@ import (
 type builder struct {
 	c    Config
 	plan *Plan
-	// sections is the stages, for each size of micro-batch.
+	// sections holds the stages, for each size of micro-batch.
 	sections      [][]*section
 	homes         []home
 	update        *updater
 	updateProgram *spmd.Program
-	// numbers is where equal programs are among the plan's, parts those that are listed there.
+	// numbers maps equal programs to their index in the plan, parts marks those that are listed there.
 	numbers map[programKey]int
 	parts   map[*part]bool
-	// away is the weights and slots that are.
+	// away marks the weights and slots that are offloaded.
 	away map[bufferKey]bool
 }
 
-// programKey names a device's program: one that was made for another device with the same is shared.
+// programKey identifies a device's program, so that devices with equal ones share it.
 type programKey struct {
-	f             *ir.Func
-	donated, away string
+	f                    *ir.Func
+	donated, spent, away string
 }
 
 // New plans a training step. Nothing runs and no tensor memory is allocated.
@@ -42,8 +42,7 @@ func New(c Config) (*Plan, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	// Nothing runs at once with something else on a device here, so pairs of actions are taken one after the
-	// other.
+	// Devices do not overlap actions here, so joined pairs are run one after the other.
 	c.Schedule = pipeline.Unjoin(c.Schedule)
 	lowered, err := pipeline.Lower(c.Schedule)
 	if err != nil {
@@ -128,8 +127,8 @@ func (b *builder) stages(split func(*ir.Func, stage.Config) ([]*stage.Stage, err
 	return nil
 }
 
-// sectionsOf lays stages on their meshes, one after the other: each takes what the one before hands on in its
-// layout there.
+// sectionsOf places stages on their meshes, one after the other: each receives the previous one's outputs in
+// their layout.
 func (b *builder) sectionsOf(stages []*stage.Stage) ([]*section, error) {
 	var list []*section
 	var in []op.Layout
@@ -147,7 +146,7 @@ func (b *builder) sectionsOf(stages []*stage.Stage) ([]*section, error) {
 	return list, nil
 }
 
-// use gathers a weight for computation where it rests otherwise.
+// use gathers a weight for computation if it is stored in another layout.
 func (b *builder) use(stageNumber, weight int, x *ir.Value) *ir.Value {
 	l := b.c.lay(weight, b.c.Schedule.Place[stageNumber])
 	if l.Use.Equal(l.Rest) {
@@ -156,8 +155,8 @@ func (b *builder) use(stageNumber, weight int, x *ir.Value) *ir.Value {
 	return op.Constrain(x, l.Mesh, mesh.Closed(l.Use))
 }
 
-// skip reports whether a stage takes no notice of a constraint: what no weight decides is made by every stage
-// that needs it, on its own devices, whatever was asked for another's.
+// skip reports whether a stage ignores a constraint: what depends on no weight is computed by every stage
+// that needs it, on its own devices, whatever was requested for another stage.
 func (b *builder) skip(stageNumber int, n *ir.Node) bool {
 	c, ok := n.Op().(op.Constrainer)
 	if !ok {
@@ -193,7 +192,7 @@ func (b *builder) finish() (*Plan, error) {
 	return p, p.match()
 }
 
-// add puts a tape at its device's number.
+// add stores a tape at its device's number.
 func (p *Plan) add(t *tape) {
 	for len(p.tapes) <= t.device {
 		p.tapes = append(p.tapes, nil)
@@ -203,12 +202,12 @@ func (p *Plan) add(t *tape) {
 
 // compiled returns a device's program with its memory planned, by its number; devices with equal programs
 // share it.
-func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.Away) (int, error) {
+func (b *builder) compiled(p *spmd.Program, device int, g given, away cpu.Away) (int, error) {
 	f, err := p.Local(device)
 	if err != nil {
 		return 0, err
 	}
-	k := programKey{f, fmt.Sprint(donated), awayText(away)}
+	k := programKey{f, fmt.Sprint(g.donated), fmt.Sprint(g.spent), awayText(away)}
 	if i, ok := b.numbers[k]; ok {
 		return i, nil
 	}
@@ -224,12 +223,12 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.
 		}
 	}
 	b.numbers[k] = len(b.plan.programs)
-	return b.numbers[k], b.plan.compile(f, donated, away)
+	return b.numbers[k], b.plan.compile(f, g, away)
 }
 
-// communicating returns a device's program with its collectives in buckets, by hosts, late and started ahead.
-// Where values cross from one mesh to another no gather is late: a device of both meshes has other nodes than
-// one of one alone, and would wait for it at another collective.
+// communicating returns a device's program with its collectives bucketed, split by hosts, delayed and started
+// ahead. If values cross from one mesh to another, no gather is delayed: a device of both meshes has other
+// nodes than one of a single mesh, and would wait for it at another collective.
 func (b *builder) communicating(f *ir.Func, crosses bool) (*ir.Func, error) {
 	f, err := bucket(f, b.c.bucketOf)
 	if err == nil && b.c.Host > 0 {
@@ -248,8 +247,9 @@ func (b *builder) communicating(f *ir.Func, crosses bool) (*ir.Func, error) {
 }
 
 // compile plans the memory of a program and adds it to the plan's.
-func (p *Plan) compile(f *ir.Func, donated []int, away cpu.Away) error {
-	e, err := cpu.NewPlanAway(f, cpu.Options{Donate: donated, NoFuse: p.Backend || p.AsIs}, away)
-	p.programs = append(p.programs, &program{e, donated, away})
+func (p *Plan) compile(f *ir.Func, g given, away cpu.Away) error {
+	o := cpu.Options{Donate: g.donated, Spend: g.spent, NoFuse: p.Backend || p.AsIs}
+	e, err := cpu.NewPlanAway(f, o, away)
+	p.programs = append(p.programs, &program{e, g, away})
 	return err
 }

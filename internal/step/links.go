@@ -6,10 +6,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// What exchanging costs devices that are the cores of hosts: the latency of a meeting within one and between
-// two, the bytes a second that a network card carries, and those that a core copies and operations that it
-// computes. Choices of buckets and of overlap go by them, and not by the machine at hand, so that a plan is
-// the same everywhere.
+// Costs of communication for devices that are cores of hosts: the latency of a collective within a host and
+// between hosts, the bytes per second of a network card, and those that a core copies and operations that it
+// computes. The choices of buckets and overlap use them, and not the machine at hand, so that a plan is the
+// same everywhere.
 const (
 	nearLatency = 10e-6
 	farLatency  = 40e-6
@@ -21,8 +21,8 @@ const (
 // crosses reports whether a collective goes between hosts.
 func (c Config) crosses(o op.Collective) bool { return c.Host > 0 && op.CrossesHosts(o, c.Host) }
 
-// bucketOf is up to how many bytes collectives travel together: as the config says, or as long as the latency
-// that is saved is more than what copying in and out of a bucket takes, which reads and writes twice.
+// bucketOf returns the maximal bytes of a bucket: those of the config, or as long as the saved latency
+// exceeds the time of copying in and out of a bucket, which reads and writes twice.
 func (c Config) bucketOf(o op.Collective) int {
 	switch {
 	case c.Bucket > 0:
@@ -33,8 +33,8 @@ func (c Config) bucketOf(o op.Collective) int {
 	return nearLatency * copyRate / 4
 }
 
-// pays reports whether a collective that has something to compute meanwhile is worth starting ahead: it goes
-// between hosts, for within one it is the cores themselves that copy, and hides more than it costs to wait.
+// pays reports whether a collective that can overlap with computation is worth starting ahead: it is between
+// hosts, because within one the cores themselves copy, and it hides more than waiting costs.
 func (c Config) pays(n *ir.Node, meanwhile float64) bool {
 	o, ok := n.Op().(op.Collective)
 	if !ok || !c.crosses(o) {
@@ -44,7 +44,14 @@ func (c Config) pays(n *ir.Node, meanwhile float64) bool {
 	return min(farLatency+w.Wire/farRate, meanwhile) > nearLatency
 }
 
-// secondsOf returns what computing a node takes a core.
+// sumsMeanwhile reports whether gradients are combined within the backward pass, as others are computed, and
+// not behind it: where a step has one of it, and collectives that have something to hide behind are started
+// ahead.
+func (c Config) sumsMeanwhile() bool {
+	return c.Schedule.Micros == 1 && (c.Overlap == Overlapped || c.Overlap == WhereItPays && c.Host > 0)
+}
+
+// secondsOf returns the time of a node on a core.
 func secondsOf(n *ir.Node) float64 {
 	o, ok := n.Op().(op.Op)
 	if _, exchange := n.Op().(op.Collective); !ok || exchange {
@@ -54,7 +61,8 @@ func secondsOf(n *ir.Node) float64 {
 	return spmd.Prices{Memory: 1 / copyRate, Flop: 1 / flopRate}.Compute(w)
 }
 
-// worthwhile returns the collectives of a program, by the IDs of their results, that pay to start ahead.
+// worthwhile returns the collectives of a program, by the IDs of their results, that are worth starting
+// ahead.
 func (c Config) worthwhile(f *ir.Func) []bool {
 	list := make([]bool, f.NumValues())
 	use := make([]int, f.NumValues()) // the first node that reads a value
@@ -72,7 +80,7 @@ func (c Config) worthwhile(f *ir.Func) []bool {
 		id := n.Out()[0].ID()
 		from := until[i]
 		if len(n.In()) > 0 && n.In()[0].Node() == nil {
-			from = 0 // it is there from the beginning
+			from = 0 // it is available from the start
 		}
 		list[id] = c.pays(n, until[use[id]]-from)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// metered is a rank whose collectives are told to the observer: what each moved, among whom, and how long the
-// device did nothing else.
+// metered is a rank whose collectives are reported to the observer: what each moved, in which group, and how
+// long the device waited.
 type metered struct {
 	comm.Comm
 	device int
@@ -18,10 +18,10 @@ type metered struct {
 	axes   map[string]string // by group
 }
 
-// Group is as the rank's own, with calls that are told.
+// Group returns a group of the rank whose calls are reported.
 func (m *metered) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(m, ranks) }
 
-// Start brings the call to its meeting; what it took receives when somebody has waited for it.
+// Start starts the call; it is reported when its result has been waited for.
 func (m *metered) Start(c *comm.Call) *comm.Pending {
 	started := time.Now()
 	inner := m.Comm.Start(c)
@@ -39,7 +39,14 @@ func (m *metered) Start(c *comm.Call) *comm.Pending {
 	})
 }
 
-// axesOf returns the axes of the mesh along which the members of a group differ; pp where they are of several
+// Progress is the rank's own.
+func (m *metered) Progress() {
+	if f := comm.Progress(m.Comm); f != nil {
+		f()
+	}
+}
+
+// axesOf returns the mesh axes along which the members of a group differ; pp if they belong to several
 // stages.
 func (m *metered) axesOf(g *comm.Group) string {
 	key := g.String()

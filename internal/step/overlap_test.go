@@ -1,10 +1,13 @@
 package step
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
 )
@@ -44,4 +47,40 @@ func TestOverlapWaits(t *testing.T) {
 	if len(waited) != 2 {
 		t.Errorf("%d collectives are waited for, want the 2 that are used:\n%s", len(waited), g)
 	}
+}
+
+// TestSumsMeanwhile: where devices compute while they communicate and a step has one backward pass, gradients
+// are combined within it, in turn or over several passes behind it, and numbers are the same to the bit.
+func TestSumsMeanwhile(t *testing.T) {
+	for _, x := range []sample{{1, 2, 1, "1f1b", 0}, {1, 3, 1, "1f1b", 1}, {1, 2, 1, "1f1b", 2},
+		{1, 2, 2, "1f1b", 1}} {
+		var turn []float64
+		for _, o := range []Overlap{InTurn, Overlapped} {
+			c := x.config(t)
+			c.Overlap = o
+			p, err := New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			behind := combines(p.Parts[len(p.Parts)-1])
+			if want := x.zero < 2 && (o == InTurn || x.micros > 1); behind != want {
+				t.Errorf("%+v, overlap %d: gradients are combined behind the backward pass: %v, want %v", x, o,
+					behind, want)
+			}
+			losses := train(t, p, x.micros)
+			if turn == nil {
+				turn = losses
+			}
+			if !slices.Equal(losses, turn) {
+				t.Errorf("%+v: losses are %v with overlap, %v without", x, losses, turn)
+			}
+		}
+	}
+}
+
+// combines reports whether devices sum matrices in a part.
+func combines(p *Part) bool {
+	return slices.ContainsFunc(p.Communications, func(c spmd.Communication) bool {
+		return strings.Contains(c.Kind, "reduce") && strings.Contains(c.Tensor, "[4,4]")
+	})
 }

@@ -265,9 +265,12 @@ func (r *reader) program(s *scanner) error {
 	if n := s.number(most); n != len(r.p.programs) {
 		s.errorf(at, "program %d: want %d next", n, len(r.p.programs))
 	}
-	var donated []int
+	var g given
 	if s.is("donates") {
-		donated = s.numbers(most)
+		g.donated = s.numbers(most)
+	}
+	if s.is("spends") {
+		g.spent = s.numbers(most)
 	}
 	away := s.away()
 	if err := s.end(); err != nil {
@@ -276,7 +279,7 @@ func (r *reader) program(s *scanner) error {
 	text, first := r.function()
 	f, err := ir.Parse(text, op.Lookup)
 	if err == nil {
-		err = r.p.compile(f, donated, away)
+		err = r.p.compile(f, g, away)
 	}
 	if err != nil {
 		return within(first, 1, err)

@@ -94,10 +94,14 @@ type Part struct {
 
 // program is a local program of a device with planned memory.
 type program struct {
-	exe     *cpu.Executable
-	donated []int // parameters that results overwrite
-	away    cpu.Away
+	exe *cpu.Executable
+	given
+	away cpu.Away
 }
+
+// given is the parameters of a program whose memory it is given: results overwrite the donated ones, and its
+// own values the spent ones once they are read.
+type given struct{ donated, spent []int }
 
 // Devices returns the number of devices that the plan needs.
 func (p *Plan) Devices() int { return len(p.tapes) }

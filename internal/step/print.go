@@ -165,7 +165,7 @@ func typesText(types []ir.Type) (text string) {
 // program prints a program of single devices.
 func (w *printer) program(i int) {
 	x := w.p.programs[i]
-	w.line("program %d%s%s", i, numbers(" donates", x.donated), awayText(x.away))
+	w.line("program %d%s%s%s", i, numbers(" donates", x.donated), numbers(" spends", x.spent), awayText(x.away))
 	w.WriteString(x.exe.Func().String())
 }
 

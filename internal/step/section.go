@@ -23,17 +23,18 @@ type section struct {
 	types  []ir.Type
 	specs  []mesh.Spec
 	meshes []*mesh.Mesh
-	// parts is what the schedule calls: forward and backward, or forward and the two halves of backward.
+	// parts holds what the schedule calls: forward and backward, or forward and the two halves of backward.
 	parts map[partKey]*part
-	// sums is the layout of the sums of gradients. sumOf and gradOf are, by value of the joint program, the
-	// weight whose next sum or whose gradient it is.
+	// sums is the layout of the gradient accumulators. sumOf and gradOf map values of the joint program to the
+	// weight whose next accumulator or gradient they are.
 	sums          []mesh.Spec
 	sumOf, gradOf map[int]int
-	// away is the values that are elsewhere between forward and backward passes.
+	// away marks the values that are offloaded between forward and backward passes.
 	away map[int]bool
 }
 
-// partKey names a part. The first backward pass of a step leaves its gradients where later ones add theirs.
+// partKey identifies a part. The first backward pass of a step stores its gradients, to which later ones add
+// theirs.
 type partKey struct {
 	kind pipeline.Kind
 	turn turn
@@ -53,8 +54,8 @@ type part struct {
 	params, results []int
 }
 
-// newSection infers the layout of a stage's values and partitions its parts. in is how what comes from the
-// stage before is laid out, sums how the sums of gradients do where that is decided already.
+// newSection infers the layouts of a stage's values and partitions its parts. in holds the layouts of the
+// inputs from the previous stage, sums those of the accumulators if they are decided already.
 func newSection(c *Config, s *stage.Stage, number int, in []op.Layout, sums []mesh.Spec) (*section, error) {
 	rank := c.Schedule.Place[number]
 	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[partKey]*part{},
@@ -81,8 +82,8 @@ func newSection(c *Config, s *stage.Stage, number int, in []op.Layout, sums []me
 	return x, x.cut(c)
 }
 
-// handsOnSums returns an error where somebody asks for sums to stay pending in what the stage hands on:
-// messages carry values.
+// handsOnSums returns an error if an output of the stage is requested to stay unreduced, because messages
+// carry values.
 func (x *section) handsOnSums() error {
 	for _, v := range x.Joint.Results()[:len(x.Out)] {
 		s, m := x.specs[v.ID()], x.meshes[v.ID()]
@@ -96,13 +97,13 @@ func (x *section) handsOnSums() error {
 	return nil
 }
 
-// pinAfter is how often a stage is inferred before results keep the layout that they had last, inferMost how
-// often at all.
+// pinAfter is the number of inferences of a stage after which results keep their last layout, inferMost the
+// maximal number.
 const pinAfter, inferMost = 2, 8
 
-// infer finds the layouts of the joint program's values, so that the gradient of a result comes in the layout
-// of the result: the stage behind sends it so. What is asked of gradients can change the layouts of results,
-// so that is repeated until both agree.
+// infer infers the layouts of the joint program's values such that the gradient of a result has the layout of
+// the result, in which the next stage sends it. Annotations of gradients can change the layouts of results,
+// so it repeats until both agree.
 func (x *section) infer(asked *wishes) error {
 	have := map[int]op.Layout{}
 	for round := range inferMost {
@@ -134,7 +135,7 @@ func (x *section) infer(asked *wishes) error {
 	)
 }
 
-// forward infers and partitions a stage without a backward half. What it hands on has no sums pending.
+// forward infers and partitions a stage without a backward pass. Its outputs are reduced.
 func (x *section) forward(c *Config, asked *wishes) error {
 	inferred, err := infer(x.Joint, x.mesh, asked)
 	if err != nil {
@@ -189,7 +190,7 @@ func (x *section) asked(c *Config, in []op.Layout) *wishes {
 	return asked
 }
 
-// askBatch asks for a tensor of the batch as it was annotated, where the stage has the devices of that.
+// askBatch adds the annotation of a tensor of the batch, if the stage has its devices.
 func (x *section) askBatch(c *Config, asked *wishes, param, batch int) {
 	s := c.Batch[batch]
 	if s.Spec.Dims == nil {
@@ -204,18 +205,18 @@ func (x *section) askBatch(c *Config, asked *wishes, param, batch int) {
 	}
 }
 
-// inParam returns the joint program's parameter for what comes in, sumParam that of a sum of gradients.
+// inParam returns the joint program's parameter for an input, sumParam that for an accumulator.
 func (x *section) inParam(j int) int { return len(x.Weights) + len(x.Batch) + j }
 func (x *section) sumParam(j int) int {
 	return len(x.Weights) + len(x.Batch) + len(x.In) + x.NumGrads() + j
 }
 
-// sumResult returns the result that is the next value of a sum, inGradResult that which is a gradient of what
-// came in.
+// sumResult returns the result that is the next value of an accumulator, inGradResult that which is a
+// gradient of an input.
 func (x *section) sumResult(j int) int { return len(x.Out) + x.NumInGrads() + j }
 
 // outGrads returns the parameters that are gradients of results, by the results' numbers; the weight of a
-// loss is none.
+// loss is not one.
 func (x *section) outGrads() map[int]int {
 	grads := map[int]int{}
 	if x.Forward {
@@ -238,7 +239,7 @@ func (x *section) isLoss() bool {
 	return x.NumGrads() == 1 && x.Joint.Params()[x.inParam(len(x.In))].Name() == "weight"
 }
 
-// inGrads is, for each float among In, the number of its gradient among the results.
+// inGrads returns, for each float among In, the number of its gradient among the results.
 func (x *section) inGrads() map[int]int {
 	grads, next := map[int]int{}, len(x.Out)
 	if x.Forward {
@@ -254,7 +255,9 @@ func (x *section) inGrads() map[int]int {
 }
 
 // placeSums leaves the sums of gradients pending where the gradients are, so that they are combined once a
-// step and not once a micro-batch. What they are split by besides is combined at once.
+// step and not once a micro-batch. What they are split by besides is combined at once. So is everything where
+// devices compute meanwhile and a step has one backward pass: each gradient is under way to where it is
+// updated while those of the layers before it are computed.
 func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
 	p, err := spmd.Partition(x.Joint, x.specs, x.mesh, spmd.Config{Prices: c.Prices, Meshes: x.meshes})
 	if err != nil {
@@ -269,6 +272,11 @@ func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
 	layout, inner := p.Unreduced(grads, specs)
 	if x.sums = sums; sums == nil {
 		x.sums = layout
+	}
+	if c.sumsMeanwhile() {
+		for j, w := range x.Weights {
+			x.sums[j] = c.lay(w, x.rank).Slot.With()
+		}
 	}
 	for j, spec := range x.sums {
 		x.specs[x.sumParam(j)], x.specs[x.Joint.Results()[x.sumResult(j)].ID()] = spec, spec

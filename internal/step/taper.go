@@ -16,8 +16,8 @@ type taper struct {
 	b  *builder
 	t  *tape
 	at map[bufferKey]int
-	// first is, for each stage, the micro-batch whose gradients of weights come first: there is nothing to add
-	// them to.
+	// first is, for each stage, the micro-batch whose weight gradients come first: there is nothing to add them
+	// to.
 	first []int
 }
 
@@ -41,7 +41,7 @@ func (b *builder) newTape(device, rank int) (*tape, error) {
 	return w.t, nil
 }
 
-// firstMicros is, by stage, the micro-batch with which a rank begins to sum gradients.
+// firstMicros returns, by stage, the micro-batch with which a rank begins to accumulate gradients.
 func firstMicros(s *pipeline.Schedule, rank int) []int {
 	list := slices.Repeat([]int{-1}, s.Stages)
 	for _, a := range s.Ranks[rank] {
@@ -52,7 +52,7 @@ func firstMicros(s *pipeline.Schedule, rank int) []int {
 	return list
 }
 
-// buffer returns the buffer of a key, made where it is new.
+// buffer returns the buffer of a key, creating it if it is new.
 func (w *taper) buffer(k bufferKey, t ir.Type) int {
 	if i, ok := w.at[k]; ok {
 		return i
@@ -63,14 +63,14 @@ func (w *taper) buffer(k bufferKey, t ir.Type) int {
 	return w.at[k]
 }
 
-// use notes that the next instruction uses a buffer.
+// use records that the next instruction uses a buffer.
 func (w *taper) use(i int) int {
 	b := &w.t.buffers[i]
 	b.last = max(b.last, len(w.t.code))
 	return i
 }
 
-// local returns the type of the device's part of a tensor; it reports false where the device has none.
+// local returns the type of the device's shard of a tensor; it reports false if the device has none.
 func (w *taper) local(t ir.Type, m *mesh.Mesh, s mesh.Spec) (ir.Type, bool, error) {
 	l, err := s.Layout(m, t.Shape)
 	if err != nil {
@@ -149,8 +149,8 @@ func (w *taper) action(a pipeline.Action) error {
 	return w.receive(a)
 }
 
-// key returns the buffer of a value of a stage's joint program. What a stage of the same rank handed on is
-// taken from it.
+// key returns the buffer of a value of a stage's joint program. The outputs of a stage on the same rank are
+// used in place.
 func (w *taper) key(x *section, micro, value int) bufferKey {
 	weights, batch := len(x.Weights), len(x.Batch)
 	switch {
@@ -198,7 +198,8 @@ func (w *taper) compute(a pipeline.Action) error {
 	w.b.list(x, w.b.c.Variant[a.Micro], key)
 	numbers := p.program.ParamsOf(w.t.device)
 	params, results := w.keys(x, p, key, a.Micro)
-	in, err := w.newCall(a, p.program, p.donated(x, numbers), w.awayOf(params, results))
+	in, err := w.newCall(a, p.program, given{p.donated(x, numbers), w.spent(x, key, params)},
+		w.awayOf(params, results))
 	if err != nil {
 		return err
 	}
@@ -246,9 +247,8 @@ func (w *taper) keys(x *section, p *part, of partKey, micro int) (params, result
 }
 
 // newCall returns a call of the device's program of a part.
-func (w *taper) newCall(a pipeline.Action, p *spmd.Program, donated []int,
-	away cpu.Away) (instruction, error) {
-	i, err := w.b.compiled(p, w.t.device, donated, away)
+func (w *taper) newCall(a pipeline.Action, p *spmd.Program, g given, away cpu.Away) (instruction, error) {
+	i, err := w.b.compiled(p, w.t.device, g, away)
 	if err != nil {
 		return instruction{}, err
 	}
@@ -265,8 +265,8 @@ func (w *taper) load(x *section, value, buffer int) (load, error) {
 	return load{buffer: buffer, batch: x.Batch[value-len(x.Weights)] - len(w.b.c.Weights), box: box}, nil
 }
 
-// result gives a result its memory: that of its key, or one of its own where a parameter is there that is
-// read until later.
+// result assigns memory to a result: that of its key, or its own if a parameter is there that is read until
+// later.
 func (w *taper) result(in *instruction, k int, key bufferKey) error {
 	t := in.exe.Func().Results()[k].Type()
 	i := w.use(w.buffer(key, t))
@@ -304,6 +304,31 @@ func (p *part) donated(x *section, params []int) []int {
 	return list
 }
 
+// spent returns the parameters of a device's program of a part that nothing reads after it: what the stage's
+// forward pass has left for its backward pass alone, or the first half of that for the second.
+func (w *taper) spent(x *section, of partKey, params []bufferKey) []int {
+	if of.kind == pipeline.Forward {
+		return nil
+	}
+	read := map[int]bool{}
+	for i := range x.Out {
+		read[x.Joint.Results()[i].ID()] = true
+	}
+	if of.kind == pipeline.Input {
+		for _, value := range x.parts[partKey{pipeline.Weight, of.turn}].params {
+			read[value] = true
+		}
+	}
+	var list []int
+	for k, key := range params {
+		if key.kind == dynamic && key.stage == x.number && key.value >= len(x.Joint.Params()) &&
+			!read[key.value] && !w.isAway(key) {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
 // update appends the end of the step.
 func (w *taper) update() error {
 	p := w.b.updateProgram
@@ -322,7 +347,7 @@ func (w *taper) update() error {
 	for _, i := range results {
 		makes = append(makes, w.role(w.b.update.results[i]))
 	}
-	in, err := w.newCall(pipeline.Action{Stage: -1}, p, donated, w.awayOf(takes, makes))
+	in, err := w.newCall(pipeline.Action{Stage: -1}, p, given{donated: donated}, w.awayOf(takes, makes))
 	if err != nil {
 		return err
 	}

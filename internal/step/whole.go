@@ -12,39 +12,38 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// WholeConfig is a step that devices run as whole programs, each on its part of everything: one program that
-// goes forward, backward and updates, or one a micro-batch with sums of gradients between, and an update.
+// WholeConfig is a step that devices run as whole programs, each on its shards: one program with forward,
+// backward and update, or one per micro-batch that accumulates gradients, and an update.
 type WholeConfig struct {
 	Kind Kind
 	// Backend is whether a backend's compiler gets the programs as they are.
 	Backend bool
 	Mesh    *mesh.Mesh
 	Weights []State
-	// Inputs is what a micro-batch brings, for each kind of micro-batch; Variant is which kind each is.
+	// Inputs holds the tensors of a micro-batch, for each kind of micro-batch; Variant is the kind of each.
 	Inputs  [][]ir.Type
 	Variant []int
-	// Scalars is the types of the numbers that a step is given.
+	// Scalars holds the types of a step's scalar inputs.
 	Scalars []ir.Type
 	Calls   []Call
 }
 
 // Call is a program that all devices run, one call after the other.
 type Call struct {
-	// When is what of the step it is; a call of a micro-batch has its number.
+	// When is the call's place in the step; a call for a micro-batch has its number.
 	When  When
 	Micro int
-	// Part is the program on whole tensors, Local what a device runs of it.
+	// Part is the global program, Local what a device runs of it.
 	Part  *Part
 	Local func(device int) (*ir.Func, error)
-	// Donated is the parameters that results overwrite, Params and Results what passes in and out.
+	// Donated lists the parameters that results overwrite, Params and Results what passes in and out.
 	Donated         []int
 	Params, Results []Piece
-	// Of, if set, is which of all those a device's program has.
+	// Of, if set, returns which of all those a device's program has.
 	Of func(device int) (params, results []int)
 }
 
-// on returns the call as a device makes it, with the numbers of its parameters in the program on whole
-// tensors.
+// on returns the call as a device makes it, with the numbers of its parameters in the global program.
 func (x Call) on(device int) (Call, []int) {
 	if x.Of == nil {
 		all := make([]int, len(x.Params))
@@ -68,11 +67,11 @@ func (x Call) on(device int) (Call, []int) {
 	return x, params
 }
 
-// When is what of a step a call is.
+// When is the place of a call in a step.
 type When int
 
-// A call is the whole step, or for a micro-batch; before those one makes zeros to sum to, after them one
-// updates the weights.
+// A call is the whole step, or for a micro-batch; before those one makes zeros to accumulate into, after them
+// one updates the weights.
 const (
 	OfMicro  When = 0
 	AtUpdate When = -1
@@ -91,7 +90,7 @@ func WeightPiece(weight int) Piece     { return Piece{bufferKey{kind: weightBuff
 func SlotPiece(weight, slot int) Piece { return Piece{bufferKey{slotBuffer, weight, 0, slot}} }
 func SumPiece(weight int) Piece        { return Piece{bufferKey{kind: sumBuffer, value: weight}} }
 
-// ScalarPiece returns a number that the step is given, ReportPiece one that it tells, TotalPiece one that is
+// ScalarPiece returns a scalar input of the step, ReportPiece one that it reports, TotalPiece one that is
 // summed over micro-batches.
 func ScalarPiece(i int) Piece { return Piece{bufferKey{kind: scalarBuffer, value: i}} }
 func ReportPiece(i int) Piece { return Piece{bufferKey{kind: reportBuffer, value: i}} }
@@ -117,7 +116,8 @@ func PartOn(f *ir.Func, m *mesh.Mesh) *Part {
 func PartOf(p *spmd.Program) *Part { return partOf(p) }
 
 // NewWhole returns the plan of a step that devices run as whole programs. Each has a tape, whose memory is
-// that of devices which take and return whole arrays; what a backend's compiler needs, it alone knows.
+// that of devices which take and return whole arrays; the additional memory of a backend's compiler is not
+// known here.
 func NewWhole(c WholeConfig) (*Plan, error) {
 	if len(c.Calls) == 0 || len(c.Variant) == 0 {
 		return nil, fmt.Errorf("step: no programs, or no micro-batches: want some")
@@ -175,7 +175,7 @@ func (p *Plan) listWhole(x Call) {
 	}
 }
 
-// tapeWhole appends a call to a tape. Equal programs are the plan's once.
+// tapeWhole appends a call to a tape. Equal programs are shared.
 func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 	f, err := x.Local(w.t.device)
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 	k := programKey{f: f, donated: fmt.Sprint(x.Donated)}
 	if _, ok := numbers[k]; !ok {
 		numbers[k] = len(p.programs)
-		if err := p.compile(f, x.Donated, cpu.Away{}); err != nil {
+		if err := p.compile(f, given{donated: x.Donated}, cpu.Away{}); err != nil {
 			return err
 		}
 	}
@@ -212,8 +212,7 @@ func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 	return nil
 }
 
-// take gives a call an argument, parameter i of the program on whole tensors. What a micro-batch brings is
-// loaded.
+// take gives a call an argument, parameter i of the global program. Inputs of a micro-batch are loaded.
 func (w *taper) take(in *instruction, m *mesh.Mesh, part *Part, i int, piece Piece) error {
 	b := w.use(w.buffer(piece.key, in.exe.Func().Params()[len(in.args)].Type()))
 	in.args = append(in.args, b)
@@ -230,8 +229,8 @@ func (w *taper) take(in *instruction, m *mesh.Mesh, part *Part, i int, piece Pie
 	return nil
 }
 
-// give gives a result its memory: that of the parameter that it overwrites, or an array of its own, which
-// then stands in the other's place.
+// give assigns memory to a result: that of the parameter that it overwrites, or an array of its own, which
+// then replaces the other.
 func (w *taper) give(in *instruction, i int, piece Piece) {
 	t := in.exe.Func().Results()[i].Type()
 	to := w.use(w.buffer(piece.key, t))
@@ -243,7 +242,7 @@ func (w *taper) give(in *instruction, i int, piece Piece) {
 	in.out = append(in.out, to)
 }
 
-// wholeMemory returns what a device needs that takes and returns whole arrays: what a run holds beside the
+// wholeMemory returns the memory of a device that takes and returns whole arrays: what a run holds beside the
 // largest of its programs counts once.
 func (t *tape) wholeMemory() Memory {
 	var m Memory
@@ -271,7 +270,8 @@ func (t *tape) wholeMemory() Memory {
 	return m
 }
 
-// wholeExchanges returns what one device exchanges in a stage of a plan of whole programs, or in its update.
+// wholeExchanges returns the communication of one device in a stage of a plan of whole programs, or in its
+// update.
 func (p *Plan) wholeExchanges(stage int) (list []spmd.Communication) {
 	counts, order := map[*Part]int{}, []*Part{}
 	for _, in := range p.tapes[p.Meshes[0].Devices()[0]].code {

@@ -15,18 +15,18 @@ import (
 type meeting struct {
 	comm.Meeting
 	lane    *lane
-	locals  int           // how many members of this process have not come
-	remotes int           // of how many other processes no note has come
-	long    bool          // operands do not travel in notes
-	mine    []uint32      // by place in lane.others: the number of the first message to it
+	locals  int           // the number of members of this process that have not arrived
+	remotes int           // the number of other processes whose note has not arrived
+	long    bool          // operands are too long for notes
+	mine    []uint32      // by index in lane.others: the number of the first message to it
 	theirs  []uint32      // and of the first message from it
 	sent    comm.Transfer // what was sent before the meeting was complete; nil if nothing was
 
-	ready chan struct{} // closed when the plan stands, or err is why it never will
+	ready chan struct{} // closed when the plan has been made, or err is set because it cannot be
 	plan  *comm.Plan
-	taken atomic.Int64 // pieces that somebody does
-	left  atomic.Int64 // pieces that are not done, and the exchange
-	// carried is set by whoever carries out the exchange with other processes.
+	taken atomic.Int64 // pieces that a goroutine has taken
+	left  atomic.Int64 // pieces that are not done, plus the exchange
+	// carried is set by the goroutine that does the exchange with other processes.
 	carried  atomic.Bool
 	exchange bool
 	done     chan struct{} // closed when nothing is left
@@ -47,7 +47,7 @@ func newMeeting(l *lane, seq int) *meeting {
 	return m
 }
 
-// firstHere returns the first slot of this process that has come; -1 if there is none.
+// firstHere returns the first slot of this process whose member has arrived; -1 if there is none.
 func (m *meeting) firstHere() int {
 	for slot, c := range m.Calls {
 		if c != nil && m.Here[slot] {
@@ -57,17 +57,17 @@ func (m *meeting) firstHere() int {
 	return -1
 }
 
-// missing reports whether some members have not come.
+// missing reports whether some members have not arrived.
 func (m *meeting) missing() bool { return m.locals > 0 || m.remotes > 0 }
 
-// visit is a member's place in a meeting.
+// visit is a member's arrival at a meeting.
 type visit struct {
 	m    *meeting
 	slot int
 	last bool // the member completed the meeting, so it has to begin the work
 }
 
-// enter brings a member of this process to its next meeting.
+// enter adds the call of a member of this process to its next meeting.
 func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	p := s.world.p
 	p.mu.Lock()
@@ -111,7 +111,7 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	return visit{m, slot, last}, nil
 }
 
-// unmet returns the error of a member that comes to a meeting that lacks a rank which can never come.
+// unmet returns an error if the meeting needs a rank that can never arrive.
 func (s *run) unmet(m *meeting, slot int) error {
 	for _, rank := range m.Absent() {
 		if s.absentee(rank) {
@@ -121,7 +121,7 @@ func (s *run) unmet(m *meeting, slot int) error {
 	return nil
 }
 
-// invite returns the note that tells the other processes of this one's members, but for message numbers.
+// invite returns the note about this process's members for the other processes, without message numbers.
 func (s *run) invite(m *meeting) []byte {
 	l, p := m.lane, s.world.p
 	size := 0
@@ -164,7 +164,7 @@ func flag(v bool) byte {
 	return 0
 }
 
-// come takes the note of another process whose members have come.
+// come handles the note of another process whose members have arrived.
 func (s *run) come(from int, r *reader) {
 	p := s.world.p
 	if len(r.rest) < 4 {
@@ -198,7 +198,7 @@ func (s *run) come(from int, r *reader) {
 	}
 }
 
-// arrive puts the calls of another process into their meeting; nil if the note is wrong.
+// arrive adds the calls of another process to their meeting; it returns nil if the note is invalid.
 func (s *run) arrive(from int, wire []byte, seq int, short bool, first uint32, r *reader) (*meeting, error) {
 	l := s.laneOf(wire)
 	if l == nil || seq < l.base || seq > l.base+1<<20 {
@@ -225,7 +225,7 @@ func (s *run) arrive(from int, wire []byte, seq int, short bool, first uint32, r
 	return m, nil
 }
 
-// take reads the calls of a process's members, and their operands where the note has them.
+// take reads the calls of a process's members, and their operands if the note has them.
 func (m *meeting) take(from int, short bool, r *reader) bool {
 	l := m.lane
 	var err error
@@ -250,17 +250,19 @@ func (m *meeting) take(from int, short bool, r *reader) bool {
 	return len(r.rest) == 0
 }
 
-// inlineBytes is how much work whoever completes a meeting does at once: less than waking others for it would
-// take.
+// inlineBytes is the most work that the goroutine which completes a meeting does at once: waking others would
+// take longer than the work.
 const inlineBytes = 64 << 10
 
-// begin turns the calls of a complete meeting into work.
+// begin plans the work of a complete meeting.
 func (s *run) begin(m *meeting) {
 	if m.Shared = !m.long; m.long {
 		m.forget()
 	}
 	if m.plan, m.err = comm.NewPlan(&m.Meeting); m.err != nil {
-		s.fail(m.err)
+		if first := s.fail(m.err); first != nil { // another process may have told of the same mistake before
+			m.err = first
+		}
 		m.plan = &comm.Plan{Results: m.plan.Results}
 	} else {
 		s.world.count(m)
@@ -283,7 +285,7 @@ func (s *run) begin(m *meeting) {
 	close(m.ready)
 }
 
-// forget drops the operands that came in notes: where one process's are too long for a note, all are sent.
+// forget drops the operands received in notes: if those of one process are too long for a note, all are sent.
 func (m *meeting) forget() {
 	for slot, c := range m.Calls {
 		if !m.Here[slot] {
@@ -304,7 +306,7 @@ func (s *run) awaited(m *meeting) bool {
 	return false
 }
 
-// wait returns when the meeting's work is done: nobody then reads the member's array.
+// wait returns when the meeting's work is done; the member's array is not read after that.
 func (s *run) wait(rank int, v visit) (comm.Result, error) {
 	m := v.m
 	if err := s.block(rank, v); err != nil {
@@ -322,8 +324,8 @@ func (s *run) wait(rank int, v visit) (comm.Result, error) {
 	return m.plan.Results[v.slot], nil
 }
 
-// until waits for a channel to be closed, and does the engine's work meanwhile if other processes have to do
-// with it.
+// until waits for a channel to be closed, and drives the transport meanwhile if other processes take part in
+// the meeting.
 func (s *run) until(m *meeting, c <-chan struct{}) {
 	if len(m.lane.others) > 0 {
 		s.world.p.transport.Drive(c, nil)
@@ -332,7 +334,7 @@ func (s *run) until(m *meeting, c <-chan struct{}) {
 	<-c
 }
 
-// block records what the rank waits for and looks for the deadlock that this may close.
+// block records what the rank waits for and checks whether this closes a deadlock.
 func (s *run) block(rank int, v visit) error {
 	p := s.world.p
 	p.mu.Lock()
@@ -354,7 +356,7 @@ func (s *run) block(rank int, v visit) error {
 	return nil
 }
 
-// work does pieces of the meeting until none is left to take. Any member of this process may do any piece.
+// work does pieces of the meeting until all are taken. Any member of this process may do any piece.
 func (s *run) work(m *meeting) {
 	pieces := m.plan.Pieces
 	i := int(m.taken.Add(1)) - 1
@@ -375,7 +377,7 @@ func (s *run) do(m *meeting, p comm.Piece, mem *comm.Scratch) {
 	p.Do(mem)
 }
 
-// bug makes a panic in a meeting's work its error: it must not leave the other members waiting.
+// bug turns a panic in a meeting's work into its error: other members must not wait forever.
 func (s *run) bug(m *meeting) {
 	if v := recover(); v != nil {
 		err := fmt.Errorf("collective: %v: %w", m.Calls[0], &comm.PanicError{Value: v, Stack: debug.Stack()})
@@ -383,7 +385,7 @@ func (s *run) bug(m *meeting) {
 	}
 }
 
-// spoil makes err the meeting's result, and the run's.
+// spoil makes err the error of the meeting and of the run.
 func (s *run) spoil(m *meeting, err error) {
 	err = s.fail(err)
 	s.world.p.mu.Lock()
@@ -391,7 +393,7 @@ func (s *run) spoil(m *meeting, err error) {
 	m.err = err
 }
 
-// isOver reports whether nothing is left of a meeting.
+// isOver reports whether a meeting's work is done.
 func (m *meeting) isOver() bool {
 	select {
 	case <-m.done:
@@ -401,7 +403,7 @@ func (m *meeting) isOver() bool {
 	}
 }
 
-// over says that one thing less is left of a meeting.
+// over records that one piece, or the exchange, is done.
 func (m *meeting) over() {
 	if m.left.Add(-1) == 0 {
 		close(m.done)

@@ -11,33 +11,34 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// Process is this process's place in a job.
+// Process is this process's membership in a job.
 type Process struct {
 	transport comm.Transport
+	progress  func() // advances messages in flight; nil if they advance by themselves
 	rank      int
 	size      int
 	scratch   sync.Pool // of *comm.Scratch
-	short     int       // how much the operands of a group may have in all to travel in notes
-	segment   int       // how much of a long reduction is exchanged at a time: exchange and sum overlap
+	short     int       // the most bytes of a group's operands, in all, that are sent in notes
+	segment   int       // how much of a long reduction is exchanged at a time, so that exchange and sum overlap
 
-	// guards all that follows and the state of worlds and runs; no array is touched under it
+	// guards all fields below and the state of worlds and runs; arrays are never accessed under it
 	mu         sync.Mutex
 	worlds     []*World
 	early      map[int][]note // of worlds that this process has not made yet
-	parts      [][]byte       // by sender: the beginning of a note that is not complete
-	numbers    []uint32       // by peer: of the next message
-	heard      []time.Time    // by peer
-	patience   time.Duration  // how long a process may be silent that is waited for
-	looked     time.Time      // when that was last looked at
-	lost       []error        // by peer: why nothing more will come of it
-	over       error          // why no further run can begin
+	parts      [][]byte       // by sender: the first parts of an incomplete note
+	numbers    []uint32       // by peer: the number of the next message
+	heard      []time.Time    // by peer: when its last note arrived
+	patience   time.Duration  // how long a process that is waited for may be silent
+	looked     time.Time      // when silence was last checked
+	lost       []error        // by peer: why it is lost
+	over       error          // why no further run can start
 	ended      chan struct{}  // closed when over is set
 	values     map[string]*value
-	exchanges  map[Stream]int // how many have begun
+	exchanges  map[Stream]int // how many have started
 	gatherings map[gatheringKey]*gathering
-	left       []*LeftError // by process: why it left, without a text if it had no error; nil before
+	left       []*LeftError // by process: why it left, without text if it had no error; nil while it has not
 	allLeft    gate
-	told       gate               // open when the first process has told why the job ends
+	told       gate               // open when the first process has reported why the job ends
 	onFailure  func(errs []error) // of the first process, until it is called
 	free       [][]byte           // buffers that are not in use
 }
@@ -51,8 +52,8 @@ const (
 func Join(t comm.Transport) *Process {
 	n := t.Size()
 	p := &Process{
-		transport: t, rank: t.Rank(), size: n, early: map[int][]note{}, parts: make([][]byte, n),
-		numbers: make([]uint32, n), heard: make([]time.Time, n), lost: make([]error, n),
+		transport: t, progress: comm.Progress(t), rank: t.Rank(), size: n, early: map[int][]note{},
+		parts: make([][]byte, n), numbers: make([]uint32, n), heard: make([]time.Time, n), lost: make([]error, n),
 		ended: make(chan struct{}), values: map[string]*value{}, exchanges: map[Stream]int{},
 		gatherings: map[gatheringKey]*gathering{}, left: make([]*LeftError, n), allLeft: newGate(),
 		told: newGate(), short: shortBytes, segment: segmentBytes, patience: patience,
@@ -65,15 +66,15 @@ func Join(t comm.Transport) *Process {
 	return p
 }
 
-// SetPatience sets how long a process may be silent that is waited for, instead of 8 s. It is called before
-// anything else.
+// SetPatience sets how long a process that is waited for may be silent, instead of 8 s. It must be called
+// before anything else.
 func (p *Process) SetPatience(d time.Duration) { p.patience = d }
 
-// Lengths makes operands of a group longer than short bytes go by messages, and reductions in segments: for
-// suites that are to try both without long operands.
+// Lengths sets the length above which a group's operands are sent as messages, and the segment of reductions:
+// for tests of both paths without long operands.
 func (p *Process) Lengths(short, segment int) { p.short, p.segment = short, segment }
 
-// Rank returns this process's place among Size.
+// Rank returns this process's number, below Size.
 func (p *Process) Rank() int { return p.rank }
 
 // Size returns the number of processes.
@@ -82,7 +83,7 @@ func (p *Process) Size() int { return p.size }
 // Close ends the transport: all processes call it.
 func (p *Process) Close() error { return p.transport.Close() }
 
-// NewWorld makes a world whose ranks live in the given processes. All processes make the same worlds in the
+// NewWorld makes a world; owner gives the process of each rank. All processes make the same worlds in the
 // same order.
 func (p *Process) NewWorld(owner []int) (*World, error) {
 	if len(owner) == 0 {
@@ -105,7 +106,7 @@ func (p *Process) NewWorld(owner []int) (*World, error) {
 	return w, nil
 }
 
-// post sends a note, in parts where it is longer than the transport takes.
+// post sends a note, in parts if it is longer than the transport's limit.
 func (p *Process) post(to int, b []byte) {
 	const room = comm.NoteBytes - 1
 	for len(b) > room {
@@ -124,7 +125,7 @@ func (p *Process) postAll(b []byte) {
 	}
 }
 
-// listen gets what the transport brings. It runs on the goroutine that drives.
+// listen handles a note of the transport. It runs on the goroutine that drives the transport.
 func (p *Process) listen(from int, b []byte, err error) {
 	if err == nil && len(b) == 0 {
 		err = fmt.Errorf("an empty note")
@@ -152,7 +153,7 @@ func (p *Process) listen(from int, b []byte, err error) {
 		return
 	}
 	switch n.kind {
-	case askNote: // answered by the process, whatever its worlds do
+	case askNote: // answered by the process, whatever state its worlds are in
 		p.post(from, header(answerNote, 0, 0))
 	case answerNote:
 	case giveNote:
@@ -177,7 +178,7 @@ func (p *Process) listen(from int, b []byte, err error) {
 	}
 }
 
-// find returns the run that a note is for; nil if it is over, or has not begun here, when the note is kept.
+// find returns the run that a note is for; nil if it has ended, or has not started: the note is then kept.
 func (p *Process) find(n note) *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +196,7 @@ func (p *Process) find(n note) *run {
 	return nil
 }
 
-// lose says that nothing more will come of a process.
+// lose records that a process is lost.
 func (p *Process) lose(process int, err error) {
 	p.mu.Lock()
 	if p.left[process] == nil {
@@ -212,7 +213,7 @@ func (p *Process) lose(process int, err error) {
 	p.breakOff(process, fmt.Errorf("process %d %s: %w", process, lostText, err))
 }
 
-// breakOff ends all that waits for a process: not what it has done its part of.
+// breakOff ends everything that waits for a process, unless the process has already done its part.
 func (p *Process) breakOff(process int, err error) {
 	p.mu.Lock()
 	if p.lost[process] != nil {
@@ -233,12 +234,12 @@ func (p *Process) breakOff(process int, err error) {
 		}
 	}
 	p.mu.Unlock()
-	for _, s := range runs { // behind its notes that wait to be handled: the one of its end may be among them
+	for _, s := range runs { // queued behind its unhandled notes: the note of its end may be among them
 		s.get(note{from: process, kind: goneNote, gone: err})
 	}
 }
 
-// setOver says why no further run can begin, unless that is known. p.mu is held.
+// setOver records why no further run can start, unless that is set. p.mu is held.
 func (p *Process) setOver(err error) {
 	if p.over == nil {
 		p.over = err
@@ -253,10 +254,10 @@ func (p *Process) number(peer, n int) uint32 {
 	return first
 }
 
-// buffersKept is the most buffers that are kept for later exchanges.
+// buffersKept is the most buffers that are kept for reuse.
 const buffersKept = 8
 
-// buffer returns n bytes at an address that any element may have.
+// buffer returns n bytes, aligned for any element type.
 func (p *Process) buffer(n int) []byte {
 	p.mu.Lock()
 	for i, b := range p.free {
@@ -270,7 +271,7 @@ func (p *Process) buffer(n int) []byte {
 	return array.New(array.U8, n).Bytes()
 }
 
-// release takes back a buffer that nobody reads or writes any more.
+// release returns a buffer for reuse; it must not be read or written any more.
 func (p *Process) release(b []byte) {
 	if len(b) == 0 {
 		return
@@ -283,7 +284,7 @@ func (p *Process) release(b []byte) {
 	p.free = append(p.free, b)
 }
 
-// header begins a note.
+// header returns the first bytes of a note.
 func header(kind noteKind, world, run int) []byte {
 	b := append(make([]byte, 0, 128), byte(kind))
 	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(world)), uint64(run))

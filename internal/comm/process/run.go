@@ -19,35 +19,37 @@ type run struct {
 	number  int
 	errs    []error        // what the workers returned, by rank; to be read when all have
 	helpers sync.WaitGroup // goroutines that do a meeting's work in the background
-	helped  atomic.Bool    // there have been any
-	cancel  context.CancelCauseFunc
-	stop    chan struct{} // closed when the run fails
+	helped  atomic.Bool    // whether there have been any
+	// underway is the number of collectives that ranks of this process have started and not waited for.
+	underway atomic.Int64
+	cancel   context.CancelCauseFunc
+	stop     chan struct{} // closed when the run fails
 
-	inbox    []note // that came while another was handled
+	inbox    []note // received while another was handled
 	handling bool
 
-	err      error // the first failure that is known here; no meeting becomes complete after it
+	err      error // the first failure known here; no meeting becomes complete after it
 	own      error // the same, if it was found in this process
 	lanes    map[laneKey]*lane
-	wires    map[string]*lane // the same by how notes name them
+	wires    map[string]*lane // lanes by their name in notes
 	waiting  []waiting        // by rank
-	waits    int              // how many there have been
+	waits    int              // the number of waits so far
 	finished []bool           // by rank of this process
-	probes   map[int]*probed  // by rank that asks
+	probes   map[int]*probed  // by the rank that sent the probe
 
-	sums    []uint64 // by process: of the meetings that notes to it were about
+	sums    []uint64 // by process: checksum of the meetings that notes to it were about
 	endings []*ending
-	missing int           // how many processes have not ended
+	missing int           // the number of processes that have not ended
 	over    chan struct{} // closed when none is missing
-	leaving bool          // this process has told of its end
+	leaving bool          // this process has sent the note of its end
 	left    time.Time     // when it did
-	unsaid  int           // how many have not said what they left
+	unsaid  int           // the number of processes that have not sent their unfinished collectives
 	said    []bool        // by process
-	sides   []comm.Side   // what all have left
-	settled chan struct{} // closed when all have said it
+	sides   []comm.Side   // the unfinished collectives of all processes
+	settled chan struct{} // closed when all have sent them
 }
 
-// waiting is what a rank waits for; stale once that is complete, when it leads nowhere.
+// waiting is what a rank waits for; it may be left set after the meeting is complete, harmlessly.
 type waiting struct {
 	m      *meeting
 	slot   int
@@ -68,7 +70,7 @@ func newRun(w *World, number int, cancel context.CancelCauseFunc) *run {
 	}
 }
 
-// get handles a note, or leaves it to the goroutine that handles one now: notes of one sender stay in order.
+// get handles a note, or queues it for the goroutine that handles one now: notes of one sender stay in order.
 func (s *run) get(n note) {
 	mu := &s.world.p.mu
 	mu.Lock()
@@ -83,7 +85,7 @@ func (s *run) get(n note) {
 	s.drain()
 }
 
-// drain handles the notes that came meanwhile.
+// drain handles the queued notes.
 func (s *run) drain() {
 	mu := &s.world.p.mu
 	for {
@@ -100,7 +102,7 @@ func (s *run) drain() {
 	}
 }
 
-// handle does what a note asks for. One that cannot be read is a failure: processes may be of two versions.
+// handle handles a note. A malformed one is a failure: the processes may run different versions.
 func (s *run) handle(n note) {
 	r := &reader{rest: n.body}
 	switch n.kind {
@@ -129,7 +131,7 @@ func (s *run) handle(n note) {
 	}
 }
 
-// lose ends the run because nothing more will come of a process, unless it has told of its end.
+// lose ends the run because a process is lost, unless the note of that process's end has arrived.
 func (s *run) lose(process int, err error) {
 	s.world.p.mu.Lock()
 	ended := s.endings[process] != nil
@@ -142,7 +144,7 @@ func (s *run) lose(process int, err error) {
 	s.settle(process, nil)
 }
 
-// fail ends the run in all processes unless it has failed already, or has told the others how it ended.
+// fail ends the run in all processes unless it has failed already, or has sent the others how it ended.
 func (s *run) fail(err error) error {
 	p := s.world.p
 	p.mu.Lock()
@@ -159,7 +161,7 @@ func (s *run) fail(err error) error {
 	return failed
 }
 
-// breakOff ends the run even after it has told the others how it ended: the transport is broken.
+// breakOff ends the run even after it has sent the others how it ended: the transport is broken.
 func (s *run) breakOff(err error) {
 	s.fail(err)
 	s.hear(err)
@@ -188,8 +190,8 @@ func (s *run) stopAll(err error) {
 	}
 }
 
-// finish records that a rank's worker is over. Whoever has come to a meeting that lacks the rank would wait
-// forever.
+// finish records that a rank's worker has returned. Members that wait for that rank in a meeting would wait
+// forever, so that is an error.
 func (s *run) finish(rank int, err error) {
 	mu := &s.world.p.mu
 	mu.Lock()
@@ -206,7 +208,7 @@ func (s *run) finish(rank int, err error) {
 	}
 }
 
-// lacking returns the members of this process that have come to a meeting that lacks one of the ranks, by
+// lacking returns the members of this process that wait in a meeting for one of the absent ranks, ordered by
 // rank.
 func (s *run) lacking(absent func(rank int) bool) []comm.Side {
 	var sides []comm.Side
@@ -227,7 +229,7 @@ func sortSides(sides []comm.Side) {
 	})
 }
 
-// absentee reports whether a rank can never come again.
+// absentee reports whether a rank has finished, so that it can never arrive.
 func (s *run) absentee(rank int) bool {
 	owner := s.world.owner[rank]
 	if owner == s.world.p.rank {

@@ -10,18 +10,18 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// World is a number of ranks that live in the processes of a job.
+// World is a world whose ranks are in the processes of a job.
 type World struct {
 	p     *Process
 	id    int
 	owner []int // by rank
 
-	running sync.Mutex // held by a run: the n-th run of each process is one
+	running sync.Mutex // held during a run: the n-th runs of all processes are one
 
 	// What follows is guarded by the process's lock.
 	runs    int // how many have begun here
 	current *run
-	early   map[int][]note // of runs that have not begun here, by number
+	early   map[int][]note // of runs that have not started here, by number
 	stats   []comm.Stats
 }
 
@@ -33,10 +33,10 @@ func (w *World) Size() int { return len(w.owner) }
 // Process returns the number of this process.
 func (w *World) Process() int { return w.p.rank }
 
-// Owner returns the process that a rank lives in.
+// Owner returns the process of a rank.
 func (w *World) Owner(rank int) int { return w.owner[rank] }
 
-// Close forgets the world's notes; the process stays in the job.
+// Close drops the world's notes; the process stays in the job.
 func (w *World) Close() error {
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
@@ -65,7 +65,7 @@ func (w *World) count(m *meeting) {
 // errExit is a worker that ended its goroutine instead of returning, as testing's FailNow does.
 var errExit = errors.New("worker ended its goroutine without returning")
 
-// Run calls worker once for every rank of this process: comm.World says the rest.
+// Run calls worker once for every rank of this process; see comm.World.
 func (w *World) Run(ctx context.Context, worker func(ctx context.Context, c comm.Comm) error) error {
 	w.running.Lock()
 	defer w.running.Unlock()
@@ -87,7 +87,7 @@ func (w *World) Run(ctx context.Context, worker func(ctx context.Context, c comm
 	return s.leave()
 }
 
-// begin makes the next run and gives it the notes that came before it.
+// begin starts the next run and handles the notes that arrived before it.
 func (w *World) begin(cancel context.CancelCauseFunc) (*run, error) {
 	w.p.mu.Lock()
 	if err := w.p.over; err != nil {
@@ -100,11 +100,11 @@ func (w *World) begin(cancel context.CancelCauseFunc) (*run, error) {
 	w.current = s
 	w.runs++
 	w.p.mu.Unlock()
-	s.drain() // what the transport brings from now on comes after these
+	s.drain() // notes that the transport delivers from now on are handled after these
 	return s, nil
 }
 
-// ended returns the error of a run whose context is over, nil before.
+// ended returns the error of a run whose context has ended, and nil before.
 func ended(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -112,11 +112,11 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("world: %w", context.Cause(ctx))
 }
 
-// drive runs one worker and tells its peers how it ended. A worker that returns because the caller's context
-// is over has not failed by itself.
+// drive runs one worker and reports to its peers how it ended. A worker that returns because the caller's
+// context has ended has not failed by itself.
 func (s *run) drive(ctx, outer context.Context, rank int,
 	worker func(context.Context, comm.Comm) error) (err error) {
-	err = errExit // stands if the worker neither returns nor panics
+	err = errExit // remains if the worker neither returns nor panics
 	defer func() {
 		if v := recover(); v != nil {
 			err = &comm.PanicError{Value: v, Stack: debug.Stack()}
@@ -130,13 +130,16 @@ func (s *run) drive(ctx, outer context.Context, rank int,
 	return err
 }
 
-// Rank is one rank's end of a world, for the time of one Run. It is driven by the goroutine of its worker.
+// Rank is one rank's connection to a world, valid for one Run. It is used by the goroutine of its worker.
 type Rank struct {
 	run *run
 	id  int
 }
 
-var _ comm.Comm = (*Rank)(nil)
+var (
+	_ comm.Comm       = (*Rank)(nil)
+	_ comm.Progresser = (*Rank)(nil)
+)
 
 // ID returns the rank's index in the world.
 func (r *Rank) ID() int { return r.id }
@@ -150,7 +153,7 @@ func (r *Rank) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(r,
 // Stats returns what the rank has moved in all runs of its world.
 func (r *Rank) Stats() comm.Stats { return r.run.world.Stats(r.id) }
 
-// Start brings the call to its meeting.
+// Start adds the call to its meeting.
 func (r *Rank) Start(c *comm.Call) *comm.Pending {
 	c.Allocate()
 	v, err := r.run.enter(r.id, c)
@@ -160,5 +163,16 @@ func (r *Rank) Start(c *comm.Call) *comm.Pending {
 	if v.last {
 		r.run.begin(v.m)
 	}
-	return comm.NewPending(func() (comm.Result, error) { return r.run.wait(r.id, v) })
+	r.run.underway.Add(1)
+	return comm.NewPending(func() (comm.Result, error) {
+		defer r.run.underway.Add(-1)
+		return r.run.wait(r.id, v)
+	})
+}
+
+// Progress advances collectives that ranks of this process have started and do not wait for.
+func (r *Rank) Progress() {
+	if f := r.run.world.p.progress; f != nil && r.run.underway.Load() > 0 {
+		f()
+	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/worker"
 )
 
-// Agent is one host's part in a job.
+// Agent represents one host in a job.
 type Agent struct {
 	Config
 	prefix string
@@ -30,14 +30,15 @@ type Agent struct {
 	beats  beats
 	met    map[string]int64 // when members were first seen, by their ID
 
-	// group is the workers that run, of plan; ended is what is to be told of the last ones.
+	// group holds the running workers, of plan; ended is the pending report about the last ones.
 	group *group
 	ended *epoch.Ended
-	// lead is what this agent remembers while it leads.
+	// lead is this agent's memory while it is the leader.
 	lead epoch.Memory
-	// buddy is a host that waits, which keeps copies while all workers are on this one; nil if there is none.
+	// buddy is a waiting host that stores copies while all workers are on this one; nil if there is none.
 	buddy atomic.Pointer[epoch.Place]
-	// asked is how the host was asked to leave, or zero; waiting when it was last said whom the job waits for.
+	// asked is the signal by which the host was asked to leave, or zero; waiting is when the last report about
+	// waiting was made.
 	asked   syscall.Signal
 	stopped bool
 	ran     time.Time // when workers last ended here
@@ -45,7 +46,7 @@ type Agent struct {
 	began   time.Time
 	told    time.Time
 	missing time.Time
-	// progress is what is notified of the first process, if it runs here.
+	// progress is that of the first process, if it runs here.
 	progress Progress
 }
 
@@ -73,8 +74,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Run takes part in a job until it is over, or until this host leaves it. The code is the process's exit
-// code.
+// Run takes part in a job until it is over, or until this host leaves it. It returns the process's exit code.
 func Run(ctx context.Context, c Config) (code int, err error) {
 	c = c.withDefaults()
 	ctx, cancel := context.WithCancel(ctx)
@@ -100,8 +100,8 @@ func (a *Agent) enter(ctx context.Context) error {
 	return a.memory.adopt()
 }
 
-// register tells the others of this host, under a new lease and as a new start of it, together with other
-// changes if conditions hold.
+// register announces this host, under a new lease and as a new start, together with other changes if
+// conditions hold.
 func (a *Agent) register(ctx context.Context, c []store.Condition, changes []store.Change) (bool, error) {
 	id := newID()
 	l, err := newLease(ctx, a.Store, a.Lease, func(ctx context.Context, n int) error {
@@ -129,26 +129,26 @@ func (a *Agent) register(ctx context.Context, c []store.Condition, changes []sto
 		return false, err
 	}
 	a.lease, a.member = l, m
-	a.local.Host, a.local.ID, a.local.Told = a.Host, m.ID, 0
+	a.local.Host, a.local.ID, a.local.Reported = a.Host, m.ID, 0
 	return true, nil
 }
 
-// memberChange writes what this host reports itself.
+// memberChange returns the change that writes this host's description.
 func (a *Agent) memberChange(m epoch.Member, l *lease) store.Change {
 	text, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // it is texts and numbers
+		panic(err) // it consists of texts and numbers
 	}
 	return store.Change{Key: a.prefix + epoch.MemberKey(a.Host), Value: text, Lease: l.l}
 }
 
-// tellMember writes it again.
+// tellMember writes the description again.
 func (a *Agent) tellMember(ctx context.Context) error {
 	_, err := a.Store.Commit(ctx, nil, []store.Change{a.memberChange(a.member, a.lease)})
 	return err
 }
 
-// leave gives up the lease, so that the others need not wait for its end.
+// leave revokes the lease, so that the others need not wait for its end.
 func (a *Agent) leave() {
 	a.kill("the agent ends")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -156,7 +156,7 @@ func (a *Agent) leave() {
 	a.lease.close(ctx)
 }
 
-// tick is how often an agent looks at the world when nothing tells it to.
+// tick is the interval at which an agent reads the store without a notification.
 const tick = 250 * time.Millisecond
 
 // loop follows the job.
@@ -176,7 +176,7 @@ func (a *Agent) loop(ctx context.Context) (code int, err error) {
 		case e := <-a.group.happens():
 			a.happened(e)
 			if e.end == nil {
-				goto wait // what workers tell at every step changes nothing
+				goto wait // reports of steps change nothing
 			}
 		case s := <-a.Signals:
 			if out, code := a.signalled(ctx, s.(syscall.Signal)); out {
@@ -188,7 +188,7 @@ func (a *Agent) loop(ctx context.Context) (code int, err error) {
 	}
 }
 
-// round looks at the world once and does what is to be done. out says that this agent is no longer needed.
+// round reads the store once and acts on it. out means that this agent is not needed any more.
 func (a *Agent) round(ctx context.Context) (out bool, code int, err error) {
 	a.local.Leased = a.lease.holds()
 	a.group.grant(a.lease.until())
@@ -240,7 +240,7 @@ func (a *Agent) look(ctx context.Context) error {
 // blindFor is how long an agent without workers waits for a store that does not answer.
 const blindFor = 10 * time.Minute
 
-// blind returns a round without a store: nothing is begun, and workers continue while the lease holds.
+// blind is a round without a store: nothing is started, and workers continue while the lease is valid.
 func (a *Agent) blind(err error) (out bool, code int, _ error) {
 	if a.missing.IsZero() {
 		a.missing = time.Now()
@@ -252,7 +252,7 @@ func (a *Agent) blind(err error) (out bool, code int, _ error) {
 	return false, 0, nil
 }
 
-// again makes this host a member anew after its lease has ended.
+// again makes this host a member again after its lease has ended.
 func (a *Agent) again(ctx context.Context) error {
 	a.lease.cancel()
 	if ok, err := a.register(ctx, nil, nil); err != nil || !ok {
@@ -264,7 +264,7 @@ func (a *Agent) again(ctx context.Context) error {
 	return nil
 }
 
-// follow does what the job asks of this host.
+// follow does what the job requires of this host.
 func (a *Agent) follow(ctx context.Context) (out bool, code int, err error) {
 	switch a.view.Follow(a.local) {
 	case epoch.Kill:
@@ -278,9 +278,9 @@ func (a *Agent) follow(ctx context.Context) (out bool, code int, err error) {
 		a.start(ctx, a.view.Plan)
 	case epoch.HandOn:
 		a.group.handOn()
-	case epoch.Tell:
+	case epoch.Report:
 		a.ended = &epoch.Ended{Host: a.Host, ID: a.member.ID, Why: epoch.Followed, Text: "it had not begun"}
-		a.local.Told = a.view.Epoch
+		a.local.Reported = a.view.Epoch
 		return false, 0, a.tellEnded(ctx)
 	case epoch.Exit:
 		d := a.view.Done
@@ -306,7 +306,7 @@ func (a *Agent) tellEnded(ctx context.Context) error {
 		return err
 	}
 	_, err = a.Store.Commit(ctx, nil, []store.Change{
-		{Key: a.prefix + epoch.EndedKey(a.local.Told, a.Host), Value: text},
+		{Key: a.prefix + epoch.EndedKey(a.local.Reported, a.Host), Value: text},
 		{Key: a.prefix + epoch.SnapshotsKey(a.Host), Value: steps, Lease: a.lease.l}})
 	if err != nil {
 		return err
@@ -315,7 +315,7 @@ func (a *Agent) tellEnded(ctx context.Context) error {
 	return a.look(ctx)
 }
 
-// signalled returns what a signal to the agent does: the first lets the host leave in order, the second ends
+// signalled handles a signal to the agent: the first makes the host leave in an orderly way, the second ends
 // it.
 func (a *Agent) signalled(ctx context.Context, s syscall.Signal) (out bool, code int) {
 	if a.asked != 0 {
@@ -326,8 +326,8 @@ func (a *Agent) signalled(ctx context.Context, s syscall.Signal) (out bool, code
 	return false, 0
 }
 
-// askedToLeave has this host leave in order: others go on after a step. Where nobody can, the run is stopped
-// as by a signal, and its state saved on disk if it has a directory.
+// askedToLeave makes this host leave in an orderly way: others continue after a step. If no other can, the
+// run is stopped as by a signal, and its state saved on disk if it has a directory.
 func (a *Agent) askedToLeave(ctx context.Context, s syscall.Signal, how string) {
 	a.asked, a.member.Leaving = s, true
 	alone := a.view.Plan != nil && len(a.view.Plan.Hosts) == 1 && !a.view.CanLose(a.Config.Config, a.Host)
@@ -343,7 +343,7 @@ func (a *Agent) askedToLeave(ctx context.Context, s syscall.Signal, how string) 
 	}
 }
 
-// findBuddy looks for a host that may keep copies where all workers run here: one that waits.
+// findBuddy looks for a waiting host that can store copies if all workers run here.
 func (a *Agent) findBuddy() {
 	w := a.group
 	if w == nil || len(w.plan.Hosts) > 1 {
@@ -353,22 +353,22 @@ func (a *Agent) findBuddy() {
 	a.buddy.Store(buddy)
 	if buddy != nil && !w.spare {
 		w.spare = true
-		w.tellAll(worker.Word{Spare: true})
+		w.tellAll(worker.Message{Spare: true})
 		a.events.tell("host %s waits: it keeps copies of the snapshots", buddy.Host)
 	}
 }
 
-// needed reports whether this host has not yet told how its workers ended.
+// needed reports whether this host has not yet reported how its workers ended.
 func (a *Agent) needed() bool {
 	_, told := a.view.Ended[a.Host]
 	return a.view.Plan.Of(a.Host, a.member.ID) != nil && !told
 }
 
-// holdFor is how long a host that leaves holds its snapshots for others that do not go on.
+// holdFor is how long a leaving host keeps its snapshots for others that do not continue.
 const holdFor = 30 * time.Second
 
-// holds reports whether others may need the snapshots of this host, which leaves: it stays until an epoch
-// without it has one of its own.
+// holds reports whether others may need the snapshots of this leaving host: it stays until an epoch without
+// it has one of its own.
 func (a *Agent) holds() bool {
 	if a.ran.IsZero() || a.stopped || time.Since(a.ran) > holdFor || len(a.view.Members) < 2 {
 		return false
@@ -384,7 +384,7 @@ func (a *Agent) leftCode() int {
 	return 0
 }
 
-// leadIfElected leads, where nobody else does.
+// leadIfElected leads if there is no other leader.
 func (a *Agent) leadIfElected(ctx context.Context) error {
 	if a.view.Leader == "" {
 		ok, err := a.Store.Commit(ctx, []store.Condition{{Key: a.prefix + epoch.LeaderKey()}}, []store.Change{
@@ -409,10 +409,10 @@ func (a *Agent) leadIfElected(ctx context.Context) error {
 	return nil
 }
 
-// firstRestart is how long a restart is taken to last before one was seen.
+// firstRestart is the assumed duration of a restart before one was measured.
 const firstRestart = 5 * time.Second
 
-// move does what the one that leads is to do.
+// move executes a move of the leader.
 func (a *Agent) move(ctx context.Context, m epoch.Move) {
 	switch {
 	case m.Waiting != "":
@@ -427,11 +427,11 @@ func (a *Agent) move(ctx context.Context, m epoch.Move) {
 			a.events.tell("epoch %d ends: %s", a.view.Epoch, m.Stop.Why)
 		}
 		conditions, changes := a.view.Change(a.prefix, m, nil)
-		_, _ = a.Store.Commit(ctx, conditions, changes) // the next round sees whether it has
+		_, _ = a.Store.Commit(ctx, conditions, changes) // the next round sees whether it succeeded
 	}
 }
 
-// beginEpoch raises the epoch: all hosts of it continue from the greatest step that they hold together.
+// beginEpoch advances the epoch: all its hosts resume from the latest step that they hold together.
 func (a *Agent) beginEpoch(ctx context.Context, m epoch.Move) {
 	p := &epoch.Plan{Epoch: a.view.Epoch + 1, Hosts: epoch.Places(m.Begin), Why: m.Why}
 	p.Holders = a.view.Others(p.Hosts)
@@ -445,7 +445,7 @@ func (a *Agent) beginEpoch(ctx context.Context, m epoch.Move) {
 	}
 	p.From, p.Step = best(held)
 	if a.Strategy != nil {
-		p.Strategy, _ = a.Strategy(m.Begin) // where there is none, workers say why
+		p.Strategy, _ = a.Strategy(m.Begin) // if there is none, workers report why
 	}
 	conditions, changes := a.view.Change(a.prefix, m, p)
 	if ok, err := a.Store.Commit(ctx, conditions, changes); err != nil || !ok {

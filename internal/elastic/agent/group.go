@@ -20,12 +20,12 @@ import (
 	"github.com/galley-ml/galley/internal/mpi/launch"
 )
 
-// group is the workers of an epoch on this host. A nil group is none.
+// group holds the workers of an epoch on this host. A nil group has none.
 type group struct {
 	plan  *epoch.Plan
 	place epoch.Place
 	g     *launch.Group
-	conns []net.Conn // by place on this host
+	conns []net.Conn // by index on this host
 	ch    chan happening
 	over  context.Context
 	end   context.CancelFunc
@@ -34,22 +34,22 @@ type group struct {
 	ends     []launch.End
 	mistake  string
 	errors   []string
-	losses   []string  // errors that say that another process is no more
-	failing  time.Time // when a worker failed by itself: the others have a moment to say why
+	losses   []string  // errors that report the loss of another process
+	failing  time.Time // when a worker failed on its own: the others have a moment to report why
 	heard    []time.Time
 	step     int64
 	stepped  time.Time // zero before the first step and after the last
 	seconds  []float64
 	stop     bool
-	uncopied atomic.Bool // it was told that copies fail
-	spare    bool        // the workers know that a host waits that may keep copies
-	met      int         // how many workers have heard of all others
+	uncopied atomic.Bool // failing copies have been reported
+	spare    bool        // the workers know of a waiting host that can store copies
+	met      int         // the number of workers that have connected to all others
 	started  time.Time
 	safe     int64
 	shown    bool
 }
 
-// happening is something that a worker told, or its end.
+// happening is a report of a worker, or its end.
 type happening struct {
 	place  int
 	report *worker.Report
@@ -58,7 +58,7 @@ type happening struct {
 
 // start starts the workers of a plan.
 func (a *Agent) start(ctx context.Context, p *epoch.Plan) {
-	a.local.Told = p.Epoch
+	a.local.Reported = p.Epoch
 	if err := a.startWorkers(ctx, p); err != nil {
 		a.ended = &epoch.Ended{
 			Host: a.Host,
@@ -105,13 +105,13 @@ func (a *Agent) startWorkers(ctx context.Context, p *epoch.Plan) error {
 	hosts := processHosts(p)
 	c.Extra = func(rank int) ([]string, []*os.File) {
 		e := worker.Env{
-			Epoch:  p.Epoch,
-			Dir:    a.memory.ownDir(p.Epoch, rank),
-			Resume: resume,
-			Hosts:  hosts,
-			Why:    p.Why,
-			Until:  a.lease.until(),
-			Room:   room(a.memory.root),
+			Epoch:          p.Epoch,
+			Dir:            a.memory.ownDir(p.Epoch, rank),
+			Resume:         resume,
+			Hosts:          hosts,
+			Why:            p.Why,
+			Until:          a.lease.until(),
+			SnapshotMemory: room(a.memory.root),
 
 			Strategy: p.Strategy,
 		}
@@ -141,7 +141,7 @@ func processHosts(p *epoch.Plan) (list []string) {
 	return list
 }
 
-// mapping returns where processes run, in PMI's words: which of them share a machine.
+// mapping returns where processes run, in PMI's format: which of them share a machine.
 func mapping(p *epoch.Plan) string {
 	node := map[string]int{}
 	var b strings.Builder
@@ -176,7 +176,7 @@ func (w *group) connect() (files []*os.File, err error) {
 	return files, nil
 }
 
-// hear passes on what a worker tells.
+// hear forwards the reports of a worker.
 func (w *group) hear(place int) {
 	lines := bufio.NewScanner(w.conns[place])
 	lines.Buffer(nil, 1<<20)
@@ -193,7 +193,7 @@ func (w *group) hear(place int) {
 	}
 }
 
-// wait passes on the ends of workers. It ends with the last.
+// wait forwards the ends of workers. It ends with the last.
 func (w *group) wait() {
 	for left := w.place.Processes; left > 0; {
 		e, _ := w.g.Next(nil)
@@ -204,7 +204,7 @@ func (w *group) wait() {
 	}
 }
 
-// happens returns what workers tell; a nil channel of none.
+// happens returns the channel of workers' reports; nil if there are no workers.
 func (w *group) happens() <-chan happening {
 	if w == nil {
 		return nil
@@ -212,26 +212,26 @@ func (w *group) happens() <-chan happening {
 	return w.ch
 }
 
-// tellAll tells all workers something. One that does not listen is not waited for.
-func (w *group) tellAll(x worker.Word) {
+// tellAll sends a message to all workers. It does not wait for one that does not listen.
+func (w *group) tellAll(x worker.Message) {
 	for i := range w.conns {
 		w.tell(i, x)
 	}
 }
 
-func (w *group) tell(place int, x worker.Word) {
+func (w *group) tell(place int, x worker.Message) {
 	text, err := json.Marshal(x)
 	if err != nil {
 		return
 	}
 	_ = w.conns[place].SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-	_, _ = w.conns[place].Write(append(text, '\n')) // it is seen when it ends
+	_, _ = w.conns[place].Write(append(text, '\n')) // a failure shows when the worker ends
 }
 
 // grant lets workers continue until a time.
 func (w *group) grant(until int64) {
 	if w != nil {
-		w.tellAll(worker.Word{Until: until})
+		w.tellAll(worker.Message{Until: until})
 	}
 }
 
@@ -239,19 +239,19 @@ func (w *group) grant(until int64) {
 func (w *group) handOn() {
 	if w != nil && !w.stop {
 		w.stop = true
-		w.tellAll(worker.Word{Stop: true})
+		w.tellAll(worker.Message{Stop: true})
 	}
 }
 
-// signal passes a signal on: workers heed those of their agent alone.
+// signal forwards a signal, because workers obey only those of their agent.
 func (w *group) signal(s syscall.Signal) {
 	if w != nil {
-		w.tellAll(worker.Word{Signal: int(s)})
+		w.tellAll(worker.Message{Signal: int(s)})
 	}
 }
 
-// typicalStep returns how long a step takes: the mean of the middle half. A median would not do: a step
-// without a snapshot is told of together with the next.
+// typicalStep returns the typical duration of a step: the mean of the middle half. A median would not do,
+// because a step without a snapshot is reported together with the next one.
 func (w *group) typicalStep() time.Duration {
 	if w == nil || len(w.seconds) == 0 {
 		return 0
@@ -272,7 +272,7 @@ func (w *group) close() {
 	}
 }
 
-// happened takes notice of what a worker told, or of its end.
+// happened handles a worker's report, or its end.
 func (a *Agent) happened(h happening) {
 	w := a.group
 	if w == nil {
@@ -287,12 +287,12 @@ func (a *Agent) happened(h happening) {
 	switch {
 	case w.left == 0:
 		a.over("")
-	case h.end.Killed: // nobody else knows why
+	case h.end.Killed: // only the agent knows why
 		a.kill("")
 	}
 }
 
-// ended notes the end of a worker.
+// ended records the end of a worker.
 func (w *group) ended(e launch.End) {
 	if e.Rank >= 0 {
 		w.left--
@@ -303,10 +303,10 @@ func (w *group) ended(e launch.End) {
 	}
 }
 
-// sayFor is how long the other workers have to say why one of them failed.
+// sayFor is how long the other workers have to report why one of them failed.
 const sayFor = 500 * time.Millisecond
 
-// watchWorkers ends workers that have failed, do not beat or do not step.
+// watchWorkers ends workers that have failed, send no heartbeats or make no progress.
 func (a *Agent) watchWorkers() {
 	w := a.group
 	if w == nil {
@@ -333,7 +333,7 @@ func (a *Agent) watchWorkers() {
 	}
 }
 
-// failed ends the workers for what the agent has seen.
+// failed ends the workers because of what the agent has observed.
 func (a *Agent) failed(text string) {
 	w := a.group
 	w.errors = append(w.errors, text)
@@ -343,8 +343,8 @@ func (a *Agent) failed(text string) {
 	a.kill("")
 }
 
-// kill ends all workers and returns when they have ended. why is that of others; where it is empty, workers
-// of this host have failed.
+// kill ends all workers and returns when they have ended. why is the reason on other hosts; if it is empty,
+// workers of this host have failed.
 func (a *Agent) kill(why string) {
 	w := a.group
 	if w == nil {
@@ -367,7 +367,7 @@ func (a *Agent) kill(why string) {
 	a.over(why)
 }
 
-// over notes how the workers ended, to be told, and what they left.
+// over records how the workers ended, to be reported, and what they left.
 func (a *Agent) over(why string) {
 	w := a.group
 	w.close()
@@ -398,7 +398,7 @@ func (w *group) outcome(why string) epoch.Ended {
 	return e
 }
 
-// reason returns why workers of this host have failed; lost is that they miss one of another host.
+// reason returns why workers of this host have failed; lost means that they miss one of another host.
 func (w *group) reason() (text string, lost bool) {
 	for _, x := range w.ends {
 		if x.Killed {

@@ -16,7 +16,7 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/worker"
 )
 
-// reported takes notice of what a worker tells.
+// reported handles a worker's report.
 func (a *Agent) reported(place int, r worker.Report) {
 	w := a.group
 	if r.Seconds > 0 {
@@ -55,10 +55,10 @@ func (a *Agent) reported(place int, r worker.Report) {
 	a.progress.Bytes = max(r.Bytes, a.progress.Bytes)
 }
 
-// keptSteps is how many steps the typical one is of.
+// keptSteps is the number of steps over which the typical one is computed.
 const keptSteps = 31
 
-// stepped takes notice of a step.
+// stepped handles the report of a step.
 func (a *Agent) stepped(place int, r worker.Report) {
 	w := a.group
 	if w.stepped.IsZero() && len(w.seconds) == 0 && !a.began.IsZero() {
@@ -82,30 +82,31 @@ func (a *Agent) stepped(place int, r worker.Report) {
 	}
 }
 
-// put writes a key that nothing rests on.
+// put writes a key for information only.
 func (a *Agent) put(key string, value []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, _ = a.Store.Commit(ctx, nil, []store.Change{{Key: a.prefix + key, Value: value}})
 }
 
-// copyAgain is how long it takes until a copy that failed is tried again.
+// copyAgain is the delay before a failed copy is retried.
 const copyAgain = 200 * time.Millisecond
 
-// copyOn gives another host a copy of what only this one holds, and tells the worker. Until it is there no
-// further snapshot is taken, which is told once; not of a host that is lost, which is known after its lease.
+// copyOn sends another host a copy of what only this one holds, and notifies the worker. Until it has arrived
+// no further snapshot is taken, which is reported once; but not for a lost host, which is noticed by its
+// lease.
 func (a *Agent) copyOn(w *group, place int, r worker.Report) {
 	dir := filepath.Join(a.memory.ownDir(w.plan.Epoch, w.place.First+place), r.Sealed)
 	began := time.Now()
 	for w.over.Err() == nil {
 		to := a.keeper(w.plan)
-		if to == nil { // nobody waits any more
-			w.tell(place, worker.Word{Copied: r.Step})
+		if to == nil { // no host waits any more
+			w.tell(place, worker.Message{Copied: r.Step})
 			return
 		}
 		err := a.memory.copyTo(w.over, *to, dir)
 		if err == nil {
-			w.tell(place, worker.Word{Copied: r.Step})
+			w.tell(place, worker.Message{Copied: r.Step})
 			return
 		}
 		if time.Since(began) > a.Lease && w.over.Err() == nil && w.uncopied.CompareAndSwap(false, true) {
@@ -115,7 +116,7 @@ func (a *Agent) copyOn(w *group, place int, r worker.Report) {
 	}
 }
 
-// keeper returns the host that keeps copies of this one's snapshots: the next of the plan, or one that waits.
+// keeper returns the host that stores copies of this one's snapshots: the next of the plan, or a waiting one.
 func (a *Agent) keeper(p *epoch.Plan) *epoch.Place {
 	if len(p.Hosts) == 1 {
 		return a.buddy.Load()
@@ -128,7 +129,7 @@ func (a *Agent) keeper(p *epoch.Plan) *epoch.Place {
 	return nil
 }
 
-// fence brings what workers put before a barrier to the other hosts, and theirs here, through the store.
+// fence exchanges what workers put before a barrier with the other hosts, through the store.
 func (a *Agent) fence(ctx context.Context, p *epoch.Plan) func(map[string]string) (map[string]string, error) {
 	n := 0
 	return func(put map[string]string) (map[string]string, error) {
@@ -175,15 +176,15 @@ func join(entries []store.Entry) (map[string]string, error) {
 	return all, nil
 }
 
-// stacksDir returns where the stacks of stuck workers are kept: they outlive the agent.
+// stacksDir returns where the stacks of stuck workers are stored: they outlive the agent.
 func (a *Agent) stacksDir() string {
 	return filepath.Join(os.TempDir(), "galley-stacks-"+a.Job+"-"+a.Host)
 }
 
-// stacksFor is how long workers have to write their stacks; those that are stopped never do.
+// stacksFor is how long workers have to write their stacks; stopped ones never do.
 const stacksFor = 3 * time.Second
 
-// awaitFile returns what a file holds as soon as it is there; nothing if it is not there in time.
+// awaitFile returns the contents of a file as soon as it exists; nothing if it does not in time.
 func awaitFile(path string, until time.Time) []byte {
 	for {
 		if text, err := os.ReadFile(path); err == nil && len(text) > 0 || time.Now().After(until) {
@@ -193,7 +194,7 @@ func awaitFile(path string, until time.Time) []byte {
 	}
 }
 
-// saveStacks keeps the stacks of all workers, once.
+// saveStacks stores the stacks of all workers, once.
 func (a *Agent) saveStacks() {
 	w := a.group
 	if w == nil || w.shown {
@@ -207,7 +208,7 @@ func (a *Agent) saveStacks() {
 		text := awaitFile(filepath.Join(a.memory.ownDir(w.plan.Epoch, rank), worker.StacksName), until)
 		if len(text) > 0 && os.MkdirAll(a.stacksDir(), 0o700) == nil {
 			name := fmt.Sprintf("epoch-%d-process-%d.txt", w.plan.Epoch, rank)
-			_ = os.WriteFile(filepath.Join(a.stacksDir(), name), text, 0o600) // it is for whoever looks
+			_ = os.WriteFile(filepath.Join(a.stacksDir(), name), text, 0o600) // for debugging only
 		}
 	}
 }

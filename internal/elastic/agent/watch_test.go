@@ -22,7 +22,7 @@ const faultVariable = "GALLEY_AGENT_TEST"
 func TestMain(m *testing.M) {
 	switch os.Getenv(faultVariable) {
 	case "stuck": // it beats, takes one step and no other
-		worker.Join(0).Tell(worker.Report{Step: 1, Seconds: 1e-3, Loss: "1"})
+		worker.Join(0).Report(worker.Report{Step: 1, Seconds: 1e-3, Loss: "1"})
 		time.Sleep(time.Hour)
 	case "alone": // it does not reach the others
 		worker.Join(0)

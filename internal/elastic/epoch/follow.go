@@ -1,29 +1,29 @@
 package epoch
 
-// Local is what an agent knows of itself.
+// Local is what an agent knows about itself.
 type Local struct {
 	Host, ID string
-	// Running is the epoch whose workers run here; 0 is none. Told is the last epoch that it has told the end
-	// of.
-	Running, Told int
-	// Leased is whether its lease surely holds.
+	// Running is the epoch whose workers run here; 0 for none. Reported is the last epoch whose end it has
+	// reported.
+	Running, Reported int
+	// Leased is whether its lease is certain to be valid.
 	Leased bool
 }
 
-// Order is what an agent is to do.
+// Order is an instruction to an agent.
 type Order int
 
-// The orders.
+// Orders.
 const (
 	Rest   Order = iota
-	Start        // the workers of the plan
-	Kill         // the workers that run, wait for them, and tell
+	Start        // start the workers of the plan
+	Kill         // kill the running workers, wait for them, and report
 	HandOn       // ask the workers to end after a step
-	Tell         // that no worker of the plan runs here
-	Exit         // the job is over
+	Report       // report that no worker of the plan runs here
+	Exit         // exit, because the job is over
 )
 
-// Follow returns what an agent does. An agent whose lease may have ended kills its workers, whatever it sees.
+// Follow returns what an agent should do. An agent whose lease may have ended kills its workers in any case.
 func (v *View) Follow(l Local) Order {
 	mine := v.Plan.Of(l.Host, l.ID) != nil
 	_, told := v.Ended[l.Host]
@@ -38,8 +38,8 @@ func (v *View) Follow(l Local) Order {
 		return HandOn
 	case l.Running != 0 || !mine || told:
 		return Rest
-	case l.Told >= v.Epoch || v.Ending() != "" || v.Stop != nil:
-		return Tell
+	case l.Reported >= v.Epoch || v.Ending() != "" || v.Stop != nil:
+		return Report
 	}
 	return Start
 }

@@ -158,7 +158,7 @@ func (w *world) act(h *modelHost) {
 	}
 	if h.ended != nil {
 		text, _ := json.Marshal(h.ended)
-		w.commit(nil, []store.Change{{Key: modelPrefix + EndedKey(h.local.Told, h.name), Value: text}})
+		w.commit(nil, []store.Change{{Key: modelPrefix + EndedKey(h.local.Reported, h.name), Value: text}})
 		h.ended = nil
 		w.look(h)
 	}
@@ -166,14 +166,14 @@ func (w *world) act(h *modelHost) {
 	case Kill:
 		w.kill(h)
 	case Start:
-		h.local.Told, h.local.Running = h.seen.Epoch, h.seen.Epoch
+		h.local.Reported, h.local.Running = h.seen.Epoch, h.seen.Epoch
 		if w.now.Before(h.word()) { // a worker looks at its word before anything else
 			h.running, h.until, h.handOn = h.seen.Epoch, h.word(), false
 		}
 	case HandOn:
 		h.handOn = true
-	case Tell:
-		h.local.Told = h.seen.Epoch
+	case Report:
+		h.local.Reported = h.seen.Epoch
 		h.ended = &Ended{Host: h.name, ID: h.id, Why: Followed}
 	}
 	w.lead(h)

@@ -8,40 +8,40 @@ import (
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
-// Agree is how the processes of a job agree on the largest of small numbers.
+// Agree agrees between the processes of a job on the largest of small numbers.
 type Agree func(n int) (int, error)
 
-// Worker is this process as part of an elastic job: there are none here.
+// Worker is this process as part of an elastic job, which this system does not support.
 type Worker struct{ Env }
 
-// Join returns nil: no agent starts processes here.
+// Join returns nil, because no agent starts processes on this system.
 func Join(int) *Worker { return nil }
 
-// Tell tells nobody.
-func (*Worker) Tell(Report) {}
+// Report does nothing.
+func (*Worker) Report(Report) {}
 
-// End tells nobody.
+// End does nothing.
 func (*Worker) End(error, bool, bool) {}
 
-// Stopping is false.
+// Stopping returns false.
 func (*Worker) Stopping() bool { return false }
 
-// Due is false.
+// Due returns false.
 func (*Worker) Due(int64, bool) bool { return false }
 
-// Fits is always so.
+// Fits returns nil.
 func (*Worker) Fits(int64) error { return nil }
 
-// Save keeps nothing.
+// Save does nothing.
 func (*Worker) Save(checkpoint.State, func() checkpoint.Places, Agree, bool) error {
 	return nil
 }
 
-// OnSignal hears of none.
+// OnSignal does nothing.
 func (*Worker) OnSignal(func(syscall.Signal)) {}
 
 // HandOn does nothing.
 func (*Worker) HandOn() {}
 
-// Taken returns none.
-func (*Worker) Taken() Taken { return Taken{} }
+// SnapshotStats returns nothing.
+func (*Worker) SnapshotStats() SnapshotStats { return SnapshotStats{} }

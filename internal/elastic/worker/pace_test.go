@@ -33,9 +33,9 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestTaken: snapshots of every second step, from the first that was taken on.
-func TestTaken(t *testing.T) {
-	var x Taken
+// TestSnapshotStats: snapshots of every second step, from the first that was taken on.
+func TestSnapshotStats(t *testing.T) {
+	var x SnapshotStats
 	for step := int64(3); step <= 9; step += 2 {
 		x.add(step, 2*time.Millisecond)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
-// Agree is how the processes of a job agree on the largest of small numbers.
+// Agree agrees between the processes of a job on the largest of small numbers.
 type Agree func(n int) (int, error)
 
 // Worker is this process as part of an elastic job.
@@ -39,7 +39,7 @@ type Worker struct {
 
 	snapshots *checkpoint.Snapshots
 	pace      pace
-	taken     Taken
+	stats     SnapshotStats
 	// last is the step of the newest snapshot, sole whether this process has to wait until it is copied.
 	last int64
 	sole bool
@@ -48,7 +48,7 @@ type Worker struct {
 	guarded, lastGuarded bool
 }
 
-// Join returns this process's part in the elastic job whose agent started it; nil where none has.
+// Join connects this process to the agent of the elastic job that started it; it returns nil if none did.
 func Join(rank int) *Worker {
 	env, fd, ok := readEnv()
 	if !ok {
@@ -66,18 +66,18 @@ func Join(rank int) *Worker {
 	return w
 }
 
-// expired ends the process if the agent's word has run out: another epoch may have begun.
+// expired ends the process if the agent's permission has expired, because another epoch may have begun.
 func (w *Worker) expired() {
 	if Clock() > w.until.Load() {
 		os.Exit(Outlived)
 	}
 }
 
-// hear takes the agent's words. An agent that is gone ends the process.
+// hear handles the agent's messages. If the agent is gone, the process ends.
 func (w *Worker) hear() {
 	lines := bufio.NewScanner(w.agent)
 	for lines.Scan() {
-		var x Word
+		var x Message
 		if json.Unmarshal(lines.Bytes(), &x) != nil {
 			continue
 		}
@@ -100,27 +100,27 @@ func (w *Worker) hear() {
 	os.Exit(Outlived)
 }
 
-// Beat is how often a worker beats.
+// Beat is the interval of a worker's heartbeats.
 const Beat = time.Second
 
-// beat tells the agent that this process lives, and looks whether it may.
+// beat sends a heartbeat to the agent, and checks the permission.
 func (w *Worker) beat() {
 	for range time.Tick(Beat / 4) {
 		w.expired()
-		w.Tell(Report{})
+		w.Report(Report{})
 	}
 }
 
-// Stacks is the signal by which a worker writes the stacks of its goroutines.
+// Stacks is the signal on which a worker writes the stacks of its goroutines.
 const Stacks = syscall.SIGUSR1
 
-// showStacks writes all stacks to a file beside the snapshots when it is asked to.
+// showStacks writes all stacks to a file beside the snapshots on request.
 func (w *Worker) showStacks() {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, Stacks)
 	for range asked {
 		b := make([]byte, 1<<20)
-		_ = os.MkdirAll(w.Dir, 0o700) // the stacks are for whoever looks; nothing rests on them
+		_ = os.MkdirAll(w.Dir, 0o700) // the stacks are for debugging only
 		path := filepath.Join(w.Dir, StacksName)
 		if os.WriteFile(path+".part", b[:runtime.Stack(b, true)], 0o600) == nil {
 			_ = os.Rename(path+".part", path)
@@ -128,11 +128,11 @@ func (w *Worker) showStacks() {
 	}
 }
 
-// StacksName is the file of stacks.
+// StacksName is the name of the file of stacks.
 const StacksName = "stacks.txt"
 
-// Tell tells the agent.
-func (w *Worker) Tell(r Report) {
+// Report sends a report to the agent.
+func (w *Worker) Report(r Report) {
 	if w == nil {
 		return
 	}
@@ -142,20 +142,20 @@ func (w *Worker) Tell(r Report) {
 	}
 	w.say.Lock()
 	defer w.say.Unlock()
-	_, _ = w.agent.Write(append(text, '\n')) // an agent that is gone is heard of in hear
+	_, _ = w.agent.Write(append(text, '\n')) // hear notices an agent that is gone
 }
 
 // Stopping reports whether the agent has asked this process to end after a step.
 func (w *Worker) Stopping() bool { return w != nil && w.stop.Load() }
 
-// Due reports whether a snapshot is to be taken after a step, the same in all processes. stopping is whether
-// the run ends after it.
+// Due reports whether a snapshot is due after a step; all processes agree. stopping is whether the run ends
+// after it.
 func (w *Worker) Due(step int64, stopping bool) bool {
 	return w != nil && (stopping || w.last < 0 || step-w.last >= int64(w.pace.every))
 }
 
-// Save takes a snapshot of the state after a step, unless one before is not yet safe. With must it waits for
-// that.
+// Save takes a snapshot of the state after a step, unless the previous one is not safe yet. With must it
+// waits for that.
 func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agree, must bool) error {
 	w.expired()
 	if must && !w.guarded {
@@ -165,7 +165,7 @@ func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agr
 		}
 		w.guarded = spare > 0
 	}
-	for w.guarded { // on one host the one before is whole: all have agreed on the pace since
+	for w.guarded { // on one host the previous one is complete: all have agreed on the pace since
 		busy, err := agree(w.unsafe())
 		if err != nil {
 			return err
@@ -179,7 +179,7 @@ func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agr
 		time.Sleep(10 * time.Millisecond)
 	}
 	if w.last >= 0 {
-		w.Tell(Report{Safe: w.last})
+		w.Report(Report{Safe: w.last})
 	}
 	if must && w.last == s.Step && w.lastGuarded == w.guarded {
 		return nil
@@ -193,9 +193,9 @@ func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agr
 		return err
 	}
 	w.last, w.sole, w.lastGuarded = s.Step, w.snapshots.Sole() && w.guarded, w.guarded
-	w.Tell(Report{Step: s.Step, Sealed: name, Sole: w.sole})
+	w.Report(Report{Step: s.Step, Sealed: name, Sole: w.sole})
 	ended := time.Now()
-	w.taken.add(s.Step, ended.Sub(began))
+	w.stats.add(s.Step, ended.Sub(began))
 	w.pace.took(began, ended, s.Step)
 	agreed, err := agree(w.pace.every + w.spared()*(most+1))
 	w.pace.every, w.guarded = agreed%(most+1), w.guarded || agreed > most
@@ -205,7 +205,7 @@ func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agr
 	return err
 }
 
-// unsafe returns 1 while the newest snapshot of this process is not on another host, if it has to be.
+// unsafe returns 1 while the newest snapshot of this process is not on another host although it has to be.
 func (w *Worker) unsafe() int {
 	if w.last >= 0 && w.sole && w.copied.Load() < w.last {
 		return 1
@@ -213,7 +213,7 @@ func (w *Worker) unsafe() int {
 	return 0
 }
 
-// spared returns 1 where a host waits that may hold copies.
+// spared returns 1 if a waiting host can hold copies.
 func (w *Worker) spared() int {
 	if w.spare.Load() {
 		return 1
@@ -231,7 +231,7 @@ func (w *Worker) several() bool {
 	return false
 }
 
-// open takes the memory of snapshots before the first.
+// open allocates the memory of snapshots before the first one.
 func (w *Worker) open(s checkpoint.State, at func() checkpoint.Places) (err error) {
 	if w.snapshots != nil {
 		return nil
@@ -243,18 +243,18 @@ func (w *Worker) open(s checkpoint.State, at func() checkpoint.Places) (err erro
 	}
 	need := Slots * all
 	if w.several() {
-		need += Slots * sole // of another host's
+		need += Slots * sole // of another host
 	}
 	if err := w.hasRoom(need); err != nil {
 		return err
 	}
-	w.Tell(Report{Bytes: need})
+	w.Report(Report{Bytes: need})
 	w.snapshots, err = checkpoint.NewSnapshots(checkpoint.SnapshotConfig{Dir: w.Dir, Places: places}, s)
 	return err
 }
 
-// Fits returns an error if a share of the state, which this host holds at least, has too little memory: it is
-// told before the first step. All that the host holds is known after it.
+// Fits returns an error before the first step if there is not enough memory for share bytes of state, which
+// this host holds at least. The total of the host is known after the first step.
 func (w *Worker) Fits(share int64) error {
 	if w == nil {
 		return nil
@@ -262,51 +262,52 @@ func (w *Worker) Fits(share int64) error {
 	return w.hasRoom(Slots * share)
 }
 
-// hasRoom returns an error where there is too little memory.
+// hasRoom returns an error if there is not enough memory.
 func (w *Worker) hasRoom(need int64) error {
-	if need <= w.Room {
+	if need <= w.SnapshotMemory {
 		return nil
 	}
 	return fmt.Errorf(noRoom+": this host needs at least %s, and %s has %s: make it larger "+
 		"(mount -o remount,size=…), or say another directory in memory with --memory", bytesText(need),
-		// below it are the host's, the epoch's, ours
-		filepath.Join(w.Dir, "..", "..", "..", ".."), bytesText(w.Room))
+		// below it are the directories of host, epoch and process
+		filepath.Join(w.Dir, "..", "..", "..", ".."), bytesText(w.SnapshotMemory))
 }
 
-// Slots is how many snapshots there may be at a time: two of an epoch, and the one that it began from.
+// Slots is the maximal number of snapshots at a time: two of an epoch, and the one that it began from.
 const Slots = 3
 
 func bytesText(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// End tells the agent why this process ends: a mistake of the user's, a process that is lost, or another
-// error.
+// End reports to the agent why this process ends: an error of the user, the loss of another process, or
+// another error.
 func (w *Worker) End(err error, mistake, lost bool) {
 	switch {
 	case w == nil || err == nil:
 	case mistake && !(w.Resume != "" && strings.Contains(err.Error(), noRoom)):
-		w.Tell(Report{Mistake: err.Error()})
-	default: // memory that was there when the job began, too: others may have taken it
-		w.Tell(Report{Error: err.Error(), Lost: lost})
+		w.Report(Report{Mistake: err.Error()})
+	default: // even for memory that was available when the job began: others may have taken it
+		w.Report(Report{Error: err.Error(), Lost: lost})
 	}
 }
 
-// noRoom is what errors say where there is too little memory. They travel between processes as texts.
+// noRoom is the text by which errors of missing memory are recognised; errors travel between processes as
+// texts.
 const noRoom = "memory for snapshots"
 
-// HandOn ends the process after a step whose snapshot is whole everywhere.
+// HandOn ends the process after a step whose snapshot is complete everywhere.
 func (w *Worker) HandOn() {
 	os.Exit(HandedOn)
 }
 
-// Taken returns the snapshots so far.
-func (w *Worker) Taken() Taken {
+// SnapshotStats returns statistics of the snapshots so far.
+func (w *Worker) SnapshotStats() SnapshotStats {
 	if w == nil {
-		return Taken{}
+		return SnapshotStats{}
 	}
-	return w.taken
+	return w.stats
 }
 
-// pace is how often snapshots are taken: so that they cost less than a share of the steps.
+// pace decides how often snapshots are taken, such that they cost less than a given share of the steps.
 type pace struct {
 	every, taken int
 	costs, steps []float64 // seconds of the last snapshots, and of a step between them
@@ -314,21 +315,22 @@ type pace struct {
 	at           int64
 }
 
-// costShare is how much of the time of steps copies may take, so that a run with them has 97 % of its speed:
-// what they leave to be read from memory again, what processes agree on and what the agent does is about a
-// fifth more. most is how many steps apart they are at most: processes agree on it, and on whether there is a
-// spare host, by one number below 256.
+// costShare is the fraction of step time that copies may take, so that a run with them has 97 % of its speed:
+// cache misses after a copy, agreement between processes and the agent's work add about a fifth. most is the
+// maximal distance in steps: processes agree on it, and on whether there is a spare host, with one number
+// below 256.
 const (
 	costShare = 0.025
 	most      = 127
-	// learned is how many snapshots are taken at every step, to learn what they cost: the first ones get their
-	// memory from the system.
+	// learned is the number of first snapshots that are taken at every step, to learn their cost: the very first
+	// ones get their memory from the system.
 	learned = 3
-	// remembered is how many snapshots medians are of: others may use the machine, too.
+	// remembered is the number of snapshots that medians are taken over, because others may use the machine,
+	// too.
 	remembered = 7
 )
 
-// took notes a snapshot after a step.
+// took records a snapshot after a step.
 func (p *pace) took(began, ended time.Time, step int64) {
 	if p.taken++; p.taken > 1 && step > p.at {
 		p.steps = append(p.steps, began.Sub(p.ended).Seconds()/float64(step-p.at))

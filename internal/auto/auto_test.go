@@ -108,6 +108,9 @@ func TestFindIsTheBest(t *testing.T) {
 // TestMemoryDecides: a table that no device can hold is split, and where nothing fits the error says what is
 // short.
 func TestMemoryDecides(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a search of its own: TestDataParallelismStays runs the same")
+	}
 	c := lookup.config(auto.Cores(plan.UsualHost(2), 4, 2, 0))
 	c.Pinned = strategy.Strategy{Micro: 1}
 	whole := 3.0 * 4096 * 32 * 4 // with both of AdamW's slots

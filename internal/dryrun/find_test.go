@@ -38,7 +38,7 @@ func TestFind(t *testing.T) {
 		memory string
 		left   bool
 		err    string
-	}{{512, "3GB", false, ""}, {65536, "3GB", true, ""}, {1 << 20, "3GB", true, "nothing fits: of "}} {
+	}{{512, "3GB", false, ""}, {131072, "3GB", true, ""}, {1 << 20, "3GB", true, "nothing fits: of "}} {
 		f, err := find(c.vocab, c.memory)
 		if err != nil || c.err != "" {
 			if err == nil || c.err == "" || !strings.Contains(err.Error(), c.err) {

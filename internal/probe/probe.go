@@ -14,27 +14,27 @@ import (
 	"github.com/galley-ml/galley/job"
 )
 
-// Config is what is measured, and for how long.
+// Config describes what to measure, and for how long.
 type Config struct {
 	// Candidates are the strategies, the best by the cost model first.
 	Candidates []forecast.Candidate
-	// Job is the processes that measure together; nil is this one alone.
+	// Job is the processes that measure together; nil means this one alone.
 	Job *job.Job
-	// Open makes what takes the steps of a strategy.
+	// Open makes a Stepper for a strategy.
 	Open func(s galley.Strategy) (Stepper, error)
-	// Budget is how long all of it may take. The first candidate's first turn is always taken.
+	// Budget limits the total time. The first candidate always gets its first turn.
 	Budget time.Duration
-	// Room is how many bytes candidates may take together between their turns: those that fit stay as they are,
-	// the others are made anew for every turn.
+	// Room is the bytes that candidates may keep allocated together between their turns: those that fit stay
+	// open, the others are opened anew for every turn.
 	Room float64
-	// Rounds is how many turns a candidate has at most; 0 is 9 with All, and 20 without, for those that fewer do
-	// not tell apart.
+	// Rounds is the most turns of a candidate; 0 means 9 with All, and 20 without, for candidates that fewer do
+	// not distinguish.
 	Rounds int
-	// All gives every candidate all turns, also those that are clearly slower.
+	// All gives every candidate all turns, including those that are clearly slower.
 	All bool
-	// Tell, if set, receives what is measured.
+	// Tell, if set, is called with progress texts.
 	Tell func(text string)
-	// clock is the time, used what this process has had of the machine; nil is the machine's own.
+	// clock returns the time, used the usage of this process; nil means the system's.
 	clock func() time.Time
 	used  func() usage
 }
@@ -46,8 +46,8 @@ func (c *Config) now() time.Time {
 	return c.clock()
 }
 
-// usage returns what this process has had of the machine so far; nothing where times are the clock's. Those
-// of several processes are: one that waits for another asks for processors, too.
+// usage returns the usage of this process so far; zero if wall-clock times are used, as with several
+// processes: one that waits for another uses processors, too.
 func (c *Config) usage() usage {
 	switch {
 	case c.used != nil:
@@ -58,36 +58,36 @@ func (c *Config) usage() usage {
 	return used()
 }
 
-// since returns the time from then to now.
+// since returns the time since then.
 func (c *Config) since(then time.Time) time.Duration { return c.now().Sub(then) }
 
-// Stepper takes steps of a strategy.
+// Stepper runs steps of a strategy.
 type Stepper interface {
 	Step() error
 	Close() error
 }
 
-// Seen is a candidate with what its steps took.
+// Seen is a candidate with its measured steps.
 type Seen struct {
 	forecast.Candidate
-	// Steps are seconds, those of all turns; Failed is why it could not run.
+	// Steps are the seconds of steps of all turns; Failed is why it could not run.
 	Steps  []float64
 	Failed error
-	// turn is how long its last turn took with everything, out says that it is clearly slower.
+	// turn is the total time of its last turn, out means that it is clearly slower.
 	turn time.Duration
 	out  bool
-	// open takes its steps, where it stays between turns.
+	// open is its Stepper, if it stays open between turns.
 	open Stepper
-	// alone says that the time that others had is left out of Steps.
+	// alone means that the time of other programs is excluded from Steps.
 	alone bool
 }
 
-// bytes returns what a candidate takes on all devices.
+// bytes returns the memory of a candidate on all devices.
 func (s *Seen) bytes() float64 { return s.Estimate.Memory.Total() * float64(s.Strategy.Devices()) }
 
-// Seconds returns what its steps take; 0 where there is none. Where others' time is left out that is the
-// median. Where it is not, it is what an eighth of them took at most: whatever else the machine does makes
-// steps longer and never shorter, so the shorter ones tell more.
+// Seconds returns the time of its steps; 0 if there is none. If the time of other programs is excluded it is
+// the median. Otherwise it is the first octile: other load makes steps longer and never shorter, so the
+// shorter ones are more accurate.
 func (s *Seen) Seconds() float64 {
 	if len(s.Steps) == 0 {
 		return 0
@@ -99,26 +99,26 @@ func (s *Seen) Seconds() float64 {
 	return slices.Sorted(slices.Values(s.Steps))[(len(s.Steps)-1)/part]
 }
 
-// Report is what was measured.
+// Report is the result of the measurements.
 type Report struct {
 	// List has the candidates in the order given.
 	List []*Seen
-	// Took is the time of all of it, Budget what it had; Early says that time ran out.
+	// Took is the total time, Budget its limit; Early means that time ran out.
 	Took, Budget time.Duration
 	Early        bool
 	// kept is the bytes of candidates that stay open.
 	kept float64
 }
 
-// usualRounds is how many turns all have where all are measured; otherwise it is leastRounds, so that those
-// which were out have had two more, to mostRounds.
+// usualRounds is the number of turns if all are measured; otherwise it is at least leastRounds, so that
+// dropped candidates have had two more turns, and at most mostRounds.
 const (
 	usualRounds = 9
 	leastRounds = 6
 	mostRounds  = 20
 )
 
-// Each turn takes a step that plans and warms up, then timed ones: one at first, so that all are seen.
+// Each turn runs a step that plans and warms up, then timed ones: one at first, so that all are measured.
 const timedSteps = 3
 
 func timed(round int) int {
@@ -162,8 +162,8 @@ func Run(c Config) (*Report, error) {
 	return r, nil
 }
 
-// round gives every candidate that is not out its turn; done says that no further round is needed or there is
-// no time for one.
+// round gives every candidate that is not out its turn; done means that no further round is needed or there
+// is no time for one.
 func (c *Config) round(r *Report, round int, start time.Time) (done bool, err error) {
 	for i, x := range r.List {
 		if x.out || x.Failed != nil {
@@ -191,8 +191,8 @@ func (c *Config) round(r *Report, round int, start time.Time) (done bool, err er
 	return r.Early || r.settled() && (round >= leastRounds || r.alone()), nil
 }
 
-// expected returns how long a turn should take: as its last one, or as the others' first, by what is
-// predicted.
+// expected returns how long a turn should take: as its last one, or scaled from the others' first turns by
+// the predictions.
 func (r *Report) expected(x *Seen) time.Duration {
 	if x.turn > 0 {
 		return x.turn
@@ -204,16 +204,16 @@ func (r *Report) expected(x *Seen) time.Duration {
 	return longest
 }
 
-// agree returns what the first process says.
+// agree returns the first process's value.
 func (c *Config) agree(yes bool) (bool, error) {
 	if c.Job == nil {
 		return yes, nil
 	}
-	told, err := c.Job.Tell(fmt.Sprint(yes))
+	told, err := c.Job.Broadcast(fmt.Sprint(yes))
 	return told == "true", err
 }
 
-// opened returns what takes a candidate's steps: as its last turn left it, or new.
+// opened returns a candidate's Stepper: kept from its last turn, or new.
 func (c *Config) opened(r *Report, x *Seen) (t Stepper, done func(), err error) {
 	if x.open != nil {
 		return x.open, func() {}, nil
@@ -229,14 +229,14 @@ func (c *Config) opened(r *Report, x *Seen) (t Stepper, done func(), err error) 
 	return t, func() {}, nil
 }
 
-// close closes what stayed open.
+// close closes all Steppers that were kept open.
 func (r *Report) close() {
 	for _, x := range r.List {
 		r.shut(x)
 	}
 }
 
-// shut closes a candidate that has no further turn for now.
+// shut closes a candidate that has no turn in the near future.
 func (r *Report) shut(x *Seen) {
 	if x.open != nil {
 		_ = x.open.Close()
@@ -244,8 +244,8 @@ func (r *Report) shut(x *Seen) {
 	}
 }
 
-// turn takes some steps of a candidate. What cannot run is no candidate; in a job, an error of one process is
-// all's.
+// turn runs some steps of a candidate. One that cannot run is dropped; in a job, an error of one process is
+// that of all.
 func (c *Config) turn(r *Report, x *Seen, timed int, start time.Time) error {
 	begin := c.now()
 	defer func() { x.turn = c.since(begin) }()
@@ -260,7 +260,7 @@ func (c *Config) turn(r *Report, x *Seen, timed int, start time.Time) error {
 	}
 	defer done()
 	for i := range timed + 1 {
-		if i > 1 || i > 0 && len(x.Steps) > 0 { // one is timed of each, further ones while there is time
+		if i > 1 || i > 0 && len(x.Steps) > 0 { // one step is always timed, further ones while there is time
 			yes, err := c.agree(c.since(start) < c.Budget)
 			if err != nil || !yes {
 				r.Early = true
@@ -288,29 +288,30 @@ func (c *Config) turn(r *Report, x *Seen, timed int, start time.Time) error {
 	return nil
 }
 
-// shared returns the first process's number, so that all come to the same choice.
+// shared returns the first process's number, so that all processes make the same decision.
 func (c *Config) shared(seconds float64) (float64, error) {
 	if c.Job == nil {
 		return seconds, nil
 	}
-	told, err := c.Job.Tell(strconv.FormatFloat(seconds, 'g', -1, 64))
+	told, err := c.Job.Broadcast(strconv.FormatFloat(seconds, 'g', -1, 64))
 	if err != nil {
 		return 0, err
 	}
 	return strconv.ParseFloat(told, 64)
 }
 
-// slower is by how much a candidate is out after each round: the more steps say so, the less it takes.
+// slower is the factor above which a candidate is out after each round: it decreases with the number of
+// steps.
 var slower = []float64{10, 4, 2, 1.4, 1.15, 1.08, 1.05, 1.04, 1.03, 1.03, 1.02}
 
-// A candidate that is out has another turn after some rounds, unless it is hopeless: whatever else the
-// machine did may have come in all of its turns so far.
+// A candidate that is out gets another turn after some rounds, unless it is hopeless: other load may have
+// affected all of its turns so far.
 const hopeless, leastHopeless = 4, 1.15
 
 func again(round int) bool { return round%3 == 2 }
 
-// noise returns by how many times the steps of one and the same candidate differ: of most candidates at most
-// so much. It is 0 before any has had two turns.
+// noise returns the factor by which steps of the same candidate differ, for most candidates. It is 0 before
+// any has had two turns.
 func (r *Report) noise() float64 {
 	var list []float64
 	for _, x := range r.List {
@@ -325,8 +326,9 @@ func (r *Report) noise() float64 {
 	return list[len(list)*3/4]
 }
 
-// limits returns by how many times the best a candidate is out after a round, and from which on it has no
-// other turn. On a machine that nobody else uses steps differ by little, and few tell candidates apart.
+// limits returns the factors, relative to the best, above which a candidate is out after a round, and above
+// which it gets no other turn. On an otherwise idle machine steps differ little, and few of them distinguish
+// candidates.
 func (r *Report) limits(round int) (out, never float64) {
 	out, never = slower[min(round, len(slower)-1)], hopeless
 	if noise := r.noise(); noise > 0 {
@@ -335,8 +337,8 @@ func (r *Report) limits(round int) (out, never float64) {
 	return out, never
 }
 
-// leaveOut reports which candidates have no turn in the next round: those that are clearly slower, by all
-// that is known now. One that was out comes back where others turn out to be no faster.
+// leaveOut marks the candidates without a turn in the next round: those that are clearly slower by all
+// measurements so far. One that was out returns if others turn out to be no faster.
 func (r *Report) leaveOut(round int) {
 	best := r.Best()
 	if best == nil {
@@ -351,7 +353,7 @@ func (r *Report) leaveOut(round int) {
 	}
 }
 
-// settled reports whether one is left.
+// settled reports whether one candidate is left.
 func (r *Report) settled() bool {
 	left := 0
 	for _, x := range r.List {
@@ -373,7 +375,7 @@ func (r *Report) alone() bool {
 	return left <= 1
 }
 
-// Best returns the candidate whose steps took the least; nil where none ran.
+// Best returns the candidate with the shortest steps; nil if none ran.
 func (r *Report) Best() *Seen {
 	var best *Seen
 	for _, x := range r.List {
@@ -394,7 +396,7 @@ func (r *Report) Measured() (list []forecast.Measured) {
 	return list
 }
 
-// String returns a table of what was measured, and what comes of it.
+// String prints a table of the measurements, and the conclusion.
 func (r *Report) String() string {
 	var b strings.Builder
 	best := r.Best()

@@ -15,6 +15,9 @@ import (
 // TestCostIsTrue compares what Cost tells with what a step then takes and sends, and the loss of a step with
 // what evaluating its batch told before.
 func TestCostIsTrue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it prices on one goroutine")
+	}
 	for _, c := range []struct {
 		family string
 		s      Strategy

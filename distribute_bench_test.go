@@ -56,6 +56,9 @@ func BenchmarkDistribute(b *testing.B) {
 // TestDistributeCost: a hundred layers on 4,096 devices take the memory of one program, and devices share
 // theirs. The time is the benchmark's to tell.
 func TestDistributeCost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures a compiler of one goroutine")
+	}
 	p := hundredLayers(t)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

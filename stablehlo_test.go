@@ -16,6 +16,9 @@ import (
 // TestStableHLOSteps: two training steps, written as StableHLO for one device or for a mesh and run by the
 // interpreter, have the losses, norms, parameters and state of the CPU.
 func TestStableHLOSteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes text on one goroutine")
+	}
 	experts, gpt := smallLlama(), models.Config{Family: "gpt2", Vocab: 24, Hidden: 16, Intermediate: 32,
 		Layers: 2, Heads: 4, Positions: 16}
 	experts.Family, experts.Experts, experts.ExpertsPerToken = "mixtral", 4, 2

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// maxValue bounds the bytes of one value. A template of a few lines can double a text or nest a list in itself
-// until no memory is left.
+// maxValue bounds the bytes of one value. A template of a few lines can double a text, or nest a list in
+// itself, until no memory is left.
 const maxValue = 16 << 20
 
 var errLarge = errors.New("a value is too large")

@@ -149,7 +149,7 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 		r.Close()
 		return nil, err
 	}
-	if err := t.take(r); err != nil {
+	if err := t.restore(r); err != nil {
 		r.Close()
 		return nil, fmt.Errorf("checkpoint %s: %w", r.Path(), err)
 	}
@@ -165,7 +165,7 @@ func openCheckpoint(dir string, step int64) (*checkpoint.Reader, error) {
 }
 
 // take passes a checkpoint to the executor, which reads it now or when the step has been planned.
-func (t *Trainer) take(r *checkpoint.Reader) error {
+func (t *Trainer) restore(r *checkpoint.Reader) error {
 	meta := r.Meta()
 	if err := t.exec.Load(r); err != nil {
 		return err

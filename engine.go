@@ -102,7 +102,7 @@ func (c *EngineConfig) search() (plan *ModelPlan, err error) {
 	if c.Strategy == nil || c.Strategy.Auto == 0 {
 		return nil, nil
 	}
-	c.Model, plan, err = found(c.Model, PlanConfig{Loss: c.Loss, Optimizer: c.Optimizer, Batch: c.Batch,
+	c.Model, plan, err = searchPlan(c.Model, PlanConfig{Loss: c.Loss, Optimizer: c.Optimizer, Batch: c.Batch,
 		Calibration: c.Calibration, Strategy: *c.Strategy, Annotations: c.Annotations})
 	c.Strategy, c.Annotations = nil, nil
 	return plan, err

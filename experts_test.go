@@ -174,7 +174,7 @@ func TestExpertsAway(t *testing.T) {
 					t.Fatal(err)
 				}
 				p := x.planned(t)
-				return x.train(t, 4), p.Memory[0], p.Step.Elsewhere(0)
+				return x.train(t, 4), p.Memory[0], p.Step.OffloadedBytes(0)
 			}
 			want, near, _ := run(strategy.Offload{Experts: 1e-9}) // as one op, and none is away
 			for _, o := range []strategy.Offload{{Experts: 1}, {Experts: 1, Dir: t.TempDir()},

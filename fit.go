@@ -44,7 +44,7 @@ func (s subject) SetSample(sample int64)  { s.sample = sample }
 func (s subject) Peers() checkpoint.Peers { return s.c.Job.Peers() }
 
 func (s subject) Agree(stop int) (int, error) { return s.c.Job.Max(stop) }
-func (s subject) Describe(facts []data.Fact)  { s.described = facts }
+func (s subject) Describe(facts []data.Fact)  { s.loaderFacts = facts }
 func (s subject) Lost() error                 { return s.trained.Lost() }
 
 // OwnRows returns the rows of a batch that devices of this process read.

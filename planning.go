@@ -182,7 +182,7 @@ func LoadPlan(path string, m Model, c PlanConfig) (p *ModelPlan, err error) {
 }
 
 // found runs the search for a strategy with Auto and returns the model with its plan.
-func found(m Model, c PlanConfig) (*Parallel, *ModelPlan, error) {
+func searchPlan(m Model, c PlanConfig) (*Parallel, *ModelPlan, error) {
 	p, err := Plan(m, "", c)
 	if err != nil {
 		return nil, nil, err

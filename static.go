@@ -35,7 +35,7 @@ func ToStatic(m Model, loader Loader, loss Loss, optimizer optim.Optimizer, s *S
 		if err != nil {
 			return nil, err
 		}
-		if m, plan, err = found(m, PlanConfig{Loss: loss, Optimizer: optimizer, Batch: executor.TypesOf(batch),
+		if m, plan, err = searchPlan(m, PlanConfig{Loss: loss, Optimizer: optimizer, Batch: executor.TypesOf(batch),
 			Strategy: *s}); err != nil {
 			return nil, fmt.Errorf("to static: %w", err)
 		}

@@ -187,7 +187,7 @@ type Trainer struct {
 	// sample counts the samples trained on, over all runs.
 	sample int64
 	// described has the facts of the loader that Fit uses.
-	described []Fact
+	loaderFacts []Fact
 	// trained tracks parameter values that are on the executor's devices.
 	trained *executor.Trained
 }
@@ -236,7 +236,7 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 
 // facts returns the facts from the config and those that the trainer derives from its optimizer and seed.
 func (t *Trainer) facts() []Fact {
-	return runfacts.Of(slices.Concat(t.c.Facts, t.described), runfacts.Run{Optimizer: t.c.Optimizer,
+	return runfacts.Of(slices.Concat(t.c.Facts, t.loaderFacts), runfacts.Run{Optimizer: t.c.Optimizer,
 		Schedule: t.c.Schedule, ClipNorm: t.c.ClipNorm, Seed: t.c.Seed})
 }
 

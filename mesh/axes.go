@@ -145,8 +145,8 @@ func (m *Mesh) Count(a Axes) int {
 	return n
 }
 
-// real returns the list without axes of size one, which split nothing.
-func (m *Mesh) real(a Axes) Axes {
+// dropUnitAxes returns the list without axes of size one, which split nothing.
+func (m *Mesh) dropUnitAxes(a Axes) Axes {
 	return slices.DeleteFunc(slices.Clone(a), func(s Sub) bool { return m.Extent(s) == 1 })
 }
 

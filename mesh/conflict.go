@@ -75,7 +75,7 @@ func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict)
 	a := make(Assignment, len(p.Factors))
 	var conflicts []Conflict
 	for t, pr := range tensors {
-		if bare := slices.Concat(pr.Bare...); len(m.real(bare)) > 0 {
+		if bare := slices.Concat(pr.Bare...); len(m.dropUnitAxes(bare)) > 0 {
 			conflicts = append(conflicts, Conflict{Kind: MustBeWhole, Factor: -1, Tensor: t, Where: p.Name(t),
 				Axes: bare})
 		}
@@ -97,7 +97,7 @@ func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict)
 // longer returns the one of two lists that has the other as prefix; if neither does, the first. Axes of size
 // one make no difference.
 func (m *Mesh) longer(a, b Axes) (Axes, bool) {
-	x, y := m.real(a), m.real(b)
+	x, y := m.dropUnitAxes(a), m.dropUnitAxes(b)
 	switch {
 	case m.HasPrefix(a, b):
 		return a, true
@@ -164,7 +164,7 @@ type resolver struct {
 func (s *resolver) keep(k ConflictKind, f, t, n int) {
 	lost := s.a[f][n:]
 	s.a[f] = s.a[f][:n:n]
-	if len(s.m.real(lost)) > 0 { // axes of size one make no difference
+	if len(s.m.dropUnitAxes(lost)) > 0 { // axes of size one make no difference
 		s.conflicts = append(s.conflicts, s.p.conflict(k, f, t, lost, s.a[f]))
 	}
 }

@@ -131,11 +131,11 @@ func (s Spec) Simplify(m *Mesh, shape []int) Spec {
 	return s
 }
 
-// real returns the Spec without axes of size one, which change nothing.
-func (s Spec) real(m *Mesh) Spec {
+// dropUnitAxes returns the Spec without axes of size one, which change nothing.
+func (s Spec) dropUnitAxes(m *Mesh) Spec {
 	s = s.Clone()
 	for d, a := range s.Dims {
-		s.Dims[d] = m.real(a)
+		s.Dims[d] = m.dropUnitAxes(a)
 	}
 	s.Partial = slices.DeleteFunc(s.Partial, func(p Pending) bool { return m.Extent(p.Sub) == 1 })
 	return s

@@ -59,8 +59,8 @@ func (h Heads) zigzag(x *op.Tensor, c *KVCache) int {
 	return h.Sequence.Parts(x.Dim(1))
 }
 
-// turn applies rotary positions to x [batch, seq, heads, dim]; its rows follow those in c.
-func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
+// rotate applies rotary positions to x [batch, seq, heads, dim]; its rows follow those in c.
+func (h Heads) rotate(x *op.Tensor, c *KVCache) *op.Tensor {
 	if h.RoPE == nil || x.Err() != nil {
 		return x
 	}
@@ -149,7 +149,7 @@ func (a *Attention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 		q, k = a.QHeads.Forward(q), a.KHeads.Forward(k)
 	}
 	v := SplitHeads(a.bounded(a.V.Forward(x)), a.Heads.Keys)
-	return a.O.Forward(a.Heads.attend(a.Heads.turn(q, c), a.Heads.turn(k, c), v, c))
+	return a.O.Forward(a.Heads.attend(a.Heads.rotate(q, c), a.Heads.rotate(k, c), v, c))
 }
 
 func (a *Attention) bounded(x *op.Tensor) *op.Tensor {
@@ -200,11 +200,11 @@ func (a *FusedAttention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 		if h.Queries != h.Keys && q.Err() == nil {
 			q = op.Reshape(q, q.Dim(0), q.Dim(1), h.Queries, h.Dim)
 		}
-		return a.Proj.Forward(h.attend(h.turn(q, c), h.turn(parts[1], c), parts[2], c))
+		return a.Proj.Forward(h.attend(h.rotate(q, c), h.rotate(parts[1], c), parts[2], c))
 	}
 	parts := op.Split(qkv, -1, h.Queries*h.Dim, h.Keys*h.Dim, h.Keys*h.Dim)
 	q, k, v := SplitHeads(parts[0], h.Queries), SplitHeads(parts[1], h.Keys), SplitHeads(parts[2], h.Keys)
-	return a.Proj.Forward(h.attend(h.turn(q, c), h.turn(k, c), v, c))
+	return a.Proj.Forward(h.attend(h.rotate(q, c), h.rotate(k, c), v, c))
 }
 
 // Over works like Attention.Over.

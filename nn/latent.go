@@ -38,7 +38,7 @@ func (a *LatentAttention) queries(x *op.Tensor, c *KVCache) *op.Tensor {
 		return q
 	}
 	plain, turned := op.Narrow(q, 3, 0, a.Plain), op.Narrow(q, 3, a.Plain, a.Heads.Dim)
-	return op.Concat([]*op.Tensor{plain, a.Heads.turn(turned, c)}, 3)
+	return op.Concat([]*op.Tensor{plain, a.Heads.rotate(turned, c)}, 3)
 }
 
 func (a *LatentAttention) keys(x *op.Tensor, c *KVCache) (k, v *op.Tensor) {
@@ -51,7 +51,7 @@ func (a *LatentAttention) keys(x *op.Tensor, c *KVCache) (k, v *op.Tensor) {
 	if up.Err() != nil {
 		return up, up
 	}
-	turned = a.Heads.turn(SplitHeads(turned, 1), c)
+	turned = a.Heads.rotate(SplitHeads(turned, 1), c)
 	turned = op.Expand(turned, up.Dim(0), up.Dim(1), up.Dim(2), turned.Dim(3))
 	k = op.Concat([]*op.Tensor{op.Narrow(up, 3, 0, a.Plain), turned}, 3)
 	return k, op.Narrow(up, 3, a.Plain, up.Dim(3))

@@ -271,14 +271,14 @@ func runAttention[T floats](env *Env, o attention, in, out []array.Array) {
 		a.Forward(env.Pool, y, lse)
 		return
 	}
-	attendNothing(y, lse)
+	clearAttention(y, lse)
 	rows := o.zigzagRows(a.SeqQ)
 	attendSpans(env, o, a, rows, rows, y, lse)
 }
 
 // zigzagRows returns the positions of the rows of a whole sequence.
 func (o attention) zigzagRows(seq int) []int {
-	return stretches(o.Zigzag, seq, mesh.Range{Size: seq})
+	return zigzagRanges(o.Zigzag, seq, mesh.Range{Size: seq})
 }
 
 // attentionKernel returns the CPU kernel for the attention o of q, k and v with the further operands.
@@ -331,13 +331,13 @@ func (attention) Samples() []Sample {
 		{Segments: true, Context: ContextUlysses}, {Causal: true, Zigzag: 2, Context: ContextGather},
 		{Segments: true, Context: ContextGather}, {Window: 5, Causal: true, Context: ContextGather},
 		{Causal: true, Zigzag: 2, Cap: 1.2, Context: ContextRing}} {
-		samples = append(samples, Sample{Op: o, In: o.sample(12, o.alike(12), 8, 4)})
+		samples = append(samples, Sample{Op: o, In: o.sample(12, o.sampleKeys(12), 8, 4)})
 	}
 	return append(samples, Sample{Op: attention{Causal: true}, In: attention{}.sample(70, 70, 3, 1)})
 }
 
-// alike returns the seqK for which sample makes n keys.
-func (o attention) alike(n int) int {
+// sampleKeys returns the seqK for which sample makes n keys.
+func (o attention) sampleKeys(n int) int {
 	if o.Segments {
 		return n - 9
 	}

@@ -180,7 +180,7 @@ func (attentionGrad) Samples() []Sample {
 		{Causal: true, LSEGrad: true, Context: ContextUlysses}, {Causal: true, Zigzag: 2,
 			Context: ContextGather}, {Segments: true,
 			Context: ContextUlysses}, {Causal: true, Zigzag: 2, Cap: 1.2, Context: ContextRing}} {
-		samples = append(samples, Sample{Op: o, In: o.sample(12, o.forward().alike(12), 8, 4)})
+		samples = append(samples, Sample{Op: o, In: o.sample(12, o.forward().sampleKeys(12), 8, 4)})
 	}
 	return samples
 }

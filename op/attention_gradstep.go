@@ -48,16 +48,16 @@ func (o attentionGradStep) Infer(in []Type) ([]Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fitStretches(in, o.Queries, o.Keys); err != nil {
+	if err := checkRanges(in, o.Queries, o.Keys); err != nil {
 		return nil, err
 	}
-	return goOn(in[0], in[n:], out)
+	return accumulatedTypes(in[0], in[n:], out)
 }
 
 func (o attentionGradStep) Decompose(in []*Tensor) []*Tensor {
 	n := o.fixed()
 	g := o.whole()
-	at, key := stretchPositions(in[0].Scope(), o.Queries), stretchPositions(in[0].Scope(), o.Keys)
+	at, key := rangePositions(in[0].Scope(), o.Queries), rangePositions(in[0].Scope(), o.Keys)
 	step := g.decomposeAt(in[:n], at, key)
 	for i := range step {
 		step[i] = Add(in[n+i], Cast(step[i], in[n+i].DType()))
@@ -127,7 +127,7 @@ func (attentionGradStep) Samples() []Sample {
 }
 
 func (o attentionGradStep) sample(heads, kvHeads int) []Arg {
-	seqQ, seqK := stretchesLen(o.Queries), stretchesLen(o.Keys)
+	seqQ, seqK := rangesLen(o.Queries), rangesLen(o.Keys)
 	in := attentionGrad{LSEGrad: o.LSEGrad}.sample(seqQ, seqK, heads, kvHeads)
 	if o.Segments {
 		in = append(in, i32Below(2, 2, seqQ), i32Below(2, 2, seqK))

@@ -53,7 +53,7 @@ func (o attention) capSlope(q, k *Tensor) *Tensor {
 // places returns the positions of queries and keys.
 func (o attention) places(q, k *Tensor, extras []*Tensor) (at, key *Tensor) {
 	if o.Zigzag > 0 {
-		at = stretchPositions(q.Scope(), o.zigzagRows(q.Dim(1)))
+		at = rangePositions(q.Scope(), o.zigzagRows(q.Dim(1)))
 		return at, at
 	}
 	at = AddScalar(Iota(q.Scope(), array.I64, array.Shape{q.Dim(1)}, 0), float64(o.Offset))

@@ -79,7 +79,7 @@ func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	}
 	r := newAttentionRing(o, at, in, 3)
 	q := in[0]
-	out, lse := nothingYet(q, in[2])
+	out, lse := emptyAttention(q, in[2])
 	step := attentionStep{Causal: o.Causal, Scale: o.scale(at.In[0].Shape), Cap: o.Cap, Window: o.Window,
 		Segments: o.Segments, Queries: r.queries}
 	for i := range r.steps {
@@ -246,7 +246,7 @@ func partsOf(m *mesh.Mesh, n int, axes mesh.Axes) []mesh.Range {
 }
 
 // at returns the positions of a device's part.
-func (r *attentionRing) at(part int) []int { return stretches(r.o.Zigzag, r.seq, r.parts[part]) }
+func (r *attentionRing) at(part int) []int { return zigzagRanges(r.o.Zigzag, r.seq, r.parts[part]) }
 
 // from returns the device whose part a device holds at a step.
 func (r *attentionRing) from(device, step int) int {

@@ -101,8 +101,8 @@ func attendSpans[T floats](env *Env, o attention, a *kernel.Attention[T], querie
 	})
 }
 
-// attendNothing sets out and lse to their values before any key.
-func attendNothing[T floats](out, lse []T) {
+// clearAttention sets out and lse to their values before any key.
+func clearAttention[T floats](out, lse []T) {
 	clear(out)
 	for i := range lse {
 		lse[i] = T(math.Inf(-1))

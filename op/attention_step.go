@@ -42,15 +42,15 @@ func (o attentionStep) Infer(in []Type) ([]Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fitStretches(in, o.Queries, o.Keys); err != nil {
+	if err := checkRanges(in, o.Queries, o.Keys); err != nil {
 		return nil, err
 	}
-	return goOn(in[0], in[n:], out)
+	return accumulatedTypes(in[0], in[n:], out)
 }
 
-// goOn checks the accumulated results in before against the types that the op would compute, and returns
-// their types.
-func goOn(q Type, before, out []Type) ([]Type, error) {
+// accumulatedTypes checks the accumulated results in before against the types that the op would compute, and
+// returns their types.
+func accumulatedTypes(q Type, before, out []Type) ([]Type, error) {
 	for i, t := range before {
 		if t.DType.Compute() != q.DType.Compute() || !t.Shape.Equal(out[i].Shape) {
 			return nil, fmt.Errorf("what came before: got %v: want %v", t, out[i])
@@ -60,10 +60,10 @@ func goOn(q Type, before, out []Type) ([]Type, error) {
 	return out, nil
 }
 
-// fitStretches checks the ranges of positions against the rows of q and k.
-func fitStretches(in []Type, queries, keys []int) error {
+// checkRanges checks the ranges of positions against the rows of q and k.
+func checkRanges(in []Type, queries, keys []int) error {
 	for i, list := range [][]int{queries, keys} {
-		if len(list) == 0 || len(list)%2 != 0 || stretchesLen(list) != in[i].Shape[1] {
+		if len(list) == 0 || len(list)%2 != 0 || rangesLen(list) != in[i].Shape[1] {
 			return fmt.Errorf("positions %v do not fit the rows of %v", list, in[i])
 		}
 	}
@@ -74,7 +74,7 @@ func (o attentionStep) Decompose(in []*Tensor) []*Tensor {
 	f, n := o.forward(), o.fixed()
 	q, k, v, out, lse := wide(in[0]), wide(in[1]), wide(in[2]), wide(in[n]), wide(in[n+1])
 	groups := k.Dim(2)
-	s := f.scoresAt(q, k, in[3:n], stretchPositions(q.Scope(), o.Queries), stretchPositions(q.Scope(), o.Keys))
+	s := f.scoresAt(q, k, in[3:n], rangePositions(q.Scope(), o.Queries), rangePositions(q.Scope(), o.Keys))
 	before := headRows(lse, groups)
 	top := Maximum(StopGradient(lastOf(AMax(s, -1), s)), StopGradient(before))
 	top = Where(Equal(top, hiddenScore(top)), Const(top, 0), top)
@@ -137,7 +137,7 @@ func (attentionStep) Samples() []Sample {
 
 func (o attentionStep) sample(heads, kvHeads int) []Arg {
 	f := attention{}
-	in := f.sample(stretchesLen(o.Queries), stretchesLen(o.Keys), heads, kvHeads)
+	in := f.sample(rangesLen(o.Queries), rangesLen(o.Keys), heads, kvHeads)
 	seqQ, seqK := in[0].Type.Shape[1], in[1].Type.Shape[1]
 	if o.Segments {
 		in = append(in, i32Below(2, 2, seqQ), i32Below(2, 2, seqK))
@@ -145,8 +145,8 @@ func (o attentionStep) sample(heads, kvHeads int) []Arg {
 	return append(in, f32(2, seqQ, heads, 3), f32In(1, 2, 2, heads, seqQ))
 }
 
-// nothingYet returns out and lse as they are before the first step of queries q and values v.
-func nothingYet(q, v *Tensor) (out, lse *Tensor) {
+// emptyAttention returns out and lse as they are before the first step of queries q and values v.
+func emptyAttention(q, v *Tensor) (out, lse *Tensor) {
 	t := q.DType().Compute()
 	out = Full(q.Scope(), t, array.Shape{q.Dim(0), q.Dim(1), q.Dim(2), v.Dim(3)}, 0)
 	return out, Full(q.Scope(), t, array.Shape{q.Dim(0), q.Dim(2), q.Dim(1)}, math.Inf(-1))

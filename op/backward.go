@@ -49,7 +49,7 @@ func accumulate(leaves, grads []*Tensor) error {
 		g := placedGrad(x, grads[i])
 		if old := x.Grad(); old != nil {
 			wide := old.DType().Compute()
-			g = Add(Cast(old, wide), Cast(beside(old, g), wide))
+			g = Add(Cast(old, wide), Cast(toMeshOf(old, g), wide))
 		}
 		if g.Err() != nil {
 			return g.Err()

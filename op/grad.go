@@ -167,14 +167,14 @@ func (w *walk) passing(n *ir.Node) {
 
 func (w *walk) add(v, d *Tensor) {
 	if old := w.adjoints[v]; old != nil {
-		d = Add(old, beside(old, d))
+		d = Add(old, toMeshOf(old, d))
 	}
 	w.adjoints[v] = d
 }
 
-// beside reshards y to the mesh of x, because eager data may have been used on several meshes. If they have
+// toMeshOf reshards y to the mesh of x, because eager data may have been used on several meshes. If they have
 // the same shape it gets the layout of x; otherwise it is replicated.
-func beside(x, y *Tensor) *Tensor {
+func toMeshOf(x, y *Tensor) *Tensor {
 	to, ok := LayoutOf(x)
 	from, moved := LayoutOf(y)
 	if !ok || !moved || from.Mesh.Equal(to.Mesh) {
@@ -199,7 +199,7 @@ func (w *walk) visit(n *ir.Node) {
 		if d != nil && first == nil {
 			first, dout[i] = d, d
 		} else if d != nil {
-			dout[i] = beside(first, d)
+			dout[i] = toMeshOf(first, d)
 		}
 		if !w.target[v] {
 			delete(w.adjoints, v)

@@ -225,7 +225,7 @@ func (o localMap) VJP(in, _, dout []*Tensor) []*Tensor {
 	}
 	for i, x := range xs {
 		if x.DType().IsFloat() {
-			at, g.Out = append(at, x), append(g.Out, lacking(o.In[i], used))
+			at, g.Out = append(at, x), append(g.Out, withPartial(o.In[i], used))
 		}
 	}
 	program, err := b.Build(Grad(from, cotangents, at)...)
@@ -247,8 +247,8 @@ func toFloats(in, grads []*Tensor) []*Tensor {
 	return out
 }
 
-// lacking returns a Spec with the axes that it does not name added as partial.
-func lacking(text string, used []string) string {
+// withPartial returns a Spec with the axes that it does not name added as partial.
+func withPartial(text string, used []string) string {
 	s, err := mesh.ParseSpec(text)
 	if err != nil {
 		return text

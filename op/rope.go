@@ -196,10 +196,10 @@ func (o rope) Eval(env *Env, in, out []array.Array) {
 	if out[0].Len() == 0 {
 		return
 	}
-	float(out[0], func() { turn[float32](env, o, in, out[0]) }, func() { turn[float64](env, o, in, out[0]) })
+	float(out[0], func() { rotate[float32](env, o, in, out[0]) }, func() { rotate[float64](env, o, in, out[0]) })
 }
 
-func turn[T floats](env *Env, o rope, in []array.Array, out array.Array) {
+func rotate[T floats](env *Env, o rope, in []array.Array, out array.Array) {
 	shape, positions := out.Shape(), o.positions(in)
 	sign := 1.0
 	if o.Inverse {
@@ -291,7 +291,7 @@ func (o rope) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 			emitNarrow(w, x, 3, span{0, dim}))
 		a, b = emitNarrow(w, split, 4, span{0, 1}), emitNarrow(w, split, 4, span{1, 2})
 	}
-	cos, sin = emitTurn(w, cos, a.Shape), emitTurn(w, sin, a.Shape)
+	cos, sin = emitRotation(w, cos, a.Shape), emitRotation(w, sin, a.Shape)
 	mul := func(x, y hlo.Ref) hlo.Ref { return w.Op("multiply", "", x.Type, x, y) }
 	first := w.Op("subtract", "", a.Type, mul(a, cos), mul(b, sin))
 	second := w.Op("add", "", a.Type, mul(b, cos), mul(a, sin))
@@ -333,8 +333,8 @@ func emitHalves(w *hlo.Writer, x, cos, sin hlo.Ref) hlo.Ref {
 	return w.Op("reshape", "", x.Type, w.Op("add", "", t, mul(splitF32, wideCos), mul(other, wideSin)))
 }
 
-// emitTurn broadcasts a table [batch or 1, seq, pairs] to a shape [batch, seq, heads, pairs …].
-func emitTurn(w *hlo.Writer, table hlo.Ref, shape array.Shape) hlo.Ref {
+// emitRotation broadcasts a table [batch or 1, seq, pairs] to a shape [batch, seq, heads, pairs …].
+func emitRotation(w *hlo.Writer, table hlo.Ref, shape array.Shape) hlo.Ref {
 	if table.Shape[0] == 1 {
 		flat := w.Op("reshape", "", hlo.Type{DType: table.DType, Shape: table.Shape[1:]}, table)
 		return w.Broadcast(flat, shape, []int{1, 3})

@@ -69,21 +69,21 @@ func choose[T bits](env *Env, in []array.Array, out array.Array) {
 	z := newZipLoop(out.Shape(), in[0].Shape(), in[1].Shape(), in[2].Shape())
 	cond, xs, ys := array.Data[bool](in[0]), array.Raw[T](in[1]), array.Raw[T](in[2])
 	piece := func(at, n int, from []int) {
-		chooseRun(dst[at:at+n], stretch[bool]{cond[from[0]:], z.run[0]}, stretch[T]{xs[from[1]:], z.run[1]},
-			stretch[T]{ys[from[2]:], z.run[2]})
+		chooseRun(dst[at:at+n], elemRun[bool]{cond[from[0]:], z.run[0]}, elemRun[T]{xs[from[1]:], z.run[1]},
+			elemRun[T]{ys[from[2]:], z.run[2]})
 	}
 	z.each(env, func() func(at, n int, from []int) { return piece })
 }
 
-// stretch is a run of adjacent elements or, with step 0, one element repeated.
-type stretch[T any] struct {
+// elemRun is a run of adjacent elements or, with step 0, one element repeated.
+type elemRun[T any] struct {
 	elems []T
 	step  int
 }
 
 // chooseRun has loops without index arithmetic for the common cases: all operands contiguous, or one of the
 // choices a constant. Both choices are read before the condition, so that no branch depends on it.
-func chooseRun[T bits](dst []T, cond stretch[bool], x, y stretch[T]) {
+func chooseRun[T bits](dst []T, cond elemRun[bool], x, y elemRun[T]) {
 	c, xs, ys := cond.elems, x.elems, y.elems
 	switch [3]int{cond.step, x.step, y.step} {
 	case [3]int{1, 1, 1}:

@@ -50,8 +50,8 @@ func ZigzagPositions(s Scope, parts, seq int) *Tensor {
 
 // Positions are written as ranges of consecutive ones, each as its start and its size.
 
-// stretches returns the positions of some rows of a sequence, which is in zigzag order unless parts is 0.
-func stretches(parts, seq int, rows mesh.Range) []int {
+// zigzagRanges returns the positions of some rows of a sequence, which is in zigzag order unless parts is 0.
+func zigzagRanges(parts, seq int, rows mesh.Range) []int {
 	if parts == 0 {
 		return []int{rows.Start, rows.Size}
 	}
@@ -73,8 +73,8 @@ func stretches(parts, seq int, rows mesh.Range) []int {
 	return list
 }
 
-// stretchesLen returns the number of positions in the ranges.
-func stretchesLen(list []int) int {
+// rangesLen returns the number of positions in the ranges.
+func rangesLen(list []int) int {
 	n := 0
 	for i := 1; i < len(list); i += 2 {
 		n += list[i]
@@ -91,8 +91,8 @@ func shifted(list []int, by int) []int {
 	return list
 }
 
-// stretchPositions returns the positions as a vector of i64.
-func stretchPositions(s Scope, list []int) *Tensor {
+// rangePositions returns the positions as a vector of i64.
+func rangePositions(s Scope, list []int) *Tensor {
 	var parts []*Tensor
 	for i := 0; i < len(list); i += 2 {
 		parts = append(parts, AddScalar(Iota(s, array.I64, array.Shape{list[i+1]}, 0), float64(list[i])))

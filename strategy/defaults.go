@@ -56,7 +56,7 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 	if s.Micro < 0 || s.VPP < 0 {
 		return s, fmt.Errorf("strategy: micro is %d and vpp %d: want 1 or more", s.Micro, s.VPP)
 	}
-	if err := s.words(); err != nil {
+	if err := s.checkNames(); err != nil {
 		return s, err
 	}
 	if _, err := pass.Select(s.FusedPasses); err != nil {
@@ -66,8 +66,8 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 	return s, err
 }
 
-// words fills in and checks the fields that are words.
-func (s *Strategy) words() error {
+// checkNames fills in and checks the fields that are words.
+func (s *Strategy) checkNames() error {
 	for _, w := range []struct {
 		name  string
 		at    *string

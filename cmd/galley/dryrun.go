@@ -86,15 +86,15 @@ func (t *training) dryPlan() (*galley.StepPlan, error) {
 
 // writeDevices prints one line for each range of devices that need the same memory.
 func writeDevices(w io.Writer, p *galley.StepPlan) {
-	away := func(d int) int {
+	offloaded := func(d int) int {
 		if p.Step == nil {
 			return 0
 		}
-		return p.Step.Elsewhere(d)
+		return p.Step.OffloadedBytes(d)
 	}
 	for i := 0; i < len(p.Memory); {
 		j := i + 1
-		for j < len(p.Memory) && p.Memory[j] == p.Memory[i] && away(j) == away(i) {
+		for j < len(p.Memory) && p.Memory[j] == p.Memory[i] && offloaded(j) == offloaded(i) {
 			j++
 		}
 		name := fmt.Sprintf("device %d", i)
@@ -105,7 +105,7 @@ func writeDevices(w io.Writer, p *galley.StepPlan) {
 		text := fmt.Sprintf("%s: %d bytes: parameters %d, gradients %d, optimizer %d, step %d", name, m.Peak(),
 			m.Weights,
 			m.Sums, m.Slots, m.Step)
-		if n := away(i); n > 0 {
+		if n := offloaded(i); n > 0 {
 			text += fmt.Sprintf("; %d more elsewhere", n)
 		}
 		fmt.Fprintln(w, text)

@@ -32,24 +32,24 @@ type Call struct {
 	// Pairs are the messages of a Permute.
 	Pairs []Pair
 
-	away *awayTypes // set for a member that runs in another process
+	remote *remoteTypes // set for a member that runs in another process
 }
 
-// awayTypes holds the array types of a member in another process; a zero typ means that there is no array.
-type awayTypes struct{ in, dst typ }
+// remoteTypes holds the array types of a member in another process; a zero typ means that there is no array.
+type remoteTypes struct{ in, dst typ }
 
 // inType returns the type of the member's input, whether the member runs in this process or another.
 func (c *Call) inType() typ {
-	if c.away != nil {
-		return c.away.in
+	if c.remote != nil {
+		return c.remote.in
 	}
 	return typeOf(c.In)
 }
 
 // dstType returns the type of the member's destination, whether it is in this process or another.
 func (c *Call) dstType() typ {
-	if c.away != nil {
-		return c.away.dst
+	if c.remote != nil {
+		return c.remote.dst
 	}
 	return typeOf(c.Dst)
 }

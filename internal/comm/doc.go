@@ -1,8 +1,8 @@
 // Package comm moves arrays between the ranks of a world: collectives over groups of ranks.
 //
-// Its one idea is the meeting. Every collective call carries a signature, and the n-th call of each member of
-// a group belongs to the group's n-th meeting. A Meeting compares the calls as they arrive; NewPlan turns
-// those of a complete one into results and pieces of work. The data is moved by a World, an interface:
+// Its one idea is the rendezvous. Every collective call carries a signature, and the n-th call of each member
+// of a group belongs to the group's n-th rendezvous. A Rendezvous compares the calls as they arrive; NewPlan
+// turns those of a complete one into results and pieces of work. The data is moved by a World, an interface:
 // package inproc implements it for a single process. Every World passes commtest.Run.
 //
 // A reduction combines contributions as a balanced binary tree over group positions, the tree of kernel.Tree:

@@ -45,8 +45,8 @@ func NewGroup(c Comm, ranks []int) (*Group, error) {
 	return &Group{comm: c, ranks: slices.Clone(ranks), pos: pos, key: fmt.Sprint(ranks)}, nil
 }
 
-// AwayGroup returns a group as seen by a member in another process. Its calls are parsed from notes.
-func AwayGroup(ranks []int, pos int) *Group {
+// RemoteGroup returns a group as seen by a member in another process. Its calls are parsed from notes.
+func RemoteGroup(ranks []int, pos int) *Group {
 	return &Group{ranks: ranks, pos: pos, key: fmt.Sprint(ranks)}
 }
 

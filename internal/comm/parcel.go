@@ -15,8 +15,8 @@ type Parcel struct {
 // Bytes returns the size of the box.
 func (p *Parcel) Bytes() int { return p.box.bytes() }
 
-// Contents identifies the data of a parcel. Parcels of one meeting with equal Contents hold the same data, so
-// one message serves all targets in the same process.
+// Contents identifies the data of a parcel. Parcels of one rendezvous with equal Contents hold the same data,
+// so one message serves all targets in the same process.
 type Contents struct{ source, dim, at int }
 
 // Contents returns the identity of the parcel's data.

@@ -22,7 +22,7 @@ type Piece struct {
 // Do does the piece.
 func (p Piece) Do(mem *Scratch) { p.job.do(mem, p.lo, p.hi) }
 
-// Plan holds every member's result of a complete meeting, and the work that computes it.
+// Plan holds every member's result of a complete rendezvous, and the work that computes it.
 type Plan struct {
 	Results []Result
 	Pieces  []Piece
@@ -34,16 +34,16 @@ type Plan struct {
 	// Reductions are the reductions whose members are in several processes.
 	Reductions []*Reduction
 
-	m     *Meeting
+	m     *Rendezvous
 	calls []*Call
 	err   error
 }
 
-// NewPlan plans a meeting at which all members have arrived. It depends on their calls alone; no array is
+// NewPlan plans a rendezvous at which all members have arrived. It depends on their calls alone; no array is
 // read or written before the pieces are done. For members in other processes whose operands are not here, the
 // plan lists what has to be sent. It returns an error if a member's destination does not fit. A panic in it
 // is a bug of Galley; it is returned as an error, so that the members do not wait forever.
-func NewPlan(m *Meeting) (p *Plan, err error) {
+func NewPlan(m *Rendezvous) (p *Plan, err error) {
 	p = &Plan{m: m, calls: m.Calls, Results: make([]Result, len(m.Calls))}
 	defer func() {
 		if v := recover(); v != nil {
@@ -85,7 +85,7 @@ func (p *Plan) build() error {
 // result returns the memory for the result of a slot: its destination if given, which must have type t, or
 // new memory. For a member in another process it returns the zero Array.
 func (p *Plan) result(slot int, t typ) array.Array {
-	dst, has, here := p.calls[slot].Dst, p.calls[slot].dstType(), p.m.here(slot)
+	dst, has, here := p.calls[slot].Dst, p.calls[slot].dstType(), p.m.isLocal(slot)
 	switch {
 	case !has.isValid() && here:
 		dst = array.New(t.dtype, t.shape...)
@@ -135,8 +135,8 @@ type place struct {
 // move plans the copy of a box between two members' arrays, or a parcel if one is in another process.
 func (p *Plan) move(dst, src place, box typ) {
 	n := box.bytes()
-	switch toHere, fromHere := p.m.here(dst.slot), src.array.IsValid(); {
-	case n == 0 || p.err != nil || !toHere && !p.m.here(src.slot):
+	switch toHere, fromHere := p.m.isLocal(dst.slot), src.array.IsValid(); {
+	case n == 0 || p.err != nil || !toHere && !p.m.isLocal(src.slot):
 	case toHere && fromHere:
 		p.cut(newMove(dst.array, dst.dim, dst.at, src.array, src.dim, src.at, box), n, moveGrain)
 		p.Bytes += 2 * n

@@ -43,7 +43,7 @@ func (p *Plan) broadcast() {
 	x, t := p.calls[root].In, p.calls[root].inType()
 	for slot, c := range p.calls {
 		if slot == root && !c.dstType().isValid() {
-			if p.m.here(root) {
+			if p.m.isLocal(root) {
 				p.Results[slot].Array = x
 			}
 			continue

@@ -54,7 +54,7 @@ func ParseSignature(b []byte, g *Group) (*Call, []byte, error) {
 			c.Pairs[i] = Pair{r.int(), r.int()}
 		}
 	}
-	c.away = &awayTypes{in: r.typ(), dst: r.typ()}
+	c.remote = &remoteTypes{in: r.typ(), dst: r.typ()}
 	if !r.bad {
 		r.bad = !c.plausible()
 	}

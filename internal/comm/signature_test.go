@@ -9,7 +9,7 @@ import (
 
 // FuzzSignature reads any bytes as a call: what can be read is written back as it was meant.
 func FuzzSignature(f *testing.F) {
-	g := AwayGroup([]int{3, 0, 2}, 1)
+	g := RemoteGroup([]int{3, 0, 2}, 1)
 	for _, c := range []*Call{
 		{Kind: AllReduce, In: array.New(array.F32, 2, 3), Reduce: Max},
 		{Kind: ReduceScatter, In: array.New(array.BF16, 6), Dim: 0, Sizes: []int{1, 2, 3}},

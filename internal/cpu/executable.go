@@ -135,7 +135,7 @@ func (e *Executable) bind(args []array.Array) ([]array.Array, error) {
 		all[own+i] = a
 	}
 	for i, a := range all {
-		if e.plan.visits.params[i] {
+		if e.plan.transfers.params[i] {
 			continue
 		}
 		if t := ir.TypeOf(a); !t.Equal(params[i].Type()) {
@@ -178,8 +178,8 @@ type run struct {
 	device  *Device
 	// progress, if set, advances collectives in flight.
 	progress func()
-	// visitor, if set, fetches and writes offloaded tensors.
-	visitor *visitor
+	// offloader, if set, fetches and writes offloaded tensors.
+	offloader *offloader
 }
 
 // all runs every node.
@@ -187,15 +187,15 @@ func (r *run) all() error {
 	defer fault.Pass("run", r.e.f)
 	defer r.device.at.Store(nil)
 	if r.device.detect {
-		if err := r.givenNaN(); err != nil {
+		if err := r.checkArgs(); err != nil {
 			return err
 		}
 	}
-	if r.visitor != nil {
-		r.visitor.fetch(0)
+	if r.offloader != nil {
+		r.offloader.fetch(0)
 	}
 	for i, n := range r.e.f.Nodes() {
-		if err := r.visit(i); err != nil {
+		if err := r.transfer(i); err != nil {
 			return err
 		}
 		r.device.at.Store(n)
@@ -210,8 +210,8 @@ func (r *run) all() error {
 		r.env.Pieces = r.piecesOf(i, n)
 		err := r.node(n)
 		if r.env.Pieces != nil {
-			r.visitor.settle()
-			r.visitor.fetch(i + 1)
+			r.offloader.awaitPieces()
+			r.offloader.fetch(i + 1)
 		}
 		if err != nil {
 			if _, placed := err.(*ir.Error); placed {
@@ -226,15 +226,15 @@ func (r *run) all() error {
 			r.progress()
 		}
 	}
-	return r.visit(len(r.e.f.Nodes()))
+	return r.transfer(len(r.e.f.Nodes()))
 }
 
-// visit fetches offloaded parameters for node i, and writes out results of the nodes before.
-func (r *run) visit(i int) error {
-	if r.visitor == nil {
+// scheduleFetches fetches offloaded parameters for node i, and writes out results of the nodes before.
+func (r *run) transfer(i int) error {
+	if r.offloader == nil {
 		return nil
 	}
-	return r.visitor.before(i)
+	return r.offloader.before(i)
 }
 
 func (r *run) node(n *ir.Node) (err error) {
@@ -250,7 +250,7 @@ func (r *run) node(n *ir.Node) (err error) {
 		out[i] = r.array(v)
 	}
 	if r.device.detect {
-		return r.detecting(n.Op().(op.Op), in, out)
+		return r.evalDetecting(n.Op().(op.Op), in, out)
 	}
 	op.Run(r.env, n.Op().(op.Op), in, out)
 	return nil

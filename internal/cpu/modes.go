@@ -55,14 +55,14 @@ func (m *Modes) Autocast(dtype array.DType, f func() *op.Tensor) *op.Tensor {
 func (m *Modes) Apply(o ir.Op, in []*ir.Value, apply func(ir.Op, []*ir.Value) []*ir.Value) []*ir.Value {
 	c := m.caster
 	if c == nil {
-		return m.seen(o, in, apply)
+		return m.observe(o, in, apply)
 	}
 	m.caster = nil // casts themselves are not autocast
 	defer func() { m.caster = c }()
-	return c.Apply(o, in, func(o ir.Op, in []*ir.Value) []*ir.Value { return m.seen(o, in, apply) })
+	return c.Apply(o, in, func(o ir.Op, in []*ir.Value) []*ir.Value { return m.observe(o, in, apply) })
 }
 
-func (m *Modes) seen(o ir.Op, in []*ir.Value, apply func(ir.Op, []*ir.Value) []*ir.Value) []*ir.Value {
+func (m *Modes) observe(o ir.Op, in []*ir.Value, apply func(ir.Op, []*ir.Value) []*ir.Value) []*ir.Value {
 	out := apply(o, in)
 	if f := m.watch; f != nil {
 		m.watch = nil // ops within f are not observed

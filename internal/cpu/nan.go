@@ -25,9 +25,9 @@ func (d *Device) DetectNaN() *Device {
 	return &Device{pool: d.pool, comm: d.comm, watch: d.watch, at: d.at, detect: true}
 }
 
-// givenNaN returns an error if a program's arguments have NaN: then none of its ops is the first to produce
+// checkArgs returns an error if a program's arguments have NaN: then none of its ops is the first to produce
 // one.
-func (r *run) givenNaN() error {
+func (r *run) checkArgs() error {
 	for i, p := range r.e.f.Params() {
 		if at := firstNaN(r.params[i]); at >= 0 {
 			return fmt.Errorf("run %s: argument %d %q is given with NaN: element %d of %v", r.e.f.Name(), i,
@@ -37,8 +37,8 @@ func (r *run) givenNaN() error {
 	return nil
 }
 
-// made returns an error if a node's results have NaN. All earlier results have none.
-func made(out []array.Array) error {
+// checkNaN returns an error if a node's results have NaN. All earlier results have none.
+func checkNaN(out []array.Array) error {
 	for _, a := range out {
 		if at := firstNaN(a); at >= 0 {
 			return &NaNError{ir.TypeOf(a), at}
@@ -47,9 +47,9 @@ func made(out []array.Array) error {
 	return nil
 }
 
-// detecting runs an op and looks for NaN in its results. If a fused loop produces one it is run again op by
-// op, to find the op: its operands are kept for that, since results may overwrite their memory.
-func (r *run) detecting(o op.Op, in, out []array.Array) error {
+// evalDetecting runs an op and looks for NaN in its results. If a fused loop produces one it is run again op
+// by op, to find the op: its operands are kept for that, since results may overwrite their memory.
+func (r *run) evalDetecting(o op.Op, in, out []array.Array) error {
 	body, fused := op.FusedBody(o)
 	kept := in
 	if fused {
@@ -59,18 +59,18 @@ func (r *run) detecting(o op.Op, in, out []array.Array) error {
 		}
 	}
 	op.Run(r.env, o, in, out)
-	err := made(out)
+	err := checkNaN(out)
 	if !fused {
 		return err
 	}
-	if inner := firstToMake(r.device, body, kept); inner != nil {
+	if inner := firstNaNNode(r.device, body, kept); inner != nil {
 		return inner
 	}
 	return err
 }
 
-// firstToMake returns the error for the first node of a body that produces NaN.
-func firstToMake(d *Device, body *ir.Func, args []array.Array) error {
+// firstNaNNode returns the error for the first node of a body that produces NaN.
+func firstNaNNode(d *Device, body *ir.Func, args []array.Array) error {
 	values := make([]array.Array, body.NumValues())
 	for i, p := range body.Params() {
 		values[p.ID()] = args[i]
@@ -85,7 +85,7 @@ func firstToMake(d *Device, body *ir.Func, args []array.Array) error {
 		}
 		out, err := d.Compute(n.Op().(op.Op), in, types)
 		if err == nil {
-			err = made(out)
+			err = checkNaN(out)
 		}
 		if err != nil {
 			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
@@ -97,12 +97,12 @@ func firstToMake(d *Device, body *ir.Func, args []array.Array) error {
 	return nil
 }
 
-// madeNaN is like made if operands may have NaN: then it was not this op.
-func madeNaN(in, out []array.Array) error {
+// checkNewNaN is like made if operands may have NaN: then it was not this op.
+func checkNewNaN(in, out []array.Array) error {
 	if slices.ContainsFunc(in, func(a array.Array) bool { return firstNaN(a) >= 0 }) {
 		return nil
 	}
-	return made(out)
+	return checkNaN(out)
 }
 
 // firstNaN returns the index of the first NaN; -1 if there is none.

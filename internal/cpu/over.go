@@ -9,14 +9,14 @@ import (
 )
 
 // NewPlan returns an executable without a device and without memory: RunOver gets both.
-func NewPlan(f *ir.Func, o Options) (*Executable, error) { return NewPlanAway(f, o, Away{}) }
+func NewPlan(f *ir.Func, o Options) (*Executable, error) { return NewOffloadPlan(f, o, Offloaded{}) }
 
 // RunOver is like Run on a device of a world in memory of the caller: Memory().Arena bytes, and an array for
 // every result. Several such runs of one executable may overlap in time. A result that is left in a donated
-// parameter's memory must be given that memory. Offloaded tensors have no array, and are read from
-// elsewhere.
+// parameter's memory must be given that memory. Offloaded tensors have no array: they are read
+// from and written to the store, which may be nil if there are none.
 func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Array,
-	elsewhere Elsewhere) error {
+	store OffloadStore) error {
 	all, err := e.bind(args)
 	if err != nil {
 		return err
@@ -31,18 +31,18 @@ func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Arra
 	}
 	r := &run{e: e, env: d.env(), arena: arena, params: all, results: given, watch: d.watch, device: d,
 		progress: comm.Progress(d.comm)}
-	if len(e.plan.visits.params)+len(e.plan.visits.results) > 0 {
-		if elsewhere == nil {
-			return fmt.Errorf("run %s: parts of it are away: want where they are", e.f.Name())
+	if len(e.plan.transfers.params)+len(e.plan.transfers.results) > 0 {
+		if store == nil {
+			return fmt.Errorf("run %s: it has offloaded tensors and no store for them", e.f.Name())
 		}
-		r.visitor = &visitor{r: r, elsewhere: elsewhere, coming: map[int]chan error{}}
-		defer r.visitor.end()
+		r.offloader = &offloader{r: r, store: store, inFlight: map[int]chan error{}}
+		defer r.offloader.end()
 	}
 	if err := r.all(); err != nil {
 		return err
 	}
 	for i, v := range e.f.Results() {
-		if e.plan.visits.results[i] {
+		if e.plan.transfers.results[i] {
 			continue
 		}
 		if src, dst := r.array(v).Bytes(), results[i].Bytes(); len(src) > 0 && &src[0] != &dst[0] {

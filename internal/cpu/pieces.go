@@ -9,9 +9,9 @@ import (
 )
 
 // inPieces reports whether all ops that read an offloaded parameter can read it piecewise.
-func (p *planner) inPieces(param int, away Away) bool {
+func (p *planner) inPieces(param int, offloaded Offloaded) bool {
 	v := p.f.Params()[param]
-	if slices.Contains(away.After, param) || v.DType().Compute() != v.DType() || p.lastUse[v.ID()] < 0 {
+	if slices.Contains(offloaded.After, param) || v.DType().Compute() != v.DType() || p.lastUse[v.ID()] < 0 {
 		return false
 	}
 	same := map[*ir.Value]bool{v: true}
@@ -50,7 +50,7 @@ type pieces struct {
 
 // nodePieces is the PieceSource of one node in one run.
 type nodePieces struct {
-	v     *visitor
+	v     *offloader
 	node  int
 	mu    sync.Mutex
 	asked [8]bool
@@ -68,7 +68,7 @@ func (s *nodePieces) Read(operand, offset int, into []byte) error {
 	s.mu.Lock()
 	first := !s.asked[operand%len(s.asked)]
 	s.asked[operand%len(s.asked)] = true
-	ahead := s.v.ahead[key]
+	ahead := s.v.prefetched[key]
 	s.mu.Unlock()
 	if first {
 		s.v.r.e.pieces.learn(key, offset, len(into))
@@ -84,9 +84,9 @@ func (s *nodePieces) Read(operand, offset int, into []byte) error {
 }
 
 // part copies bytes of the parameter that an operand is.
-func (v *visitor) part(key pieceKey, offset int, into []byte) error {
+func (v *offloader) part(key pieceKey, offset int, into []byte) error {
 	at := v.r.e.plan.places[v.r.e.f.Nodes()[key.node].In()[key.operand].ID()]
-	return v.elsewhere.Part(at.index, offset, into)
+	return v.store.Part(at.index, offset, into)
 }
 
 func (p *pieces) learn(key pieceKey, offset, bytes int) {
@@ -99,14 +99,14 @@ func (p *pieces) learn(key pieceKey, offset, bytes int) {
 }
 
 // fetch prefetches what the first piecewise node from an index on will probably read, as in the last run.
-func (v *visitor) fetch(from int) {
+func (v *offloader) fetch(from int) {
 	e := v.r.e
 	for i := from; i < len(e.f.Nodes()); i++ {
 		o, ok := e.f.Nodes()[i].Op().(op.Piecemeal)
 		if !ok {
 			continue
 		}
-		v.ahead = map[pieceKey]*piece{}
+		v.prefetched = map[pieceKey]*piece{}
 		for _, k := range o.Pieces() {
 			key := pieceKey{i, k}
 			e.pieces.mu.Lock()
@@ -116,25 +116,25 @@ func (v *visitor) fetch(from int) {
 				continue
 			}
 			x := &piece{offset: last[0], bytes: make([]byte, last[1]), done: make(chan error, 1)}
-			v.ahead[key] = x
+			v.prefetched[key] = x
 			go func() { x.done <- v.part(key, x.offset, x.bytes) }()
 		}
 		return
 	}
 }
 
-// settle waits for pieces in flight.
-func (v *visitor) settle() {
-	for _, x := range v.ahead {
+// awaitPieces waits for pieces in flight.
+func (v *offloader) awaitPieces() {
+	for _, x := range v.prefetched {
 		x.done <- <-x.done
 	}
-	v.ahead = nil
+	v.prefetched = nil
 }
 
 // piecesOf returns the source of a node's operands; nil if it has none.
 func (r *run) piecesOf(i int, n *ir.Node) op.PieceSource {
-	if _, ok := n.Op().(op.Piecemeal); !ok || r.visitor == nil {
+	if _, ok := n.Op().(op.Piecemeal); !ok || r.offloader == nil {
 		return nil
 	}
-	return &nodePieces{v: r.visitor, node: i}
+	return &nodePieces{v: r.offloader, node: i}
 }

@@ -71,7 +71,7 @@ func TestPieces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := cpu.NewPlanAway(f, cpu.Options{}, cpu.Away{Params: []int{3, 4}})
+	e, err := cpu.NewOffloadPlan(f, cpu.Options{}, cpu.Offloaded{Params: []int{3, 4}})
 	if err != nil {
 		t.Fatal(err)
 	}

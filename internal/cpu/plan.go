@@ -42,8 +42,8 @@ type plan struct {
 	// resultOf[i] is where result i is read from.
 	resultOf []*place
 	// taken[i] is the result that takes over donated param i's memory, or -1.
-	taken  []int
-	visits visits
+	taken     []int
+	transfers transfers
 }
 
 // planner assigns places node by node.
@@ -58,7 +58,7 @@ type planner struct {
 // planMemory decides where every value is stored. donated[i] allows param i's memory to be used for a result;
 // other values may use that of the spent ones. It returns an error if the total is too large for memory, so
 // that no offset overflows.
-func planMemory(f *ir.Func, donated []bool, spent []int, away Away) (*plan, error) {
+func planMemory(f *ir.Func, donated []bool, spent []int, offloaded Offloaded) (*plan, error) {
 	defer fault.Pass("memory plan", f)
 	p := &planner{f: f, donated: donated, spent: spent, lastUse: lastUses(f)}
 	p.places, p.scratch = make([]*place, f.NumValues()), make([]*place, len(f.Nodes()))
@@ -67,7 +67,7 @@ func planMemory(f *ir.Func, donated []bool, spent []int, away Away) (*plan, erro
 		p.places[v.ID()] = &place{home: homeParam, index: i, first: -1, last: p.lastUse[v.ID()],
 			bytes: v.Type().Bytes(), owned: donated[i] || slices.Contains(spent, i)}
 	}
-	p.visit(away)
+	p.scheduleFetches(offloaded)
 	for i, n := range f.Nodes() {
 		p.node(i, n)
 	}
@@ -200,7 +200,7 @@ func (p *planner) results() {
 		at := p.places[v.ID()]
 		p.resultOf[i] = at
 		switch {
-		case p.visits.results[i]:
+		case p.transfers.results[i]:
 		case at.home == homeArena:
 			at.home, at.index = homeResult, i
 		case at.home == homeParam && p.donated[at.index] && p.taken[at.index] < 0:

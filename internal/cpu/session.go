@@ -102,7 +102,7 @@ func (s *Session) apply(o ir.Op, in []*ir.Value) []*ir.Value {
 	}
 	results, err := s.device.Compute(o.(op.Op), arrays, outTypes)
 	if err == nil && s.device.detect {
-		err = madeNaN(arrays, results)
+		err = checkNewNaN(arrays, results)
 	}
 	if err != nil {
 		return ir.InvalidResults(s, o, len(in), &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: err})

@@ -22,13 +22,14 @@ type annotatable struct {
 	many func() (Executor, error)
 	// begun reports whether the state has changed since the start.
 	begun bool
-	// turn counts the switches of executors.
-	turn int
+	// switches counts the switches of executors.
+	switches int
 }
 
-// turned handles the error of a program that requests other devices by switching to an executor for them.
-func (e *annotatable) turned(err *error) bool {
-	if _, ok := errors.AsType[*layout.AnnotatedError](*err); !ok || e.turn > 0 || e.c.Mode == Eager {
+// switchDevices handles the error of a program that requests other devices by switching to an executor for
+// them.
+func (e *annotatable) switchDevices(err *error) bool {
+	if _, ok := errors.AsType[*layout.AnnotatedError](*err); !ok || e.switches > 0 || e.c.Mode == Eager {
 		return false
 	}
 	next, failed := e.many()
@@ -39,7 +40,7 @@ func (e *annotatable) turned(err *error) bool {
 		*err = failed
 		return false
 	}
-	e.Executor, e.turn = next, 1
+	e.Executor, e.switches = next, 1
 	return true
 }
 
@@ -63,7 +64,7 @@ func (e *annotatable) move(to Executor) error {
 
 func (e *annotatable) Plan(batch ...ir.Type) (*Plan, error) {
 	p, err := e.Executor.Plan(batch...)
-	if err != nil && e.turned(&err) {
+	if err != nil && e.switchDevices(&err) {
 		return e.Executor.Plan(batch...)
 	}
 	return p, err
@@ -71,7 +72,7 @@ func (e *annotatable) Plan(batch ...ir.Type) (*Plan, error) {
 
 func (e *annotatable) Start(batch ...ir.Type) error {
 	err := e.Executor.Start(batch...)
-	if err != nil && e.turned(&err) {
+	if err != nil && e.switchDevices(&err) {
 		return e.Executor.Start(batch...)
 	}
 	return err
@@ -79,7 +80,7 @@ func (e *annotatable) Start(batch ...ir.Type) error {
 
 func (e *annotatable) Step(in Input) (Running, error) {
 	r, err := e.Executor.Step(in)
-	if err != nil && e.turned(&err) {
+	if err != nil && e.switchDevices(&err) {
 		r, err = e.Executor.Step(in)
 	}
 	e.begun = e.begun || err == nil
@@ -93,27 +94,27 @@ func (e *annotatable) Load(r *checkpoint.Reader) error {
 
 // Forward makes a forward pass that follows the current executor.
 func (e *annotatable) Forward(f Func) Forward {
-	return &annotatedForward{Forward: e.Executor.Forward(f), e: e, f: f, turn: e.turn}
+	return &annotatedForward{Forward: e.Executor.Forward(f), e: e, f: f, switches: e.switches}
 }
 
 type annotatedForward struct {
 	Forward
-	e    *annotatable
-	f    Func
-	turn int
+	e        *annotatable
+	f        Func
+	switches int
 }
 
 // renew remakes the forward pass if the executor was switched.
 func (f *annotatedForward) renew() {
-	if f.turn != f.e.turn {
-		f.Forward, f.turn = f.e.Executor.Forward(f.f), f.e.turn
+	if f.switches != f.e.switches {
+		f.Forward, f.switches = f.e.Executor.Forward(f.f), f.e.switches
 	}
 }
 
 func (f *annotatedForward) Run(ctx context.Context, batch []array.Array) ([][]array.Array, []int, error) {
 	f.renew()
 	parts, rows, err := f.Forward.Run(ctx, batch)
-	if err != nil && f.e.turned(&err) {
+	if err != nil && f.e.switchDevices(&err) {
 		f.renew()
 		return f.Forward.Run(ctx, batch)
 	}
@@ -123,7 +124,7 @@ func (f *annotatedForward) Run(ctx context.Context, batch []array.Array) ([][]ar
 func (f *annotatedForward) Plan(batch ...ir.Type) (*Plan, error) {
 	f.renew()
 	p, err := f.Forward.Plan(batch...)
-	if err != nil && f.e.turned(&err) {
+	if err != nil && f.e.switchDevices(&err) {
 		f.renew()
 		return f.Forward.Plan(batch...)
 	}

@@ -30,8 +30,9 @@ type Executor interface {
 	Save() (checkpoint.State, error)
 	// Put replaces a tensor of the state on the devices.
 	Put(t Tensor, a array.Array) error
-	// Away reports whether the current parameter values are on the executor's devices rather than in Params.
-	Away() bool
+	// HoldsParams reports whether the current parameter values are on the executor's devices rather than in
+	// Params.
+	HoldsParams() bool
 	// Memory returns the memory of the last compiled step, and the bytes that each device of a strategy has
 	// allocated.
 	Memory() (compiled cpu.Memory, taken []int)
@@ -59,11 +60,12 @@ type RowReader interface {
 // Reader reads a tensor of the state.
 type Reader = func(t Tensor) (array.Array, error)
 
-// TornError is returned by a step that failed during its update, so that the state is a mix of two steps.
-type TornError struct{ Err error }
+// PartialUpdateError is returned by a step that failed during its update, so that the state is a mix of two
+// steps.
+type PartialUpdateError struct{ Err error }
 
-func (e *TornError) Error() string { return e.Err.Error() }
-func (e *TornError) Unwrap() error { return e.Err }
+func (e *PartialUpdateError) Error() string { return e.Err.Error() }
+func (e *PartialUpdateError) Unwrap() error { return e.Err }
 
 // Func is a function of a batch that computes with the parameters.
 type Func = func(batch []*op.Tensor) []*op.Tensor

@@ -107,7 +107,7 @@ func (c Config) WholeWeights() []step.State {
 	for i, p := range c.Params {
 		whole := mesh.Whole(len(p.Type.Shape))
 		w := step.Weight{Name: p.Name, Type: p.Type, Buffer: p.Buffer, Fixed: p.Fixed,
-			Lay: step.Lay{Use: whole, Rest: whole, Sum: whole, Slot: whole}}
+			Layouts: step.Layouts{Use: whole, Rest: whole, Sum: whole, Slot: whole}}
 		list = append(list, step.State{Slots: c.SlotTypes(i), Weight: w})
 	}
 	return list

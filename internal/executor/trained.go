@@ -23,24 +23,24 @@ type Trained struct {
 	version int
 	// values are those that were last set in params.
 	values []*op.Tensor
-	// laid holds the layouts of values that were on a mesh, to which they return.
-	laid map[int]op.Layout
+	// layouts holds the layouts of values that were on a mesh, to which they return.
+	layouts map[int]op.Layout
 	// lost is why the state can no longer be read or saved.
 	lost error
 }
 
 // NewTrained returns the values of parameters that an executor trains.
 func NewTrained(e Executor, params []*nn.Param) *Trained {
-	t := &Trained{exec: e, params: params, laid: map[int]op.Layout{}}
+	t := &Trained{exec: e, params: params, layouts: map[int]op.Layout{}}
 	for i, p := range params {
 		if p.Value == nil {
 			continue
 		}
 		if at, ok := op.LayoutOf(p.Value); ok {
-			t.laid[i] = at
+			t.layouts[i] = at
 		}
 	}
-	if e.Away() {
+	if e.HoldsParams() {
 		t.values = nn.Values(params)
 	}
 	return t
@@ -60,7 +60,7 @@ func (t *Trained) Ready() error {
 
 // Changed sets parameters to the state after a step; values are copied when first read.
 func (t *Trained) Changed(step int) {
-	if !t.exec.Away() {
+	if !t.exec.HoldsParams() {
 		return
 	}
 	t.version++
@@ -125,7 +125,7 @@ func (t *Trained) Adopt() error {
 // Sync sets parameters to their values, as tensors of s or on their former meshes, if keep is set, and else
 // to placeholders. In a job all processes call it, and one sets keep.
 func (t *Trained) Sync(s *cpu.Session, keep bool) error {
-	if !t.exec.Away() {
+	if !t.exec.HoldsParams() {
 		return t.lost
 	}
 	values := make([]*op.Tensor, 0, len(t.params))
@@ -138,7 +138,7 @@ func (t *Trained) Sync(s *cpu.Session, keep bool) error {
 			}
 			values = append(values, v)
 		case p.Value != nil:
-			values = append(values, elsewhere(s, p))
+			values = append(values, remotePlaceholder(s, p))
 		default:
 			values = append(values, nil)
 		}
@@ -154,8 +154,8 @@ func (t *Trained) Sync(s *cpu.Session, keep bool) error {
 	return nil
 }
 
-// elsewhere returns the placeholder of a value that another process has.
-func elsewhere(s *cpu.Session, p *nn.Param) *op.Tensor {
+// remotePlaceholder returns the placeholder of a value that another process has.
+func remotePlaceholder(s *cpu.Session, p *nn.Param) *op.Tensor {
 	return ir.Later(s, p.Type, func() (any, error) {
 		return nil, fmt.Errorf(
 			"parameter %q: its value is in the first process of the job, where Sync has brought it",
@@ -189,7 +189,7 @@ func (t *Trained) Each(f func(p *nn.Param, a array.Array) error) error {
 // value returns a parameter's value as a tensor of s, or on its mesh.
 func (t *Trained) value(i int, s *cpu.Session, a array.Array) (*op.Tensor, error) {
 	scope, p := op.Scope(s), t.params[i]
-	if _, ok := t.laid[i]; ok {
+	if _, ok := t.layouts[i]; ok {
 		scope = p.Value.Scope()
 	}
 	store, err := t.store(i, scope, a)
@@ -201,17 +201,17 @@ func (t *Trained) value(i int, s *cpu.Session, a array.Array) (*op.Tensor, error
 
 // store returns the data of a parameter's tensor: on its mesh, if it was on one.
 func (t *Trained) store(i int, s op.Scope, a array.Array) (any, error) {
-	at, ok := t.laid[i]
+	at, ok := t.layouts[i]
 	w, world := s.(*runtime.Session)
 	if !ok || !world {
 		return a, nil
 	}
-	return w.Laid(a, at)
+	return w.Shard(a, at)
 }
 
 // firstReader returns a reader of parameters for the first process.
 func (t *Trained) firstReader() (Reader, error) {
-	if !t.exec.Away() {
+	if !t.exec.HoldsParams() {
 		return func(x Tensor) (array.Array, error) { return Value(t.params[x.Param]) }, nil
 	}
 	if e, ok := t.exec.(Gatherer); ok {
@@ -238,15 +238,15 @@ var errClosed = errors.New("trainer: it has no state any more: it was closed: ma
 // Close reads all values that have not been read from the executor, so that they outlive its devices, and
 // closes it.
 func (t *Trained) Close() error {
-	if !t.exec.Away() {
+	if !t.exec.HoldsParams() {
 		return t.exec.Close()
 	}
-	back := t.bringBack()
+	back := t.fetchAll()
 	t.lost = errClosed
 	return errors.Join(back, t.exec.Close())
 }
 
-func (t *Trained) bringBack() error {
+func (t *Trained) fetchAll() error {
 	var errs []error
 	for i, v := range t.values {
 		if p := t.params[i]; v != nil && p.Value == v {
@@ -262,7 +262,7 @@ func (t *Trained) bringBack() error {
 
 // Failed returns the error of a failed step; if the step failed during its update, the state is lost.
 func (t *Trained) Failed(step int, err error) error {
-	if _, ok := errors.AsType[*TornError](err); ok {
+	if _, ok := errors.AsType[*PartialUpdateError](err); ok {
 		t.lost = fmt.Errorf("trainer: step %d failed while it changed the parameters: they are lost: make another "+
 			"trainer and Resume: %w", step, err)
 	}

@@ -74,8 +74,8 @@ func closedConstraint(n *ir.Node) (op.Layout, bool) {
 
 // lays returns the layouts of a parameter on the ranks for which its mesh or the program defines them.
 // Annotations by name must agree.
-func (l *Layout) lays(p *nn.Param) (map[int]step.Lay, error) {
-	on := map[int]step.Lay{}
+func (l *Layout) lays(p *nn.Param) (map[int]step.Layouts, error) {
+	on := map[int]step.Layouts{}
 	byName, said := l.byName(p.Name)
 	for rank, m := range l.Meshes {
 		at, ok := l.on[p.Name][rank]
@@ -93,7 +93,7 @@ func (l *Layout) lays(p *nn.Param) (map[int]step.Lay, error) {
 		if err := at.Spec.Check(at.Mesh, len(p.Type.Shape)); err != nil {
 			return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
-		on[rank] = l.zeroed(step.Lay{Mesh: at.Mesh, Use: at.Spec, Rest: at.Spec, Sum: at.Spec, Slot: at.Spec},
+		on[rank] = l.zeroed(step.Layouts{Mesh: at.Mesh, Use: at.Spec, Rest: at.Spec, Sum: at.Spec, Slot: at.Spec},
 			at.Mesh, p.Type)
 	}
 	if len(on) == 0 {
@@ -115,7 +115,7 @@ func (l *Layout) simplify(w *step.Weight) {
 		}
 	}
 	first.Mesh = nil
-	w.Lay, w.On = first, nil
+	w.Layouts, w.On = first, nil
 }
 
 // byName returns what annotations or a plan of layers request for a parameter.
@@ -133,7 +133,7 @@ func (l *Layout) byName(name string) (mesh.Spec, bool) {
 }
 
 // zeroed returns the layout of a weight with the strategy's ZeRO stage.
-func (l *Layout) zeroed(at step.Lay, m *mesh.Mesh, t ir.Type) step.Lay {
+func (l *Layout) zeroed(at step.Layouts, m *mesh.Mesh, t ir.Type) step.Layouts {
 	split := l.zero(m, at.Use, t)
 	if l.Strategy.Zero >= 1 {
 		at.Slot = split

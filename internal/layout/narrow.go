@@ -14,7 +14,7 @@ const stateBytes = 4
 
 // narrow splits a program without stage marks where it is narrowest.
 func (l *Layout) narrow(f *ir.Func) (*Program, error) {
-	stages, err := stage.Narrow(f, stage.NarrowConfig{Weights: len(l.Params), Stages: l.Schedule.Stages,
+	stages, err := stage.Balance(f, stage.BalanceConfig{Weights: len(l.Params), Stages: l.Schedule.Stages,
 		Micros: l.Strategy.Micro, State: stateBytes})
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", l.given, err)
@@ -149,8 +149,8 @@ func (p *placer) bend(ranks int) {
 	for i, s := range p.stage {
 		only[i] = s == ranks-1
 	}
-	halves, err := stage.Narrow(p.f,
-		stage.NarrowConfig{Weights: p.weights, Stages: 2, Micros: 1, State: stateBytes,
+	halves, err := stage.Balance(p.f,
+		stage.BalanceConfig{Weights: p.weights, Stages: 2, Micros: 1, State: stateBytes,
 			Only: only})
 	if err != nil {
 		return // there is nothing to split: the schedule reports what it needs

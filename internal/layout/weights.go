@@ -24,9 +24,10 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 		if err != nil {
 			return nil, err
 		}
-		w := step.Weight{Name: p.Name, Type: l.Entering(p), Lay: step.Lay{Use: use, Rest: use, Sum: use, Slot: use},
-			Buffer: p.Buffer, Fixed: p.Fixed, Held: l.homes[p.Name]}
-		w.Lay = l.zeroed(w.Lay, l.Meshes[0], p.Type)
+		w := step.Weight{Name: p.Name, Type: l.Entering(p),
+			Layouts: step.Layouts{Use: use, Rest: use, Sum: use, Slot: use},
+			Buffer:  p.Buffer, Fixed: p.Fixed, Held: l.homes[p.Name]}
+		w.Layouts = l.zeroed(w.Layouts, l.Meshes[0], p.Type)
 		if w.On, err = l.lays(p); err != nil {
 			return nil, err
 		}
@@ -68,7 +69,7 @@ func (l *Layout) hasSequences(f *ir.Func) bool {
 func (l *Layout) splits(list []step.Weight, axis string) bool {
 	return slices.ContainsFunc(list, func(w step.Weight) bool {
 		for rank := range l.Meshes {
-			at := w.LayOn(l.Meshes, rank)
+			at := w.LayoutsOn(l.Meshes, rank)
 			if !at.Use.IsWhole() && !at.Mesh.Equal(l.Meshes[rank]) || // some axes of its own
 				l.Meshes[0].Overlap(mesh.On(axis)[0], at.Use.Used()) {
 				return true

@@ -12,7 +12,7 @@ import (
 // product before it computes it, too.
 type gated struct{ split, node *ir.Node }
 
-func (k kernels) addGated(in scopeOf, n *ir.Node) {
+func (k kernels) addGated(in programIndex, n *ir.Node) {
 	if _, ok := role[op.SwiGLURole](n); !ok || k.taken[n] {
 		return
 	}

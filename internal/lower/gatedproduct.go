@@ -15,7 +15,7 @@ type gatedProduct struct {
 }
 
 // addGatedProduct adds the product that a SwiGLU is of.
-func (k kernels) addGatedProduct(s scopeOf, g gated) bool {
+func (k kernels) addGatedProduct(s programIndex, g gated) bool {
 	product := s.kernelProduct(g.split)
 	if product == nil || k.taken[product] {
 		return false
@@ -45,7 +45,7 @@ type gatedGradient struct {
 }
 
 // addGatedGradient adds the product that a SwiGLU's gradients are computed from.
-func (k kernels) addGatedGradient(s scopeOf, n *ir.Node) {
+func (k kernels) addGatedGradient(s programIndex, n *ir.Node) {
 	if _, ok := role[op.SwiGLUGradRole](n); !ok || k.taken[n] {
 		return
 	}
@@ -70,7 +70,7 @@ func (k kernels) addGatedGradient(s scopeOf, n *ir.Node) {
 }
 
 // joinOf returns the node that joins a node's two results along their last dim, if nothing else reads them.
-func (s scopeOf) joinOf(n *ir.Node) *ir.Node {
+func (s programIndex) joinOf(n *ir.Node) *ir.Node {
 	a, b := n.Out()[0], n.Out()[1]
 	join := s.reader(a)
 	if join == nil || s.reader(b) != join || len(join.In()) != 2 || join.In()[0] != a || join.In()[1] != b {

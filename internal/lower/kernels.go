@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// byKernel is nodes that one kernel of our own computes, where XLA's would read their rows again.
-type byKernel interface {
+// fusedKernel is nodes that one kernel of our own computes, where XLA's would read their rows again.
+type fusedKernel interface {
 	// emit writes the kernel and sets the refs of the nodes' results.
 	emit(w *hlo.Writer, refs []hlo.Ref)
 }
@@ -15,7 +15,7 @@ type byKernel interface {
 // kernels is how a program is written with kernels of our own.
 type kernels struct {
 	// at is what stands in the place of a node.
-	at map[*ir.Node]byKernel
+	at map[*ir.Node]fusedKernel
 	// other is nodes that a kernel at another node computes.
 	other map[*ir.Node]bool
 	// late is nodes, in order, that wait for the kernel at a node behind them.
@@ -30,12 +30,12 @@ type kernels struct {
 // kernelsOf finds the nodes of a program that kernels compute. Alone is that no device has another program,
 // with other positions.
 func kernelsOf(w *hlo.Writer, f *ir.Func, alone bool) kernels {
-	k := kernels{map[*ir.Node]byKernel{}, map[*ir.Node]bool{}, map[*ir.Node][]int{}, map[*ir.Node]bool{},
+	k := kernels{map[*ir.Node]fusedKernel{}, map[*ir.Node]bool{}, map[*ir.Node][]int{}, map[*ir.Node]bool{},
 		w.Products()}
 	if !w.Kernels() {
 		return k
 	}
-	s := newScopeOf(f)
+	s := newProgramIndex(f)
 	for _, n := range f.Nodes() {
 		k.addLoss(s, n)
 		k.addPagedAttention(n)
@@ -46,7 +46,7 @@ func kernelsOf(w *hlo.Writer, f *ir.Func, alone bool) kernels {
 		k.addGated(s, n)
 		k.addGatedGradient(s, n)
 		if alone {
-			k.addTurned(s, n)
+			k.addRoPE(s, n)
 		}
 	}
 	return k
@@ -71,16 +71,16 @@ func (k kernels) each(f *ir.Func, write func(i int, n *ir.Node)) {
 	}
 }
 
-// scopeOf is a program's nodes, where they stand, how often values are used, and where first.
-type scopeOf struct {
+// programIndex is a program's nodes, where they stand, how often values are used, and where first.
+type programIndex struct {
 	nodes []*ir.Node
 	at    map[*ir.Node]int
 	uses  map[*ir.Value]int
 	first map[*ir.Value]int
 }
 
-func newScopeOf(f *ir.Func) scopeOf {
-	s := scopeOf{f.Nodes(), map[*ir.Node]int{}, map[*ir.Value]int{}, map[*ir.Value]int{}}
+func newProgramIndex(f *ir.Func) programIndex {
+	s := programIndex{f.Nodes(), map[*ir.Node]int{}, map[*ir.Value]int{}, map[*ir.Value]int{}}
 	use := func(v *ir.Value, i int) {
 		if s.uses[v]++; s.uses[v] == 1 {
 			s.first[v] = i

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// lossOf is a loss and the gradient of its logits, which one kernel computes where the loss's own gradient is
-// known before the loss: the logits are read from memory once.
-type lossOf struct{ loss, grad *ir.Node }
+// fusedLoss is a loss and the gradient of its logits, which one kernel computes where the loss's own gradient
+// is known before the loss: the logits are read from memory once.
+type fusedLoss struct{ loss, grad *ir.Node }
 
 // labelCount stands where the loss was: what is known of it without the logits, which the gradient may need.
 type labelCount struct{ loss *ir.Node }
@@ -18,7 +18,7 @@ type labelCount struct{ loss *ir.Node }
 // addLoss adds a gradient of logits and the loss that it is of, unless it needs the loss's value. What else
 // needs that is written behind the gradient; of several losses on which the same values depend only the first
 // is moved, so that none waits for another.
-func (k kernels) addLoss(s scopeOf, n *ir.Node) {
+func (k kernels) addLoss(s programIndex, n *ir.Node) {
 	l, ok := lossPair(n)
 	if !ok || k.taken[l.loss] || k.taken[n] {
 		return
@@ -59,12 +59,12 @@ func usesAny(in []*ir.Value, made map[*ir.Value]bool) bool {
 }
 
 // lossPair returns a gradient of 16-bit logits of all classes with its loss.
-func lossPair(n *ir.Node) (l lossOf, ok bool) {
+func lossPair(n *ir.Node) (l fusedLoss, ok bool) {
 	g, ok := role[op.CrossEntropyGradRole](n)
 	if !ok || !g.Whole() {
 		return l, false
 	}
-	l = lossOf{n.In()[2].Node(), n}
+	l = fusedLoss{n.In()[2].Node(), n}
 	if l.loss == nil {
 		return l, false
 	}
@@ -82,7 +82,7 @@ func (c labelCount) emit(w *hlo.Writer, refs []hlo.Ref) {
 	refs[c.loss.Out()[2].ID()] = o.EmitCount(w, refs[c.loss.In()[1].ID()], c.loss.Out()[2].DType())
 }
 
-func (l lossOf) emit(w *hlo.Writer, refs []hlo.Ref) {
+func (l fusedLoss) emit(w *hlo.Writer, refs []hlo.Ref) {
 	in := refsOf(refs, l.grad.In())
 	g, _ := role[op.CrossEntropyGradRole](l.grad)
 	rows, width := rowsOf(in[0].Shape)

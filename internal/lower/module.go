@@ -55,7 +55,7 @@ func SPMD(fs []*ir.Func, c ModuleConfig) (string, error) {
 		if g == f {
 			continue
 		}
-		if err := alike(f, g); err != nil {
+		if err := sameProgram(f, g); err != nil {
 			return "", &DifferError{i + 1, err}
 		}
 	}
@@ -92,8 +92,8 @@ func (e *DifferError) Error() string {
 
 func (e *DifferError) Unwrap() error { return e.Err }
 
-// alike checks that programs have the same values, of the same types and from the same kinds of op.
-func alike(f, g *ir.Func) error {
+// sameProgram checks that programs have the same values, of the same types and from the same kinds of op.
+func sameProgram(f, g *ir.Func) error {
 	if len(f.Nodes()) != len(g.Nodes()) || len(f.Params()) != len(g.Params()) || f.NumValues() != g.NumValues() {
 		return fmt.Errorf("%d ops and %d", len(f.Nodes()), len(g.Nodes()))
 	}

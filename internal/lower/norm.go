@@ -14,7 +14,7 @@ import (
 type pair struct{ add, norm *ir.Node }
 
 // addPair adds the pair that a node is the later part of.
-func (k kernels) addPair(s scopeOf, n *ir.Node) {
+func (k kernels) addPair(s programIndex, n *ir.Node) {
 	p, ok := s.pairOf(n)
 	if !ok || k.taken[p.add] || k.taken[p.norm] {
 		return
@@ -26,7 +26,7 @@ func (k kernels) addPair(s scopeOf, n *ir.Node) {
 
 // call returns the node at which a pair's kernel is called: the earlier one if all that it reads is there by
 // then, else the later one if nothing reads what the earlier one makes before that.
-func (s scopeOf) call(p pair) (here, other *ir.Node, ok bool) {
+func (s programIndex) call(p pair) (here, other *ir.Node, ok bool) {
 	here, other = p.add, p.norm
 	if s.at[other] < s.at[here] {
 		here, other = other, here
@@ -46,7 +46,7 @@ func (s scopeOf) call(p pair) (here, other *ir.Node, ok bool) {
 }
 
 // pairOf returns a norm with the sum that it is of, or a sum with the norm's gradient that nothing else uses.
-func (s scopeOf) pairOf(n *ir.Node) (pair, bool) {
+func (s programIndex) pairOf(n *ir.Node) (pair, bool) {
 	if _, ok := role[op.RMSNormRole](n); ok && kernelRows(n.In()[0], n.In()[1]) {
 		sum := unmarked(n.In()[0]).Node()
 		return pair{add: sum, norm: n}, sum != nil && plainSum(sum)

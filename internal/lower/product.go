@@ -18,7 +18,7 @@ func (k kernels) worth(p interface {
 
 // kernelProduct returns the node of a product with weights that a kernel could compute, whose result is only
 // cut into parts of the last dim by a node; nil if that node is no such one.
-func (s scopeOf) kernelProduct(cut *ir.Node) *ir.Node {
+func (s programIndex) kernelProduct(cut *ir.Node) *ir.Node {
 	o, ok := role[op.SplitRole](cut)
 	if !ok || o.Dim != len(cut.In()[0].Shape())-1 || s.uses[cut.In()[0]] != 1 {
 		return nil
@@ -46,7 +46,7 @@ func weighted(n *ir.Node) (op.MatMulRole, bool) {
 }
 
 // reader returns the one node that reads a value, nil if there are others.
-func (s scopeOf) reader(v *ir.Value) *ir.Node {
+func (s programIndex) reader(v *ir.Value) *ir.Node {
 	if s.uses[v] != 1 || s.first[v] == len(s.nodes) {
 		return nil
 	}

@@ -8,26 +8,26 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// turnedProduct is a product of which some parts are turned by position and nothing else reads what they were
+// ropeProduct is a product of which some parts are turned by position and nothing else reads what they were
 // before.
-type turnedProduct struct {
+type ropeProduct struct {
 	product *ir.Node
 	rope    op.RoPERole
-	kernel  ptx.TurnedProduct
+	kernel  ptx.RoPEProduct
 	results []*ir.Value
 	between []*ir.Node
 }
 
-// addTurned adds the product that a node cuts into parts, if those become heads and the first of them are
+// addRoPE adds the product that a node cuts into parts, if those become heads and the first of them are
 // turned.
-func (k kernels) addTurned(s scopeOf, n *ir.Node) {
+func (k kernels) addRoPE(s programIndex, n *ir.Node) {
 	product := s.kernelProduct(n)
 	if product == nil || k.taken[product] || len(product.In()[0].Shape()) != 3 {
 		return
 	}
 	x := product.In()[0]
-	t := turnedProduct{product: product, between: []*ir.Node{n},
-		kernel: ptx.TurnedProduct{Rows: x.Dim(0) * x.Dim(1), Seq: x.Dim(1), Depth: x.Dim(2)}}
+	t := ropeProduct{product: product, between: []*ir.Node{n},
+		kernel: ptx.RoPEProduct{Rows: x.Dim(0) * x.Dim(1), Seq: x.Dim(1), Depth: x.Dim(2)}}
 	for _, part := range n.Out() {
 		if !t.add(s, part) {
 			return
@@ -43,7 +43,7 @@ func (k kernels) addTurned(s scopeOf, n *ir.Node) {
 }
 
 // add adds a part of the product, which must become heads.
-func (t *turnedProduct) add(s scopeOf, part *ir.Value) bool {
+func (t *ropeProduct) add(s programIndex, part *ir.Value) bool {
 	n := s.reader(part)
 	if n == nil {
 		return false
@@ -54,8 +54,8 @@ func (t *turnedProduct) add(s scopeOf, part *ir.Value) bool {
 		return false
 	}
 	t.between = append(t.between, n)
-	if turn := s.reader(heads); turn != nil && t.turns(turn, heads) {
-		t.kernel.Turned = append(t.kernel.Turned, part.Dim(2))
+	if turn := s.reader(heads); turn != nil && t.rotates(turn, heads) {
+		t.kernel.Rotated = append(t.kernel.Rotated, part.Dim(2))
 		t.between, t.results = append(t.between, turn), append(t.results, turn.Out()[0])
 		return len(t.kernel.Plain) == 0
 	}
@@ -63,19 +63,19 @@ func (t *turnedProduct) add(s scopeOf, part *ir.Value) bool {
 	return true
 }
 
-// turns reports whether a node turns heads as the kernel does, and as those before.
-func (t *turnedProduct) turns(n *ir.Node, heads *ir.Value) bool {
+// rotates reports whether a node turns heads as the kernel does, and as those before.
+func (t *ropeProduct) rotates(n *ir.Node, heads *ir.Value) bool {
 	o, ok := role[op.RoPERole](n)
 	if !ok || !o.ByHalves(heads.Shape()) {
 		return false
 	}
-	if len(t.kernel.Turned) == 0 {
+	if len(t.kernel.Rotated) == 0 {
 		t.rope, t.kernel.Head = o, heads.Dim(3)
 	}
 	return o.Equal(t.rope) && t.kernel.Head == heads.Dim(3)
 }
 
-func (t turnedProduct) emit(w *hlo.Writer, refs []hlo.Ref) {
+func (t ropeProduct) emit(w *hlo.Writer, refs []hlo.Ref) {
 	cos, sin := t.rope.EmitTable(w, t.results[0].Shape())
 	types := make([]hlo.Type, len(t.results))
 	for i, r := range t.results {

@@ -21,7 +21,7 @@ type skinny struct {
 
 // addSkinny adds the products of a few rows with weights: gates first, then what is left, products of the
 // same rows together.
-func (k kernels) addSkinny(s scopeOf) {
+func (k kernels) addSkinny(s programIndex) {
 	if k.least == 0 {
 		return
 	}
@@ -48,7 +48,7 @@ func (k kernels) addSkinny(s scopeOf) {
 }
 
 // take has a kernel at a node compute others, too.
-func (k kernels) take(at *ir.Node, by byKernel, others []*ir.Node) {
+func (k kernels) take(at *ir.Node, by fusedKernel, others []*ir.Node) {
 	k.at[at], k.taken[at] = by, true
 	for _, n := range others {
 		k.other[n], k.taken[n] = true, true
@@ -56,7 +56,7 @@ func (k kernels) take(at *ir.Node, by byKernel, others []*ir.Node) {
 }
 
 // addSkinnyGate adds the SwiGLU of two products that nothing else reads.
-func (k kernels) addSkinnyGate(s scopeOf, n *ir.Node) {
+func (k kernels) addSkinnyGate(s programIndex, n *ir.Node) {
 	if _, ok := role[op.SwiGLURole](n); !ok || k.taken[n] {
 		return
 	}
@@ -100,14 +100,14 @@ func skinnyOf(n *ir.Node) (skinny, bool) {
 	return skinny{products: []*ir.Node{n}, kernel: q}, q.Fits()
 }
 
-// alike reports whether products are of the same rows, with weights of one kind.
+// sameProgram reports whether products are of the same rows, with weights of one kind.
 func (g skinny) alike(p skinny) bool {
 	return g.products[0].In()[0] == p.products[0].In()[0] && g.kernel.Bits == p.kernel.Bits &&
 		g.kernel.Group == p.kernel.Group
 }
 
 // takes reports whether another product can be computed where the group's first is: its weights are there.
-func (g skinny) takes(s scopeOf, p skinny) bool {
+func (g skinny) takes(s programIndex, p skinny) bool {
 	for _, v := range p.products[0].In()[1:] {
 		if v.Node() != nil && s.at[v.Node()] >= s.at[g.products[0]] {
 			return false

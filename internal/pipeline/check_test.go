@@ -78,7 +78,7 @@ func TestDeadlockError(t *testing.T) {
 	}
 	_, err = Check(s)
 	var dead *DeadlockError
-	if !errors.As(err, &dead) || len(dead.Circle) != 2 {
+	if !errors.As(err, &dead) || len(dead.Cycle) != 2 {
 		t.Fatalf("got %v, want a circle of two", err)
 	}
 	if _, simulated := Simulate(s, Uniform(1, 2)); simulated == nil || simulated.Error() != err.Error() {

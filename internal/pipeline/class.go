@@ -26,7 +26,8 @@ type Class struct {
 	Split bool
 	// Pairs means that forwards and backwards are joined in pairs, which may overlap.
 	Pairs bool
-	// Worse names a class that is never slower and never holds more; empty if there is none. A search skips it.
+	// Worse names a class that is never slower than this one and never holds more activations: the search
+	// then skips this one. It is empty if there is none.
 	Worse string
 
 	// foreign means that another module's generator makes the schedules: each is checked before it is used.

@@ -102,7 +102,7 @@ func checkWorse(t *testing.T, s *Schedule, g Config, c *Class) {
 		t.Fatal(err)
 	}
 	if b.Makespan > a.Makespan || b.PeakLive[0] > a.PeakLive[0] {
-		t.Errorf("%s %+v: %v and %d held, %s %v and %d", s.Name, g, a.Makespan, a.PeakLive[0], c.Worse, b.Makespan,
-			b.PeakLive[0])
+		t.Errorf("%s %+v: %v and %d held, %s %v and %d", s.Name, g, a.Makespan, a.PeakLive[0], c.Worse,
+			b.Makespan, b.PeakLive[0])
 	}
 }

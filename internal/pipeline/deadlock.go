@@ -15,17 +15,17 @@ type Wait struct {
 
 // DeadlockError reports ranks that wait for each other in a cycle.
 type DeadlockError struct {
-	Circle []Wait
+	Cycle []Wait
 }
 
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
 	b.WriteString("schedule: deadlock: ")
-	for i, w := range e.Circle {
+	for i, w := range e.Cycle {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		next := e.Circle[(i+1)%len(e.Circle)]
+		next := e.Cycle[(i+1)%len(e.Cycle)]
 		fmt.Fprintf(&b, "rank %d waits at %s for %s", w.Rank, w.At, w.For)
 		if next.At != w.For {
 			fmt.Fprintf(&b, ", which rank %d does after %s", w.Other, next.At)
@@ -47,11 +47,11 @@ func (c *checker) deadlock() error {
 	if m.start(&m.own); m.drain() {
 		return nil
 	}
-	return &DeadlockError{c.circle(&m)}
+	return &DeadlockError{c.cycle(&m)}
 }
 
-// circle follows waiting ranks from the first one until a rank repeats.
-func (c *checker) circle(m *Simulator) []Wait {
+// cycle follows waiting ranks from the first one until a rank repeats.
+func (c *checker) cycle(m *Simulator) []Wait {
 	s := c.flow.s
 	r := 0
 	for m.waits[r] == none {

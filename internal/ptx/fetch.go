@@ -36,7 +36,7 @@ func (p *product) fetch(plan plan) {
 // rightPart fetches 128 rows of the right operand, or two boxes of its columns if it is transposed, from a
 // depth on.
 func (p *product) rightPart(to, second string, from, depth reg, slot int, c copying) {
-	if !p.turned {
+	if !p.transposed {
 		p.load(1, to, depth, from, slot, c)
 		return
 	}

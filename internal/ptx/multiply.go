@@ -90,7 +90,7 @@ func (p *product) matrix(address reg, beside int) reg {
 func (p *product) sum(g grouped, sums []reg, left, right, phase reg) {
 	// An advance of 16 in depth is this many bytes of a row, or of this many rows.
 	step, side := 32, 0
-	if p.turned {
+	if p.transposed {
 		step, side = 16*128, 1
 	}
 	more := p.reg("p")

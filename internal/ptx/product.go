@@ -59,8 +59,8 @@ type Kernel struct {
 type product struct {
 	code
 	rows, cols, depth int
-	// turned reports that the right operand is transposed: its rows are those of the depth.
-	turned bool
+	// transposed reports that the right operand is transposed: its rows are those of the depth.
+	transposed bool
 	// maps are the tensor maps: of the left operand, the right operand, and more.
 	maps []tensorMap
 
@@ -69,7 +69,7 @@ type product struct {
 
 // newProduct starts a kernel whose first two parameters are the operands.
 func newProduct(rows, cols, depth int, rightTurned bool) *product {
-	p := &product{rows: rows, cols: cols, depth: depth, turned: rightTurned}
+	p := &product{rows: rows, cols: cols, depth: depth, transposed: rightTurned}
 	p.maps = []tensorMap{{0, rows, depth, tileRows}, {1, cols, depth, tileCols / 2}}
 	if rightTurned {
 		p.maps[1] = tensorMap{1, depth, cols, tileDepth}

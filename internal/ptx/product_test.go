@@ -20,13 +20,13 @@ func TestFits(t *testing.T) {
 		{"too large to count", GatedProduct{1 << 24, 256, 1 << 12}.Fits(), false},
 		{"gradient", GatedGradient{256, 256, 256}.Fits(), true},
 		{"gradient of half a tile", GatedGradient{256, 256, 128}.Fits(), false},
-		{"heads", TurnedProduct{512, 256, 256, 64, []int{512, 256}, []int{256}}.Fits(), true},
-		{"one array only", TurnedProduct{512, 256, 256, 64, []int{256}, nil}.Fits(), true},
-		{"nothing to turn", TurnedProduct{512, 256, 256, 64, nil, []int{256}}.Fits(), false},
-		{"a head of two tiles", TurnedProduct{512, 256, 256, 512, []int{512}, nil}.Fits(), false},
-		{"a head of 96", TurnedProduct{512, 256, 256, 96, []int{768}, nil}.Fits(), false},
-		{"an array of half a tile", TurnedProduct{512, 256, 256, 64, []int{384, 384}, nil}.Fits(), false},
-		{"part of a sequence", TurnedProduct{512, 256, 300, 64, []int{256}, nil}.Fits(), false},
+		{"heads", RoPEProduct{512, 256, 256, 64, []int{512, 256}, []int{256}}.Fits(), true},
+		{"one array only", RoPEProduct{512, 256, 256, 64, []int{256}, nil}.Fits(), true},
+		{"nothing to turn", RoPEProduct{512, 256, 256, 64, nil, []int{256}}.Fits(), false},
+		{"a head of two tiles", RoPEProduct{512, 256, 256, 512, []int{512}, nil}.Fits(), false},
+		{"a head of 96", RoPEProduct{512, 256, 256, 96, []int{768}, nil}.Fits(), false},
+		{"an array of half a tile", RoPEProduct{512, 256, 256, 64, []int{384, 384}, nil}.Fits(), false},
+		{"part of a sequence", RoPEProduct{512, 256, 300, 64, []int{256}, nil}.Fits(), false},
 	} {
 		if c.fits != c.want {
 			t.Errorf("%s: fits is %v, want %v", c.name, c.fits, c.want)
@@ -53,7 +53,7 @@ func TestShare(t *testing.T) {
 func TestMemory(t *testing.T) {
 	const most = 227 << 10
 	for _, k := range []Kernel{
-		GatedProduct{256, 256, 128}.Kernel(), GatedGradient{256, 256, 256}.Kernel(), TurnedProduct{512, 256, 256,
+		GatedProduct{256, 256, 128}.Kernel(), GatedGradient{256, 256, 256}.Kernel(), RoPEProduct{512, 256, 256,
 			64, []int{256, 256}, []int{256}}.Kernel(),
 	} {
 		maps := strings.Count(k.Text, "tensormap.cp_fenceproxy")

@@ -181,7 +181,7 @@ func short(text string) string {
 func FuzzRun(f *testing.F) {
 	const name = "fuzzed"
 	for _, k := range []Kernel{GatedProduct{256, 256, 128}.Kernel(), GatedGradient{256, 256, 256}.Kernel(),
-		TurnedProduct{256, 256, 128, 64, []int{256}, nil}.Kernel()} {
+		RoPEProduct{256, 256, 128, 64, []int{256}, nil}.Kernel()} {
 		f.Add(short(strings.Replace(k.Text, k.Name, name, 1)))
 	}
 	head, _, _ := strings.Cut(GatedProduct{256, 256, 128}.Kernel().Text, "{\n")

@@ -48,7 +48,7 @@ func (q GatedGradient) call() call {
 		q.Rows, 2*q.Width), blank(q.Rows, 2*q.Width)}, 1}
 }
 
-func (q TurnedProduct) call() call {
+func (q RoPEProduct) call() call {
 	r := rand.New(rand.NewPCG(5, 6))
 	cos, sin := array.New(array.F32, q.Seq, q.Head/2), array.New(array.F32, q.Seq, q.Head/2)
 	for i := range cos.Len() {
@@ -113,9 +113,9 @@ func TestRun(t *testing.T) {
 		{"gated product", GatedProduct{512, 256, 384}.call()},
 		{"gated gradient, least", GatedGradient{256, 256, 256}.call()},
 		{"gated gradient", GatedGradient{512, 512, 512}.call()},
-		{"turned product, least", TurnedProduct{256, 256, 256, 64, []int{256}, nil}.call()},
-		{"turned product, heads of 64", TurnedProduct{512, 256, 128, 64, []int{512, 256}, []int{256}}.call()},
-		{"turned product, heads of 128", TurnedProduct{256, 512, 64, 128, []int{256}, []int{512}}.call()},
+		{"turned product, least", RoPEProduct{256, 256, 256, 64, []int{256}, nil}.call()},
+		{"turned product, heads of 64", RoPEProduct{512, 256, 128, 64, []int{512, 256}, []int{256}}.call()},
+		{"turned product, heads of 128", RoPEProduct{256, 512, 64, 128, []int{256}, []int{512}}.call()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if testing.Short() && !strings.HasSuffix(c.name, "least") {

@@ -27,7 +27,7 @@ func Locals(ctx context.Context, world comm.World, devices []int,
 		if !mine[r.ID()] {
 			return nil
 		}
-		out, err := one(r, program)
+		out, err := runRank(r, program)
 		results[r.ID()] = out
 		return err
 	})
@@ -43,8 +43,8 @@ func Locals(ctx context.Context, world comm.World, devices []int,
 	return all, nil
 }
 
-// one runs the program of a rank.
-func one(r comm.Comm, program func(id int) (*ir.Func, []array.Array, error)) ([]array.Array, error) {
+// runRank runs the program of a rank.
+func runRank(r comm.Comm, program func(id int) (*ir.Func, []array.Array, error)) ([]array.Array, error) {
 	f, args, err := program(r.ID())
 	if err != nil {
 		return nil, err

@@ -63,8 +63,8 @@ func (s *Session) local(devices []int) []int {
 // Device returns the host's device, which runs ops on tensors without a mesh.
 func (s *Session) Device() *cpu.Device { return s.host }
 
-// Laid returns a's data sharded on a mesh, as the store of a tensor.
-func (s *Session) Laid(a array.Array, at op.Layout) (*Shards, error) { return s.scatter(a, at) }
+// Shard returns a's data sharded on a mesh, as the store of a tensor.
+func (s *Session) Shard(a array.Array, at op.Layout) (*Shards, error) { return s.scatter(a, at) }
 
 // Tensor returns a's data as an eager tensor, shared: a must not be changed afterwards.
 func (s *Session) Tensor(a array.Array) *op.Tensor { return ir.Leaf(s, ir.TypeOf(a), a) }
@@ -142,7 +142,7 @@ func (s *Session) record(o ir.Op, in []*ir.Value) []*ir.Value {
 		return ir.InvalidResults(s, o, len(in), err)
 	}
 	if _, asked := o.(op.Constrainer); asked {
-		asks(out[0])
+		recordLine(out[0])
 	}
 	if tracked {
 		ir.Record(o, in, out, int(s.seq.Add(1)))
@@ -150,8 +150,8 @@ func (s *Session) record(o ir.Op, in []*ir.Value) []*ir.Value {
 	return out
 }
 
-// asks records the source line that requested a tensor's layout.
-func asks(x *ir.Value) {
+// recordLine records the source line that requested a tensor's layout.
+func recordLine(x *ir.Value) {
 	if at, ok := ShardsOf(x); ok && at.Line == "" {
 		at.Line = ir.Caller()
 	}

@@ -25,7 +25,7 @@ const maxTries = 200_000
 // between them, then these groups next to each other, and so on outwards; then pairs are swapped as long as
 // the traffic gets cheaper. It is never worse than the identity. Further orders to start from may be given.
 func Map(c *cluster.Cluster, t *Traffic, starts ...[]int) Mapping {
-	r := newRoads(c)
+	r := newTopology(c)
 	load := make([]float64, c.NumHosts())
 	identity := make([]int, c.Size())
 	for i := range identity {
@@ -67,7 +67,7 @@ func withIdle(devices []int, n int) []int {
 }
 
 // nest grows groups from the inside out: each level joins blocks of devices that are close to each other.
-func (r *roads) nest(t *Traffic) []int {
+func (r *topology) nest(t *Traffic) []int {
 	blocks := make([][]int, 0, r.c.Size())
 	for d := range r.c.Size() {
 		blocks = append(blocks, []int{d})
@@ -84,7 +84,7 @@ func (r *roads) nest(t *Traffic) []int {
 
 // byWork orders the outermost blocks so that those that compute the most are on the fastest devices; blocks
 // of equal work stay close to each other.
-func (r *roads) byWork(t *Traffic, blocks [][]int) [][]int {
+func (r *topology) byWork(t *Traffic, blocks [][]int) [][]int {
 	if len(t.Work) == 0 || len(blocks) < 2 {
 		if len(blocks) > 1 {
 			blocks = r.join(blocks, len(blocks))
@@ -112,7 +112,7 @@ func (r *roads) byWork(t *Traffic, blocks [][]int) [][]int {
 
 // join makes blocks of n blocks: the first remaining one, and those nearest to it; of equally near ones,
 // those with devices of the same speed, so that slow devices slow down only each other.
-func (r *roads) join(blocks [][]int, n int) [][]int {
+func (r *topology) join(blocks [][]int, n int) [][]int {
 	var joined [][]int
 	used := make([]bool, len(blocks))
 	for i := range blocks {
@@ -144,15 +144,15 @@ func (r *roads) join(blocks [][]int, n int) [][]int {
 
 // nearness returns how well a block goes with others: by equal speed first, then by the slowest link to the
 // block before.
-func (r *roads) nearness(first, last, b []int) float64 {
-	way := math.Min(r.way(first[0], b[0]), r.way(last[len(last)-1], b[0]))
+func (r *topology) nearness(first, last, b []int) float64 {
+	way := math.Min(r.bandwidth(first[0], b[0]), r.bandwidth(last[len(last)-1], b[0]))
 	unlike := math.Abs(r.speed[first[0]] - r.speed[b[0]])
 	return math.Log1p(way) - 100*unlike
 }
 
 // swap exchanges the devices of two ranks as long as that reduces the price or, at the same price, the total
 // time of all ranks.
-func (r *roads) swap(t *Traffic, m *Mapping, load []float64) {
+func (r *topology) swap(t *Traffic, m *Mapping, load []float64) {
 	tries := 0
 	worst, all := r.weigh(t, m.Devices, load)
 	for better := true; better; {

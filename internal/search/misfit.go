@@ -60,7 +60,7 @@ func misfit(c Config, cal plan.Calibration) (*Misfit, error) {
 		return nil, err
 	}
 	c.Pricer = e
-	c.thriftiest(func(p Plan) bool {
+	c.eachLeastMemory(func(p Plan) bool {
 		for _, st := range p.Estimate.Stages {
 			if lack := st.Memory.Total() - st.Limit; st.Memory == p.Estimate.Memory && lack < m.Missing {
 				m.Plan, m.Missing, m.Limit = p, lack, st.Limit
@@ -116,13 +116,13 @@ func (c Config) fits(cal plan.Calibration) bool {
 	}
 	c.Pricer = e
 	found := false
-	c.thriftiest(func(p Plan) bool { found = found || p.Estimate.Fits; return found })
+	c.eachLeastMemory(func(p Plan) bool { found = found || p.Estimate.Fits; return found })
 	return found
 }
 
-// thriftiest prices each division with the smallest micro-batch, full sharding, recomputation and offloading,
-// until stop returns true.
-func (c Config) thriftiest(stop func(p Plan) bool) {
+// eachLeastMemory prices each division with the smallest micro-batch, full sharding, recomputation and
+// offloading, until stop returns true.
+func (c Config) eachLeastMemory(stop func(p Plan) bool) {
 	s := newSpace(c.Workload, c.Cluster, c.Pin)
 	for _, x := range s.cells() {
 		if x.MicroBatch > 1 && !c.Pin.has("micro_batch") {

@@ -111,7 +111,7 @@ func TestMap(t *testing.T) {
 		}
 	}
 	// Where three pairs have changed places, swaps mend at least a part.
-	r := newRoads(c)
+	r := newTopology(c)
 	bad := Mapping{Devices: slices.Clone(m.Devices)}
 	for i := range 3 {
 		bad.Devices[i], bad.Devices[8+i] = bad.Devices[8+i], bad.Devices[i]

@@ -31,19 +31,20 @@ type Phase struct {
 	Open  bool
 }
 
-// roads holds the links of a cluster for pricing: the host of each device, and the bandwidths.
-type roads struct {
+// topology holds the links of a cluster for pricing: the host of each device, and the bandwidths.
+type topology struct {
 	c      *cluster.Cluster
 	host   []int
 	speed  []float64
-	card   []float64 // bytes per second out of a host
+	nic    []float64 // bytes per second out of a host
 	within []float64 // bytes per second between two devices of a host
-	ways   map[[2]int]float64
+	cache  map[[2]int]float64
 	wired  bool
 }
 
-func newRoads(c *cluster.Cluster) *roads {
-	r := &roads{c: c, ways: map[[2]int]float64{}, wired: len(c.Wires) > 0, card: make([]float64, c.NumHosts()),
+func newTopology(c *cluster.Cluster) *topology {
+	r := &topology{c: c, cache: map[[2]int]float64{}, wired: len(c.Wires) > 0,
+		nic:    make([]float64, c.NumHosts()),
 		within: make([]float64, c.NumHosts())}
 	fastest := 0.0
 	for d := range c.Size() {
@@ -56,7 +57,7 @@ func newRoads(c *cluster.Cluster) *roads {
 		}
 		fastest = math.Max(fastest, speed)
 		r.host, r.speed = append(r.host, at.Host), append(r.speed, speed)
-		r.card[at.Host] = float64(g.NICs) * g.NIC.Bandwidth
+		r.nic[at.Host] = float64(g.NICs) * g.NIC.Bandwidth
 		r.within[at.Host] = g.Fabric.Bandwidth
 	}
 	for d := range r.speed {
@@ -67,15 +68,15 @@ func newRoads(c *cluster.Cluster) *roads {
 	return r
 }
 
-// way returns the bytes per second from one device to another.
-func (r *roads) way(a, b int) float64 {
+// bandwidth returns the bytes per second from one device to another.
+func (r *topology) bandwidth(a, b int) float64 {
 	key := [2]int{r.host[a], r.host[b]}
 	if r.wired {
 		key = [2]int{a, b}
 	} else if key[0] == key[1] {
 		return r.within[key[0]]
 	}
-	if w, ok := r.ways[key]; ok {
+	if w, ok := r.cache[key]; ok {
 		return w
 	}
 	l := r.c.Between(a, b)
@@ -83,20 +84,20 @@ func (r *roads) way(a, b int) float64 {
 	if l.Efficiency > 0 {
 		w *= l.Efficiency
 	}
-	r.ways[key] = w
+	r.cache[key] = w
 	return w
 }
 
 // price returns the seconds of a step's communication and, if devices differ, computation, with ranks on the
 // given devices. load is scratch space, by host.
-func (r *roads) price(t *Traffic, devices []int, load []float64) float64 {
+func (r *topology) price(t *Traffic, devices []int, load []float64) float64 {
 	worst, _ := r.weigh(t, devices, load)
 	return worst
 }
 
 // weigh returns the price, and the total time of all ranks: of two mappings with one price, the one with the
 // smaller total is closer to a better one.
-func (r *roads) weigh(t *Traffic, devices []int, load []float64) (worst, all float64) {
+func (r *topology) weigh(t *Traffic, devices []int, load []float64) (worst, all float64) {
 	for i := range t.Phases {
 		w, a := r.phase(&t.Phases[i], devices, load)
 		worst, all = worst+w, all+a
@@ -111,7 +112,7 @@ func (r *roads) weigh(t *Traffic, devices []int, load []float64) (worst, all flo
 
 // phase returns the time of the slowest link or of the busiest host's network cards, and the total of all
 // links.
-func (r *roads) phase(p *Phase, devices []int, load []float64) (worst, all float64) {
+func (r *topology) phase(p *Phase, devices []int, load []float64) (worst, all float64) {
 	clear(load)
 	for _, ring := range p.Rings {
 		n := len(ring)
@@ -123,7 +124,7 @@ func (r *roads) phase(p *Phase, devices []int, load []float64) (worst, all float
 				break
 			}
 			a, b := devices[rank], devices[ring[(i+1)%n]]
-			x := p.Bytes / r.way(a, b)
+			x := p.Bytes / r.bandwidth(a, b)
 			worst, all = math.Max(worst, x), all+x
 			if r.host[a] != r.host[b] {
 				load[r.host[a]] += p.Bytes
@@ -131,8 +132,8 @@ func (r *roads) phase(p *Phase, devices []int, load []float64) (worst, all float
 		}
 	}
 	for h, bytes := range load {
-		if bytes > 0 && r.card[h] > 0 {
-			worst = math.Max(worst, bytes/r.card[h])
+		if bytes > 0 && r.nic[h] > 0 {
+			worst = math.Max(worst, bytes/r.nic[h])
 		}
 	}
 	return worst, all
@@ -170,7 +171,7 @@ func TrafficOf(w plan.Workload, p Plan, on *cluster.Cluster) *Traffic {
 				Open: x.open})
 		}
 	}
-	speed := newRoads(on).speed
+	speed := newTopology(on).speed
 	t.Work = make([]float64, t.Ranks)
 	for r := range t.Work {
 		if st := p.Estimate.Stages; len(st) == pp {

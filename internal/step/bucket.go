@@ -15,7 +15,8 @@ func bucket(f *ir.Func, most func(op.Collective) int) (*ir.Func, error) {
 	defer fault.Pass("bucket", f)
 	b := ir.NewBuilder(f.Name())
 	x := &bucketer{f: f, b: b, most: most, env: make([]*ir.Value, f.NumValues()),
-		later: make([]func() *ir.Value, f.NumValues()), in: make([]*bag, f.NumValues()), open: map[string]*bag{}}
+		later: make([]func() *ir.Value, f.NumValues()), in: make([]*openBucket, f.NumValues()),
+		open: map[string]*openBucket{}}
 	for i, v := range b.ParamsOf(f) {
 		x.env[i] = v
 	}
@@ -29,8 +30,8 @@ func bucket(f *ir.Func, most func(op.Collective) int) (*ir.Func, error) {
 	return b.Build(results...)
 }
 
-// bag is a bucket of collectives.
-type bag struct {
+// openBucket is a bucket of collectives.
+type openBucket struct {
 	key         string
 	nodes       []*ir.Node
 	at          int // the last node's number
@@ -45,8 +46,8 @@ type bucketer struct {
 	// bucket of those that have not been sent.
 	env   []*ir.Value
 	later []func() *ir.Value
-	in    []*bag
-	open  map[string]*bag
+	in    []*openBucket
+	open  map[string]*openBucket
 }
 
 func (x *bucketer) node(i int, n *ir.Node) {
@@ -93,19 +94,19 @@ func (x *bucketer) put(i int, n *ir.Node, key string, most int) {
 		g = nil
 	}
 	if g == nil {
-		g = &bag{key: key, most: most}
+		g = &openBucket{key: key, most: most}
 		x.open[key] = g
 	}
 	g.add(i, n)
 	x.in[n.Out()[0].ID()] = g
 }
 
-func (g *bag) add(i int, n *ir.Node) {
+func (g *openBucket) add(i int, n *ir.Node) {
 	g.nodes, g.at, g.bytes = append(g.nodes, n), max(g.at, i), g.bytes+size(n)
 }
 
 // send sends a bucket, filled with what is available already.
-func (x *bucketer) send(g *bag) {
+func (x *bucketer) send(g *openBucket) {
 	delete(x.open, g.key)
 	x.fill(g)
 	in := make([]*ir.Value, len(g.nodes))
@@ -125,7 +126,7 @@ func (x *bucketer) send(g *bag) {
 }
 
 // fill adds later collectives whose operands are parameters.
-func (x *bucketer) fill(g *bag) {
+func (x *bucketer) fill(g *openBucket) {
 	nodes := x.f.Nodes()
 	for i := g.at + 1; i < len(nodes); i++ {
 		n := nodes[i]

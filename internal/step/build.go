@@ -26,14 +26,14 @@ type builder struct {
 	// numbers maps equal programs to their index in the plan, parts marks those that are listed there.
 	numbers map[programKey]int
 	parts   map[*part]bool
-	// away marks the weights and slots that are offloaded.
-	away map[bufferKey]bool
+	// offloaded marks the weights and slots that are offloaded.
+	offloaded map[bufferKey]bool
 }
 
 // programKey identifies a device's program, so that devices with equal ones share it.
 type programKey struct {
-	f                    *ir.Func
-	donated, spent, away string
+	f                         *ir.Func
+	donated, spent, offloaded string
 }
 
 // New plans a training step. Nothing runs and no tensor memory is allocated.
@@ -55,7 +55,7 @@ func New(c Config) (*Plan, error) {
 	if b.update, b.updateProgram, err = newUpdate(b, b.sections[0]); err != nil {
 		return nil, err
 	}
-	if err := b.chooseAway(); err != nil {
+	if err := b.chooseOffloaded(); err != nil {
 		return nil, err
 	}
 	return b.finish()
@@ -148,7 +148,7 @@ func (b *builder) sectionsOf(stages []*stage.Stage) ([]*section, error) {
 
 // use gathers a weight for computation if it is stored in another layout.
 func (b *builder) use(stageNumber, weight int, x *ir.Value) *ir.Value {
-	l := b.c.lay(weight, b.c.Schedule.Place[stageNumber])
+	l := b.c.layouts(weight, b.c.Schedule.Place[stageNumber])
 	if l.Use.Equal(l.Rest) {
 		return x
 	}
@@ -202,19 +202,19 @@ func (p *Plan) add(t *tape) {
 
 // compiled returns a device's program with its memory planned, by its number; devices with equal programs
 // share it.
-func (b *builder) compiled(p *spmd.Program, device int, g given, away cpu.Away) (int, error) {
+func (b *builder) compiled(p *spmd.Program, device int, g memoryReuse, offloaded cpu.Offloaded) (int, error) {
 	f, err := p.Local(device)
 	if err != nil {
 		return 0, err
 	}
-	k := programKey{f, fmt.Sprint(g.donated), fmt.Sprint(g.spent), awayText(away)}
+	k := programKey{f, fmt.Sprint(g.donated), fmt.Sprint(g.spent), offloadText(offloaded)}
 	if i, ok := b.numbers[k]; ok {
 		return i, nil
 	}
 	if f, err = b.communicating(f, p.Crosses()); err != nil {
 		return 0, err
 	}
-	if f, err = early(f); err != nil {
+	if f, err = accumulateEarly(f); err != nil {
 		return 0, err
 	}
 	if b.c.Local != nil {
@@ -223,7 +223,7 @@ func (b *builder) compiled(p *spmd.Program, device int, g given, away cpu.Away) 
 		}
 	}
 	b.numbers[k] = len(b.plan.programs)
-	return b.numbers[k], b.plan.compile(f, g, away)
+	return b.numbers[k], b.plan.compile(f, g, offloaded)
 }
 
 // communicating returns a device's program with its collectives bucketed, split by hosts, delayed and started
@@ -232,24 +232,24 @@ func (b *builder) compiled(p *spmd.Program, device int, g given, away cpu.Away) 
 func (b *builder) communicating(f *ir.Func, crosses bool) (*ir.Func, error) {
 	f, err := bucket(f, b.c.bucketOf)
 	if err == nil && b.c.Host > 0 {
-		f, err = byHosts(f, b.c.Host)
+		f, err = hierarchical(f, b.c.Host)
 	}
 	if err == nil && !crosses {
-		f, err = late(f)
+		f, err = gatherLate(f)
 	}
-	if err != nil || b.c.Overlap == InTurn {
+	if err != nil || b.c.Overlap == NoOverlap {
 		return f, err
 	}
-	if b.c.Overlap == Overlapped {
+	if b.c.Overlap == FullOverlap {
 		return overlap(f, nil)
 	}
 	return overlap(f, b.c.worthwhile(f))
 }
 
 // compile plans the memory of a program and adds it to the plan's.
-func (p *Plan) compile(f *ir.Func, g given, away cpu.Away) error {
+func (p *Plan) compile(f *ir.Func, g memoryReuse, offloaded cpu.Offloaded) error {
 	o := cpu.Options{Donate: g.donated, Spend: g.spent, NoFuse: p.Backend || p.AsIs}
-	e, err := cpu.NewPlanAway(f, o, away)
-	p.programs = append(p.programs, &program{e, g, away})
+	e, err := cpu.NewOffloadPlan(f, o, offloaded)
+	p.programs = append(p.programs, &program{e, g, offloaded})
 	return err
 }

@@ -69,7 +69,7 @@ func (p *Plan) Forecast(m Machine) (Forecast, error) {
 	prices := map[*ir.Func][]priced{}
 	var mean Forecast
 	for draw := range n {
-		f, err := p.drawn(m, uint64(draw), prices)
+		f, err := p.simulate(m, uint64(draw), prices)
 		if err != nil {
 			return Forecast{}, err
 		}
@@ -80,14 +80,14 @@ func (p *Plan) Forecast(m Machine) (Forecast, error) {
 	return mean, nil
 }
 
-// drawn simulates the tapes once.
-func (p *Plan) drawn(m Machine, draw uint64, prices map[*ir.Func][]priced) (Forecast, error) {
+// simulate simulates the tapes once.
+func (p *Plan) simulate(m Machine, draw uint64, prices map[*ir.Func][]priced) (Forecast, error) {
 	threads := max(1, min(m.Threads/len(p.tapes), m.Cores))
-	c := &clock{m: m, watch: m.Watch, threads: float64(threads),
+	c := &stepSimulator{m: m, watch: m.Watch, threads: float64(threads),
 		posted: map[message]bool{}, taken: map[message]bool{},
 		waiting: map[waiting]int{}, meetings: map[string][]int{}}
 	for d, t := range p.tapes {
-		p := &racer{device: d}
+		p := &simDevice{device: d}
 		if t != nil {
 			var err error
 			if p.events, err = t.timed(&pricing{Pricer: m.Prices, threads: threads, spread: m.Spread,
@@ -96,7 +96,7 @@ func (p *Plan) drawn(m Machine, draw uint64, prices map[*ir.Func][]priced) (Fore
 			}
 			p.left = p.events[0].work
 		}
-		c.racers = append(c.racers, p)
+		c.devices = append(c.devices, p)
 		c.ready = append(c.ready, p)
 	}
 	return c.run()
@@ -118,9 +118,9 @@ type priced struct {
 	kind    uint64
 }
 
-// around returns seconds with a random variation of mean zero. The n-th node of a kind on a device has the
+// vary returns seconds with a random variation of mean zero. The n-th node of a kind on a device has the
 // same variation in every plan, so that a plan that does another's work and more is never priced below it.
-func (p *pricing) around(x priced) float64 {
+func (p *pricing) vary(x priced) float64 {
 	if p.spread == 0 || x.seconds == 0 {
 		return x.seconds
 	}
@@ -189,13 +189,13 @@ func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]pric
 	for i, n := range f.Nodes() {
 		events := t.eventsOf(n)
 		if events == 0 {
-			work += p.around(nodes[i])
+			work += p.vary(nodes[i])
 			continue
 		}
 		for k := range events {
 			list[at+k].work, work = work, 0
 			if list[at+k].kind != sent {
-				list[at+k].load = p.around(nodes[i])
+				list[at+k].load = p.vary(nodes[i])
 			}
 		}
 		at += events
@@ -203,7 +203,7 @@ func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]pric
 	for _, c := range in.copies {
 		work += p.Copy(float64(t.buffers[c[0]].t.Bytes()))
 	}
-	work += p.Copy(t.awayBytes(in))
+	work += p.Copy(t.offloadBytes(in))
 	return at, work
 }
 
@@ -259,8 +259,8 @@ func (t *tape) eventsOf(n *ir.Node) int {
 	return 1
 }
 
-// racer is the state of a device in its tape: left is the seconds that it computes until its next event.
-type racer struct {
+// simDevice is the state of a device in its tape: left is the seconds that it computes until its next event.
+type simDevice struct {
 	device      int
 	events      []event
 	at          int
@@ -276,12 +276,12 @@ type racer struct {
 	since float64
 }
 
-// clock runs devices on cores.
-type clock struct {
+// stepSimulator runs devices on cores.
+type stepSimulator struct {
 	m        Machine
-	racers   []*racer
-	ready    []*racer // first come, first served
-	running  []*racer
+	devices  []*simDevice
+	ready    []*simDevice // first come, first served
+	running  []*simDevice
 	now      float64
 	work     float64
 	threads  float64 // of each device
@@ -293,7 +293,7 @@ type clock struct {
 	watch    func(Span)
 }
 
-func (c *clock) run() (Forecast, error) {
+func (c *stepSimulator) run() (Forecast, error) {
 	for {
 		for len(c.running) < c.m.Cores && len(c.ready) > 0 {
 			p := c.ready[0]
@@ -309,7 +309,7 @@ func (c *clock) run() (Forecast, error) {
 		}
 		c.advance()
 	}
-	for _, p := range c.racers {
+	for _, p := range c.devices {
 		if p.at < len(p.events) {
 			return Forecast{}, fmt.Errorf("forecast: device %d waits for ever at %s", p.device, p.events[p.at].at)
 		}
@@ -321,7 +321,7 @@ func (c *clock) run() (Forecast, error) {
 const awake = 10e-6
 
 // wakeCore takes the core that has been idle for the shortest time and returns how long it takes to start.
-func (c *clock) wakeCore() float64 {
+func (c *stepSimulator) wakeCore() float64 {
 	n := len(c.idle)
 	if n == 0 {
 		return 0
@@ -335,7 +335,7 @@ func (c *clock) wakeCore() float64 {
 }
 
 // advance lets time pass until a running device reaches an event or the end of its slice.
-func (c *clock) advance() {
+func (c *stepSimulator) advance() {
 	busy, delay := 0, math.Inf(1)
 	for _, p := range c.running {
 		if p.delay > 0 {
@@ -364,7 +364,7 @@ func (c *clock) advance() {
 }
 
 // pass lets a device compute for the given seconds of its own, or wait for its core.
-func (c *clock) pass(p *racer, seconds, wall float64) {
+func (c *stepSimulator) pass(p *simDevice, seconds, wall float64) {
 	if p.delay > 0 {
 		if p.delay -= wall; p.delay < 1e-12 {
 			p.delay = 0
@@ -385,7 +385,7 @@ func (c *clock) pass(p *racer, seconds, wall float64) {
 }
 
 // arrive advances a device past its events until it has something to compute or has to wait.
-func (c *clock) arrive(p *racer) {
+func (c *stepSimulator) arrive(p *simDevice) {
 	for p.at < len(p.events) {
 		e := &p.events[p.at]
 		if !p.over {
@@ -422,7 +422,7 @@ func (c *clock) arrive(p *racer) {
 
 // happens reports whether an event does not block the device any longer; if it does, another device will wake
 // it.
-func (c *clock) happens(p *racer, e *event) bool {
+func (c *stepSimulator) happens(p *simDevice, e *event) bool {
 	switch e.kind {
 	case meeting:
 		return c.meet(p, e)
@@ -444,7 +444,7 @@ func (c *clock) happens(p *racer, e *event) bool {
 }
 
 // meet reports whether the device is the last to arrive at a collective; the others then continue.
-func (c *clock) meet(p *racer, e *event) bool {
+func (c *stepSimulator) meet(p *simDevice, e *event) bool {
 	came := append(c.meetings[e.group], p.device)
 	if len(came) < e.size {
 		c.meetings[e.group] = came
@@ -452,17 +452,17 @@ func (c *clock) meet(p *racer, e *event) bool {
 	}
 	delete(c.meetings, e.group)
 	for _, d := range came[:len(came)-1] {
-		q := c.racers[d]
+		q := c.devices[d]
 		q.over, q.left = true, q.events[q.at].load
 		c.ready = append(c.ready, q)
 	}
 	return true
 }
 
-func (c *clock) wake(k waiting) {
+func (c *stepSimulator) wake(k waiting) {
 	if d, ok := c.waiting[k]; ok {
 		delete(c.waiting, k)
-		c.racers[d].left = 0
-		c.ready = append(c.ready, c.racers[d])
+		c.devices[d].left = 0
+		c.ready = append(c.ready, c.devices[d])
 	}
 }

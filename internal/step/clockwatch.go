@@ -41,7 +41,7 @@ func (t *tape) span(i int) Span {
 }
 
 // tell reports what a device has done when an event is over: a collective, or the previous instruction.
-func (c *clock) tell(p *racer, e *event) {
+func (c *stepSimulator) tell(p *simDevice, e *event) {
 	if c.watch == nil {
 		return
 	}
@@ -57,7 +57,7 @@ func (c *clock) tell(p *racer, e *event) {
 }
 
 // report reports a span that ends now, unless it took no time.
-func (c *clock) report(s Span, since float64) {
+func (c *stepSimulator) report(s Span, since float64) {
 	if c.now <= since {
 		return
 	}

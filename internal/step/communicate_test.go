@@ -59,7 +59,7 @@ func TestHosts(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", x), func(t *testing.T) {
 			want := trainPlan(t, x.step(t), x.micros)
 			c := x.config(t)
-			c.Host, c.Overlap = 2, WhereItPays
+			c.Host, c.Overlap = 2, AutoOverlap
 			p, err := New(c)
 			if err != nil {
 				t.Fatal(err)
@@ -93,7 +93,7 @@ func TestRelay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := byHosts(f, c.host)
+		g, err := hierarchical(f, c.host)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,9 +17,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Lay has the Specs of a weight on the devices of a rank. They are all that ZeRO is: stage 1 splits Slot over
-// the data axis, stage 2 also Sum, stage 3 also Rest.
-type Lay struct {
+// Layouts has the Specs of a weight on the devices of a rank. They are all that ZeRO is: stage 1 splits Slot
+// over the data axis, stage 2 also Sum, stage 3 also Rest.
+type Layouts struct {
 	// Mesh consists of the rank's devices; nil means the rank's own mesh.
 	Mesh *mesh.Mesh
 	// Use is the weight's sharding in computation, Rest between steps, Slot that of its optimizer state, and
@@ -32,9 +32,9 @@ type Lay struct {
 type Weight struct {
 	Name string
 	Type ir.Type
-	// Lay applies to every rank except those in On.
-	Lay
-	On map[int]Lay
+	// Layouts applies to every rank except those in On.
+	Layouts
+	On map[int]Layouts
 	// Held lists the ranks that hold the weight whether or not they compute with it, its home first; other
 	// ranks that use it hold copies.
 	Held []int
@@ -44,14 +44,14 @@ type Weight struct {
 	Fixed bool
 }
 
-// learns reports whether the weight's gradient is part of the gradient norm.
-func (w *Weight) learns() bool { return !w.Buffer && !w.Fixed }
+// trainable reports whether the weight's gradient is part of the gradient norm.
+func (w *Weight) trainable() bool { return !w.Buffer && !w.Fixed }
 
-// LayOn returns the layouts of the weight on a rank; meshes holds those of the ranks.
-func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {
+// LayoutsOn returns the layouts of the weight on a rank; meshes holds those of the ranks.
+func (w *Weight) LayoutsOn(meshes []*mesh.Mesh, rank int) Layouts {
 	l, ok := w.On[rank]
 	if !ok {
-		l = w.Lay
+		l = w.Layouts
 	}
 	if l.Mesh == nil {
 		l.Mesh = meshes[rank]
@@ -60,15 +60,17 @@ func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {
 }
 
 // slot returns the layout of a slot of a type: one that is smaller than the weight is replicated.
-func (w *Weight) slot(l Lay, t ir.Type) mesh.Spec {
+func (w *Weight) slot(l Layouts, t ir.Type) mesh.Spec {
 	if t.Shape.Equal(w.Type.Shape) {
 		return l.Slot
 	}
 	return mesh.Whole(len(t.Shape))
 }
 
-// lay returns the layouts of a weight on a rank.
-func (c *Config) lay(weight, rank int) Lay { return c.Weights[weight].LayOn(c.Meshes, rank) }
+// layouts returns the layouts of a weight on a rank.
+func (c *Config) layouts(weight, rank int) Layouts {
+	return c.Weights[weight].LayoutsOn(c.Meshes, rank)
+}
 
 // Config is the input of New.
 type Config struct {
@@ -98,9 +100,9 @@ type Config struct {
 	SumType func(weight int) ir.Type
 	// Update computes the next weights.
 	Update Update
-	// Away says what is kept outside of device memory.
-	Away   Away
-	Prices spmd.Prices
+	// Offload says what is kept outside of device memory.
+	Offload Offload
+	Prices  spmd.Prices
 	// Overlap says whether devices compute while they communicate.
 	Overlap Overlap
 	// Bucket is the maximum number of bytes up to which collectives of one kind and group are merged; 0
@@ -130,12 +132,12 @@ type RunConfig struct {
 // Overlap says how communication and computation overlap.
 type Overlap uint8
 
-// InTurn finishes each collective before the next op, Overlapped waits when its result is used, and
-// WhereItPays does that for collectives where the cost model says that it pays.
+// NoOverlap finishes each collective before the next op, Overlapped waits when its result is used, and
+// AutoOverlap does that for collectives where the cost model says that it pays.
 const (
-	InTurn Overlap = iota
-	Overlapped
-	WhereItPays
+	NoOverlap Overlap = iota
+	FullOverlap
+	AutoOverlap
 )
 
 // Update is the end of a step, traced on whole tensors.

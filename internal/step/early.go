@@ -8,10 +8,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// early makes a device's program add a gradient to its accumulator as soon as it is computed, not after the
-// whole backward pass: a result has its own memory, and its operands need not be kept in the arena. Nodes
-// that only one result uses move with it, except for collectives, whose order is the same on all devices.
-func early(f *ir.Func) (*ir.Func, error) {
+// accumulateEarly makes a device's program add a gradient to its accumulator as soon as it is computed, not
+// after the whole backward pass: a result has its own memory, and its operands need not be kept in the arena.
+// Nodes that only one result uses move with it, except for collectives, whose order is the same on all
+// devices.
+func accumulateEarly(f *ir.Func) (*ir.Func, error) {
 	defer fault.Pass("early sums", f)
 	e := newEnds(f)
 	ready := make([][]int, len(f.Nodes())+1) // by the last node that an end reads, the ends

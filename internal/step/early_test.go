@@ -31,7 +31,7 @@ func TestEarly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := early(f)
+	g, err := accumulateEarly(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestEarly(t *testing.T) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 	arena := func(f *ir.Func) int {
-		e, err := cpu.NewPlanAway(f, cpu.Options{Donate: []int{1, 2, 3, 4}}, cpu.Away{})
+		e, err := cpu.NewOffloadPlan(f, cpu.Options{Donate: []int{1, 2, 3, 4}}, cpu.Offloaded{})
 		if err != nil {
 			t.Fatal(err)
 		}

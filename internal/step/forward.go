@@ -67,10 +67,10 @@ func (r *ForwardRunner) Run(ctx context.Context, p *Plan, weights Weights,
 		if p.tapes[id] == nil {
 			return nil
 		}
-		if memory[id], err = p.tapes[id].lend(weights); err != nil {
+		if memory[id], err = p.tapes[id].allocateForward(weights); err != nil {
 			return err
 		}
-		x := &player{t: p.tapes[id], m: memory[id], batch: batch, at: &atomic.Pointer[instruction]{}}
+		x := &interpreter{t: p.tapes[id], m: memory[id], batch: batch, at: &atomic.Pointer[instruction]{}}
 		return x.run(rank, r.devices[id])
 	})
 	if err != nil {
@@ -104,8 +104,8 @@ func (p *Plan) check(batch [][]array.Array) error {
 	return nil
 }
 
-// lend allocates the memory of a forward pass, except for the weights.
-func (t *tape) lend(weights Weights) (*memory, error) {
+// allocateForward allocates the memory of a forward pass, except for the weights.
+func (t *tape) allocateForward(weights Weights) (*memory, error) {
 	given := map[int]array.Array{}
 	for i := range t.buffers {
 		if k := t.buffers[i].key; k.kind == weightBuffer {
@@ -117,7 +117,7 @@ func (t *tape) lend(weights Weights) (*memory, error) {
 		}
 	}
 	m := t.memory()
-	return t.cut(array.New(array.U8, m.Peak()-m.Weights).Bytes(), given), nil
+	return t.divide(array.New(array.U8, m.Peak()-m.Weights).Bytes(), given), nil
 }
 
 // gather gathers the last stage's results for a micro-batch.

@@ -6,10 +6,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// byHosts makes collectives of a program hierarchical: within hosts of the given number of devices, then
+// hierarchical makes collectives of a program hierarchical: within hosts of the given number of devices, then
 // between them, so that only a host's share crosses. All-to-alls do so if the saved messages are worth the
 // relay through another device.
-func byHosts(f *ir.Func, host int) (*ir.Func, error) {
+func hierarchical(f *ir.Func, host int) (*ir.Func, error) {
 	defer fault.Pass("collectives by hosts", f)
 	return f.Rewrite(func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		if c, is := n.Op().(op.Hierarchic); is && relayed(n, host) {

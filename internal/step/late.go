@@ -8,10 +8,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// late makes a device's program gather the weights that ZeRO shards when they are first used, not all at the
-// start, so that only those of a layer or two are whole in memory at a time. Nodes that change the layout of
-// parameters, without computing, move; if there is no collective among them, the program is unchanged.
-func late(f *ir.Func) (*ir.Func, error) {
+// gatherLate makes a device's program gather the weights that ZeRO shards when they are first used, not all
+// at the start, so that only those of a layer or two are whole in memory at a time. Nodes that change the
+// layout of parameters, without computing, move; if there is no collective among them, the program is
+// unchanged.
+func gatherLate(f *ir.Func) (*ir.Func, error) {
 	defer fault.Pass("late gathers", f)
 	l := &reorder{f: f, made: make([]int, f.NumValues()), waits: make([]bool, len(f.Nodes())),
 		done: make([]bool, len(f.Nodes()))}

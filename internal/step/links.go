@@ -44,11 +44,11 @@ func (c Config) pays(n *ir.Node, meanwhile float64) bool {
 	return min(farLatency+w.Wire/farRate, meanwhile) > nearLatency
 }
 
-// sumsMeanwhile reports whether gradients are combined within the backward pass, as others are computed, and
-// not behind it: where a step has one of it, and collectives that have something to hide behind are started
-// ahead.
-func (c Config) sumsMeanwhile() bool {
-	return c.Schedule.Micros == 1 && (c.Overlap == Overlapped || c.Overlap == WhereItPays && c.Host > 0)
+// reduceInBackward reports whether gradients are combined within the backward pass, as others are computed,
+// and not behind it: where a step has one of it, and collectives that have something to hide behind are
+// started ahead.
+func (c Config) reduceInBackward() bool {
+	return c.Schedule.Micros == 1 && (c.Overlap == FullOverlap || c.Overlap == AutoOverlap && c.Host > 0)
 }
 
 // secondsOf returns the time of a node on a core.

@@ -17,12 +17,12 @@ type memory struct {
 
 // allocate allocates the memory of a tape.
 func (t *tape) allocate(c RunConfig) (*memory, error) {
-	m := t.cut(array.New(array.U8, t.memory().Peak()).Bytes(), nil)
+	m := t.divide(array.New(array.U8, t.memory().Peak()).Bytes(), nil)
 	if len(t.store) == 0 {
 		return m, nil
 	}
 	if c.Offload == nil {
-		return nil, fmt.Errorf("step: device %d keeps %d tensors elsewhere: want Offload to say where", t.device,
+		return nil, fmt.Errorf("step: device %d has %d offloaded tensors: want RunConfig.Offload", t.device,
 			len(t.store))
 	}
 	var err error
@@ -30,9 +30,9 @@ func (t *tape) allocate(c RunConfig) (*memory, error) {
 	return m, err
 }
 
-// cut divides a block into buffers, first those that live within a step and then state; given holds those
-// that are elsewhere.
-func (t *tape) cut(block []byte, given map[int]array.Array) *memory {
+// divide divides a block into buffers, first those that live within a step and then state; given holds the
+// arrays of buffers that have memory of their own.
+func (t *tape) divide(block []byte, given map[int]array.Array) *memory {
 	m := &memory{taken: t.slab}
 	for i := range t.buffers {
 		b := &t.buffers[i]
@@ -40,7 +40,7 @@ func (t *tape) cut(block []byte, given map[int]array.Array) *memory {
 			m.arrays = append(m.arrays, a)
 			continue
 		}
-		if b.away {
+		if b.offloaded {
 			m.arrays = append(m.arrays, array.Array{})
 			continue
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 // send appends the messages of a stage's results, or of the gradients of its inputs.
-func (w *taper) send(a pipeline.Action) error {
+func (w *tapeWriter) send(a pipeline.Action) error {
 	x := w.section(a.Stage, a.Micro)
-	for i, value := range x.handed(a.Kind) {
+	for i, value := range x.sentValues(a.Kind) {
 		if err := w.message(send, a, i, x, value); err != nil {
 			return err
 		}
@@ -20,9 +20,9 @@ func (w *taper) send(a pipeline.Action) error {
 	return nil
 }
 
-func (w *taper) receive(a pipeline.Action) error {
+func (w *tapeWriter) receive(a pipeline.Action) error {
 	x := w.section(a.Stage, a.Micro)
-	for i, value := range x.taken(a.Kind) {
+	for i, value := range x.receivedValues(a.Kind) {
 		if err := w.message(receive, a, i, x, value); err != nil {
 			return err
 		}
@@ -30,9 +30,9 @@ func (w *taper) receive(a pipeline.Action) error {
 	return nil
 }
 
-// handed returns the joint program's values that a send carries, taken those that a receive brings, in the
-// same order.
-func (x *section) handed(k pipeline.Kind) []int {
+// sentValues returns the joint program's values that a send carries, taken those that a receive brings, in
+// the same order.
+func (x *section) sentValues(k pipeline.Kind) []int {
 	var list []int
 	if k == pipeline.SendForward {
 		for i := range x.Out {
@@ -49,7 +49,7 @@ func (x *section) handed(k pipeline.Kind) []int {
 	return list
 }
 
-func (x *section) taken(k pipeline.Kind) []int {
+func (x *section) receivedValues(k pipeline.Kind) []int {
 	var list []int
 	if k == pipeline.RecvForward {
 		for j := range x.In {
@@ -75,7 +75,7 @@ func (x *section) end(k pipeline.Kind, i int) op.Layout {
 	case pipeline.RecvForward:
 		id = x.inParam(i)
 	case pipeline.RecvBackward:
-		id = x.taken(k)[i]
+		id = x.receivedValues(k)[i]
 	default: // a gradient returns in the layout of its value
 		grads := x.inGrads()
 		for j := range x.In {
@@ -99,14 +99,14 @@ var otherEnd = map[pipeline.Kind]pipeline.Kind{
 }
 
 // message appends the device's ends of the messages that bring a value from one rank to another.
-func (w *taper) message(kind instructionKind, a pipeline.Action, i int, x *section, value int) error {
+func (w *tapeWriter) message(kind instructionKind, a pipeline.Action, i int, x *section, value int) error {
 	here := x.end(a.Kind, i)
 	there := w.section(a.Peer(), a.Micro).end(otherEnd[a.Kind], i)
 	t, has, err := w.local(x.types[value], here.Mesh, here.Spec)
 	if err != nil || !has {
 		return err
 	}
-	if alike(here, there) {
+	if sameLayout(here, there) {
 		place, _ := here.Mesh.Index(w.t.device)
 		b := w.use(w.buffer(w.key(x, a.Micro, value), t))
 		w.end(instruction{action: a, kind: kind, peer: there.Mesh.Devices()[place], tag: w.tag(a, i), arena: -1}, b)
@@ -115,15 +115,15 @@ func (w *taper) message(kind instructionKind, a pipeline.Action, i int, x *secti
 	return w.pieces(kind, a, i, x, value, here, there)
 }
 
-// alike reports whether a tensor has the same layout on two meshes of one shape: devices at the same position
-// hold the same.
-func alike(a, b op.Layout) bool {
+// sameLayout reports whether a tensor has the same layout on two meshes of one shape: devices at the same
+// position hold the same.
+func sameLayout(a, b op.Layout) bool {
 	return a.Spec.Equal(b.Spec) && slices.Equal(a.Mesh.Axes(), b.Mesh.Axes())
 }
 
 // pieces appends the messages between layouts that differ: each device gets what it lacks from one that has
 // it, once.
-func (w *taper) pieces(kind instructionKind, a pipeline.Action, i int, x *section, value int, here,
+func (w *tapeWriter) pieces(kind instructionKind, a pipeline.Action, i int, x *section, value int, here,
 	there op.Layout) error {
 	shape := x.types[value].Shape
 	own, err := here.Spec.Layout(here.Mesh, shape)
@@ -165,7 +165,7 @@ func (w *taper) pieces(kind instructionKind, a pipeline.Action, i int, x *sectio
 }
 
 // end appends one end of a message of a buffer.
-func (w *taper) end(in instruction, buffer int) {
+func (w *tapeWriter) end(in instruction, buffer int) {
 	if in.kind == send {
 		in.args = []int{buffer}
 	} else {
@@ -175,7 +175,7 @@ func (w *taper) end(in instruction, buffer int) {
 }
 
 // tag returns a message's number, the same at both ends.
-func (w *taper) tag(a pipeline.Action, i int) int {
+func (w *tapeWriter) tag(a pipeline.Action, i int) int {
 	from, direction := a.Stage, 0
 	if a.Kind.Receives() {
 		from = a.Peer()

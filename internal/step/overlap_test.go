@@ -55,7 +55,7 @@ func TestSumsMeanwhile(t *testing.T) {
 	for _, x := range []sample{{1, 2, 1, "1f1b", 0}, {1, 3, 1, "1f1b", 1}, {1, 2, 1, "1f1b", 2},
 		{1, 2, 2, "1f1b", 1}} {
 		var turn []float64
-		for _, o := range []Overlap{InTurn, Overlapped} {
+		for _, o := range []Overlap{NoOverlap, FullOverlap} {
 			c := x.config(t)
 			c.Overlap = o
 			p, err := New(c)
@@ -63,7 +63,7 @@ func TestSumsMeanwhile(t *testing.T) {
 				t.Fatal(err)
 			}
 			behind := combines(p.Parts[len(p.Parts)-1])
-			if want := x.zero < 2 && (o == InTurn || x.micros > 1); behind != want {
+			if want := x.zero < 2 && (o == NoOverlap || x.micros > 1); behind != want {
 				t.Errorf("%+v, overlap %d: gradients are combined behind the backward pass: %v, want %v", x, o,
 					behind, want)
 			}

@@ -18,11 +18,11 @@ func (t *tape) pack() {
 	for i := range t.buffers {
 		b := &t.buffers[i]
 		b.last = max(b.last, b.held)
-		if b.slabbed() {
+		if b.inSlab() {
 			todo = append(todo, i)
 		}
 	}
-	t.shelve()
+	t.placeOffloaded()
 	slices.SortStableFunc(todo, func(i, j int) int { return t.buffers[j].bytes() - t.buffers[i].bytes() })
 	var laid []int // by offset
 	for _, i := range todo {
@@ -70,7 +70,7 @@ func (t *tape) memory() Memory {
 	m := Memory{Step: t.slab}
 	for i := range t.buffers {
 		b := &t.buffers[i]
-		if b.away {
+		if b.offloaded {
 			continue
 		}
 		switch b.key.kind {
@@ -91,7 +91,7 @@ func (t *tape) memory() Memory {
 func (t *tape) live(i int) int {
 	n := 0
 	for k := range t.buffers {
-		if b := &t.buffers[k]; b.slabbed() && b.first <= i && i <= b.last {
+		if b := &t.buffers[k]; b.inSlab() && b.first <= i && i <= b.last {
 			n += b.bytes()
 		}
 	}

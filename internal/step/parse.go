@@ -194,7 +194,7 @@ func (r *reader) weight(s *scanner) {
 	if slices.ContainsFunc(r.p.Weights, func(x State) bool { return x.Name == w.Name }) {
 		s.errorf(at, "a second weight %q", w.Name)
 	}
-	w.Lay = r.lay(s, r.p.Meshes[0], w.Type)
+	w.Layouts = r.weightLayouts(s, r.p.Meshes[0], w.Type)
 	s.want("home")
 	w.Home = s.number(len(r.p.Meshes))
 	if s.is("copies") {
@@ -204,9 +204,9 @@ func (r *reader) weight(s *scanner) {
 		rank := s.number(len(r.p.Meshes))
 		s.want("mesh")
 		m := r.meshes[s.number(len(r.meshes))]
-		l := r.lay(s, m, w.Type)
+		l := r.weightLayouts(s, m, w.Type)
 		if w.On == nil {
-			w.On = map[int]Lay{}
+			w.On = map[int]Layouts{}
 		}
 		l.Mesh = m
 		w.On[rank] = l
@@ -216,8 +216,8 @@ func (r *reader) weight(s *scanner) {
 	r.p.Weights = append(r.p.Weights, w)
 }
 
-// lay reads the layouts of a weight.
-func (r *reader) lay(s *scanner, m *mesh.Mesh, t ir.Type) (l Lay) {
+// layouts reads the layouts of a weight.
+func (r *reader) weightLayouts(s *scanner, m *mesh.Mesh, t ir.Type) (l Layouts) {
 	for _, x := range []struct {
 		word string
 		at   *mesh.Spec
@@ -265,21 +265,21 @@ func (r *reader) program(s *scanner) error {
 	if n := s.number(most); n != len(r.p.programs) {
 		s.errorf(at, "program %d: want %d next", n, len(r.p.programs))
 	}
-	var g given
+	var g memoryReuse
 	if s.is("donates") {
 		g.donated = s.numbers(most)
 	}
 	if s.is("spends") {
 		g.spent = s.numbers(most)
 	}
-	away := s.away()
+	offloaded := s.offloaded()
 	if err := s.end(); err != nil {
 		return err
 	}
 	text, first := r.function()
 	f, err := ir.Parse(text, op.Lookup)
 	if err == nil {
-		err = r.p.compile(f, g, away)
+		err = r.p.compile(f, g, offloaded)
 	}
 	if err != nil {
 		return within(first, 1, err)

@@ -37,22 +37,22 @@ func (x *tapeReader) run(s *scanner, in *instruction) {
 		in.copies = append(in.copies, c)
 	}
 	if s.err == nil {
-		s.fail(at, x.fits(in))
+		s.fail(at, x.checkCall(in))
 	}
 }
 
-// fitsAway returns an error where a buffer is away that a program does not bring in or out, or the other way
-// round.
-func (x *tapeReader) fitsAway(in *instruction) error {
-	away := x.r.p.programs[in.program].away
+// checkOffloaded returns an error if a buffer is offloaded and the program's parameter or result is not, or
+// the other way round.
+func (x *tapeReader) checkOffloaded(in *instruction) error {
+	offloaded := x.r.p.programs[in.program].offloaded
 	for _, side := range []struct {
-		name          string
-		buffers, away []int
-	}{{"parameter", in.args, away.Params}, {"result", in.out, away.Results}} {
+		name               string
+		buffers, offloaded []int
+	}{{"parameter", in.args, offloaded.Params}, {"result", in.out, offloaded.Results}} {
 		for i, b := range side.buffers {
-			if x.t.buffers[b].away != slices.Contains(side.away, i) {
-				return fmt.Errorf("%s %d of program %d: it and buffer %%%d are not both away", side.name, i, in.program,
-					b)
+			if x.t.buffers[b].offloaded != slices.Contains(side.offloaded, i) {
+				return fmt.Errorf("%s %d of program %d: it and buffer %%%d must both be away or neither", side.name, i,
+					in.program, b)
 			}
 		}
 	}
@@ -99,8 +99,8 @@ func inside(b mesh.Box, shape []int) bool {
 	return true
 }
 
-// fits returns an error where buffers are not what a program takes and makes.
-func (x *tapeReader) fits(in *instruction) error {
+// checkCall returns an error where buffers are not what a program takes and makes.
+func (x *tapeReader) checkCall(in *instruction) error {
 	f := in.exe.Func()
 	for _, side := range []struct {
 		name    string
@@ -118,7 +118,7 @@ func (x *tapeReader) fits(in *instruction) error {
 			}
 		}
 	}
-	if err := x.fitsAway(in); err != nil {
+	if err := x.checkOffloaded(in); err != nil {
 		return err
 	}
 	arena := 0

@@ -38,11 +38,11 @@ type tapeReader struct {
 	r *reader
 	t *tape
 	// offsets and untils are what the text says, with its place.
-	offsets, untils []said
+	offsets, untils []statedNumber
 }
 
-// said is a number that a text gives of a buffer or an instruction.
-type said struct{ of, number, line, column int }
+// statedNumber is a number that a text gives of a buffer or an instruction.
+type statedNumber struct{ of, number, line, column int }
 
 func (x *tapeReader) line(s *scanner) error {
 	s.blanks()
@@ -67,8 +67,8 @@ func (x *tapeReader) buffer(s *scanner) {
 	b := buffer{key: x.key(s), first: -1}
 	s.want(":")
 	b.t = s.typ()
-	b.away = s.is("away")
-	if !slices.Contains([]bufferKind{slotBuffer, weightBuffer, dynamic}, b.key.kind) && b.away {
+	b.offloaded = s.is("away")
+	if !slices.Contains([]bufferKind{slotBuffer, weightBuffer, valueBuffer}, b.key.kind) && b.offloaded {
 		s.errorf(at, "only weights, slots and values can be away")
 	}
 	if _, ok := x.t.find(b.key); ok {
@@ -81,7 +81,7 @@ func (x *tapeReader) buffer(s *scanner) {
 	if !b.persistent() {
 		s.want("at")
 		column := s.column()
-		x.offsets = append(x.offsets, said{len(x.t.buffers), s.number(1 << 50), s.line, column})
+		x.offsets = append(x.offsets, statedNumber{len(x.t.buffers), s.number(1 << 50), s.line, column})
 	}
 	x.t.buffers = append(x.t.buffers, b)
 }
@@ -98,7 +98,7 @@ func (x *tapeReader) key(s *scanner) (k bufferKey) {
 		}
 	}
 	switch k.kind {
-	case dynamic:
+	case valueBuffer:
 		k.stage, k.micro, k.value = s.number(p.Schedule.Stages), s.number(p.Schedule.Micros), s.number(most)
 	case scratch:
 		k.micro, k.value = s.number(most), s.number(most)
@@ -156,7 +156,7 @@ func (x *tapeReader) instruction(s *scanner) {
 		x.message(s, &in, "to")
 		s.want("until")
 		column := s.column()
-		x.untils = append(x.untils, said{len(x.t.code), s.number(most), s.line, column})
+		x.untils = append(x.untils, statedNumber{len(x.t.code), s.number(most), s.line, column})
 		x.carried(s, &in, in.args[0])
 	case word == "receive" && in.action.Stage >= 0 && in.action.Kind.Receives():
 		in.kind, in.out = receive, []int{s.buffer(len(x.t.buffers))}

@@ -95,13 +95,13 @@ type Part struct {
 // program is a local program of a device with planned memory.
 type program struct {
 	exe *cpu.Executable
-	given
-	away cpu.Away
+	memoryReuse
+	offloaded cpu.Offloaded
 }
 
-// given is the parameters of a program whose memory it is given: results overwrite the donated ones, and its
-// own values the spent ones once they are read.
-type given struct{ donated, spent []int }
+// memoryReuse is the parameters of a program whose memory it is given: results overwrite the donated ones,
+// and its own values the spent ones once they are read.
+type memoryReuse struct{ donated, spent []int }
 
 // Devices returns the number of devices that the plan needs.
 func (p *Plan) Devices() int { return len(p.tapes) }

@@ -114,7 +114,7 @@ func (w *printer) head() {
 	}
 	w.line("scalars%s", typesText(p.Scalars))
 	for _, x := range p.Weights {
-		w.line("weight %q %s %s home %d%s%s slots%s", x.Name, x.Type, layText(x.Lay), x.Home,
+		w.line("weight %q %s %s home %d%s%s slots%s", x.Name, x.Type, layoutsText(x.Layouts), x.Home,
 			numbers(" copies", x.Copies), w.lays(x.On), typesText(x.Slots))
 	}
 	for i, x := range p.Stages {
@@ -126,20 +126,20 @@ func (w *printer) head() {
 	}
 }
 
-// layText returns the layouts of a weight.
-func layText(l Lay) string {
+// layoutsText returns the layouts of a weight.
+func layoutsText(l Layouts) string {
 	return fmt.Sprintf("use %s rest %s sum %s slot %s", l.Use, l.Rest, l.Sum, l.Slot)
 }
 
 // lays returns how a weight is laid out on the ranks on which it does otherwise.
-func (w *printer) lays(on map[int]Lay) (text string) {
+func (w *printer) lays(on map[int]Layouts) (text string) {
 	for _, rank := range slices.Sorted(maps.Keys(on)) {
 		l := on[rank]
 		at := rank
 		if l.Mesh != nil {
 			at = slices.IndexFunc(w.meshes, l.Mesh.Equal)
 		}
-		text += fmt.Sprintf(" on %d mesh %d %s", rank, at, layText(l))
+		text += fmt.Sprintf(" on %d mesh %d %s", rank, at, layoutsText(l))
 	}
 	return text
 }
@@ -165,7 +165,8 @@ func typesText(types []ir.Type) (text string) {
 // program prints a program of single devices.
 func (w *printer) program(i int) {
 	x := w.p.programs[i]
-	w.line("program %d%s%s%s", i, numbers(" donates", x.donated), numbers(" spends", x.spent), awayText(x.away))
+	w.line("program %d%s%s%s", i, numbers(" donates", x.donated), numbers(" spends", x.spent),
+		offloadText(x.offloaded))
 	w.WriteString(x.exe.Func().String())
 }
 

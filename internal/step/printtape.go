@@ -12,7 +12,7 @@ func (w *printer) tape(t *tape) {
 	for i := range t.buffers {
 		b := &t.buffers[i]
 		text := fmt.Sprintf("  %%%d = %s : %s", i, w.key(b.key), b.t)
-		if b.away {
+		if b.offloaded {
 			text += " away"
 		}
 		if !b.persistent() {
@@ -26,7 +26,7 @@ func (w *printer) tape(t *tape) {
 }
 
 // keyWords is how buffers are called.
-var keyWords = map[bufferKind]string{dynamic: "value", scratch: "scratch", weightBuffer: "weight",
+var keyWords = map[bufferKind]string{valueBuffer: "value", scratch: "scratch", weightBuffer: "weight",
 	slotBuffer: "slot", sumBuffer: "sum", scalarBuffer: "scalar", seedBuffer: "seed", reportBuffer: "report",
 	resultBuffer: "result", inputBuffer: "input"}
 
@@ -34,7 +34,7 @@ var keyWords = map[bufferKind]string{dynamic: "value", scratch: "scratch", weigh
 func (w *printer) key(k bufferKey) string {
 	word := keyWords[k.kind]
 	switch k.kind {
-	case dynamic:
+	case valueBuffer:
 		return fmt.Sprintf("%s %d %d %d", word, k.stage, k.micro, k.value)
 	case scratch, resultBuffer, inputBuffer:
 		return fmt.Sprintf("%s %d %d", word, k.micro, k.value)

@@ -153,7 +153,7 @@ func (r *Runner) Run(ctx context.Context, in Input) (Report, error) {
 	if err := r.check(in.Batch); err != nil {
 		return Report{}, err
 	}
-	told := &telling{}
+	told := &runReport{}
 	err := r.world.Run(ctx, func(ctx context.Context, rank comm.Comm) error {
 		if err := r.device(rank, in); err != nil {
 			return err
@@ -167,9 +167,9 @@ func (r *Runner) Run(ctx context.Context, in Input) (Report, error) {
 	return told.Report, nil
 }
 
-// Torn reports whether a step failed after a device had begun its update, so that weights may be a mix of two
-// steps.
-func (r *Runner) Torn() bool { return r.updating.Load() }
+// PartialUpdate reports whether a step failed after a device had begun its update, so that weights may be a
+// mix of two steps.
+func (r *Runner) PartialUpdate() bool { return r.updating.Load() }
 
 // device runs one device's tape.
 func (r *Runner) device(rank comm.Comm, in Input) error {
@@ -182,7 +182,7 @@ func (r *Runner) device(rank comm.Comm, in Input) error {
 		return err
 	}
 	defer r.at[id].Store(nil)
-	p := &player{
+	p := &interpreter{
 		t:        t,
 		m:        m,
 		batch:    in.Batch,
@@ -209,15 +209,15 @@ func (r *Runner) prepare(t *tape, m *memory, in Input) error {
 	return nil
 }
 
-// telling is the report of a run, set by the first of this process's devices that has it.
-type telling struct {
+// runReport is the report of a run, set by the first of this process's devices that has it.
+type runReport struct {
 	sync.Mutex
 	Report
 }
 
 // report reads the scalars that the update leaves on the first rank of the pipeline. Other processes receive
 // them.
-func (r *Runner) report(rank comm.Comm, told *telling) error {
+func (r *Runner) report(rank comm.Comm, told *runReport) error {
 	first := r.Meshes[0].Devices()[0]
 	numbers := array.New(array.F64, 2)
 	if rank.ID() == first {

@@ -29,8 +29,8 @@ type section struct {
 	// weight whose next accumulator or gradient they are.
 	sums          []mesh.Spec
 	sumOf, gradOf map[int]int
-	// away marks the values that are offloaded between forward and backward passes.
-	away map[int]bool
+	// offloaded marks the values that are offloaded between forward and backward passes.
+	offloaded map[int]bool
 }
 
 // partKey identifies a part. The first backward pass of a step stores its gradients, to which later ones add
@@ -61,7 +61,7 @@ func newSection(c *Config, s *stage.Stage, number int, in []op.Layout, sums []me
 	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[partKey]*part{},
 		types: typesOf(s.Joint)}
 	x.sumOf, x.gradOf = map[int]int{}, map[int]int{}
-	asked := x.asked(c, in)
+	asked := x.annotations(c, in)
 	if x.Forward {
 		return x, x.forward(c, asked)
 	}
@@ -72,7 +72,7 @@ func newSection(c *Config, s *stage.Stage, number int, in []op.Layout, sums []me
 	if err := x.infer(asked); err != nil {
 		return nil, err
 	}
-	if err := x.handsOnSums(); err != nil {
+	if err := x.checkOutputs(); err != nil {
 		return nil, err
 	}
 	x.relocate(c)
@@ -82,9 +82,9 @@ func newSection(c *Config, s *stage.Stage, number int, in []op.Layout, sums []me
 	return x, x.cut(c)
 }
 
-// handsOnSums returns an error if an output of the stage is requested to stay unreduced, because messages
+// checkOutputs returns an error if an output of the stage is requested to stay unreduced, because messages
 // carry values.
-func (x *section) handsOnSums() error {
+func (x *section) checkOutputs() error {
 	for _, v := range x.Joint.Results()[:len(x.Out)] {
 		s, m := x.specs[v.ID()], x.meshes[v.ID()]
 		if v.Node() == nil || !slices.ContainsFunc(s.Partial,
@@ -104,7 +104,7 @@ const pinAfter, inferMost = 2, 8
 // infer infers the layouts of the joint program's values such that the gradient of a result has the layout of
 // the result, in which the next stage sends it. Annotations of gradients can change the layouts of results,
 // so it repeats until both agree.
-func (x *section) infer(asked *wishes) error {
+func (x *section) infer(asked *annotations) error {
 	have := map[int]op.Layout{}
 	for round := range inferMost {
 		inferred, err := infer(x.Joint, x.mesh, asked)
@@ -136,7 +136,7 @@ func (x *section) infer(asked *wishes) error {
 }
 
 // forward infers and partitions a stage without a backward pass. Its outputs are reduced.
-func (x *section) forward(c *Config, asked *wishes) error {
+func (x *section) forward(c *Config, asked *annotations) error {
 	inferred, err := infer(x.Joint, x.mesh, asked)
 	if err != nil {
 		return err
@@ -165,33 +165,33 @@ func (x *section) returned() []Result {
 	return list
 }
 
-// asked returns the annotations of the joint program's values.
-func (x *section) asked(c *Config, in []op.Layout) *wishes {
+// annotations returns the annotations of the joint program's values.
+func (x *section) annotations(c *Config, in []op.Layout) *annotations {
 	a := shard.Annotations{
 		SequenceParallel: c.SequenceParallel,
 		Uses:             Uses(c.Weights, x.Weights),
 		Marks:            c.Marks,
 	}
-	asked := &wishes{values: a.Values(x.Joint), meshes: map[int]*mesh.Mesh{}}
+	asked := &annotations{values: a.Values(x.Joint), meshes: map[int]*mesh.Mesh{}}
 	for j, w := range x.Weights {
-		l := c.lay(w, x.rank)
+		l := c.layouts(w, x.rank)
 		asked.at(j, l.Mesh, l.Rest)
 		if !x.Forward {
 			asked.at(x.sumParam(j), l.Mesh, l.Sum)
 		}
 	}
 	for j, b := range x.Batch {
-		x.askBatch(c, asked, len(x.Weights)+j, b-len(c.Weights))
+		x.annotateBatch(c, asked, len(x.Weights)+j, b-len(c.Weights))
 	}
 	for j, from := range in {
-		to := x.arriving(c, j, from)
+		to := x.inputLayout(c, j, from)
 		asked.at(x.inParam(j), to.Mesh, to.Spec)
 	}
 	return asked
 }
 
-// askBatch adds the annotation of a tensor of the batch, if the stage has its devices.
-func (x *section) askBatch(c *Config, asked *wishes, param, batch int) {
+// annotateBatch adds the annotation of a tensor of the batch, if the stage has its devices.
+func (x *section) annotateBatch(c *Config, asked *annotations, param, batch int) {
 	s := c.Batch[batch]
 	if s.Spec.Dims == nil {
 		return
@@ -267,15 +267,15 @@ func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
 	var specs []mesh.Spec
 	for j, w := range x.Weights {
 		grads = append(grads, x.Joint.Results()[x.sumResult(j)].Node().In()[1])
-		specs = append(specs, c.lay(w, x.rank).Sum)
+		specs = append(specs, c.layouts(w, x.rank).Sum)
 	}
 	layout, inner := p.Unreduced(grads, specs)
 	if x.sums = sums; sums == nil {
 		x.sums = layout
 	}
-	if c.sumsMeanwhile() {
+	if c.reduceInBackward() {
 		for j, w := range x.Weights {
-			x.sums[j] = c.lay(w, x.rank).Slot.With()
+			x.sums[j] = c.layouts(w, x.rank).Slot.With()
 		}
 	}
 	for j, spec := range x.sums {
@@ -287,7 +287,7 @@ func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
 	return nil
 }
 
-// cut parts the joint program as the schedule needs it.
+// divide parts the joint program as the schedule needs it.
 func (x *section) cut(c *Config) error {
 	if err := x.cutTurn(c, x.Joint, later, x.specs); err != nil {
 		return err

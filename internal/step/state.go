@@ -67,7 +67,7 @@ func (p *Plan) Layouts(t Tensor) ([]*mesh.Layout, error) {
 	}
 	var list []*mesh.Layout
 	for _, rank := range ranks {
-		at := w.LayOn(p.Meshes, rank)
+		at := w.LayoutsOn(p.Meshes, rank)
 		spec := at.Rest
 		if t.Slot >= 0 {
 			spec = w.slot(at, p.Type(t))
@@ -99,7 +99,7 @@ func (r *Runner) fetch(device int, t Tensor) (array.Array, error) {
 		return array.Array{}, fmt.Errorf("%s: device %d has no part of it", r.Name(t), device)
 	}
 	m, b := r.memory[device], &r.tapes[device].buffers[i]
-	if b.away {
+	if b.offloaded {
 		a := array.New(b.t.DType, b.t.Shape...)
 		return a, m.store.Get(b.offset, a)
 	}
@@ -143,9 +143,9 @@ func (r *Runner) ReadTo(t Tensor, process int) (array.Array, error) {
 	return runtime.GatherTo(context.Background(), r.world, l, r.Type(t).DType, parts, []int{process})
 }
 
-// Near reports whether every process holds everything that its devices in another plan need of a tensor, so
-// that no byte has to be sent between processes.
-func (r *Runner) Near(t Tensor, p *Plan) (bool, error) {
+// LocalFor reports whether every process holds everything that its devices in another plan need of a tensor,
+// so that no byte has to be sent between processes.
+func (r *Runner) LocalFor(t Tensor, p *Plan) (bool, error) {
 	have, err := r.Layouts(t)
 	if err != nil {
 		return false, err
@@ -187,8 +187,8 @@ func contains(outer, box mesh.Box) bool {
 	return true
 }
 
-// ReadNear writes a box of a tensor that a device of this process holds.
-func (r *Runner) ReadNear(t Tensor, box mesh.Box, dst array.Array) error {
+// ReadLocal writes a box of a tensor that a device of this process holds.
+func (r *Runner) ReadLocal(t Tensor, box mesh.Box, dst array.Array) error {
 	layouts, err := r.Layouts(t)
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ func (r *Runner) Load(t Tensor, read func(box mesh.Box, dst array.Array) error) 
 // keep stores a shard that is offloaded.
 func (r *Runner) keep(device int, t Tensor, part array.Array) error {
 	i, _ := r.part(device, t)
-	if b := &r.tapes[device].buffers[i]; b.away {
+	if b := &r.tapes[device].buffers[i]; b.offloaded {
 		return r.memory[device].store.Put(b.offset, part)
 	}
 	return nil

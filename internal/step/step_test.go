@@ -64,7 +64,7 @@ func (x sample) config(t testing.TB) Config {
 	}
 	whole, split := mesh.Whole(2), mesh.Split(mesh.On("dp"), nil)
 	for _, name := range []string{"one", "two"} {
-		w := Weight{Name: name, Type: square, Lay: Lay{Use: whole, Rest: whole, Sum: whole, Slot: whole}}
+		w := Weight{Name: name, Type: square, Layouts: Layouts{Use: whole, Rest: whole, Sum: whole, Slot: whole}}
 		for i, at := range []*mesh.Spec{&w.Slot, &w.Sum, &w.Rest} {
 			if x.zero > i {
 				*at = split
@@ -211,7 +211,8 @@ func TestPack(t *testing.T) {
 		x := &tape{}
 		for i := range rapid.IntRange(0, 40).Draw(t, "buffers") {
 			first := rapid.IntRange(0, 20).Draw(t, "first")
-			b := buffer{key: bufferKey{kind: dynamic, value: i}, t: bytesType(rapid.IntRange(0, 500).Draw(t, "bytes")),
+			b := buffer{key: bufferKey{kind: valueBuffer, value: i},
+				t:     bytesType(rapid.IntRange(0, 500).Draw(t, "bytes")),
 				first: first, last: first + rapid.IntRange(0, 9).Draw(t, "length")}
 			if rapid.IntRange(0, 4).Draw(t, "kind") == 0 {
 				b.held = b.last + rapid.IntRange(0, 5).Draw(t, "held")
@@ -251,7 +252,7 @@ func (t *tape) overlap() error {
 	for i := range t.buffers {
 		for j := range t.buffers[:i] {
 			a, b := &t.buffers[i], &t.buffers[j]
-			if !a.slabbed() || !b.slabbed() || a.bytes() == 0 || b.bytes() == 0 {
+			if !a.inSlab() || !b.inSlab() || a.bytes() == 0 || b.bytes() == 0 {
 				continue
 			}
 			apart := a.offset+a.bytes() <= b.offset || b.offset+b.bytes() <= a.offset
@@ -260,7 +261,7 @@ func (t *tape) overlap() error {
 				return fmt.Errorf("buffers %d and %d share memory: %+v and %+v", j, i, *b, *a)
 			}
 		}
-		if b := &t.buffers[i]; b.slabbed() && b.offset+b.bytes() > t.slab {
+		if b := &t.buffers[i]; b.inSlab() && b.offset+b.bytes() > t.slab {
 			return fmt.Errorf("buffer %d ends behind the slab", i)
 		}
 	}
@@ -328,7 +329,7 @@ func (t *tape) drop(test *testing.T, k instructionKind) {
 	t.code = slices.Delete(t.code, i, i+1)
 }
 
-// late moves the first receive of a tape before its first send.
+// gatherLate moves the first receive of a tape before its first send.
 func (t *tape) late(test *testing.T) {
 	from, to := t.first(test, receive), t.first(test, send)
 	if from < to {

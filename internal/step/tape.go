@@ -70,14 +70,15 @@ type buffer struct {
 	// held is the instruction by which the last message that carries it has arrived.
 	held   int
 	offset int
-	// away means that it has no memory on the device: programs transfer it from and to the store's place offset.
-	away bool
+	// offloaded means that it has no memory on the device: programs transfer it from and to the store's place
+	// offset.
+	offloaded bool
 }
 
 // persistent reports whether memory persists from step to step, slabbed whether it belongs to one step.
-func (b *buffer) persistent() bool { return !b.brief() && !b.away }
-func (b *buffer) slabbed() bool    { return b.brief() && !b.away }
-func (b *buffer) brief() bool      { return b.key.kind == dynamic || b.key.kind == scratch }
+func (b *buffer) persistent() bool { return !b.transient() && !b.offloaded }
+func (b *buffer) inSlab() bool     { return b.transient() && !b.offloaded }
+func (b *buffer) transient() bool  { return b.key.kind == valueBuffer || b.key.kind == scratch }
 
 // bufferKey identifies a buffer: a value of a stage's joint program for a micro-batch, or a piece of state.
 type bufferKey struct {
@@ -90,7 +91,7 @@ type bufferKey struct {
 type bufferKind uint8
 
 const (
-	dynamic bufferKind = iota
+	valueBuffer bufferKind = iota
 	scratch
 	weightBuffer // stage: weight
 	slotBuffer   // stage: weight, value: slot

@@ -145,7 +145,7 @@ func (u *updater) scalar(name string, t ir.Type, r role) *ir.Value {
 }
 
 // home returns the layouts of a weight where it is updated.
-func (u *updater) home(weight int) Lay { return u.c.lay(weight, u.homes[weight].rank) }
+func (u *updater) home(weight int) Layouts { return u.c.layouts(weight, u.homes[weight].rank) }
 
 func (u *updater) trace() (*ir.Func, error) {
 	c := u.c
@@ -203,7 +203,7 @@ func (u *updater) gradients() []*ir.Value {
 	for s, x := range u.sections {
 		for j, w := range x.Weights {
 			t := x.Joint.Params()[x.sumParam(j)].Type()
-			here, home := u.c.lay(w, x.rank), u.home(w)
+			here, home := u.c.layouts(w, x.rank), u.home(w)
 			sum := u.param(fmt.Sprintf("%s.sum%d", u.c.Weights[w].Name, s), t, here.Mesh, x.sums[j],
 				role{kind: roleSum, rank: x.rank, weight: w, stage: s})
 			g := u.at(sum, here.Mesh, here.Slot)
@@ -279,7 +279,7 @@ func (u *updater) norm(grads []*ir.Value, loss *ir.Value) *ir.Value {
 		for _, g := range u.groups(rank) {
 			var own []*ir.Value
 			for _, i := range g.weights {
-				if u.c.Weights[i].learns() {
+				if u.c.Weights[i].trainable() {
 					own = append(own, grads[i])
 				}
 			}
@@ -331,7 +331,7 @@ func (u *updater) rank(rank int, weights []*ir.Value, slots [][]*ir.Value, grads
 		w, home := &u.c.Weights[i], u.home(i)
 		add(next.Weights[k], role{kind: roleWeight, rank: rank, weight: i}, home.Rest)
 		for _, other := range u.homes[i].others {
-			there := u.c.lay(i, other)
+			there := u.c.layouts(i, other)
 			copied := u.at(u.at(next.Weights[k], home.Mesh, home.Rest), there.Mesh, there.Rest)
 			add(copied, role{kind: roleWeight, rank: other, weight: i}, there.Rest)
 		}

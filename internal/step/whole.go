@@ -94,7 +94,7 @@ func SumPiece(weight int) Piece        { return Piece{bufferKey{kind: sumBuffer,
 // summed over micro-batches.
 func ScalarPiece(i int) Piece { return Piece{bufferKey{kind: scalarBuffer, value: i}} }
 func ReportPiece(i int) Piece { return Piece{bufferKey{kind: reportBuffer, value: i}} }
-func TotalPiece(i int) Piece  { return Piece{bufferKey{kind: dynamic, value: i}} }
+func TotalPiece(i int) Piece  { return Piece{bufferKey{kind: valueBuffer, value: i}} }
 
 // InputPiece returns a tensor of a micro-batch, ResultPiece one that a forward pass returns for it.
 func InputPiece(micro, i int) Piece  { return Piece{bufferKey{inputBuffer, 0, micro, i}} }
@@ -145,7 +145,7 @@ func NewWhole(c WholeConfig) (*Plan, error) {
 	}
 	numbers := map[programKey]int{}
 	for _, device := range c.Mesh.Devices() {
-		w := &taper{t: &tape{device: device, whole: true}, at: map[bufferKey]int{}}
+		w := &tapeWriter{t: &tape{device: device, whole: true}, at: map[bufferKey]int{}}
 		for _, x := range c.Calls {
 			if err := p.tapeWhole(w, x, numbers); err != nil {
 				return nil, err
@@ -176,7 +176,7 @@ func (p *Plan) listWhole(x Call) {
 }
 
 // tapeWhole appends a call to a tape. Equal programs are shared.
-func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
+func (p *Plan) tapeWhole(w *tapeWriter, x Call, numbers map[programKey]int) error {
 	f, err := x.Local(w.t.device)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 	k := programKey{f: f, donated: fmt.Sprint(x.Donated)}
 	if _, ok := numbers[k]; !ok {
 		numbers[k] = len(p.programs)
-		if err := p.compile(f, given{donated: x.Donated}, cpu.Away{}); err != nil {
+		if err := p.compile(f, memoryReuse{donated: x.Donated}, cpu.Offloaded{}); err != nil {
 			return err
 		}
 	}
@@ -213,7 +213,7 @@ func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 }
 
 // take gives a call an argument, parameter i of the global program. Inputs of a micro-batch are loaded.
-func (w *taper) take(in *instruction, m *mesh.Mesh, part *Part, i int, piece Piece) error {
+func (w *tapeWriter) take(in *instruction, m *mesh.Mesh, part *Part, i int, piece Piece) error {
 	b := w.use(w.buffer(piece.key, in.exe.Func().Params()[len(in.args)].Type()))
 	in.args = append(in.args, b)
 	if piece.key.kind != inputBuffer {
@@ -231,7 +231,7 @@ func (w *taper) take(in *instruction, m *mesh.Mesh, part *Part, i int, piece Pie
 
 // give assigns memory to a result: that of the parameter that it overwrites, or an array of its own, which
 // then replaces the other.
-func (w *taper) give(in *instruction, i int, piece Piece) {
+func (w *tapeWriter) give(in *instruction, i int, piece Piece) {
 	t := in.exe.Func().Results()[i].Type()
 	to := w.use(w.buffer(piece.key, t))
 	if p := slices.Index(in.args, to); p >= 0 && !in.exe.Overwrites(i, p) && !in.exe.Returns(i, p) {

@@ -54,10 +54,10 @@ func wholePlan(t testing.TB) *Plan {
 			zeros.Results
 		calls = append(calls, x)
 	}
-	whole := Lay{Use: mesh.Whole(1), Rest: mesh.Whole(1), Sum: mesh.Whole(1), Slot: mesh.Whole(1)}
+	whole := Layouts{Use: mesh.Whole(1), Rest: mesh.Whole(1), Sum: mesh.Whole(1), Slot: mesh.Whole(1)}
 	p, err := NewWhole(WholeConfig{Mesh: m, Inputs: [][]ir.Type{{f32(2, 3)}}, Variant: []int{0, 0},
 		Scalars: []ir.Type{f32()}, Calls: append(calls, update),
-		Weights: []State{{Weight: Weight{Name: "w", Type: f32(3), Lay: whole}}}})
+		Weights: []State{{Weight: Weight{Name: "w", Type: f32(3), Layouts: whole}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func (p *Annotated) weightInPlan(plan *step.Plan, i, zero int) error {
 		return err
 	}
 	w := &plan.Weights[i]
-	lay := w.LayOn(plan.Meshes, w.Home)
+	lay := w.LayoutsOn(plan.Meshes, w.Home)
 	for _, x := range []struct {
 		name string
 		got  mesh.Spec

@@ -6,12 +6,12 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// A rank that waits in a meeting needs all members that have not arrived. A rank has one goroutine, so while
-// it waits it cannot arrive at another meeting. Hence ranks are deadlocked exactly if the graph of which
-// rank needs which has a cycle, or leads to a rank that has finished. Edges are added only when a rank
-// begins to wait or finishes, so the run searches the graph then, and finds a deadlock among some ranks
-// while others still compute. If all live ranks are stuck there is always a cycle, since each of them needs
-// another one.
+// A rank that waits in a rendezvous needs all members that have not arrived. A rank has one goroutine, so
+// while it waits it cannot arrive at another rendezvous. Hence ranks are deadlocked exactly if the graph of
+// which rank needs which has a cycle, or leads to a rank that has finished. Edges are added only when a rank
+// begins to wait or finishes, so the run searches the graph then, and finds a deadlock among some ranks while
+// others still compute. If all live ranks are stuck there is always a cycle, since each of them needs another
+// one.
 
 // ring returns a cycle of waiting ranks through the given one, which has just begun to wait, or nil.
 func (s *run) ring(rank int) []int {

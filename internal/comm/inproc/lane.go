@@ -2,21 +2,21 @@ package inproc
 
 import "github.com/galley-ml/galley/internal/comm"
 
-// laneKey identifies a sequence of meetings: those of a group, or the messages from one member to another
+// laneKey identifies a sequence of rendezvous: those of a group, or the messages from one member to another
 // with one tag.
 type laneKey struct {
 	group         string
 	from, to, tag int // from is -1 for collectives of the whole group
 }
 
-// lane is a sequence of meetings of the same ranks. Each member goes through them in order, so they become
+// lane is a sequence of rendezvous of the same ranks. Each member goes through them in order, so they become
 // complete in order.
 type lane struct {
 	key   laneKey
 	ranks []int // by slot: the group, or sender and receiver
-	came  []int // by slot: the number of meetings that it has arrived at
+	came  []int // by slot: the number of rendezvous that it has arrived at
 	base  int   // sequence number of open[0]
-	open  []*meeting
+	open  []*rendezvous
 }
 
 // lane finds the lane of a call and the caller's slot in it.
@@ -40,21 +40,21 @@ func (s *run) lane(c *comm.Call) (*lane, int) {
 	return l, slot
 }
 
-// next returns the meeting that the member of a slot arrives at now.
-func (l *lane) next(slot int) *meeting {
+// next returns the rendezvous that the member of a slot arrives at now.
+func (l *lane) next(slot int) *rendezvous {
 	i := l.came[slot] - l.base
 	l.came[slot]++
 	if i == len(l.open) {
-		l.open = append(l.open, newMeeting(l, l.base+i))
+		l.open = append(l.open, newRendezvous(l, l.base+i))
 	}
 	return l.open[i]
 }
 
-// close removes the first meeting, now complete, from the open ones. It deletes a message lane that is idle,
-// since a program may use any number of tags.
-func (s *run) close(l *lane, m *meeting) {
+// close removes the first rendezvous, now complete, from the open ones. It deletes a message lane that is
+// idle, since a program may use any number of tags.
+func (s *run) close(l *lane, m *rendezvous) {
 	if l.open[0] != m {
-		panic("inproc: meetings became complete out of order")
+		panic("inproc: rendezvous became complete out of order")
 	}
 	l.open[0] = nil
 	l.open = l.open[1:]

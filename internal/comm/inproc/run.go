@@ -15,16 +15,16 @@ import (
 type run struct {
 	world   *ranks
 	errs    []error        // what the workers returned, by rank; to be read when all have
-	helpers sync.WaitGroup // goroutines that do a meeting's work in the background
+	helpers sync.WaitGroup // goroutines that do a rendezvous's work in the background
 	over    chan struct{}  // closed when the workers of all processes have returned
 
 	mu       sync.Mutex
 	cancels  []context.CancelCauseFunc // of the processes that have begun the run
 	left     int                       // the number of processes that have not finished
-	err      error                     // the first failure; no meeting becomes complete after it
+	err      error                     // the first failure; no rendezvous becomes complete after it
 	stop     chan struct{}
 	lanes    map[laneKey]*lane
-	waiting  []*meeting // by rank: the meeting it waits for; may be left set after completion, harmlessly
+	waiting  []*rendezvous // by rank: the rendezvous it waits for; may be left set after completion, harmlessly
 	finished []bool
 }
 
@@ -33,7 +33,7 @@ func newRun(w *ranks) *run {
 	return &run{
 		world: w, errs: make([]error,
 			n), over: make(chan struct{}), stop: make(chan struct{}), lanes: map[laneKey]*lane{},
-		waiting: make([]*meeting, n), finished: make([]bool, n),
+		waiting: make([]*rendezvous, n), finished: make([]bool, n),
 	}
 }
 
@@ -79,8 +79,8 @@ func (s *run) failLocked(err error) error {
 	return s.err
 }
 
-// finish records that a rank's worker has returned. Members that wait for that rank in a meeting would wait
-// forever, so that is an error.
+// finish records that a rank's worker has returned. Members that wait for that rank in a rendezvous would
+// wait forever, so that is an error.
 func (s *run) finish(rank int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +92,8 @@ func (s *run) finish(rank int, err error) {
 	var left []comm.Side
 	for _, l := range s.lanes {
 		for _, m := range l.open {
-			if m.Lacks(rank) {
-				left = append(left, m.Side(m.FirstBut(-1)))
+			if m.WaitsFor(rank) {
+				left = append(left, m.Side(m.FirstOther(-1)))
 			}
 		}
 	}
@@ -106,14 +106,14 @@ func (s *run) finish(rank int, err error) {
 	}
 }
 
-// visit is a member's arrival at a meeting.
+// visit is a member's arrival at a rendezvous.
 type visit struct {
-	m    *meeting
+	m    *rendezvous
 	slot int
-	last bool // the member completed the meeting, so it has to begin the work
+	last bool // the member completed the rendezvous, so it has to begin the work
 }
 
-// enter adds a member's call to its next meeting.
+// enter adds a member's call to its next rendezvous.
 func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	if err := m.Agree(slot); err != nil {
 		return visit{}, s.failLocked(err)
 	}
-	m.missing-- // only now: a meeting with no member missing is always completed
+	m.missing-- // only now: a rendezvous with no member missing is always completed
 	if m.missing == 0 {
 		s.close(l, m)
 		return visit{m, slot, true}, nil
@@ -143,9 +143,9 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	return visit{m: m, slot: slot}, nil
 }
 
-// wait returns when the meeting's work is done; the member's array is not read after that. A complete meeting
-// is always worked off, even in a failed run. An incomplete one has not touched any array, so waiting for it
-// can be given up.
+// wait returns when the rendezvous's work is done; the member's array is not read after that. A complete
+// rendezvous is always worked off, even in a failed run. An incomplete one has not touched any array, so
+// waiting for it can be given up.
 func (s *run) wait(rank int, v visit) (comm.Result, error) {
 	m := v.m
 	if err := s.await(rank, m); err != nil {
@@ -160,7 +160,7 @@ func (s *run) wait(rank int, v visit) (comm.Result, error) {
 }
 
 // await returns when all members have arrived and the work is planned.
-func (s *run) await(rank int, m *meeting) error {
+func (s *run) await(rank int, m *rendezvous) error {
 	stop, err := s.block(rank, m)
 	if err != nil {
 		return err
@@ -181,8 +181,8 @@ func (s *run) await(rank int, m *meeting) error {
 }
 
 // block records what the rank waits for and checks whether this closes a deadlock. It returns the channel
-// that ends the wait early; for a complete meeting it is nil, which never does.
-func (s *run) block(rank int, m *meeting) (stop <-chan struct{}, err error) {
+// that ends the wait early; for a complete rendezvous it is nil, which never does.
+func (s *run) block(rank int, m *rendezvous) (stop <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.missing == 0 {

@@ -81,8 +81,8 @@ func (r *ranks) Stats(rank int) comm.Stats {
 	return r.stats[rank]
 }
 
-// count adds a meeting's traffic to its members' statistics.
-func (r *ranks) count(m *meeting) {
+// count adds a rendezvous's traffic to its members' statistics.
+func (r *ranks) count(m *rendezvous) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for slot, c := range m.Calls {
@@ -190,8 +190,8 @@ func (r *Rank) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(r,
 // Stats returns what the rank has moved in all runs of its world.
 func (r *Rank) Stats() comm.Stats { return r.run.world.Stats(r.id) }
 
-// Start adds the call to its meeting. The last member to arrive does small work at once and starts goroutines
-// for large work, so that it continues while members compute.
+// Start adds the call to its rendezvous. The last member to arrive does small work at once and starts
+// goroutines for large work, so that it continues while members compute.
 func (r *Rank) Start(c *comm.Call) *comm.Pending {
 	c.Allocate()
 	v, err := r.run.enter(r.id, c)

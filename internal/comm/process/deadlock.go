@@ -8,13 +8,13 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// A rank that waits in a meeting needs all members that have not arrived. Ranks are deadlocked exactly if the
-// graph of which rank needs which has a cycle, or leads to a rank that has finished. Within a process this is
-// checked when a rank begins to wait. Across processes a rank that has waited for a while sends a probe to
-// the process of each rank that it needs; that process forwards it if its rank waits, too, and has not
-// arrived at the meeting in question. Only that process knows this for certain, and a rank that waits for one
-// that has not arrived keeps waiting. So a probe that returns to the wait that sent it has found a true
-// cycle, although it saw its edges at different times.
+// A rank that waits in a rendezvous needs all members that have not arrived. Ranks are deadlocked exactly if
+// the graph of which rank needs which has a cycle, or leads to a rank that has finished. Within a process
+// this is checked when a rank begins to wait. Across processes a rank that has waited for a while sends a
+// probe to the process of each rank that it needs; that process forwards it if its rank waits, too, and has
+// not arrived at the rendezvous in question. Only that process knows this for certain, and a rank that waits
+// for one that has not arrived keeps waiting. So a probe that returns to the wait that sent it has found a
+// true cycle, although it saw its edges at different times.
 
 // path is a chain of waits, beginning with the wait of the rank that sent the probe.
 type path struct {
@@ -83,7 +83,7 @@ func (s *run) look(now time.Time) {
 func (s *run) follow(at path, rank int, remote bool) error {
 	w := s.waiting[rank]
 	at.sides = append(slices.Clip(at.sides), w.m.Side(w.slot))
-	for _, next := range w.m.Absent() {
+	for _, next := range w.m.Missing() {
 		if s.world.owner[next] == s.world.p.rank {
 			if err := s.visit(at, next, remote); err != nil {
 				return err
@@ -95,7 +95,7 @@ func (s *run) follow(at path, rank int, remote bool) error {
 	return nil
 }
 
-// visit examines a rank of this process that has not arrived at a meeting in which it is needed.
+// visit examines a rank of this process that has not arrived at a rendezvous in which it is needed.
 func (s *run) visit(at path, rank int, remote bool) error {
 	w := s.waiting[rank]
 	switch {
@@ -143,7 +143,7 @@ func (s *run) deadlock(ring []comm.Side) error {
 	return e
 }
 
-func (s *run) appendProbe(at path, m *meeting, target int) []byte {
+func (s *run) appendProbe(at path, m *rendezvous, target int) []byte {
 	b := header(probeNote, s.world.id, s.number)
 	b = appendSides(appendCount(appendCount(b, at.asks), at.wait), at.sides)
 	return appendCount(appendCount(appendString(b, m.lane.wire), m.Seq), target)
@@ -169,7 +169,7 @@ func (s *run) getProbe(r *reader) {
 	}
 }
 
-// hasCome reports whether a rank has arrived at a meeting.
+// hasCome reports whether a rank has arrived at a rendezvous.
 func (s *run) hasCome(wire string, seq, rank int) bool {
 	l := s.wires[wire]
 	if l == nil {
@@ -239,7 +239,7 @@ func (s *run) waitsFor(process int) (since time.Time, what string) {
 			continue
 		}
 		absent := func(rank int) bool { return s.world.owner[rank] == process }
-		if !w.m.missing() || slices.ContainsFunc(w.m.Absent(), absent) { // otherwise it waits for other processes
+		if !w.m.missing() || slices.ContainsFunc(w.m.Missing(), absent) { // otherwise it waits for other processes
 			return w.since, w.m.Side(w.slot).String()
 		}
 	}

@@ -1,7 +1,7 @@
 // Package process implements a world whose ranks are in several processes. It needs only a comm.Transport:
 // notes in order, and messages.
 //
-// When all members of a group in a process have arrived at a meeting, the process posts one note to each
+// When all members of a group in a process have arrived at a rendezvous, the process posts one note to each
 // other process of the group: its members' signatures, the number of its first message and, if they are
 // short, their operands. When all notes have arrived the signatures are compared, and only then is data
 // written: a mismatch never changes an array. Short collectives are then complete, since every process

@@ -6,10 +6,10 @@ import "github.com/galley-ml/galley/internal/comm"
 // the time that notes take is negligible.
 const earlyBytes = 1 << 20
 
-// sendEarly starts sending the operands of a long meeting while notes are in flight, if what the others need
-// follows from the calls of this process alone. Operands are only read: if the calls turn out not to match,
-// the run fails, and what was sent is never received. p.mu is held.
-func (s *run) sendEarly(m *meeting) {
+// sendEarly starts sending the operands of a long rendezvous while notes are in flight, if what the others
+// need follows from the calls of this process alone. Operands are only read: if the calls turn out not to
+// match, the run fails, and what was sent is never received. p.mu is held.
+func (s *run) sendEarly(m *rendezvous) {
 	var messages []comm.Message
 	for i, other := range m.lane.others {
 		parts, ok := s.parts(m, other)
@@ -26,9 +26,9 @@ func (s *run) sendEarly(m *meeting) {
 	}
 }
 
-// parts returns what this process sends to another one in a meeting, one slice a message, if all of it is
+// parts returns what this process sends to another one in a rendezvous, one slice a message, if all of it is
 // operands or parts of them that are contiguous in memory.
-func (s *run) parts(m *meeting, other int) ([][]byte, bool) {
+func (s *run) parts(m *rendezvous, other int) ([][]byte, bool) {
 	var list [][]byte
 	for _, slot := range targets(m, other) {
 		for from, here := range m.lane.here {
@@ -47,23 +47,23 @@ func (s *run) parts(m *meeting, other int) ([][]byte, bool) {
 	return list, true
 }
 
-// targets returns the members of a process that each receive something different in a meeting, or one
+// targets returns the members of a process that each receive something different in a rendezvous, or one
 // representative if all receive the same.
-func targets(m *meeting, other int) []int {
+func targets(m *rendezvous, other int) []int {
 	var list []int
 	for slot, owner := range m.lane.owner {
 		if owner == other {
 			list = append(list, slot)
 		}
 	}
-	if m.Calls[m.firstHere()].Kind != comm.ReduceScatter {
+	if m.Calls[m.firstLocal()].Kind != comm.ReduceScatter {
 		list = list[:1]
 	}
 	return list
 }
 
 // part returns what a member of this process sends to the member of a slot, if it is known and contiguous.
-func (s *run) part(m *meeting, c *comm.Call, slot int) ([]byte, bool) {
+func (s *run) part(m *rendezvous, c *comm.Call, slot int) ([]byte, bool) {
 	data := c.Operand()
 	if len(data) > min(earlyBytes, s.world.p.segment) {
 		return nil, false

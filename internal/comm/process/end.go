@@ -12,7 +12,7 @@ import (
 )
 
 // A run ends with one round of notes: each process sends the others how its workers ended and, for each other
-// process, a checksum of the meetings with it that they arrived at. From these all processes conclude the
+// process, a checksum of the rendezvous with it that they arrived at. From these all processes conclude the
 // same: the failure, and whether a collective was started that others never joined. Only in that case there
 // is a second round, in which they send what it was.
 
@@ -150,7 +150,7 @@ func (s *run) end(process int, e ending) {
 // otherwise.
 func (s *run) abandoned(process int) error {
 	owner := s.world.owner
-	left := s.lacking(func(rank int) bool { return owner[rank] == process })
+	left := s.waitingFor(func(rank int) bool { return owner[rank] == process })
 	if left == nil {
 		return nil
 	}
@@ -195,7 +195,7 @@ func (s *run) verdict() error {
 	return errors.Join(all...)
 }
 
-// even reports whether any two processes arrived at the same meetings.
+// even reports whether any two processes arrived at the same rendezvous.
 func (s *run) even() bool {
 	for p, e := range s.endings {
 		for q, f := range s.endings {
@@ -211,7 +211,7 @@ func (s *run) even() bool {
 func (s *run) leftovers() error {
 	p := s.world.p
 	p.mu.Lock()
-	sides := s.lacking(func(int) bool { return true })
+	sides := s.waitingFor(func(int) bool { return true })
 	p.mu.Unlock()
 	p.postAll(appendSides(header(leftNote, s.world.id, s.number), sides))
 	s.settle(p.rank, sides)

@@ -9,9 +9,9 @@ import (
 
 var none array.Array
 
-// carry does a meeting's work in this process: the exchange with others, if no other goroutine does it
+// carry does a rendezvous's work in this process: the exchange with others, if no other goroutine does it
 // already, and pieces. A member that waits drives the transport too.
-func (s *run) carry(m *meeting, drives bool) {
+func (s *run) carry(m *rendezvous, drives bool) {
 	if !m.exchange || !m.carried.CompareAndSwap(false, true) {
 		s.work(m)
 		return
@@ -32,10 +32,10 @@ func (s *run) carry(m *meeting, drives bool) {
 	}
 }
 
-// exchange is what this process sends and receives for a meeting.
+// exchange is what this process sends and receives for a rendezvous.
 type exchange struct {
 	s       *run
-	m       *meeting
+	m       *rendezvous
 	drives  bool
 	out, in []uint32 // by index in lane.others: the numbers of the next messages
 	buffers [][]byte
@@ -45,7 +45,7 @@ type exchange struct {
 // peer returns the index of a member's process in lane.others.
 func (x *exchange) peer(slot int) int { return slices.Index(x.m.lane.others, x.m.lane.owner[slot]) }
 
-// send adds the next message to a process, unless all were sent before the meeting was complete.
+// send adds the next message to a process, unless all were sent before the rendezvous was complete.
 func (x *exchange) send(messages []comm.Message, peer int, data []byte) []comm.Message {
 	x.out[peer]++
 	if x.m.sent != nil {
@@ -135,7 +135,7 @@ type landing struct {
 	from   []byte
 }
 
-// move sends and receives boxes, and does the meeting's own pieces in the meantime.
+// move sends and receives boxes, and does the rendezvous's own pieces in the meantime.
 func (x *exchange) move() error {
 	plan := x.m.plan
 	var messages []comm.Message

@@ -7,14 +7,14 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// laneKey identifies a sequence of meetings: those of a group, or the messages from one member to another
+// laneKey identifies a sequence of rendezvous: those of a group, or the messages from one member to another
 // with one tag.
 type laneKey struct {
 	group         string
 	from, to, tag int // from is -1 for collectives of the whole group
 }
 
-// lane is a sequence of meetings of the same ranks. Each member goes through them in order, so they become
+// lane is a sequence of rendezvous of the same ranks. Each member goes through them in order, so they become
 // complete in order, in every process.
 type lane struct {
 	ranks  []int // by slot: the group, or sender and receiver
@@ -24,9 +24,9 @@ type lane struct {
 	others []int         // the other processes with members in the lane
 	wire   []byte        // the lane's name in notes
 	hash   uint64        // of wire
-	came   []int         // by slot of this process: the number of meetings that it has arrived at
+	came   []int         // by slot of this process: the number of rendezvous that it has arrived at
 	base   int           // sequence number of open[0]
-	open   []*meeting
+	open   []*rendezvous
 }
 
 // lane finds the lane of a call and the caller's slot in it.
@@ -64,7 +64,7 @@ func (s *run) newLane(key laneKey, ranks []int) *lane {
 		owner := s.world.owner[ranks[pos]]
 		l.ranks, l.owner = append(l.ranks, ranks[pos]), append(l.owner, owner)
 		l.here = append(l.here, owner == s.world.p.rank)
-		l.groups = append(l.groups, comm.AwayGroup(ranks, pos))
+		l.groups = append(l.groups, comm.RemoteGroup(ranks, pos))
 		if !seen[owner] {
 			seen[owner] = true
 			l.others = append(l.others, owner)
@@ -110,28 +110,28 @@ func (s *run) laneOf(wire []byte) *lane {
 	if r.bad || len(ranks) == 0 || !bytes.Equal(appendLane(nil, key, ranks), wire) {
 		return nil
 	}
-	key.group = comm.AwayGroup(ranks, 0).String()
+	key.group = comm.RemoteGroup(ranks, 0).String()
 	return s.newLane(key, ranks)
 }
 
-// at returns the meeting with a sequence number; it must not be closed yet.
-func (l *lane) at(seq int) *meeting {
+// at returns the rendezvous with a sequence number; it must not be closed yet.
+func (l *lane) at(seq int) *rendezvous {
 	for seq >= l.base+len(l.open) {
-		l.open = append(l.open, newMeeting(l, l.base+len(l.open)))
+		l.open = append(l.open, newRendezvous(l, l.base+len(l.open)))
 	}
 	return l.open[seq-l.base]
 }
 
-// next returns the meeting that the member of a slot arrives at now.
-func (l *lane) next(slot int) *meeting {
+// next returns the rendezvous that the member of a slot arrives at now.
+func (l *lane) next(slot int) *rendezvous {
 	l.came[slot]++
 	return l.at(l.came[slot] - 1)
 }
 
-// close removes the first meeting, now complete, from the open ones.
-func (l *lane) close(m *meeting) {
+// close removes the first rendezvous, now complete, from the open ones.
+func (l *lane) close(m *rendezvous) {
 	if l.open[0] != m {
-		panic("process: meetings became complete out of order")
+		panic("process: rendezvous became complete out of order")
 	}
 	l.open[0] = nil
 	if l.open = l.open[1:]; len(l.open) == 0 {

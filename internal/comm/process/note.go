@@ -10,7 +10,7 @@ import (
 type noteKind uint8
 
 const (
-	comeNote    noteKind = iota // all members of a process have arrived at a meeting
+	comeNote    noteKind = iota // all members of a process have arrived at a rendezvous
 	failNote                    // the run has failed
 	endNote                     // all workers of a process have returned
 	leftNote                    // the collectives of a process that others did not join

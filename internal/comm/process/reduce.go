@@ -16,10 +16,10 @@ type task struct {
 	process int
 }
 
-// messages returns the most messages that this process sends to another one in a meeting.
-func (s *run) messages(m *meeting, other int) int {
+// messages returns the most messages that this process sends to another one in a rendezvous.
+func (s *run) messages(m *rendezvous, other int) int {
 	l := m.lane
-	c := m.Calls[m.firstHere()]
+	c := m.Calls[m.firstLocal()]
 	here, there, terms := 0, 0, 0
 	for slot, owner := range l.owner {
 		if l.here[slot] {

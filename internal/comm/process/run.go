@@ -18,7 +18,7 @@ type run struct {
 	world   *World
 	number  int
 	errs    []error        // what the workers returned, by rank; to be read when all have
-	helpers sync.WaitGroup // goroutines that do a meeting's work in the background
+	helpers sync.WaitGroup // goroutines that do a rendezvous's work in the background
 	helped  atomic.Bool    // whether there have been any
 	// underway is the number of collectives that ranks of this process have started and not waited for.
 	underway atomic.Int64
@@ -28,7 +28,7 @@ type run struct {
 	inbox    []note // received while another was handled
 	handling bool
 
-	err      error // the first failure known here; no meeting becomes complete after it
+	err      error // the first failure known here; no rendezvous becomes complete after it
 	own      error // the same, if it was found in this process
 	lanes    map[laneKey]*lane
 	wires    map[string]*lane // lanes by their name in notes
@@ -37,7 +37,7 @@ type run struct {
 	finished []bool           // by rank of this process
 	probes   map[int]*probed  // by the rank that sent the probe
 
-	sums    []uint64 // by process: checksum of the meetings that notes to it were about
+	sums    []uint64 // by process: checksum of the rendezvous that notes to it were about
 	endings []*ending
 	missing int           // the number of processes that have not ended
 	over    chan struct{} // closed when none is missing
@@ -49,9 +49,9 @@ type run struct {
 	settled chan struct{} // closed when all have sent them
 }
 
-// waiting is what a rank waits for; it may be left set after the meeting is complete, harmlessly.
+// waiting is what a rank waits for; it may be left set after the rendezvous is complete, harmlessly.
 type waiting struct {
-	m      *meeting
+	m      *rendezvous
 	slot   int
 	number int // among all waits of the run
 	since  time.Time
@@ -176,7 +176,7 @@ func (s *run) hear(err error) {
 	}
 }
 
-// stopAll ends all waits for meetings that are not complete.
+// stopAll ends all waits for rendezvous that are not complete.
 func (s *run) stopAll(err error) {
 	s.err = err
 	close(s.stop)
@@ -190,8 +190,8 @@ func (s *run) stopAll(err error) {
 	}
 }
 
-// finish records that a rank's worker has returned. Members that wait for that rank in a meeting would wait
-// forever, so that is an error.
+// finish records that a rank's worker has returned. Members that wait for that rank in a rendezvous would
+// wait forever, so that is an error.
 func (s *run) finish(rank int, err error) {
 	mu := &s.world.p.mu
 	mu.Lock()
@@ -199,7 +199,7 @@ func (s *run) finish(rank int, err error) {
 	failure := error(nil)
 	if err != nil {
 		failure = &comm.PeerError{Rank: rank, Err: err}
-	} else if left := s.lacking(func(r int) bool { return r == rank }); left != nil {
+	} else if left := s.waitingFor(func(r int) bool { return r == rank }); left != nil {
 		failure = &comm.DeadlockError{Sides: append(left, comm.Side{Rank: rank})}
 	}
 	mu.Unlock()
@@ -208,13 +208,13 @@ func (s *run) finish(rank int, err error) {
 	}
 }
 
-// lacking returns the members of this process that wait in a meeting for one of the absent ranks, ordered by
-// rank.
-func (s *run) lacking(absent func(rank int) bool) []comm.Side {
+// waitingFor returns the members of this process that wait in a rendezvous for one of the absent ranks,
+// ordered by rank.
+func (s *run) waitingFor(absent func(rank int) bool) []comm.Side {
 	var sides []comm.Side
 	for _, l := range s.lanes {
 		for _, m := range l.open {
-			if slot := m.firstHere(); slot >= 0 && slices.ContainsFunc(m.Absent(), absent) {
+			if slot := m.firstLocal(); slot >= 0 && slices.ContainsFunc(m.Missing(), absent) {
 				sides = append(sides, m.Side(slot))
 			}
 		}
@@ -229,8 +229,8 @@ func sortSides(sides []comm.Side) {
 	})
 }
 
-// absentee reports whether a rank has finished, so that it can never arrive.
-func (s *run) absentee(rank int) bool {
+// rankFinished reports whether a rank has finished, so that it can never arrive.
+func (s *run) rankFinished(rank int) bool {
 	owner := s.world.owner[rank]
 	if owner == s.world.p.rank {
 		return s.finished[rank]

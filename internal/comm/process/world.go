@@ -51,12 +51,12 @@ func (w *World) Stats(rank int) comm.Stats {
 	return w.stats[rank]
 }
 
-// count adds a meeting's traffic to the statistics of its members in this process.
-func (w *World) count(m *meeting) {
+// count adds a rendezvous's traffic to the statistics of its members in this process.
+func (w *World) count(m *rendezvous) {
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
 	for slot, c := range m.Calls {
-		if m.Here[slot] {
+		if m.Local[slot] {
 			w.stats[m.Ranks[slot]].Add(c.Kind, c.Traffic(m.plan.Results[slot].Array))
 		}
 	}
@@ -153,7 +153,7 @@ func (r *Rank) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(r,
 // Stats returns what the rank has moved in all runs of its world.
 func (r *Rank) Stats() comm.Stats { return r.run.world.Stats(r.id) }
 
-// Start adds the call to its meeting.
+// Start adds the call to its rendezvous.
 func (r *Rank) Start(c *comm.Call) *comm.Pending {
 	c.Allocate()
 	v, err := r.run.enter(r.id, c)

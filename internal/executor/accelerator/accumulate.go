@@ -157,11 +157,11 @@ func (r *Executor) startParts(numbers, batch []array.Array) ([][]backend.Buffer,
 	}
 	for i, part := range s.parts {
 		in := inputs{micros[i], 0, len(batch)}
-		if sums, err = r.spend(part, len(r.model.Params), sums, in); err != nil {
+		if sums, err = r.runDonating(part, len(r.model.Params), sums, in); err != nil {
 			return nil, err
 		}
 	}
-	return r.spend(s.update, len(r.state[0]), sums, inputs{arrays: numbers})
+	return r.runDonating(s.update, len(r.state[0]), sums, inputs{arrays: numbers})
 }
 
 // microSteps holds the compiled programs of a step on micro-batches, with one part for each.
@@ -186,12 +186,12 @@ func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
 		}
 		s.parts = append(s.parts, part)
 	}
-	s.zeros, s.update, err = r.ends()
+	s.zeros, s.update, err = r.endPrograms()
 	return s, err
 }
 
-// spend runs a program on the first n tensors of the state and on the sums, and donates the sums.
-func (r *Executor) spend(
+// runDonating runs a program on the first n tensors of the state and on the sums, and donates the sums.
+func (r *Executor) runDonating(
 	exe backend.Executable,
 	n int,
 	sums [][]backend.Buffer,
@@ -231,14 +231,14 @@ func (r *Executor) partStep(loss *ir.Func, batch int) (backend.Executable, error
 			for _, slot := range r.state[0][n:] {
 				m.Params += slot.Type().Bytes() // slots stay in memory during the program
 			}
-			r.needs(m)
+			r.recordMemory(m)
 		}
 		return exe, err
 	})
 }
 
-// ends compiles the programs that run before and after the micro-batches.
-func (r *Executor) ends() (zeros, update backend.Executable, err error) {
+// endPrograms compiles the programs that run before and after the micro-batches.
+func (r *Executor) endPrograms() (zeros, update backend.Executable, err error) {
 	zeros, err = r.compiled("sums", func() (backend.Executable, error) {
 		p, err := sumsProgram(r.model)
 		if err != nil {
@@ -257,7 +257,7 @@ func (r *Executor) ends() (zeros, update backend.Executable, err error) {
 		exe, err := r.compile(p, r.group.updateLayouts(),
 			executor.UpTo(0, len(r.state[0])+losses+len(r.model.Params)))
 		if err == nil {
-			r.needs(exe.Memory())
+			r.recordMemory(exe.Memory())
 		}
 		return exe, err
 	})
@@ -278,8 +278,8 @@ func (r *Executor) compiled(name string, make func() (backend.Executable, error)
 	return exe, nil
 }
 
-// needs records the memory that a program needs: the step needs that of the largest.
-func (r *Executor) needs(m cpu.Memory) {
+// recordMemory records the memory that a program needs: the step needs that of the largest.
+func (r *Executor) recordMemory(m cpu.Memory) {
 	if m.Peak() > r.memory.Peak() {
 		r.memory = m
 	}

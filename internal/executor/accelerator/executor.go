@@ -36,8 +36,8 @@ type Executor struct {
 	// losses holds the loss as programs of micro-batches, by the types of batches.
 	losses map[string]*cutLoss
 	memory cpu.Memory
-	// doing is the operations that the backend has not finished.
-	doing doing
+	// inFlight is the operations that the backend has not finished.
+	inFlight inFlight
 }
 
 // New copies the parameters to the backend, or initializes them there.
@@ -132,7 +132,7 @@ func (r *Executor) Step(in executor.Input) (executor.Running, error) {
 	if r.micro > 1 {
 		start = r.startParts
 	}
-	end := r.doing.begin("step")
+	end := r.inFlight.begin("step")
 	results, err := start([]array.Array{r.c.Scalar(in.LR), r.c.Scalar(in.Count)}, in.Batch)
 	if err != nil {
 		end()
@@ -279,8 +279,8 @@ func free(lists [][]backend.Buffer) {
 	}
 }
 
-// Away returns true: the state is on the backend from the start.
-func (r *Executor) Away() bool { return true }
+// HoldsParams returns true: the state is on the backend from the start.
+func (r *Executor) HoldsParams() bool { return true }
 
 // Memory returns what the largest program of a step needs, as reported by the backend.
 func (r *Executor) Memory() (compiled cpu.Memory, taken []int) { return r.memory, nil }

@@ -96,7 +96,7 @@ func (r *Executor) microRows(batch []ir.Type) []int {
 
 // forward runs a program of the parameters and reads its results.
 func (r *Executor) forward(exe backend.Executable, in inputs) ([]array.Array, error) {
-	defer r.doing.begin("forward")()
+	defer r.inFlight.begin("forward")()
 	params := make([][]backend.Buffer, len(r.state))
 	for i, list := range r.state {
 		params[i] = slices.Concat(list[:len(r.c.Params)], list[r.owned:])
@@ -125,7 +125,7 @@ func (f *forward) compiled(types []ir.Type) (*forwardParts, error) {
 	if p := f.passes[key]; p != nil {
 		return p, nil
 	}
-	whole, err := r.c.TraceForward("forward", types, r.sees(f.f))
+	whole, err := r.c.TraceForward("forward", types, r.onFused(f.f))
 	if err == nil {
 		err = r.checkMeshes(whole)
 	}

@@ -118,8 +118,8 @@ func (j *fused) cut(params, tensors []*nn.Param) []*op.Tensor {
 	return values
 }
 
-// sees wraps a function of the model's parameters as one of the fused tensors.
-func (r *Executor) sees(f executor.Func) executor.Func {
+// onFused wraps a function of the model's parameters as one of the fused tensors.
+func (r *Executor) onFused(f executor.Func) executor.Func {
 	if r.fused == nil {
 		return f
 	}

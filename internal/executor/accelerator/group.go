@@ -203,12 +203,12 @@ func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.pend(p, r.Specs)
+	l.addUnreduced(p, r.Specs)
 	return spmd.Partition(p, r.Specs, s.mesh(), spmd.Config{Meshes: r.Meshes, Results: l.results})
 }
 
-// pend adds to the layouts of values what inference does not handle: unreduced axes.
-func (l layouts) pend(p *ir.Func, specs []mesh.Spec) {
+// addUnreduced adds to the layouts of values what inference does not handle: unreduced axes.
+func (l layouts) addUnreduced(p *ir.Func, specs []mesh.Spec) {
 	for id, spec := range l.inner {
 		specs[id] = spec
 	}

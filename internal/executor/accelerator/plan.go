@@ -14,7 +14,7 @@ import (
 // Plan returns the programs that a step on batches of these types runs, and what passes between them. Its
 // memory is that of host devices; what the backend needs is returned by Memory after the first step.
 func (r *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
-	q, s := r.planning(), strategy.Strategy{}
+	q, s := r.planCopy(), strategy.Strategy{}
 	if q.micro > 1 {
 		s.Micro = q.micro
 	}
@@ -41,8 +41,8 @@ func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	return r.Plan(batch...)
 }
 
-// planning returns a copy of the executor without state, so that decisions of the plan do not affect the run.
-func (r *Executor) planning() *Executor {
+// planCopy returns a copy of the executor without state, so that decisions of the plan do not affect the run.
+func (r *Executor) planCopy() *Executor {
 	q := &Executor{b: r.b, group: r.group, micro: r.micro, model: r.model, c: r.c, fused: r.fused,
 		stateFused: r.stateFused, split: r.split, chosen: r.chosen, owned: r.owned, losses: map[string]*cutLoss{}}
 	if r.group != nil {

@@ -23,7 +23,7 @@ type program struct {
 
 // Run runs the program with the copies added to the arguments of each device.
 func (p *program) Run(args []backend.Buffer) ([]backend.Buffer, error) {
-	p.r.doing.runs(p.name)
+	p.r.inFlight.setProgram(p.name)
 	if len(p.copies) == 0 {
 		return p.Executable.Run(args)
 	}
@@ -44,7 +44,7 @@ func (p *program) Close() error {
 
 // compile compiles a program on whole tensors for the devices.
 func (r *Executor) compile(p *ir.Func, at layouts, donate []int) (backend.Executable, error) {
-	end := r.doing.begin("compile " + p.Name())
+	end := r.inFlight.begin("compile " + p.Name())
 	defer end()
 	if r.group == nil {
 		p, err := r.c.OptimizeLocal(p)

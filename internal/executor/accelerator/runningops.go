@@ -7,14 +7,14 @@ import (
 	"github.com/galley-ml/galley/internal/step"
 )
 
-// doing records the requests that a backend has not finished. It does not know their progress.
-type doing struct {
+// inFlight records the requests that a backend has not finished. It does not know their progress.
+type inFlight struct {
 	mu   sync.Mutex
 	list []*string
 }
 
 // begin records an operation as running until end is called.
-func (d *doing) begin(what string) (end func()) {
+func (d *inFlight) begin(what string) (end func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := &what
@@ -26,8 +26,8 @@ func (d *doing) begin(what string) (end func()) {
 	})
 }
 
-// runs records the program that the latest operation runs now.
-func (d *doing) runs(name string) {
+// setProgram records the program that the latest operation runs now.
+func (d *inFlight) setProgram(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := len(d.list); n > 0 {
@@ -37,10 +37,10 @@ func (d *doing) runs(name string) {
 
 // RunningOps returns the programs that the devices have not finished.
 func (r *Executor) RunningOps() []step.RunningOp {
-	r.doing.mu.Lock()
-	defer r.doing.mu.Unlock()
+	r.inFlight.mu.Lock()
+	defer r.inFlight.mu.Unlock()
 	var list []step.RunningOp
-	for _, what := range r.doing.list {
+	for _, what := range r.inFlight.list {
 		for device := range r.devices() {
 			list = append(list, step.RunningOp{Device: device, Name: *what + " on " + r.b.Name()})
 		}

@@ -127,7 +127,7 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	out, err := exe.RunSharded(args)
 	if err != nil {
 		if e.begun { // its parts may be overwritten already
-			err = &executor.TornError{Err: err}
+			err = &executor.PartialUpdateError{Err: err}
 		}
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	for i := range told {
 		a, err := runtime.Read(out[i])
 		if err != nil {
-			return nil, &executor.TornError{Err: err}
+			return nil, &executor.PartialUpdateError{Err: err}
 		}
 		told[i] = a.At(0)
 	}
@@ -174,8 +174,8 @@ func (e *Executor) Load(r *checkpoint.Reader) error { return e.c.LoadWhole(r, e.
 // Save returns the state, gathered.
 func (e *Executor) Save() (checkpoint.State, error) { return e.c.SaveWhole(e) }
 
-// Away reports whether the state has changed from the parameters' values.
-func (e *Executor) Away() bool { return e.begun }
+// HoldsParams reports whether the state has changed from the parameters' values.
+func (e *Executor) HoldsParams() bool { return e.begun }
 
 // Memory returns the memory of the device that needs more in the step that ran last.
 func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {

@@ -185,8 +185,8 @@ func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 // Save returns the state, gathered.
 func (e *Executor) Save() (checkpoint.State, error) { return e.c.SaveWhole(e) }
 
-// Away returns false: the model holds its values.
-func (e *Executor) Away() bool { return false }
+// HoldsParams returns false: the model holds its values.
+func (e *Executor) HoldsParams() bool { return false }
 
 // Memory returns the memory of the step that ran last.
 func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {

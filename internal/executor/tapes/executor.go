@@ -77,8 +77,8 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 		Batch: parts, Scalars: []float64{in.LR, in.Count}, Weight: e.weight(in.Batch),
 	})
 	if err != nil {
-		if e.runner.Torn() {
-			err = &executor.TornError{Err: err}
+		if e.runner.PartialUpdate() {
+			err = &executor.PartialUpdateError{Err: err}
 		}
 		return nil, err
 	}
@@ -200,8 +200,8 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, taken
 }
 
-// Away reports whether training has started, or continues from a checkpoint.
-func (e *Executor) Away() bool { return e.runner != nil || e.saved != nil }
+// HoldsParams reports whether training has started, or continues from a checkpoint.
+func (e *Executor) HoldsParams() bool { return e.runner != nil || e.saved != nil }
 
 // RunningOps returns what the devices are running.
 func (e *Executor) RunningOps() []step.RunningOp {

@@ -46,7 +46,7 @@ func (f *forward) Run(ctx context.Context, batch []array.Array) ([][]array.Array
 	if err != nil {
 		return nil, nil, err
 	}
-	weights, err := f.e.restingWeights(runner)
+	weights, err := f.e.storedWeights(runner)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,8 +89,8 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*plannedForward,
 	}
 	p, err := h.c.TraceWith("forward", h.paramTypes(), batch,
 		func(in []*op.Tensor) []*op.Tensor {
-			in[0].Scope().(*ir.Builder).CaptureAs(h.shorten)
-			return f(h.shortened(in))
+			in[0].Scope().(*ir.Builder).CaptureAs(h.castToCompute)
+			return f(h.castBatch(in))
 		})
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*plannedForward,
 		return nil, err
 	}
 	c := step.Config{Marks: h.Mark, Variant: variant}
-	if err := h.lay(&c, placed, list, len(batch)); err != nil {
+	if err := h.setLayouts(&c, placed, list, len(batch)); err != nil {
 		return nil, err
 	}
 	plan, err := step.NewForward(c)
@@ -134,9 +134,9 @@ func (e *Executor) forwardRunner() (*step.ForwardRunner, error) {
 	return e.forward, nil
 }
 
-// restingWeights returns the parameters in their layouts on the devices: those being trained or, before the
-// first step, copies.
-func (e *Executor) restingWeights(r *step.ForwardRunner) (step.Weights, error) {
+// storedWeights returns the parameters in their layouts on the devices: those being trained or, before the
+// initialValue step, copies.
+func (e *Executor) storedWeights(r *step.ForwardRunner) (step.Weights, error) {
 	if e.runner != nil {
 		e.copies = nil
 		return e.runner.Weights(), nil
@@ -187,7 +187,7 @@ func (e *Executor) copyWeights(r *step.ForwardRunner) (*weightCopies, error) {
 			return nil, err
 		}
 		for rank := range h.Meshes {
-			at := list[i].LayOn(h.Meshes, rank)
+			at := list[i].LayoutsOn(h.Meshes, rank)
 			l, err := at.Rest.Layout(at.Mesh, p.Type.Shape)
 			if err != nil {
 				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)

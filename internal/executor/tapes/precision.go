@@ -12,22 +12,25 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// shortened returns a batch in the compute dtype: with mixed precision its floats have the 16-bit dtype of
+// castBatch returns a batch in the compute dtype: with mixed precision its floats have the 16-bit dtype of
 // the parameters.
-func (h *planner) shortened(batch []*op.Tensor) []*op.Tensor {
+func (h *planner) castBatch(batch []*op.Tensor) []*op.Tensor {
 	list := make([]*op.Tensor, len(batch))
 	for i, x := range batch {
-		list[i] = h.shorten(x)
+		list[i] = h.castToCompute(x)
 	}
 	return list
 }
 
-// shorten casts a tensor, of the batch or captured by the loss, to the compute dtype.
-func (h *planner) shorten(x *op.Tensor) *op.Tensor { return op.Cast(x, h.Computed(x.Type()).DType) }
+// castToCompute casts a tensor, of the batch or captured by the loss, to the compute dtype.
+func (h *planner) castToCompute(x *op.Tensor) *op.Tensor {
+	return op.Cast(x, h.Computed(x.Type()).DType)
+}
 
-// awayOf returns what a step keeps outside of the devices' memory.
-func awayOf(o strategy.Offload) step.Away {
-	return step.Away{Weights: o.Parameters, Slots: o.Optimizer, Activations: o.Activations, Experts: o.Experts}
+// offloadFractions returns what a step keeps outside of the devices' memory.
+func offloadFractions(o strategy.Offload) step.Offload {
+	return step.Offload{Weights: o.Parameters, Slots: o.Optimizer,
+		Activations: o.Activations, Experts: o.Experts}
 }
 
 // offloadOf returns the store for offloaded tensors; nil means that they stay on the devices.

@@ -31,7 +31,7 @@ func (e *Executor) fill(r *step.Runner) error {
 // Put replaces a tensor of the state: on the devices or, before their first step, in the checkpoint that they
 // continue from. A 16-bit parameter is replaced together with its master weight.
 func (e *Executor) Put(t executor.Tensor, a array.Array) error {
-	list := []step.Tensor{e.h.precise(t)}
+	list := []step.Tensor{e.h.fullPrecision(t)}
 	if t.Slot < 0 && e.h.Masters() > 0 {
 		list = append(list, step.Tensor{Weight: t.Param, Slot: -1})
 	}
@@ -50,15 +50,15 @@ func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 	return nil
 }
 
-// reading reads a box of a whole tensor into an array.
-type reading = func(box mesh.Box, dst array.Array) error
+// boxReader reads a box of a whole tensor into an array.
+type boxReader = func(box mesh.Box, dst array.Array) error
 
 // source returns a reader of a tensor for the devices of a plan; nil means that there is no value.
-func (e *Executor) source(x step.Tensor, p *step.Plan) (reading, error) {
+func (e *Executor) source(x step.Tensor, p *step.Plan) (boxReader, error) {
 	h, master := e.h, x.Slot >= 0 && x.Slot < e.h.Masters()
 	switch {
 	case e.runner != nil:
-		return e.running(x, p)
+		return e.fromDevices(x, p)
 	case e.put[x].IsValid():
 		return wholeSource(func() (array.Array, error) { return e.put[x], nil }), nil
 	case e.saved != nil:
@@ -67,27 +67,27 @@ func (e *Executor) source(x step.Tensor, p *step.Plan) (reading, error) {
 			return e.saved.ReadInto(dst, name, box)
 		}), nil
 	case x.Slot < 0 || master:
-		return h.first(h.c.Params[x.Weight]), nil
+		return h.initialValue(h.c.Params[x.Weight]), nil
 	}
 	return nil, nil
 }
 
-// running returns a reader of a tensor from the devices that hold it now: from its own if every process holds
-// what it needs, else gathered, a collective that all processes take part in.
-func (e *Executor) running(x step.Tensor, p *step.Plan) (reading, error) {
-	near, err := e.runner.Near(x, p)
+// fromDevices returns a reader of a tensor from the devices that hold it now: from its own if every process
+// holds what it needs, else gathered, a collective that all processes take part in.
+func (e *Executor) fromDevices(x step.Tensor, p *step.Plan) (boxReader, error) {
+	near, err := e.runner.LocalFor(x, p)
 	if err != nil {
 		return nil, err
 	}
 	if near {
-		return func(box mesh.Box, dst array.Array) error { return e.runner.ReadNear(x, box, dst) }, nil
+		return func(box mesh.Box, dst array.Array) error { return e.runner.ReadLocal(x, box, dst) }, nil
 	}
 	a, err := e.runner.Read(x)
 	return wholeSource(func() (array.Array, error) { return a, nil }), err
 }
 
-// first returns a reader of a parameter's initial value: given, loaded from a file or drawn.
-func (h *planner) first(p *nn.Param) reading {
+// initialValue returns a reader of a parameter's initial value: given, loaded from a file or drawn.
+func (h *planner) initialValue(p *nn.Param) boxReader {
 	switch {
 	case p.Value != nil:
 		return wholeSource(func() (array.Array, error) { return runtime.Read(p.Value) })
@@ -100,7 +100,7 @@ func (h *planner) first(p *nn.Param) reading {
 }
 
 // wholeSource reads boxes of an array that is made on first use.
-func wholeSource(whole func() (array.Array, error)) reading {
+func wholeSource(whole func() (array.Array, error)) boxReader {
 	var a array.Array
 	return func(box mesh.Box, dst array.Array) (err error) {
 		if !a.IsValid() {
@@ -116,7 +116,7 @@ func wholeSource(whole func() (array.Array, error)) reading {
 }
 
 // castSource reads boxes of a dtype into arrays of any dtype.
-func castSource(dtype array.DType, read reading) reading {
+func castSource(dtype array.DType, read boxReader) boxReader {
 	return func(box mesh.Box, dst array.Array) error {
 		if dst.DType() == dtype {
 			return read(box, dst)
@@ -132,9 +132,9 @@ func castSource(dtype array.DType, read reading) reading {
 	}
 }
 
-// precise returns the tensor that holds a piece of the state in full precision: the master weight instead of
-// a 16-bit copy.
-func (h *planner) precise(t executor.Tensor) step.Tensor {
+// fullPrecision returns the tensor that holds a piece of the state in full precision: the master weight
+// instead of a 16-bit copy.
+func (h *planner) fullPrecision(t executor.Tensor) step.Tensor {
 	return step.Tensor{Weight: t.Param, Slot: h.Masters() + t.Slot}
 }
 
@@ -162,9 +162,9 @@ func (e *Executor) reader(running func(x step.Tensor) (array.Array, error)) exec
 	return func(t executor.Tensor) (array.Array, error) {
 		switch {
 		case e.runner != nil:
-			return running(e.h.precise(t))
-		case e.put[e.h.precise(t)].IsValid():
-			return e.put[e.h.precise(t)], nil
+			return running(e.h.fullPrecision(t))
+		case e.put[e.h.fullPrecision(t)].IsValid():
+			return e.put[e.h.fullPrecision(t)], nil
 		case e.saved != nil:
 			return e.saved.ReadWhole(e.h.c.Name(t))
 		}

@@ -28,8 +28,8 @@ func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error
 		return nil, nil, err
 	}
 	c := step.Config{Marks: h.Mark, Overlap: h.overlap(), Bucket: h.Strategy.Bucket, Host: h.Strategy.Host,
-		Away: awayOf(h.Strategy.Offload)}
-	cut, err := h.forwards(&c, batch, rows)
+		Offload: offloadFractions(h.Strategy.Offload)}
+	cut, err := h.traceForward(&c, batch, rows)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -49,17 +49,17 @@ func (h *planner) plan(c *step.Config) error {
 	return h.recompute(c)
 }
 
-// forwards traces the loss of a batch and turns it into programs of micro-batches, which return the sum of
-// losses and its divisor, so that a step's loss is that of the whole batch, however it is split.
-func (h *planner) forwards(c *step.Config, batch []ir.Type, rows int) (*executor.Cutting, error) {
+// traceForward traces the loss of a batch and turns it into programs of micro-batches, which return the sum
+// of losses and its divisor, so that a step's loss is that of the whole batch, however it is split.
+func (h *planner) traceForward(c *step.Config, batch []ir.Type, rows int) (*executor.Cutting, error) {
 	b := ir.NewBuilder("forward")
 	var params []*op.Tensor
 	for _, p := range h.c.Params {
 		params = append(params, b.Param(p.Name, h.Entering(p)))
 	}
-	b.CaptureAs(h.shorten)
+	b.CaptureAs(h.castToCompute)
 	in, number := executor.BatchParams(b, batch), executor.NewStepNumber(b)
-	loss := executor.CheckedLoss(h.c.LossOf(params, h.shortened(in), number.Tensor), params)
+	loss := executor.CheckedLoss(h.c.LossOf(params, h.castBatch(in), number.Tensor), params)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
@@ -82,12 +82,13 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, rows int) (*executor
 		return nil, err
 	}
 	c.Variant = variant
-	return cut, h.lay(c, p, list, len(batch))
+	return cut, h.setLayouts(c, p, list, len(batch))
 }
 
-// lay sets the layouts of micro-batch programs: where stages begin, and how their inputs are sharded. batch
-// is the number of tensors of a batch.
-func (h *planner) lay(c *step.Config, placed *layout.Program, programs []*ir.Func, batch int) (err error) {
+// setLayouts sets the layouts of micro-batch programs: where stages begin, and how their inputs are sharded.
+// batch is the number of tensors of a batch.
+func (h *planner) setLayouts(c *step.Config, placed *layout.Program, programs []*ir.Func,
+	batch int) (err error) {
 	c.Meshes, c.Schedule, c.SequenceParallel = h.Meshes, placed.Schedule, h.SequenceParallel()
 	passes := h.c.Passes()
 	c.Program = h.c.OptimizeProgram
@@ -116,11 +117,11 @@ func (h *planner) lay(c *step.Config, placed *layout.Program, programs []*ir.Fun
 func (h *planner) overlap() step.Overlap {
 	switch h.Strategy.Overlap {
 	case strategy.On:
-		return step.Overlapped
+		return step.FullOverlap
 	case strategy.Off:
-		return step.InTurn
+		return step.NoOverlap
 	}
-	return step.WhereItPays
+	return step.AutoOverlap
 }
 
 // recompute turns the strategy's setting into policies for the layers of each stage.

@@ -11,16 +11,16 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// meeting is one collective as this process sees it.
-type meeting struct {
-	comm.Meeting
+// rendezvous is one collective as this process sees it.
+type rendezvous struct {
+	comm.Rendezvous
 	lane    *lane
 	locals  int           // the number of members of this process that have not arrived
 	remotes int           // the number of other processes whose note has not arrived
 	long    bool          // operands are too long for notes
 	mine    []uint32      // by index in lane.others: the number of the first message to it
 	theirs  []uint32      // and of the first message from it
-	sent    comm.Transfer // what was sent before the meeting was complete; nil if nothing was
+	sent    comm.Transfer // what was sent before the rendezvous was complete; nil if nothing was
 
 	ready chan struct{} // closed when the plan has been made, or err is set because it cannot be
 	plan  *comm.Plan
@@ -33,12 +33,12 @@ type meeting struct {
 	err      error         // to be read after ready, or done
 }
 
-func newMeeting(l *lane, seq int) *meeting {
-	m := &meeting{
-		Meeting: comm.NewMeeting(l.ranks, seq), lane: l, remotes: len(l.others), ready: make(chan struct{}),
+func newRendezvous(l *lane, seq int) *rendezvous {
+	m := &rendezvous{
+		Rendezvous: comm.NewRendezvous(l.ranks, seq), lane: l, remotes: len(l.others), ready: make(chan struct{}),
 		done: make(chan struct{}), mine: make([]uint32, len(l.others)), theirs: make([]uint32, len(l.others)),
 	}
-	m.Here = l.here
+	m.Local = l.here
 	for _, here := range l.here {
 		if here {
 			m.locals++
@@ -47,10 +47,10 @@ func newMeeting(l *lane, seq int) *meeting {
 	return m
 }
 
-// firstHere returns the first slot of this process whose member has arrived; -1 if there is none.
-func (m *meeting) firstHere() int {
+// firstLocal returns the first slot of this process whose member has arrived; -1 if there is none.
+func (m *rendezvous) firstLocal() int {
 	for slot, c := range m.Calls {
-		if c != nil && m.Here[slot] {
+		if c != nil && m.Local[slot] {
 			return slot
 		}
 	}
@@ -58,16 +58,16 @@ func (m *meeting) firstHere() int {
 }
 
 // missing reports whether some members have not arrived.
-func (m *meeting) missing() bool { return m.locals > 0 || m.remotes > 0 }
+func (m *rendezvous) missing() bool { return m.locals > 0 || m.remotes > 0 }
 
-// visit is a member's arrival at a meeting.
+// visit is a member's arrival at a rendezvous.
 type visit struct {
-	m    *meeting
+	m    *rendezvous
 	slot int
-	last bool // the member completed the meeting, so it has to begin the work
+	last bool // the member completed the rendezvous, so it has to begin the work
 }
 
-// enter adds the call of a member of this process to its next meeting.
+// enter adds the call of a member of this process to its next rendezvous.
 func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	p := s.world.p
 	p.mu.Lock()
@@ -100,7 +100,7 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 		l.close(m)
 	}
 	for i, other := range l.others {
-		if text != nil { // under the lock, so that notes leave in the order of meetings
+		if text != nil { // under the lock, so that notes leave in the order of rendezvous
 			p.post(other, binary.LittleEndian.AppendUint32(text, m.mine[i])) // which copies it
 		}
 	}
@@ -111,10 +111,10 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	return visit{m, slot, last}, nil
 }
 
-// unmet returns an error if the meeting needs a rank that can never arrive.
-func (s *run) unmet(m *meeting, slot int) error {
-	for _, rank := range m.Absent() {
-		if s.absentee(rank) {
+// unmet returns an error if the rendezvous needs a rank that can never arrive.
+func (s *run) unmet(m *rendezvous, slot int) error {
+	for _, rank := range m.Missing() {
+		if s.rankFinished(rank) {
 			return &comm.DeadlockError{Sides: []comm.Side{m.Side(slot), {Rank: rank}}}
 		}
 	}
@@ -122,7 +122,7 @@ func (s *run) unmet(m *meeting, slot int) error {
 }
 
 // invite returns the note about this process's members for the other processes, without message numbers.
-func (s *run) invite(m *meeting) []byte {
+func (s *run) invite(m *rendezvous) []byte {
 	l, p := m.lane, s.world.p
 	size := 0
 	for slot, here := range l.here {
@@ -198,8 +198,9 @@ func (s *run) come(from int, r *reader) {
 	}
 }
 
-// arrive adds the calls of another process to their meeting; it returns nil if the note is invalid.
-func (s *run) arrive(from int, wire []byte, seq int, short bool, first uint32, r *reader) (*meeting, error) {
+// arrive adds the calls of another process to their rendezvous; it returns nil if the note is invalid.
+func (s *run) arrive(from int, wire []byte, seq int, short bool, first uint32,
+	r *reader) (*rendezvous, error) {
 	l := s.laneOf(wire)
 	if l == nil || seq < l.base || seq > l.base+1<<20 {
 		return nil, nil
@@ -226,7 +227,7 @@ func (s *run) arrive(from int, wire []byte, seq int, short bool, first uint32, r
 }
 
 // take reads the calls of a process's members, and their operands if the note has them.
-func (m *meeting) take(from int, short bool, r *reader) bool {
+func (m *rendezvous) take(from int, short bool, r *reader) bool {
 	l := m.lane
 	var err error
 	for slot, owner := range l.owner {
@@ -250,16 +251,16 @@ func (m *meeting) take(from int, short bool, r *reader) bool {
 	return len(r.rest) == 0
 }
 
-// inlineBytes is the most work that the goroutine which completes a meeting does at once: waking others would
-// take longer than the work.
+// inlineBytes is the most work that the goroutine which completes a rendezvous does at once: waking others
+// would take longer than the work.
 const inlineBytes = 64 << 10
 
-// begin plans the work of a complete meeting.
-func (s *run) begin(m *meeting) {
+// begin plans the work of a complete rendezvous.
+func (s *run) begin(m *rendezvous) {
 	if m.Shared = !m.long; m.long {
 		m.forget()
 	}
-	if m.plan, m.err = comm.NewPlan(&m.Meeting); m.err != nil {
+	if m.plan, m.err = comm.NewPlan(&m.Rendezvous); m.err != nil {
 		if first := s.fail(m.err); first != nil { // another process may have told of the same mistake before
 			m.err = first
 		}
@@ -286,16 +287,16 @@ func (s *run) begin(m *meeting) {
 }
 
 // forget drops the operands received in notes: if those of one process are too long for a note, all are sent.
-func (m *meeting) forget() {
+func (m *rendezvous) forget() {
 	for slot, c := range m.Calls {
-		if !m.Here[slot] {
+		if !m.Local[slot] {
 			c.In = none
 		}
 	}
 }
 
-// awaited reports whether a member of this process waits for the meeting, and so will do its work.
-func (s *run) awaited(m *meeting) bool {
+// awaited reports whether a member of this process waits for the rendezvous, and so will do its work.
+func (s *run) awaited(m *rendezvous) bool {
 	s.world.p.mu.Lock()
 	defer s.world.p.mu.Unlock()
 	for _, w := range s.waiting {
@@ -306,7 +307,7 @@ func (s *run) awaited(m *meeting) bool {
 	return false
 }
 
-// wait returns when the meeting's work is done; the member's array is not read after that.
+// wait returns when the rendezvous's work is done; the member's array is not read after that.
 func (s *run) wait(rank int, v visit) (comm.Result, error) {
 	m := v.m
 	if err := s.block(rank, v); err != nil {
@@ -325,8 +326,8 @@ func (s *run) wait(rank int, v visit) (comm.Result, error) {
 }
 
 // until waits for a channel to be closed, and drives the transport meanwhile if other processes take part in
-// the meeting.
-func (s *run) until(m *meeting, c <-chan struct{}) {
+// the rendezvous.
+func (s *run) until(m *rendezvous, c <-chan struct{}) {
 	if len(m.lane.others) > 0 {
 		s.world.p.transport.Drive(c, nil)
 		return
@@ -356,8 +357,8 @@ func (s *run) block(rank int, v visit) error {
 	return nil
 }
 
-// work does pieces of the meeting until all are taken. Any member of this process may do any piece.
-func (s *run) work(m *meeting) {
+// work does pieces of the rendezvous until all are taken. Any member of this process may do any piece.
+func (s *run) work(m *rendezvous) {
 	pieces := m.plan.Pieces
 	i := int(m.taken.Add(1)) - 1
 	if i >= len(pieces) {
@@ -371,30 +372,30 @@ func (s *run) work(m *meeting) {
 }
 
 // do does one piece.
-func (s *run) do(m *meeting, p comm.Piece, mem *comm.Scratch) {
+func (s *run) do(m *rendezvous, p comm.Piece, mem *comm.Scratch) {
 	defer m.over()
 	defer s.bug(m)
 	p.Do(mem)
 }
 
-// bug turns a panic in a meeting's work into its error: other members must not wait forever.
-func (s *run) bug(m *meeting) {
+// bug turns a panic in a rendezvous's work into its error: other members must not wait forever.
+func (s *run) bug(m *rendezvous) {
 	if v := recover(); v != nil {
 		err := fmt.Errorf("collective: %v: %w", m.Calls[0], &comm.PanicError{Value: v, Stack: debug.Stack()})
 		s.spoil(m, err)
 	}
 }
 
-// spoil makes err the error of the meeting and of the run.
-func (s *run) spoil(m *meeting, err error) {
+// spoil makes err the error of the rendezvous and of the run.
+func (s *run) spoil(m *rendezvous, err error) {
 	err = s.fail(err)
 	s.world.p.mu.Lock()
 	defer s.world.p.mu.Unlock()
 	m.err = err
 }
 
-// isOver reports whether a meeting's work is done.
-func (m *meeting) isOver() bool {
+// isOver reports whether a rendezvous's work is done.
+func (m *rendezvous) isOver() bool {
 	select {
 	case <-m.done:
 		return true
@@ -404,7 +405,7 @@ func (m *meeting) isOver() bool {
 }
 
 // over records that one piece, or the exchange, is done.
-func (m *meeting) over() {
+func (m *rendezvous) over() {
 	if m.left.Add(-1) == 0 {
 		close(m.done)
 	}

@@ -12,11 +12,11 @@ import (
 func TestAway(t *testing.T) {
 	for _, x := range samples {
 		want := trainPlan(t, x.step(t), x.micros)
-		for _, away := range []Away{{Weights: 1}, {Slots: 1}, {Slots: 0.5}, {Activations: 1},
+		for _, away := range []Offload{{Weights: 1}, {Slots: 1}, {Slots: 0.5}, {Activations: 1},
 			{Weights: 0.5, Slots: 0.5, Activations: 0.5}, {1, 1, 1, 0}} {
 			t.Run(fmt.Sprintf("%+v %+v", x, away), func(t *testing.T) {
 				c := x.config(t)
-				c.Away = away
+				c.Offload = away
 				p, err := New(c)
 				if err != nil {
 					t.Fatal(err)
@@ -27,7 +27,7 @@ func TestAway(t *testing.T) {
 				}
 				elsewhere := 0
 				for d := range p.Devices() {
-					elsewhere += p.Elsewhere(d)
+					elsewhere += p.OffloadedBytes(d)
 					if got.taken[d] != p.Memory(d).Peak() {
 						t.Errorf("device %d took %d bytes, predicted were %d", d, got.taken[d], p.Memory(d).Peak())
 					}

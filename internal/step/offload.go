@@ -11,11 +11,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Away says which fraction of a step's tensors, from 0 to 1, is kept outside of device memory: of the
+// Offloaded says which fraction of a step's tensors, from 0 to 1, is kept outside of device memory: of the
 // weights, of the optimizer's slots, and of the activations kept for the backward pass. Programs prefetch
 // each one ahead of its use. Experts applies to the weights that ops read in pieces, those of experts, and to
 // their slots: only the pieces in use are brought in.
-type Away struct{ Weights, Slots, Activations, Experts float64 }
+type Offload struct{ Weights, Slots, Activations, Experts float64 }
 
 // share chooses tensors with at most a fraction of all bytes, spread evenly over their order.
 type share struct {
@@ -33,12 +33,12 @@ func (s *share) takes(bytes int) bool {
 	return true
 }
 
-// chooseAway decides which weights and slots are offloaded.
-func (b *builder) chooseAway() error {
-	b.away = map[bufferKey]bool{}
-	weights, slots := share{part: b.c.Away.Weights}, share{part: b.c.Away.Slots}
-	banks, experts := expertWeights(b.c.Forwards[0], len(b.c.Weights)), share{part: b.c.Away.Experts}
-	if b.c.Away.Experts > 0 && !slices.Contains(banks, true) {
+// chooseOffloaded decides which weights and slots are offloaded.
+func (b *builder) chooseOffloaded() error {
+	b.offloaded = map[bufferKey]bool{}
+	weights, slots := share{part: b.c.Offload.Weights}, share{part: b.c.Offload.Slots}
+	banks, experts := expertWeights(b.c.Forwards[0], len(b.c.Weights)), share{part: b.c.Offload.Experts}
+	if b.c.Offload.Experts > 0 && !slices.Contains(banks, true) {
 		return errors.New(
 			"step: offload of experts: the program has none that rows choose: want weights or slots, " +
 				"or experts as one op (MoEConfig.Fused)",
@@ -47,17 +47,17 @@ func (b *builder) chooseAway() error {
 	for i, w := range b.c.Weights {
 		bank := banks[i] && experts.takes(w.Type.Bytes())
 		if weights.takes(w.Type.Bytes()) || bank {
-			b.away[bufferKey{kind: weightBuffer, stage: i}] = true
+			b.offloaded[bufferKey{kind: weightBuffer, stage: i}] = true
 		}
 		for k, t := range b.c.Update.Slots(i) {
 			if slots.takes(t.Bytes()) || bank {
-				b.away[bufferKey{kind: slotBuffer, stage: i, value: k}] = true
+				b.offloaded[bufferKey{kind: slotBuffer, stage: i, value: k}] = true
 			}
 		}
 	}
 	for _, list := range b.sections {
 		for _, x := range list {
-			x.chooseAway(b.c.Away.Activations)
+			x.chooseOffloaded(b.c.Offload.Activations)
 		}
 	}
 	return nil
@@ -86,10 +86,10 @@ func expertWeights(f *ir.Func, weights int) []bool {
 	return list
 }
 
-// chooseAway decides which values of the joint program are offloaded between the forward pass that computes
-// them and the backward passes that read them. Values that pass between stages stay.
-func (x *section) chooseAway(part float64) {
-	x.away = map[int]bool{}
+// chooseOffloaded decides which values of the joint program are offloaded between the forward pass that
+// computes them and the backward passes that read them. Values that pass between stages stay.
+func (x *section) chooseOffloaded(part float64) {
+	x.offloaded = map[int]bool{}
 	var handed []int
 	for i := range x.Out {
 		handed = append(handed, x.Joint.Results()[i].ID())
@@ -100,51 +100,51 @@ func (x *section) chooseAway(part float64) {
 			continue
 		}
 		if activations.takes(x.types[value].Bytes()) {
-			x.away[value] = true
+			x.offloaded[value] = true
 		}
 	}
 }
 
-// isAway reports whether the tensor of a buffer is offloaded.
-func (w *taper) isAway(k bufferKey) bool {
+// isOffloaded reports whether the tensor of a buffer is offloaded.
+func (w *tapeWriter) isOffloaded(k bufferKey) bool {
 	if w.t.whole {
 		return false
 	}
-	if k.kind == dynamic {
-		return w.section(k.stage, k.micro).away[k.value]
+	if k.kind == valueBuffer {
+		return w.section(k.stage, k.micro).offloaded[k.value]
 	}
-	return w.b.away[k]
+	return w.b.offloaded[k]
 }
 
-// awayOf returns what of a program is offloaded, by the keys of its parameters and results. A result with the
-// same key as a parameter replaces it.
-func (w *taper) awayOf(params, results []bufferKey) (a cpu.Away) {
+// offloadedOf returns what of a program is offloaded, by the keys of its parameters and results. A result
+// with the same key as a parameter replaces it.
+func (w *tapeWriter) offloadedOf(params, results []bufferKey) (a cpu.Offloaded) {
 	for i, k := range params {
-		if w.isAway(k) {
+		if w.isOffloaded(k) {
 			a.Params = append(a.Params, i)
 		}
 	}
 	for i, k := range results {
-		if w.isAway(k) {
+		if w.isOffloaded(k) {
 			a.Results, a.After = append(a.Results, i), append(a.After, slices.Index(params, k))
 		}
 	}
 	return a
 }
 
-// shelve gives every offloaded buffer a place in the device's store: state its own, and values within a step
-// one that is free meanwhile.
-func (t *tape) shelve() {
+// placeOffloaded gives every offloaded buffer a place in the device's store: state its own, and values within
+// a step one that is free meanwhile.
+func (t *tape) placeOffloaded() {
 	t.store = nil
 	var free []int // the last buffer of each place
 	for i := range t.buffers {
 		b := &t.buffers[i]
-		if !b.away {
+		if !b.offloaded {
 			continue
 		}
 		at := slices.IndexFunc(free, func(j int) bool {
 			l := &t.buffers[j]
-			return b.key.kind == dynamic && l.key.kind == dynamic && l.t.Equal(b.t) && l.last < b.first
+			return b.key.kind == valueBuffer && l.key.kind == valueBuffer && l.t.Equal(b.t) && l.last < b.first
 		})
 		if at < 0 {
 			at = len(free)
@@ -154,29 +154,29 @@ func (t *tape) shelve() {
 	}
 }
 
-// elsewhere is the store in which a call finds offloaded values.
-type elsewhere struct {
-	p  *player
+// store is the store in which a call finds offloaded values.
+type callStore struct {
+	p  *interpreter
 	in *instruction
 }
 
-func (e elsewhere) Get(param int, into array.Array) error {
+func (e callStore) Get(param int, into array.Array) error {
 	return e.p.m.store.Get(e.p.t.buffers[e.in.args[param]].offset, into)
 }
 
-func (e elsewhere) Part(param, offset int, into []byte) error {
+func (e callStore) Part(param, offset int, into []byte) error {
 	return e.p.m.store.GetPart(e.p.t.buffers[e.in.args[param]].offset, offset, into)
 }
 
-func (e elsewhere) Put(result int, a array.Array) error {
+func (e callStore) Put(result int, a array.Array) error {
 	return e.p.m.store.Put(e.p.t.buffers[e.in.out[result]].offset, a)
 }
 
-// awayBytes returns the bytes that a call transfers in and out.
-func (t *tape) awayBytes(in *instruction) (n float64) {
+// offloadBytes returns the bytes that a call transfers in and out.
+func (t *tape) offloadBytes(in *instruction) (n float64) {
 	for _, list := range [][]int{in.args, in.out} {
 		for _, i := range list {
-			if b := &t.buffers[i]; b.away {
+			if b := &t.buffers[i]; b.offloaded {
 				n += float64(b.t.Bytes())
 			}
 		}
@@ -184,17 +184,17 @@ func (t *tape) awayBytes(in *instruction) (n float64) {
 	return n
 }
 
-// Elsewhere returns the bytes that a device stores outside of its memory, on the host or on disk.
-func (p *Plan) Elsewhere(device int) (n int) {
+// OffloadStore returns the bytes that a device stores outside of its memory, on the host or on disk.
+func (p *Plan) OffloadedBytes(device int) (n int) {
 	for _, t := range p.tapes[device].store {
 		n += t.Bytes()
 	}
 	return n
 }
 
-// awayText returns a program's offloaded parameters and results, as plans print them; the parameters that
+// offloadText returns a program's offloaded parameters and results, as plans print them; the parameters that
 // results replace are counted from 1 on, and 0 means none.
-func awayText(a cpu.Away) string {
+func offloadText(a cpu.Offloaded) string {
 	var replaced []int
 	if slices.ContainsFunc(a.After, func(i int) bool { return i >= 0 }) {
 		for _, i := range a.After {
@@ -204,8 +204,8 @@ func awayText(a cpu.Away) string {
 	return numbers(" fetches", a.Params) + numbers(" stores", a.Results) + numbers(" replaces", replaced)
 }
 
-// away parses what awayText prints.
-func (s *scanner) away() (a cpu.Away) {
+// offloaded parses what offloadText prints.
+func (s *scanner) offloaded() (a cpu.Offloaded) {
 	if s.is("fetches") {
 		a.Params = s.numbers(most)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// NarrowConfig configures how a program without stage marks is split.
-type NarrowConfig struct {
+// BalanceConfig configures how a program without stage marks is split.
+type BalanceConfig struct {
 	// Weights is the number of the program's first parameters, which are trained, Stages the number of stages
 	// and Micros the number of micro-batches.
 	Weights, Stages, Micros int
@@ -30,11 +30,11 @@ const slack = 1.05
 // work.
 const mostPlaces = 400
 
-// Narrow assigns the nodes that depend on weights and on the batch to stages. It minimizes the time of the
+// Balance assigns the nodes that depend on weights and on the batch to stages. It minimizes the time of the
 // slowest stage, including messages, then the memory of the fullest device, then the bytes passed between
 // stages. Nodes that every stage can compute itself get -1.
-func Narrow(f *ir.Func, c NarrowConfig) ([]int, error) {
-	n := newNarrower(f, c)
+func Balance(f *ir.Func, c BalanceConfig) ([]int, error) {
+	n := newBalancer(f, c)
 	if len(n.places) < c.Stages+1 {
 		return nil, fmt.Errorf("stages: %s can be cut at %d places: %d stages need %d: want fewer stages", f.Name(),
 			max(0, len(n.places)-2), c.Stages, c.Stages-1)
@@ -50,10 +50,10 @@ func Narrow(f *ir.Func, c NarrowConfig) ([]int, error) {
 	return n.deal(narrow), nil
 }
 
-// narrower knows the costs of every possible split.
-type narrower struct {
+// balancer knows the costs of every possible split.
+type balancer struct {
 	f *ir.Func
-	c NarrowConfig
+	c BalanceConfig
 	// active holds the nodes to split, in order; reads holds the weights that each uses.
 	active []*ir.Node
 	reads  [][]int
@@ -67,8 +67,8 @@ type narrower struct {
 	state [][]float64
 }
 
-func newNarrower(f *ir.Func, c NarrowConfig) *narrower {
-	n := &narrower{f: f, c: c}
+func newBalancer(f *ir.Func, c BalanceConfig) *balancer {
+	n := &balancer{f: f, c: c}
 	learned, fixed := make([]bool, f.NumValues()), make([]bool, f.NumValues())
 	from := make([][]int, f.NumValues()) // the weights that a value depends on, if on nothing else
 	for i, v := range f.Params()[:c.Weights] {
@@ -96,7 +96,7 @@ func newNarrower(f *ir.Func, c NarrowConfig) *narrower {
 }
 
 // cross computes the bytes that cross between active nodes.
-func (n *narrower) cross() {
+func (n *balancer) cross() {
 	at := map[*ir.Node]int{}
 	for i, x := range n.active {
 		at[x] = i
@@ -128,7 +128,7 @@ func (n *narrower) cross() {
 
 // choose determines the places: wherever something crosses or, if those are many, the narrowest in each share
 // of work.
-func (n *narrower) choose() {
+func (n *balancer) choose() {
 	n.work, n.kept = make([]float64, len(n.active)+1), make([]float64, len(n.active)+1)
 	for i, x := range n.active {
 		w := x.Op().(op.Op).Work(ir.TypesOf(x.In()), ir.TypesOf(x.Out()))
@@ -164,7 +164,7 @@ func (n *narrower) choose() {
 }
 
 // measure computes the bytes of weights between places.
-func (n *narrower) measure() {
+func (n *balancer) measure() {
 	n.state = make([][]float64, len(n.places))
 	for i := range n.places {
 		n.state[i] = make([]float64, len(n.places))
@@ -184,7 +184,7 @@ func (n *narrower) measure() {
 }
 
 // seconds returns the time of a stage between two places for a batch, with its messages both ways.
-func (n *narrower) seconds(i, j int) float64 {
+func (n *balancer) seconds(i, j int) float64 {
 	s := n.work[n.places[j]] - n.work[n.places[i]]
 	for _, at := range []int{n.places[i], n.places[j]} {
 		if at > 0 && at < len(n.active) {
@@ -194,28 +194,28 @@ func (n *narrower) seconds(i, j int) float64 {
 	return s
 }
 
-func (n *narrower) secondsAt(i, j, _ int) float64 { return n.seconds(i, j) }
+func (n *balancer) secondsAt(i, j, _ int) float64 { return n.seconds(i, j) }
 
 // bytes returns the memory of a device of stage k between two places: state, and results of the micro-batches
 // in flight.
-func (n *narrower) bytes(i, j, k int) float64 {
+func (n *balancer) bytes(i, j, k int) float64 {
 	under := float64(min(n.c.Micros, n.c.Stages-k)) / float64(max(1, n.c.Micros))
 	return n.c.State*n.state[i][j] + under*(n.kept[n.places[j]]-n.kept[n.places[i]])
 }
 
 // best returns the places of stages that minimize the largest cost, within both limits.
-func (n *narrower) best(cost func(i, j, k int) float64, seconds, bytes float64) []int {
+func (n *balancer) best(cost func(i, j, k int) float64, seconds, bytes float64) []int {
 	return n.search(cost, math.Max, seconds, bytes)
 }
 
 // least returns the places of stages that minimize the sum of costs, within both limits.
-func (n *narrower) least(cost func(i, j, k int) float64, seconds, bytes float64) []int {
+func (n *balancer) least(cost func(i, j, k int) float64, seconds, bytes float64) []int {
 	return n.search(cost, func(a, b float64) float64 { return a + b }, seconds, bytes)
 }
 
 // search returns the places where stages begin, and the end after them, by dynamic programming over the
 // places, stage by stage.
-func (n *narrower) search(cost func(i, j, k int) float64, join func(a, b float64) float64, seconds,
+func (n *balancer) search(cost func(i, j, k int) float64, join func(a, b float64) float64, seconds,
 	bytes float64) []int {
 	ends := len(n.places)
 	sums := slices.Repeat([]float64{math.Inf(1)}, ends)
@@ -244,7 +244,7 @@ func (n *narrower) search(cost func(i, j, k int) float64, join func(a, b float64
 }
 
 // worst returns the largest cost of the stages between places.
-func (n *narrower) worst(cuts []int, cost func(i, j, k int) float64) float64 {
+func (n *balancer) worst(cuts []int, cost func(i, j, k int) float64) float64 {
 	worst := 0.0
 	for k := range n.c.Stages {
 		worst = max(worst, cost(cuts[k], cuts[k+1], k))
@@ -253,7 +253,7 @@ func (n *narrower) worst(cuts []int, cost func(i, j, k int) float64) float64 {
 }
 
 // deal returns the stage of every node.
-func (n *narrower) deal(cuts []int) []int {
+func (n *balancer) deal(cuts []int) []int {
 	at := map[*ir.Node]int{}
 	for k := range n.c.Stages {
 		for i := n.places[cuts[k]]; i < n.places[cuts[k+1]]; i++ {

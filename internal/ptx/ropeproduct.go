@@ -2,48 +2,48 @@ package ptx
 
 import "fmt"
 
-// TurnedProduct is a product of rows and weights whose results are several arrays side by side, some of which
+// RoPEProduct is a product of rows and weights whose results are several arrays side by side, some of which
 // are rotated by position (RoPE): queries, keys and values.
-type TurnedProduct struct {
+type RoPEProduct struct {
 	// Rows and Depth are those of the left operand. Rows are ordered by position: Seq of them, then the next
 	// sequence.
 	Rows, Depth, Seq int
 	// Head is the size of a head: each number is rotated with the one half a head away.
 	Head int
-	// Turned lists the widths of the rotated arrays, Plain those of the others, after them.
-	Turned, Plain []int
+	// Rotated lists the widths of the rotated arrays, Plain those of the others, after them.
+	Rotated, Plain []int
 }
 
 // turnedName is the kernel's name, with the number of arrays that it rotates.
 const turnedName = "turned_product_%d"
 
 // Fits reports whether a kernel exists for these sizes.
-func (q TurnedProduct) Fits() bool {
+func (q RoPEProduct) Fits() bool {
 	for _, n := range append(q.widths(), q.cols()) {
 		if !fits(q.Rows, n, q.Depth) {
 			return false
 		}
 	}
 	head := q.Head >= 16 && q.Head <= tileCols && q.Head&(q.Head-1) == 0
-	return head && q.Seq > 0 && q.Rows%q.Seq == 0 && len(q.Turned) > 0
+	return head && q.Seq > 0 && q.Rows%q.Seq == 0 && len(q.Rotated) > 0
 }
 
 // Share returns the share of the multiprocessors (SMs) that the kernel keeps busy.
-func (q TurnedProduct) Share() float64 { return share(q.Rows, q.cols()) }
+func (q RoPEProduct) Share() float64 { return share(q.Rows, q.cols()) }
 
-func (q TurnedProduct) widths() []int { return append(append([]int(nil), q.Turned...), q.Plain...) }
+func (q RoPEProduct) widths() []int { return append(append([]int(nil), q.Rotated...), q.Plain...) }
 
-func (q TurnedProduct) cols() int { return sumOf(q.widths()) }
+func (q RoPEProduct) cols() int { return sumOf(q.widths()) }
 
 // Kernel returns a kernel that computes it in one pass. Its arrays: the left operand and the weights, a row
 // for each result, of bf16; cosines and sines of each position's Head/2 angles, f32; then the results, of
 // bf16.
-func (q TurnedProduct) Kernel() Kernel {
+func (q RoPEProduct) Kernel() Kernel {
 	p := newProduct(q.Rows, q.cols(), q.Depth, false)
 	var cos, sin reg
 	arrays := make([]reg, len(q.widths()))
 	return p.kernel(plan{
-		name: fmt.Sprintf(turnedName, len(q.Turned)), arrays: 4 + len(arrays),
+		name: fmt.Sprintf(turnedName, len(q.Rotated)), arrays: 4 + len(arrays),
 		setup: func() {
 			cos, sin = p.pointer(2), p.pointer(3)
 			for i := range arrays {
@@ -53,7 +53,7 @@ func (q TurnedProduct) Kernel() Kernel {
 		finish: func(g grouped, row, col, _ reg, sums []reg) {
 			y := p.u32("mad.lo.u32", g.index, groupRows, row)
 			plain := p.label()
-			p.when(p.pred("setp.ge.u32", col, sumOf(q.Turned)/tileCols), "bra", plain)
+			p.when(p.pred("setp.ge.u32", col, sumOf(q.Rotated)/tileCols), "bra", plain)
 			q.turn(p, g, y, cos, sin, sums)
 			p.mark(plain)
 			done := p.label()
@@ -87,7 +87,7 @@ func sumOf(list []int) (n int) {
 }
 
 // turn rotates a tile's numbers in place.
-func (q TurnedProduct) turn(p *product, g grouped, y, cos, sin reg, sums []reg) {
+func (q RoPEProduct) turn(p *product, g grouped, y, cos, sin reg, sums []reg) {
 	half := q.Head / 2
 	warp := p.u32("shr.u32", g.thread, 5)
 	row := p.u32("add.u32", p.u32("mad.lo.u32", warp, 16, p.u32("shr.u32", p.lane, 2)), y)

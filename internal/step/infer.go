@@ -12,22 +12,22 @@ import (
 
 // infer returns the layouts of the values of a stage's program. Annotations of users may name other meshes of
 // the stage's devices.
-func infer(f *ir.Func, m *mesh.Mesh, asked *wishes) (*shard.Result, error) {
+func infer(f *ir.Func, m *mesh.Mesh, asked *annotations) (*shard.Result, error) {
 	if err := checkDevices(f, m); err != nil {
 		return nil, err
 	}
 	return shard.Infer(f, shard.Config{Mesh: m, Values: asked.values, Meshes: asked.meshes})
 }
 
-// wishes holds the annotations of a program's values, by ID: their layouts, and their meshes if they are not
-// that of the stage.
-type wishes struct {
+// annotations holds the annotations of a program's values, by ID: their layouts, and their meshes if they are
+// not that of the stage.
+type annotations struct {
 	values map[int]mesh.Sharding
 	meshes map[int]*mesh.Mesh
 }
 
 // at requests a closed layout of a value on a mesh.
-func (w *wishes) at(id int, m *mesh.Mesh, s mesh.Spec) {
+func (w *annotations) at(id int, m *mesh.Mesh, s mesh.Spec) {
 	w.values[id], w.meshes[id] = mesh.Closed(s), m
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// meeting is one collective: its members' calls and, once all have arrived, its work.
-type meeting struct {
-	comm.Meeting
+// rendezvous is one collective: its members' calls and, once all have arrived, its work.
+type rendezvous struct {
+	comm.Rendezvous
 	missing int // the number of members that have not arrived
 
 	ready chan struct{} // closed when the plan has been made
@@ -21,9 +21,9 @@ type meeting struct {
 	err   error         // to be read after done
 }
 
-func newMeeting(l *lane, seq int) *meeting {
-	return &meeting{
-		Meeting: comm.NewMeeting(l.ranks,
+func newRendezvous(l *lane, seq int) *rendezvous {
+	return &rendezvous{
+		Rendezvous: comm.NewRendezvous(l.ranks,
 			seq), missing: len(l.ranks), ready: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -32,9 +32,9 @@ func newMeeting(l *lane, seq int) *meeting {
 // than the work.
 const inlineBytes = 64 << 10
 
-// begin plans the work of a complete meeting.
-func (s *run) begin(m *meeting) {
-	if m.plan, m.err = comm.NewPlan(&m.Meeting); m.err != nil {
+// begin plans the work of a complete rendezvous.
+func (s *run) begin(m *rendezvous) {
+	if m.plan, m.err = comm.NewPlan(&m.Rendezvous); m.err != nil {
 		s.fail(m.err)
 		m.plan.Pieces = nil
 	}
@@ -53,8 +53,8 @@ func (s *run) begin(m *meeting) {
 	close(m.ready)
 }
 
-// work does pieces of the meeting until all are taken. Any member may do any piece.
-func (s *run) work(m *meeting) {
+// work does pieces of the rendezvous until all are taken. Any member may do any piece.
+func (s *run) work(m *rendezvous) {
 	pieces := m.plan.Pieces
 	i := int(m.taken.Add(1)) - 1
 	if i >= len(pieces) {
@@ -68,7 +68,7 @@ func (s *run) work(m *meeting) {
 }
 
 // do does one piece. A panic in it is a bug of Galley; other members must not wait forever because of it.
-func (s *run) do(m *meeting, p comm.Piece, mem *comm.Scratch) {
+func (s *run) do(m *rendezvous, p comm.Piece, mem *comm.Scratch) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.fail(fmt.Errorf("collective: %v: %w", m.Calls[0], &comm.PanicError{Value: v, Stack: debug.Stack()}))

@@ -42,8 +42,8 @@ const (
 	Collective
 )
 
-// player interprets a tape.
-type player struct {
+// interpreter interprets a tape.
+type interpreter struct {
 	t     *tape
 	m     *memory
 	batch [][]array.Array // by micro-batch
@@ -62,7 +62,7 @@ type player struct {
 
 // run interprets the tape from start to end. It catches internal errors, since no API boundary is on this
 // goroutine's stack.
-func (p *player) run(rank comm.Comm, d *cpu.Device) (err error) {
+func (p *interpreter) run(rank comm.Comm, d *cpu.Device) (err error) {
 	defer fault.Recover(fmt.Sprintf("device %d", p.t.device), &err)
 	if p.watch != nil {
 		rank = &metered{Comm: rank, device: p.t.device, watch: p.watch, meshes: p.meshes, axes: map[string]string{}}
@@ -72,7 +72,7 @@ func (p *player) run(rank comm.Comm, d *cpu.Device) (err error) {
 		return err
 	}
 	for i := range p.t.code {
-		if err := p.play(i); err != nil {
+		if err := p.execute(i); err != nil {
 			return fmt.Errorf("%s: %w", p.t.code[i].name(), err)
 		}
 	}
@@ -84,7 +84,7 @@ type pendingSend struct {
 	p     *comm.Pending
 }
 
-func (p *player) play(i int) error {
+func (p *interpreter) execute(i int) error {
 	if err := p.awaitSends(i); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (p *player) play(i int) error {
 }
 
 // tell reports an instruction to the observer.
-func (p *player) tell(in *instruction, i int, start time.Time) {
+func (p *interpreter) tell(in *instruction, i int, start time.Time) {
 	if p.watch == nil {
 		return
 	}
@@ -138,7 +138,7 @@ func (p *player) tell(in *instruction, i int, start time.Time) {
 
 // watched returns the device that reports its nodes to the step's observer, and its collectives to the
 // observer.
-func (p *player) watched(d *cpu.Device) *cpu.Device {
+func (p *interpreter) watched(d *cpu.Device) *cpu.Device {
 	if p.watch == nil && p.observe == nil {
 		return d
 	}
@@ -153,7 +153,7 @@ func (p *player) watched(d *cpu.Device) *cpu.Device {
 	})
 }
 
-func (p *player) call(in *instruction) error {
+func (p *interpreter) call(in *instruction) error {
 	var arena []byte
 	if in.action.Stage < 0 {
 		p.updating.Store(true)
@@ -165,15 +165,15 @@ func (p *player) call(in *instruction) error {
 		array.CopyBox(p.m.arrays[l.buffer], make([]int, len(l.box.Size)), p.batch[in.action.Micro][l.batch],
 			l.box.Start, l.box.Size)
 	}
-	var away cpu.Elsewhere
+	var store cpu.OffloadStore
 	if p.m.store != nil {
-		away = elsewhere{p, in}
+		store = callStore{p, in}
 	}
-	if away == nil && p.remote.runs(in.exe) {
+	if store == nil && p.remote.runs(in.exe) {
 		if err := p.remote.run(in.exe, p.arrays(in.args), p.arrays(in.out)); err != nil {
 			return err
 		}
-	} else if err := in.exe.RunOver(p.device, arena, p.arrays(in.args), p.arrays(in.out), away); err != nil {
+	} else if err := in.exe.RunOver(p.device, arena, p.arrays(in.args), p.arrays(in.out), store); err != nil {
 		return err
 	}
 	for _, c := range in.copies {
@@ -182,7 +182,7 @@ func (p *player) call(in *instruction) error {
 	return nil
 }
 
-func (p *player) arrays(list []int) []array.Array {
+func (p *interpreter) arrays(list []int) []array.Array {
 	out := make([]array.Array, len(list))
 	for i, b := range list {
 		out[i] = p.m.arrays[b]
@@ -191,7 +191,7 @@ func (p *player) arrays(list []int) []array.Array {
 }
 
 // awaitSends waits for the sends that are to be over before instruction i.
-func (p *player) awaitSends(i int) error {
+func (p *interpreter) awaitSends(i int) error {
 	left := p.sends[:0]
 	for _, s := range p.sends {
 		if s.until > i {

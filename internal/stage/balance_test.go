@@ -40,12 +40,12 @@ func randomChain(t *rapid.T) (*ir.Func, int) {
 func TestNarrowIsBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f, weights := randomChain(t)
-		c := NarrowConfig{Weights: weights, Stages: rapid.IntRange(2, 3).Draw(t, "stages"), Micros: 4, State: 4}
-		got, err := Narrow(f, c)
+		c := BalanceConfig{Weights: weights, Stages: rapid.IntRange(2, 3).Draw(t, "stages"), Micros: 4, State: 4}
+		got, err := Balance(f, c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := newNarrower(f, c)
+		n := newBalancer(f, c)
 		n.measure()
 		own := n.cutsOf(got)
 		fast, small, narrow := math.Inf(1), math.Inf(1), math.Inf(1)
@@ -69,7 +69,7 @@ func TestNarrowIsBest(t *testing.T) {
 }
 
 // cutsOf returns a deal of nodes as numbers of places.
-func (n *narrower) cutsOf(stages []int) []int {
+func (n *balancer) cutsOf(stages []int) []int {
 	at := map[*ir.Node]int{}
 	for i, x := range n.f.Nodes() {
 		at[x] = stages[i]
@@ -84,7 +84,7 @@ func (n *narrower) cutsOf(stages []int) []int {
 }
 
 // handed returns what passes between the stages of a cut.
-func (n *narrower) handed(cuts []int) (sum float64) {
+func (n *balancer) handed(cuts []int) (sum float64) {
 	for k := range n.c.Stages {
 		sum += n.crossing[n.places[cuts[k]]]
 	}
@@ -92,7 +92,7 @@ func (n *narrower) handed(cuts []int) (sum float64) {
 }
 
 // all calls f with every cut.
-func all(n *narrower, f func(cuts []int)) {
+func all(n *balancer, f func(cuts []int)) {
 	var next func(cuts []int)
 	next = func(cuts []int) {
 		if len(cuts) == n.c.Stages {

@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// arriving returns the mesh and layout in which the stage receives an input from the previous stage: as it is
-// first constrained here, or else in the sender's layout, as far as the mesh has the same axes.
-func (x *section) arriving(c *Config, j int, from op.Layout) op.Layout {
+// inputLayout returns the mesh and layout in which the stage receives an input from the previous stage: as it
+// is first constrained here, or else in the sender's layout, as far as the mesh has the same axes.
+func (x *section) inputLayout(c *Config, j int, from op.Layout) op.Layout {
 	if x.number > 0 && c.Schedule.Place[x.number-1] == x.rank {
 		return from // it stays where it is
 	}
@@ -66,7 +66,7 @@ func (x *section) relocate(c *Config) {
 		x.put(results[r].ID(), x.meshes[x.inParam(j)], x.specs[x.inParam(j)].With())
 	}
 	for j, w := range x.Weights {
-		l := c.lay(w, x.rank)
+		l := c.layouts(w, x.rank)
 		next := results[x.sumResult(j)]
 		for _, id := range []int{x.sumParam(j), next.ID(), next.Node().In()[1].ID()} {
 			x.put(id, l.Mesh, l.Sum.With())

@@ -115,7 +115,7 @@ func TestAway(t *testing.T) {
 			rt.Fatal(err)
 		}
 		shelf := &shelf{at: map[int]array.Array{}, homes: map[int]int{}}
-		var away cpu.Away
+		var away cpu.Offloaded
 		own, into := slices.Clone(args), make([]array.Array, n)
 		for i := range n {
 			into[i] = array.New(array.F64, want[i].Shape()...)
@@ -128,7 +128,7 @@ func TestAway(t *testing.T) {
 				shelf.homes[i], into[i] = i, array.Array{}
 			}
 		}
-		e, err := cpu.NewPlanAway(f, cpu.Options{}, away)
+		e, err := cpu.NewOffloadPlan(f, cpu.Options{}, away)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestAwayMemory(t *testing.T) {
 	const n, rows = 12, 1 << 10
 	b := ir.NewBuilder("update")
 	var results []*op.Tensor
-	var away cpu.Away
+	var away cpu.Offloaded
 	for i := range n {
 		x := b.Param(fmt.Sprint("slot", i), ir.Type{DType: array.F64, Shape: array.Shape{rows}})
 		results = append(results, op.Tanh(op.Add(op.Tanh(x), x)))
@@ -173,7 +173,7 @@ func TestAwayMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := cpu.NewPlanAway(f, cpu.Options{}, away)
+	e, err := cpu.NewOffloadPlan(f, cpu.Options{}, away)
 	if err != nil {
 		t.Fatal(err)
 	}

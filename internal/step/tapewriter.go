@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// taper writes the tape of one device.
-type taper struct {
+// tapeWriter writes the tape of one device.
+type tapeWriter struct {
 	b  *builder
 	t  *tape
 	at map[bufferKey]int
@@ -22,7 +22,7 @@ type taper struct {
 }
 
 func (b *builder) newTape(device, rank int) (*tape, error) {
-	w := &taper{b: b, t: &tape{device: device, rank: rank}, at: map[bufferKey]int{},
+	w := &tapeWriter{b: b, t: &tape{device: device, rank: rank}, at: map[bufferKey]int{},
 		first: firstMicros(b.plan.Schedule, rank)}
 	if err := w.state(); err != nil {
 		return nil, err
@@ -53,25 +53,25 @@ func firstMicros(s *pipeline.Schedule, rank int) []int {
 }
 
 // buffer returns the buffer of a key, creating it if it is new.
-func (w *taper) buffer(k bufferKey, t ir.Type) int {
+func (w *tapeWriter) buffer(k bufferKey, t ir.Type) int {
 	if i, ok := w.at[k]; ok {
 		return i
 	}
 	now := len(w.t.code)
-	w.t.buffers = append(w.t.buffers, buffer{key: k, t: t, first: now, last: now, away: w.isAway(k)})
+	w.t.buffers = append(w.t.buffers, buffer{key: k, t: t, first: now, last: now, offloaded: w.isOffloaded(k)})
 	w.at[k] = len(w.t.buffers) - 1
 	return w.at[k]
 }
 
 // use records that the next instruction uses a buffer.
-func (w *taper) use(i int) int {
+func (w *tapeWriter) use(i int) int {
 	b := &w.t.buffers[i]
 	b.last = max(b.last, len(w.t.code))
 	return i
 }
 
 // local returns the type of the device's shard of a tensor; it reports false if the device has none.
-func (w *taper) local(t ir.Type, m *mesh.Mesh, s mesh.Spec) (ir.Type, bool, error) {
+func (w *tapeWriter) local(t ir.Type, m *mesh.Mesh, s mesh.Spec) (ir.Type, bool, error) {
 	l, err := s.Layout(m, t.Shape)
 	if err != nil {
 		return ir.Type{}, false, err
@@ -81,7 +81,7 @@ func (w *taper) local(t ir.Type, m *mesh.Mesh, s mesh.Spec) (ir.Type, bool, erro
 }
 
 // state makes the buffers of what lives from step to step.
-func (w *taper) state() error {
+func (w *tapeWriter) state() error {
 	for i := range w.b.c.Weights {
 		if err := w.weightState(i); err != nil {
 			return err
@@ -105,8 +105,8 @@ func (w *taper) state() error {
 }
 
 // weightState makes the buffers of a weight and of what the optimizer keeps for it.
-func (w *taper) weightState(i int) error {
-	weight, h, at := &w.b.c.Weights[i], w.b.homes[i], w.b.c.lay(i, w.t.rank)
+func (w *tapeWriter) weightState(i int) error {
+	weight, h, at := &w.b.c.Weights[i], w.b.homes[i], w.b.c.layouts(i, w.t.rank)
 	if (h.rank == w.t.rank || slices.Contains(h.others, w.t.rank)) && (h.used || w.b.plan.Kind == Train) {
 		k := bufferKey{kind: weightBuffer, stage: i}
 		if err := w.persistent(k, weight.Type, at.Mesh, at.Rest); err != nil {
@@ -126,7 +126,7 @@ func (w *taper) weightState(i int) error {
 }
 
 // persistent makes the buffer of the device's part of a tensor.
-func (w *taper) persistent(k bufferKey, t ir.Type, m *mesh.Mesh, s mesh.Spec) error {
+func (w *tapeWriter) persistent(k bufferKey, t ir.Type, m *mesh.Mesh, s mesh.Spec) error {
 	local, ok, err := w.local(t, m, s)
 	if ok {
 		w.buffer(k, local)
@@ -135,11 +135,11 @@ func (w *taper) persistent(k bufferKey, t ir.Type, m *mesh.Mesh, s mesh.Spec) er
 }
 
 // section returns the stage of an action, for its micro-batch's size.
-func (w *taper) section(stage, micro int) *section {
+func (w *tapeWriter) section(stage, micro int) *section {
 	return w.b.sections[w.b.c.Variant[micro]][stage]
 }
 
-func (w *taper) action(a pipeline.Action) error {
+func (w *tapeWriter) action(a pipeline.Action) error {
 	switch {
 	case a.Kind.Computes():
 		return w.compute(a)
@@ -151,7 +151,7 @@ func (w *taper) action(a pipeline.Action) error {
 
 // key returns the buffer of a value of a stage's joint program. The outputs of a stage on the same rank are
 // used in place.
-func (w *taper) key(x *section, micro, value int) bufferKey {
+func (w *tapeWriter) key(x *section, micro, value int) bufferKey {
 	weights, batch := len(x.Weights), len(x.Batch)
 	switch {
 	case value < weights:
@@ -176,11 +176,11 @@ func (w *taper) key(x *section, micro, value int) bufferKey {
 			return w.key(to, micro, to.Joint.Results()[to.inGrads()[i]].ID())
 		}
 	}
-	return bufferKey{kind: dynamic, stage: x.number, micro: micro, value: value}
+	return bufferKey{kind: valueBuffer, stage: x.number, micro: micro, value: value}
 }
 
 // neighbour returns the stage before or after, if it is on the same rank.
-func (w *taper) neighbour(x *section, micro, step int) (*section, bool) {
+func (w *tapeWriter) neighbour(x *section, micro, step int) (*section, bool) {
 	n := x.number + step
 	if n < 0 || n >= w.b.c.Schedule.Stages || w.b.c.Schedule.Place[n] != x.rank {
 		return nil, false
@@ -188,7 +188,7 @@ func (w *taper) neighbour(x *section, micro, step int) (*section, bool) {
 	return w.section(n, micro), true
 }
 
-func (w *taper) compute(a pipeline.Action) error {
+func (w *tapeWriter) compute(a pipeline.Action) error {
 	x := w.section(a.Stage, a.Micro)
 	key := partKey{kind: a.Kind}
 	if a.Kind != pipeline.Forward && w.first[a.Stage] == a.Micro {
@@ -198,8 +198,8 @@ func (w *taper) compute(a pipeline.Action) error {
 	w.b.list(x, w.b.c.Variant[a.Micro], key)
 	numbers := p.program.ParamsOf(w.t.device)
 	params, results := w.keys(x, p, key, a.Micro)
-	in, err := w.newCall(a, p.program, given{p.donated(x, numbers), w.spent(x, key, params)},
-		w.awayOf(params, results))
+	in, err := w.newCall(a, p.program, memoryReuse{p.donated(x, numbers), w.spent(x, key, params)},
+		w.offloadedOf(params, results))
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (w *taper) compute(a pipeline.Action) error {
 }
 
 // keys returns the buffers of the device's parameters and results of a part for a micro-batch.
-func (w *taper) keys(x *section, p *part, of partKey, micro int) (params, results []bufferKey) {
+func (w *tapeWriter) keys(x *section, p *part, of partKey, micro int) (params, results []bufferKey) {
 	for _, k := range p.program.ParamsOf(w.t.device) {
 		params = append(params, w.key(x, micro, p.params[k]))
 	}
@@ -247,8 +247,9 @@ func (w *taper) keys(x *section, p *part, of partKey, micro int) (params, result
 }
 
 // newCall returns a call of the device's program of a part.
-func (w *taper) newCall(a pipeline.Action, p *spmd.Program, g given, away cpu.Away) (instruction, error) {
-	i, err := w.b.compiled(p, w.t.device, g, away)
+func (w *tapeWriter) newCall(a pipeline.Action, p *spmd.Program, g memoryReuse,
+	offloaded cpu.Offloaded) (instruction, error) {
+	i, err := w.b.compiled(p, w.t.device, g, offloaded)
 	if err != nil {
 		return instruction{}, err
 	}
@@ -256,7 +257,7 @@ func (w *taper) newCall(a pipeline.Action, p *spmd.Program, g given, away cpu.Aw
 }
 
 // load returns the device's part of what a stage needs of the batch.
-func (w *taper) load(x *section, value, buffer int) (load, error) {
+func (w *tapeWriter) load(x *section, value, buffer int) (load, error) {
 	l, err := x.specs[value].Layout(x.meshes[value], x.types[value].Shape)
 	if err != nil {
 		return load{}, err
@@ -267,13 +268,13 @@ func (w *taper) load(x *section, value, buffer int) (load, error) {
 
 // result assigns memory to a result: that of its key, or its own if a parameter is there that is read until
 // later.
-func (w *taper) result(in *instruction, k int, key bufferKey) error {
+func (w *tapeWriter) result(in *instruction, k int, key bufferKey) error {
 	t := in.exe.Func().Results()[k].Type()
 	i := w.use(w.buffer(key, t))
 	if got := w.t.buffers[i].t; !got.Equal(t) {
 		return fmt.Errorf("got %v, want %v", t, got)
 	}
-	if p := slices.Index(in.args, i); p >= 0 && !w.t.buffers[i].away && !in.exe.MayShare(k, p) &&
+	if p := slices.Index(in.args, i); p >= 0 && !w.t.buffers[i].offloaded && !in.exe.MayShare(k, p) &&
 		!in.exe.Returns(k, p) {
 		own := w.use(w.buffer(bufferKey{kind: scratch, micro: 1 + k, value: len(w.t.code)}, t))
 		in.copies = append(in.copies, [2]int{own, i})
@@ -284,7 +285,7 @@ func (w *taper) result(in *instruction, k int, key bufferKey) error {
 }
 
 // call appends a run of a program, with the memory that it needs while it runs.
-func (w *taper) call(in instruction) {
+func (w *tapeWriter) call(in instruction) {
 	if n := in.exe.Memory().Arena; n > 0 {
 		in.arena = w.use(w.buffer(bufferKey{kind: scratch, value: len(w.t.code)}, bytesType(n)))
 	}
@@ -306,7 +307,7 @@ func (p *part) donated(x *section, params []int) []int {
 
 // spent returns the parameters of a device's program of a part that nothing reads after it: what the stage's
 // forward pass has left for its backward pass alone, or the first half of that for the second.
-func (w *taper) spent(x *section, of partKey, params []bufferKey) []int {
+func (w *tapeWriter) spent(x *section, of partKey, params []bufferKey) []int {
 	if of.kind == pipeline.Forward {
 		return nil
 	}
@@ -321,8 +322,8 @@ func (w *taper) spent(x *section, of partKey, params []bufferKey) []int {
 	}
 	var list []int
 	for k, key := range params {
-		if key.kind == dynamic && key.stage == x.number && key.value >= len(x.Joint.Params()) &&
-			!read[key.value] && !w.isAway(key) {
+		if key.kind == valueBuffer && key.stage == x.number && key.value >= len(x.Joint.Params()) &&
+			!read[key.value] && !w.isOffloaded(key) {
 			list = append(list, k)
 		}
 	}
@@ -330,7 +331,7 @@ func (w *taper) spent(x *section, of partKey, params []bufferKey) []int {
 }
 
 // update appends the end of the step.
-func (w *taper) update() error {
+func (w *tapeWriter) update() error {
 	p := w.b.updateProgram
 	params, results := p.ParamsOf(w.t.device), p.ResultsOf(w.t.device)
 	var donated []int
@@ -339,7 +340,7 @@ func (w *taper) update() error {
 		takes = append(takes, w.role(w.b.update.roles[i]))
 		switch takes[k].kind {
 		case weightBuffer, slotBuffer, sumBuffer: // the next step's first gradients overwrite the sums
-			if !w.isAway(takes[k]) {
+			if !w.isOffloaded(takes[k]) {
 				donated = append(donated, k)
 			}
 		}
@@ -347,7 +348,8 @@ func (w *taper) update() error {
 	for _, i := range results {
 		makes = append(makes, w.role(w.b.update.results[i]))
 	}
-	in, err := w.newCall(pipeline.Action{Stage: -1}, p, given{donated: donated}, w.awayOf(takes, makes))
+	in, err := w.newCall(pipeline.Action{Stage: -1}, p, memoryReuse{donated: donated},
+		w.offloadedOf(takes, makes))
 	if err != nil {
 		return err
 	}
@@ -364,7 +366,7 @@ func (w *taper) update() error {
 }
 
 // role returns the buffer of a parameter or result of the update.
-func (w *taper) role(r role) bufferKey {
+func (w *tapeWriter) role(r role) bufferKey {
 	switch r.kind {
 	case roleWeight:
 		return bufferKey{kind: weightBuffer, stage: r.weight}

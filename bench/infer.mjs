@@ -1,22 +1,11 @@
 // Times llama.cpp by node-llama-cpp: node infer.mjs FILE.gguf THREADS PROMPT TOKENS SEQUENCES
-// prints {"prefill": tokens/s, "decode": tokens/s by the median step, "cpu": ms of processor time a token}; with
-// "text" in place of PROMPT the text of TOKENS greedy tokens after "Call me".
+// prints {"prefill": tokens/s, "decode": tokens/s by the median step, "cpu": ms of processor time a token}.
 import {getLlama, LlamaLogLevel} from "node-llama-cpp";
 
 const [file, threads, prompt, tokens, sequences] = process.argv.slice(2);
 const llama = await getLlama({gpu: false, build: "never", logLevel: LlamaLogLevel.error, maxThreads: +threads});
 const model = await llama.loadModel({modelPath: file});
 const seconds = () => Number(process.hrtime.bigint()) / 1e9;
-
-if (prompt === "text") {
-  const context = await model.createContext({contextSize: +tokens + 64, threads: +threads});
-  const out = [];
-  for await (const id of context.getSequence().evaluate(model.tokenize("Call me"), {temperature: 0})) {
-    if (out.push(id) >= +tokens) break;
-  }
-  process.stdout.write(JSON.stringify(out));
-  process.exit(0);
-}
 
 const n = +sequences;
 const context = await model.createContext({

@@ -25,11 +25,17 @@ func TestGGUF(t *testing.T) {
 	for _, c := range []struct {
 		family, weights string
 		dtype           array.DType
-	}{{"llama", "int8", array.F32}, {"llama", "bf16", array.BF16}, {"qwen2", "int4", array.F32},
+	}{{"llama", "int8", array.F32}, {"llama", "bf16", array.BF16}, {"llama", "f32", array.BF16},
+		{"qwen2", "int4", array.F32},
 		{"qwen3", "f16", array.F16}, {"olmo2", "int8", array.F32}, {"granite", "f16", array.F16},
 		{"gemma", "int8", array.F32}, {"gemma2", "f16", array.F16}, {"phi3", "int4", array.F32},
 		{"starcoder2", "int8", array.F32}, {"stablelm", "bf16", array.BF16}, {"mixtral", "int4", array.F32},
-		{"qwen2_moe", "int8", array.F32}, {"qwen3_moe", "f16", array.F16}} {
+		{"qwen2_moe", "int8", array.F32}, {"qwen3_moe", "f16", array.F16}, {"gpt2", "f16", array.F16},
+		{"gpt_neox", "int8", array.F32}, {"falcon", "int4", array.F32}, {"phi", "f16", array.F16},
+		{"olmo", "int8", array.F32}, {"olmo3", "f16", array.F16}, {"olmoe", "int4", array.F32},
+		{"smollm3", "bf16", array.BF16}, {"gemma3_text", "int8", array.F32}, {"ernie4_5", "int8", array.F32},
+		{"ernie4_5_moe", "f16", array.F16}, {"cohere", "int4", array.F32}, {"cohere2", "f32", array.F32},
+		{"glm", "int8", array.F32}, {"glm4", "f16", array.F16}, {"glm4_moe", "int8", array.F32}} {
 		t.Run(c.family+c.weights, func(t *testing.T) {
 			m := ggufModel(t, c.family, nn.Config{DType: c.dtype})
 			path := filepath.Join(t.TempDir(), "m.gguf")
@@ -57,6 +63,10 @@ func TestGGUF(t *testing.T) {
 				same := quant.Config{Bits: bits, Group: 32, Signed: bits == 4}
 				sameParam(t, w, p, was, bits > 0 && slices.Contains(linears, p), same)
 			}
+			kinds := map[string]gguf.Kind{"f32": gguf.F32, "f16": gguf.F16, "bf16": gguf.BF16}
+			if want, ok := kinds[c.weights]; ok {
+				sameKind(t, path, want)
+			}
 			if text, err := models.GGUFTokenizer(path); err != nil || string(text) != string(tokenizer) {
 				t.Errorf("tokenizer: got %q, %v", text, err)
 			}
@@ -65,12 +75,30 @@ func TestGGUF(t *testing.T) {
 				got.Tied != want.Tied ||
 				got.Positions != want.Positions ||
 				got.Multipliers != want.Multipliers || got.Activation != want.Activation ||
-				got.Rope.Part != want.Rope.Part || got.Window != want.Window || got.Experts != want.Experts ||
+				got.Rope.Part != want.Rope.Part || got.RopeLocal.Theta != want.RopeLocal.Theta ||
+				!slices.Equal(got.WindowLayers, want.WindowLayers) || !slices.Equal(got.Unturned, want.Unturned) ||
+				got.QKV != want.QKV || got.OneNorm != want.OneNorm || got.SequentialBlocks != want.SequentialBlocks ||
+				got.QKVBound != want.QKVBound || got.AttentionBias != want.AttentionBias ||
+				got.QKRMSNorm != want.QKRMSNorm || got.KVHeads != want.KVHeads || got.HeadDim != want.HeadDim ||
+				got.Window != want.Window || got.Experts != want.Experts ||
 				!reflect.DeepEqual(got.Mixture, want.Mixture) || got.QueryScalar != want.QueryScalar ||
 				math.Abs(got.NormEps-want.NormEps) > 1e-12 {
 				t.Errorf("config: got %+v, want %+v", got, want)
 			}
 		})
+	}
+}
+
+// sameKind: the table of tokens, a matrix like others, is of a kind.
+func sameKind(t *testing.T, path string, want gguf.Kind) {
+	t.Helper()
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got, ok := f.Tensor("token_embd.weight"); !ok || got.Kind != want {
+		t.Errorf("table of tokens: got %v, want %v", got.Kind, want)
 	}
 }
 
@@ -88,16 +116,35 @@ func ggufModel(t *testing.T, family string, c nn.Config) models.Model {
 			"shared_expert_intermediate_size": 64`,
 		"qwen3_moe": `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
 			"norm_topk_prob": true`,
+		"olmo":        `, "clip_qkv": 8.0`,
+		"olmo3":       `, "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]`,
+		"olmoe":       `, "num_experts": 4, "num_experts_per_tok": 2`,
+		"gemma3_text": `, "query_pre_attn_scalar": 16, "sliding_window": 8, "sliding_window_pattern": 2`,
+		"cohere":      `, "logit_scale": 0.5`,
+		"cohere2":     `, "logit_scale": 0.25, "sliding_window": 8, "sliding_window_pattern": 2`,
+		"ernie4_5_moe": `, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32,
+			"moe_num_shared_experts": 2, "moe_layer_start_index": 1`,
+		"glm4": `, "attention_bias": true`,
+		"glm4_moe": `, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_group": 2,
+			"topk_group": 1, "use_qk_norm": true, "attention_bias": true, "routed_scaling_factor": 1.5`,
 	}[family]
-	config, err := models.ParseConfig([]byte(fmt.Sprintf(`{"model_type": %q, "vocab_size": 37, "hidden_size": 64,
-		"intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2%s}`,
-		family, more)))
+	keys := `"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4`
+	switch family {
+	case "gpt2":
+		keys = `"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 32`
+	case "falcon":
+		keys = `"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_kv_heads": 2,
+			"new_decoder_architecture": true`
+	case "gpt_neox", "olmoe": // as many heads of keys as of queries
+	default:
+		keys += `, "num_key_value_heads": 2`
+	}
+	text := fmt.Sprintf(`{"model_type": %q, "vocab_size": 37, %s%s}`, family, keys, more)
+	config, err := models.ParseConfig([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.HeadDim != 16 { // gemma's own
-		config.HeadDim = 16
-	}
+	config.HeadDim = 16 // some families have another by default
 	m, err := models.New(config, c)
 	if err != nil {
 		t.Fatal(err)
@@ -193,25 +240,108 @@ func TestGGUFOrder(t *testing.T) {
 	}
 }
 
-// TestGGUFMistakes: what llama.cpp's files cannot hold, and what is no such file, is said.
-func TestGGUFMistakes(t *testing.T) {
+// TestGGUFColumns: matrices of GPT-2 are stored by rows, as integers too, and are read as the floats that
+// they mean.
+func TestGGUFColumns(t *testing.T) {
+	m := ggufModel(t, "gpt2", nn.Config{DType: array.F32})
 	path := filepath.Join(t.TempDir(), "m.gguf")
-	err := models.SaveGGUF(path, tinyModel(t, "smollm3", nn.Config{}), models.GGUFConfig{Weights: "int8"})
-	if err == nil || !strings.Contains(err.Error(), "smollm3 is not written for llama.cpp") {
-		t.Errorf("smollm3: got %v", err)
+	if err := models.SaveGGUF(path, m, models.GGUFConfig{Weights: "int8"}); err != nil {
+		t.Fatal(err)
 	}
-	err = models.SaveGGUF(path, tinyModel(t, "gemma2", nn.Config{}), models.GGUFConfig{Weights: "int8"})
-	if err == nil || !strings.Contains(err.Error(), "query_pre_attn_scalar 256") {
-		t.Errorf("gemma2 whose queries are divided by something else: got %v", err)
-	}
-	tied, err := models.New(models.Config{Family: "olmo2", Vocab: 40, Hidden: 64, Intermediate: 96, Layers: 1,
-		Heads: 4, Tied: true}, nn.Config{})
+	f, err := gguf.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = models.SaveGGUF(path, tied, models.GGUFConfig{Weights: "int8"})
-	if err == nil || !strings.Contains(err.Error(), "want a head of its own") {
-		t.Errorf("tied olmo2: got %v", err)
+	defer f.Close()
+	stored, ok := f.Tensor("blk.1.ffn_up.weight")
+	if !ok || stored.Kind != gguf.Q8_0 || !stored.Shape.Equal(array.Shape{256, 64}) {
+		t.Errorf("got %v, want 256 rows of 64 integers", stored)
+	}
+	w, err := models.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for i, p := range w.Model.Params() {
+		was, err := cpu.Read(m.Params()[i].Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.Read(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, v := range array.Data[float32](was) {
+			if math.Abs(float64(array.Data[float32](got)[j]-v)) > 1e-3 {
+				t.Fatalf("%s: element %d: got %v, want %v", p.Name, j, array.Data[float32](got)[j], v)
+			}
+		}
+	}
+}
+
+// TestGGUFFused: queries, keys and values are in the order of llama.cpp, whatever ours is.
+func TestGGUFFused(t *testing.T) {
+	m := ggufModel(t, "falcon", nn.Config{DType: array.F32})
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	if err := models.SaveGGUF(path, m, models.GGUFConfig{Weights: "f32"}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	stored, err := f.Read("blk.0.attn_qkv.weight")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(m.Params(), func(p *nn.Param) bool {
+		return p.Name == "transformer.h.0.self_attention.query_key_value.weight"
+	})
+	own, err := cpu.Read(m.Params()[i].Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := array.Data[float32](stored), array.Data[float32](own)
+	// Two heads of keys with two of queries each: q0 q1 k0 v0 q2 q3 k1 v1.
+	for at, head := range []int{0, 1, 4, 5, 2, 6, 3, 7} {
+		if !slices.Equal(got[at*16*64:(at+1)*16*64], want[head*16*64:(head+1)*16*64]) {
+			t.Errorf("head %d of the file is not our head %d", at, head)
+		}
+	}
+}
+
+// TestGGUFMistakes: what llama.cpp's files cannot hold, and what is no such file, is said.
+func TestGGUFMistakes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	tiny := func(family string) models.Config {
+		return models.Config{Family: family, Vocab: 40, Hidden: 64, Intermediate: 96, Layers: 1, Heads: 4}
+	}
+	tied, unscaled, neox, bound := tiny("olmo2"), tiny("gpt2"), tiny("gpt_neox"), tiny("olmoe")
+	tied.Tied, unscaled.UnscaledAttention, neox.Activation = true, true, "gelu_new"
+	bound.Experts, bound.ExpertsPerToken, bound.QKVBound = 4, 2, 8
+	wide, after, every := tiny("glm"), tiny("falcon"), tiny("smollm3")
+	wide.HeadDim, after.SequentialBlocks, every.Unturned = 32, true, []bool{true}
+	after.QKV = models.QKVHeads
+	gemma := tiny("gemma2")
+	gemma.QueryScalar, gemma.Window, gemma.WindowLayers = 256, 8, []bool{true}
+	gemma.ScoreCap, gemma.LogitCap = 5, 5
+	for _, c := range []struct {
+		config models.Config
+		want   string
+	}{
+		{tiny("gptj"), "gptj is not written for llama.cpp"}, {gemma, "query_pre_attn_scalar 256"},
+		{tied, "want a head of its own"}, {unscaled, "scale_attn_weights"}, {neox, `activation "gelu_new"`},
+		{bound, "clip_qkv 8"}, {wide, "head_dim 32"}, {after, "MLP follows attention"}, {every, "no_rope_layers"},
+	} {
+		m, err := models.New(c.config, nn.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = models.SaveGGUF(path, m, models.GGUFConfig{Weights: "int8"})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want an error with %q", c.config.Family, err, c.want)
+		}
 	}
 	if err := models.SaveGGUF(path, tinyModel(t, "llama", nn.Config{}),
 		models.GGUFConfig{Weights: "int8"}); err != nil {

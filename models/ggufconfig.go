@@ -112,6 +112,26 @@ func (m *metadata) float(key string, def float64) float64 {
 	return x
 }
 
+// natural is like size for a number that may be 0.
+func (m *metadata) natural(key string) int {
+	if v, ok := m.take(key); !ok || v == uint64(0) || v == int64(0) {
+		return 0
+	}
+	return m.size(key, 0)
+}
+
+func (m *metadata) bool(key string, def bool) bool {
+	v, ok := m.take(key)
+	if !ok {
+		return def
+	}
+	b, ok := v.(bool)
+	if !ok {
+		m.fail(key, "got %v, want true or false", v)
+	}
+	return b
+}
+
 // rest reports an error if unread keys of the architecture have an effect.
 func (m *metadata) rest() {
 	for _, key := range sortedKeys(m.Meta) {
@@ -150,39 +170,28 @@ func ggufConfig(f *gguf.File) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	m := &metadata{File: f, arch: family.arch, used: map[string]bool{}}
-	table, ok := f.Tensor("token_embd.weight")
-	if !ok || len(table.Shape) != 2 {
-		return Config{}, fmt.Errorf("tensor %q: missing", "token_embd.weight")
-	}
-	_, head := f.Tensor("output.weight")
-	hidden, heads := m.size("embedding_length", 0), m.size("attention.head_count", 0)
-	dim := m.size("attention.key_length", max(1, hidden/max(1, heads)))
-	config := map[string]any{
-		"model_type": name, "vocab_size": table.Shape[0], "hidden_size": hidden,
-		"intermediate_size": m.size("feed_forward_length", 0), "num_hidden_layers": m.size("block_count", 0),
-		"num_attention_heads": heads, "num_key_value_heads": m.size("attention.head_count_kv", heads),
-		"head_dim":                dim,
-		"max_position_embeddings": m.size("context_length", 0),
-		"rope_theta":              m.float("rope.freq_base", 10000), "tie_word_embeddings": !head,
-	}
 	about, err := familyOf(name)
 	if err != nil {
 		return Config{}, err
 	}
-	config[about.keys.eps] = m.float(family.epsilon()[1:], 0)
+	m := &metadata{File: f, arch: family.arch, used: map[string]bool{}}
+	config, err := m.sizes(about)
+	if err != nil {
+		return Config{}, err
+	}
+	m.positions(about, family, config)
+	if eps := m.float(family.epsilon()[1:], 0); about.keys.eps != "" {
+		config[about.keys.eps] = eps
+	} else if float32(eps) != float32(about.eps) {
+		m.fail(family.epsilon()[1:], "got %v, want %v", eps, about.eps)
+	}
 	if family.experts != "" {
 		config[family.experts] = m.size("expert_count", 0)
-		config["num_experts_per_tok"] = m.size("expert_used_count", 0)
+		config[about.keys.perToken] = m.size("expert_used_count", 0)
 	}
 	if family.words != nil {
 		family.words(m, config)
 	}
-	if !family.part {
-		m.alike("rope.dimension_count", dim)
-	}
-	m.alike("attention.value_length", dim)
-	m.alike("vocab_size", table.Shape[0])
 	m.rest()
 	if m.err != nil {
 		return Config{}, m.err
@@ -195,6 +204,39 @@ func ggufConfig(f *gguf.File) (Config, error) {
 		return Config{}, err
 	}
 	return ParseConfig(text)
+}
+
+// sizes reads what all families have.
+func (m *metadata) sizes(about *family) (map[string]any, error) {
+	table, ok := m.Tensor("token_embd.weight")
+	if !ok || len(table.Shape) != 2 {
+		return nil, fmt.Errorf("tensor %q: missing", "token_embd.weight")
+	}
+	_, head := m.Tensor("output.weight")
+	k, hidden, heads := about.keys, m.size("embedding_length", 0), m.size("attention.head_count", 0)
+	dim := m.size("attention.key_length", max(1, hidden/max(1, heads)))
+	m.alike("attention.value_length", dim)
+	m.alike("vocab_size", table.Shape[0])
+	return map[string]any{
+		"model_type": about.name, "vocab_size": table.Shape[0], k.hidden: hidden,
+		k.intermediate: m.size("feed_forward_length", 0), k.layers: m.size("block_count", 0),
+		k.heads: heads, "num_key_value_heads": m.size("attention.head_count_kv", heads), "head_dim": dim,
+		k.positions: m.size("context_length", 0), "tie_word_embeddings": !head,
+	}, nil
+}
+
+// positions reads the rotary ones.
+func (m *metadata) positions(about *family, family ggufFamily, config map[string]any) {
+	if !about.rotary {
+		return
+	}
+	config["rope_theta"] = m.float("rope.freq_base", 10000)
+	dim := config["head_dim"].(int)
+	if !family.part {
+		m.alike("rope.dimension_count", dim)
+		return
+	}
+	config["partial_rotary_factor"] = float64(m.size("rope.dimension_count", dim)) / float64(dim)
 }
 
 // alike reports an error if a key is present with another value.

@@ -12,19 +12,26 @@ import (
 // ggufFamily is what llama.cpp's files of a family are like.
 type ggufFamily struct {
 	arch string
+	// file, where several families have an architecture, reports whether a file is of this one.
+	file func(f *gguf.File) bool
 	// turned is that pairs of a head that turn together are side by side, and not half a head apart.
 	turned bool
-	// means is that norms subtract the mean and have biases; offset is what weights of norms are more there.
+	// means is that norms subtract the mean; offset is what weights of norms are more there.
 	means  bool
 	offset float32
 	// activation is that of MLPs; empty is silu.
 	activation string
-	// names is parts of a layer that are not called as llama's.
+	// names is what is not called as in llama: parts of a layer, and whole names of what is outside of them.
 	names map[string]string
+	// columns is that our matrices are [in, out], as GPT-2's are.
+	columns bool
 	// part is that a part of each head may turn, bias that there are biases of attention and MLPs.
 	part, bias bool
-	// head is that llama.cpp wants a head of its own, and does not take the table of tokens.
-	head bool
+	// head is that llama.cpp wants a head of its own, and does not take the table of tokens; tied is that it
+	// takes nothing else.
+	head, tied bool
+	// windows is that layers may have a sliding window; dense, that the first layers may have no experts.
+	windows, dense bool
 	// experts is the word of config.json for how many there are; empty is none.
 	experts string
 	// fits, where not nil, says what else files cannot hold; meta what they have beside; words reads it.
@@ -43,82 +50,170 @@ func (f ggufFamily) epsilon() string {
 
 // ggufFamilies returns the families whose files are read and written.
 func ggufFamilies() map[string]ggufFamily {
+	all := ggufLlamas()
+	maps.Copy(all, ggufOlder())
+	maps.Copy(all, ggufMixtures())
+	return all
+}
+
+// ggufGELU is the activation that llama.cpp calls gelu.
+const ggufGELU = "gelu_pytorch_tanh"
+
+// ggufLlamas returns families whose layers are mostly llama's.
+func ggufLlamas() map[string]ggufFamily {
 	after := map[string]string{"post_attention_layernorm": "post_attention_norm",
 		"post_feedforward_layernorm": "post_ffw_norm", "pre_feedforward_layernorm": "ffn_norm"}
-	plain := map[string]string{"mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
-	fused := map[string]string{"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
-	const gelu = "gelu_pytorch_tanh"
+	fused := map[string]string{"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up",
+		"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 	return map[string]ggufFamily{
-		"llama":   {arch: "llama", turned: true, words: attentionBias},
-		"mistral": {arch: "llama", turned: true},
-		"mixtral": {arch: "llama", turned: true, experts: "num_local_experts"},
+		"llama":   {arch: "llama", file: hasExperts(false), turned: true, words: attentionBias},
+		"mistral": {arch: "llama", file: never, turned: true},
 		"qwen2":   {arch: "qwen2"},
 		"qwen3":   {arch: "qwen3", words: attentionBias},
-		"qwen2_moe": {arch: "qwen2moe", head: true, experts: "num_experts", fits: rawWeights(true),
-			meta: qwenExperts, words: readQwenExperts},
-		"qwen3_moe": {arch: "qwen3moe", experts: "num_experts", fits: rawWeights(false), meta: qwenExperts,
-			words: readQwenExperts},
-		"olmo2": {arch: "olmo2", head: true, names: after, fits: noAttentionBias, words: attentionBias},
+		"olmo": {arch: "olmo", turned: true, means: true, fits: noAttentionBias, meta: olmoMeta,
+			words: readOLMoMeta},
+		"olmo2": {arch: "olmo2", file: hasWindow(false), head: true, names: after, fits: noAttentionBias,
+			words: attentionBias},
+		"olmo3": {arch: "olmo2", file: hasWindow(true), head: true, windows: true, names: after, fits: fitsOLMo3,
+			meta: windowMeta, words: readWindows(4)},
 		"granite": {arch: "granite", turned: true, fits: noAttentionBias, meta: graniteMeta,
 			words: readGraniteMeta},
-		"gemma": {arch: "gemma", offset: 1, activation: gelu, fits: noAttentionBias},
-		"gemma2": {arch: "gemma2", offset: 1, activation: gelu, names: after, fits: fitsGemma2, meta: gemma2Meta,
-			words: readGemma2Meta},
-		"phi3": {arch: "phi3", names: fused, words: readPhi3Meta},
-		"starcoder2": {arch: "starcoder2", means: true, activation: gelu, bias: true, names: plain,
+		"gemma": {arch: "gemma", offset: 1, activation: ggufGELU, fits: noAttentionBias},
+		"gemma2": {arch: "gemma2", offset: 1, activation: ggufGELU, windows: true, names: after, fits: fitsGemma2,
+			meta: gemma2Meta, words: readGemma2Meta},
+		"gemma3_text": {arch: "gemma3", offset: 1, activation: ggufGELU, windows: true, names: after,
+			fits: fitsGemma3, meta: gemma3Meta, words: readGemma3Meta},
+		"phi3":     {arch: "phi3", names: fused, words: readPhi3Meta},
+		"smollm3":  {arch: "smollm3", turned: true, fits: fitsSmolLM3},
+		"ernie4_5": {arch: "ernie4_5", turned: true, fits: noAttentionBias},
+		"cohere": {arch: "command-r", turned: true, means: true, tied: true, fits: fitsCohere, meta: cohereMeta,
+			words: readCohereMeta},
+		"cohere2": {arch: "cohere2", turned: true, means: true, tied: true, windows: true, fits: fitsCohere,
+			meta: cohereMeta, words: readCohereMeta},
+		"glm":  {arch: "chatglm", turned: true, part: true, names: fused, fits: fitsGLM, words: queryBias},
+		"glm4": {arch: "glm4", turned: true, part: true, names: fused, words: queryBias},
+	}
+}
+
+// ggufOlder returns families of LayerNorm, most with a plain MLP.
+func ggufOlder() map[string]ggufFamily {
+	plain := map[string]string{"mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
+	gpt2 := map[string]string{"transformer.wte": "token_embd", "transformer.wpe": "position_embd",
+		"transformer.ln_f": "output_norm", "ln_1": "attn_norm", "attn.c_attn": "attn_qkv",
+		"attn.c_proj": "attn_output", "ln_2": "ffn_norm", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
+	neox := map[string]string{"gpt_neox.embed_in": "token_embd", "gpt_neox.final_layer_norm": "output_norm",
+		"attention.query_key_value": "attn_qkv", "attention.dense": "attn_output",
+		"mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down"}
+	falcon := map[string]string{"transformer.word_embeddings": "token_embd", "transformer.ln_f": "output_norm",
+		"self_attention.query_key_value": "attn_qkv", "self_attention.dense": "attn_output",
+		"mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down", "ln_mlp": "attn_norm",
+		"ln_attn": "attn_norm_2"}
+	phi := map[string]string{"model.final_layernorm": "output_norm", "self_attn.dense": "attn_output",
+		"mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down"}
+	return map[string]ggufFamily{
+		"gpt2": {arch: "gpt2", means: true, activation: ggufGELU, columns: true, names: gpt2, fits: fitsGPT2,
+			words: equalHeads},
+		"gpt_neox": {arch: "gptneox", means: true, activation: "gelu", part: true, head: true, names: neox,
+			fits: fitsGPTNeoX, meta: gptNeoXMeta, words: readGPTNeoXMeta},
+		"falcon": {arch: "falcon", means: true, activation: "gelu", names: falcon, fits: fitsFalcon,
+			words: readFalconMeta},
+		"phi": {arch: "phi2", means: true, activation: ggufGELU, part: true, head: true, names: phi,
+			fits: noHeadNorms},
+		"starcoder2": {arch: "starcoder2", means: true, activation: ggufGELU, bias: true, names: plain,
 			words: useBias},
 		"stablelm": {arch: "stablelm", head: true, means: true, part: true, fits: fitsStableLM, meta: stableLMMeta,
 			words: readStableLMMeta},
 	}
 }
 
-// ggufFamilyOf returns the family of a file: mixtral's architecture is llama, with experts.
+// ggufMixtures returns families with experts.
+func ggufMixtures() map[string]ggufFamily {
+	shared := map[string]string{"mlp.shared_experts.gate_proj": "ffn_gate_shexp",
+		"mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp",
+		"mlp.gate.e_score_correction_bias": "exp_probs_b", "mlp.moe_statics.e_score_correction_bias": "exp_probs_b",
+		"self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm",
+		"self_attn.q_b_proj": "attn_q_b", "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa",
+		"self_attn.kv_a_layernorm": "attn_kv_a_norm"}
+	glm := maps.Clone(shared)
+	glm["post_attention_layernorm"] = "post_attention_norm"
+	return map[string]ggufFamily{
+		"mixtral": {arch: "llama", file: hasExperts(true), turned: true, experts: "num_local_experts"},
+		"qwen2_moe": {arch: "qwen2moe", head: true, experts: "num_experts", fits: rawWeights(true),
+			meta: qwenExperts, words: readQwenExperts},
+		"qwen3_moe": {arch: "qwen3moe", experts: "num_experts", fits: rawWeights(false), meta: qwenExperts,
+			words: readQwenExperts},
+		"olmoe": {arch: "olmoe", head: true, experts: "num_experts", fits: fitsOLMoE, words: readOLMoEMeta},
+		"ernie4_5_moe": {arch: "ernie4_5-moe", turned: true, dense: true, experts: "moe_num_experts",
+			names: shared, fits: fitsErnieMoE, meta: ernieMoEMeta, words: readErnieMoEMeta},
+		"glm4_moe": {arch: "glm4moe", part: true, dense: true, experts: "n_routed_experts", names: glm,
+			fits: fitsGLMMoE, meta: sharedExpertsMeta, words: readGLMMoEMeta},
+	}
+}
+
+func never(*gguf.File) bool { return false }
+
+// hasExperts returns whether a file of llama's architecture is one with experts, as mixtral is.
+func hasExperts(want bool) func(f *gguf.File) bool {
+	return func(f *gguf.File) bool {
+		n, _ := f.Meta["llama.expert_count"].(uint64)
+		return n > 0 == want
+	}
+}
+
+// hasWindow returns whether a file of olmo2's architecture is one with windows, as olmo3 is.
+func hasWindow(want bool) func(f *gguf.File) bool {
+	return func(f *gguf.File) bool {
+		n, _ := f.Meta["olmo2.attention.sliding_window"].(uint64)
+		return n > 0 == want
+	}
+}
+
+// ggufFamilyOf returns the family of a file.
 func ggufFamilyOf(f *gguf.File) (name string, family ggufFamily, err error) {
 	arch, _ := f.Meta["general.architecture"].(string)
-	name = map[string]string{"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe"}[arch]
-	if name == "" {
-		name = arch
-	}
-	if n, _ := f.Meta["llama.expert_count"].(uint64); arch == "llama" && n > 0 {
-		name = "mixtral"
-	}
-	family, ok := ggufFamilies()[name]
-	if !ok || family.arch != arch {
-		var all []string
-		for _, f := range ggufFamilies() {
-			all = append(all, f.arch)
+	all := ggufFamilies()
+	var known []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		family := all[name]
+		if family.arch == arch && (family.file == nil || family.file(f)) {
+			return name, family, nil
 		}
-		slices.Sort(all)
-		return "", family, fmt.Errorf("general.architecture: got %q, want one of %s", arch,
-			strings.Join(slices.Compact(all), ", "))
+		known = append(known, family.arch)
 	}
-	return name, family, nil
+	slices.Sort(known)
+	return "", family, fmt.Errorf("general.architecture: got %q, want one of %s", arch,
+		strings.Join(slices.Compact(known), ", "))
 }
 
 // ggufArch returns how a configuration is written; an error says what llama.cpp's files cannot hold.
 func ggufArch(c Config) (ggufFamily, error) {
 	f, ok := ggufFamilies()[c.Family]
+	if !ok {
+		return f, fmt.Errorf("%s is not written for llama.cpp: want one of %s", c.Family,
+			strings.Join(slices.Sorted(maps.Keys(ggufFamilies())), ", "))
+	}
+	if err := f.fitsRope(c); err != nil {
+		return f, err
+	}
 	activation := f.activation
 	if activation == "" {
 		activation = "silu"
 	}
 	switch {
-	case !ok:
-		return f, fmt.Errorf("%s is not written for llama.cpp: want one of %s", c.Family,
-			strings.Join(slices.Sorted(maps.Keys(ggufFamilies())), ", "))
-	case c.Rope.Type != "default" || c.Rope.part() != 1 && !f.part || c.Rope.Interleaved:
-		return f, fmt.Errorf("positions of type %q are not written for llama.cpp: want default", c.Rope.Type)
-	case c.Window > 0 && c.Family != "gemma2":
+	case c.Window > 0 && !f.windows:
 		return f, fmt.Errorf("a window of %s is not written for llama.cpp", c.Family)
 	case c.Tied && f.head:
 		return f, fmt.Errorf("%s whose head is the table of tokens is not read by llama.cpp: "+
 			"want a head of its own", c.Family)
+	case !c.Tied && f.tied:
+		return f, fmt.Errorf("%s with a head of its own is not read by llama.cpp: want the table of tokens",
+			c.Family)
 	case c.MLPBias && !f.bias:
 		return f, fmt.Errorf("biases of %s's MLPs are not written for llama.cpp", c.Family)
-	case c.Activation != activation && (c.Activation != "gelu_new" || activation == "silu"):
+	case c.Activation != activation && (c.Activation != "gelu_new" || activation != ggufGELU):
 		return f, fmt.Errorf("activation %q of %s is not written for llama.cpp: want %s", c.Activation, c.Family,
 			activation)
-	case len(c.Mixture.Dense) > 0 && slices.Contains(c.Mixture.Dense, true):
+	case slices.Contains(c.Mixture.Dense, true) && !f.dense:
 		return f, fmt.Errorf("%s with layers without experts is not written for llama.cpp", c.Family)
 	case f.fits != nil:
 		return f, f.fits(c)
@@ -126,130 +221,15 @@ func ggufArch(c Config) (ggufFamily, error) {
 	return f, nil
 }
 
-func attentionBias(m *metadata, config map[string]any) {
-	_, config["attention_bias"] = m.Tensor("blk.0.attn_output.bias")
-}
-
-func noAttentionBias(c Config) error {
-	if c.AttentionBias {
-		return fmt.Errorf("biases of %s's attention are not written for llama.cpp", c.Family)
+// fitsRope: positions are plain ones, of whole heads or of a part, with pairs where the file has them.
+func (f ggufFamily) fitsRope(c Config) error {
+	about, err := familyOf(c.Family)
+	if err != nil || !about.rotary {
+		return err
+	}
+	local := c.RopeLocal.Type == "" || c.RopeLocal.Type == "default"
+	if c.Rope.Type != "default" || !local || c.Rope.part() != 1 && !f.part || c.Rope.Interleaved && !f.turned {
+		return fmt.Errorf("positions of type %q are not written for llama.cpp: want default", c.Rope.Type)
 	}
 	return nil
-}
-
-// rawWeights: llama.cpp takes the weights of experts as they are, or divides them by their sum, by family.
-func rawWeights(want bool) func(c Config) error {
-	return func(c Config) error {
-		if c.Mixture.Routing.RawWeights != want {
-			return fmt.Errorf("norm_topk_prob %v of %s is not written for llama.cpp: want %v", want, c.Family, !want)
-		}
-		return nil
-	}
-}
-
-func qwenExperts(c Config) map[string]any {
-	meta := map[string]any{"expert_feed_forward_length": uint32(c.expertWidth())}
-	if c.Family == "qwen2_moe" {
-		meta["expert_shared_feed_forward_length"] = uint32(c.Mixture.SharedWidth)
-	}
-	return meta
-}
-
-func readQwenExperts(m *metadata, config map[string]any) {
-	config["moe_intermediate_size"] = m.size("expert_feed_forward_length", 0)
-	config["norm_topk_prob"] = config["model_type"] == "qwen3_moe"
-	if config["model_type"] == "qwen2_moe" {
-		config["shared_expert_intermediate_size"] = m.size("expert_shared_feed_forward_length", 0)
-	}
-}
-
-// graniteScales maps llama.cpp's names of granite's multipliers to those of config.json.
-func graniteScales() map[string]string {
-	return map[string]string{
-		"attention.scale": "attention_multiplier", "embedding_scale": "embedding_multiplier",
-		"residual_scale": "residual_multiplier", "logit_scale": "logits_scaling",
-	}
-}
-
-func graniteMeta(c Config) map[string]any {
-	by := c.Multipliers
-	return map[string]any{"attention.scale": float32(by.Attention), "embedding_scale": float32(by.Embedding),
-		"residual_scale": float32(by.Residual), "logit_scale": float32(1 / by.Logits)}
-}
-
-func readGraniteMeta(m *metadata, config map[string]any) {
-	attentionBias(m, config)
-	for key, word := range graniteScales() {
-		config[word] = m.float(key, 1)
-	}
-}
-
-// fitsGemma2: llama.cpp knows by the number of layers what queries are divided by, and that every other layer
-// has a window.
-func fitsGemma2(c Config) error {
-	want := c.HeadDim
-	if c.Layers == gemma27B {
-		want = c.Hidden / c.Heads
-	}
-	if c.queryScalar() != float64(want) {
-		return fmt.Errorf("query_pre_attn_scalar %v of gemma2 is not written for llama.cpp: want %d",
-			c.queryScalar(), want)
-	}
-	for i, window := range c.WindowLayers {
-		if window != (i%2 == 0) {
-			return fmt.Errorf("layer_types of gemma2 are not written for llama.cpp: want a window in every other " +
-				"layer, the first among them")
-		}
-	}
-	if c.Window == 0 || c.ScoreCap == 0 || c.LogitCap == 0 {
-		return fmt.Errorf("gemma2 without a window or caps is not written for llama.cpp")
-	}
-	return noAttentionBias(c)
-}
-
-// gemma27B is the layers of the largest gemma2.
-const gemma27B = 46
-
-func gemma2Meta(c Config) map[string]any {
-	return map[string]any{"attention.sliding_window": uint32(c.Window),
-		"attn_logit_softcapping": float32(c.ScoreCap), "final_logit_softcapping": float32(c.LogitCap)}
-}
-
-func readGemma2Meta(m *metadata, config map[string]any) {
-	config["sliding_window"] = m.size("attention.sliding_window", 4096)
-	config["attn_logit_softcapping"] = m.float("attn_logit_softcapping", 50)
-	config["final_logit_softcapping"] = m.float("final_logit_softcapping", 30)
-	config["query_pre_attn_scalar"] = config["head_dim"]
-	if config["num_hidden_layers"] == gemma27B {
-		config["query_pre_attn_scalar"] = config["hidden_size"].(int) / config["num_attention_heads"].(int)
-	}
-}
-
-func readPhi3Meta(m *metadata, config map[string]any) {
-	config["original_max_position_embeddings"] = config["max_position_embeddings"]
-	config["pad_token_id"] = nil
-	delete(config, "head_dim")
-}
-
-func useBias(m *metadata, config map[string]any) {
-	_, config["use_bias"] = m.Tensor("blk.0.attn_output.bias")
-	delete(config, "head_dim")
-}
-
-func fitsStableLM(c Config) error {
-	if c.QKLayerNorm || !c.SequentialBlocks {
-		return fmt.Errorf("stablelm with norms of heads or with blocks side by side is not written for llama.cpp")
-	}
-	return nil
-}
-
-func stableLMMeta(c Config) map[string]any { return map[string]any{"use_parallel_residual": false} }
-
-func readStableLMMeta(m *metadata, config map[string]any) {
-	_, config["use_qkv_bias"] = m.Tensor("blk.0.attn_q.bias")
-	turned, dim := m.size("rope.dimension_count", 0), config["head_dim"].(int)
-	config["partial_rotary_factor"] = float64(turned) / float64(dim)
-	m.take("use_parallel_residual")
-	config["use_parallel_residual"] = false
-	delete(config, "head_dim")
 }

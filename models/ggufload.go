@@ -45,6 +45,9 @@ func (s *ggufStore) find(name string, want array.Shape) ([]string, error) {
 	if want = want.Clone(); len(all) > 1 {
 		want[1] /= len(all)
 	}
+	if transposes(s.config, name) {
+		want[0], want[1] = want[1], want[0]
+	}
 	for _, stored := range all {
 		t, ok := s.Tensor(stored)
 		if !ok {
@@ -84,8 +87,11 @@ func (s *ggufStore) read(p *nn.Param) (array.Array, error) {
 		parts = append(parts, a)
 	}
 	a := joined(parts)
-	if turns(s.config, p.Name) {
-		a = turned(a, s.config.HeadDim, true)
+	if order := rowOrder(s.config, p.Name); order != nil {
+		a = reordered(a, order, true)
+	}
+	if transposes(s.config, p.Name) {
+		a = transposed(a)
 	}
 	if by := offset(s.config, p.Name); by != 0 {
 		a = shifted(a, -by)
@@ -95,7 +101,7 @@ func (s *ggufStore) read(p *nn.Param) (array.Array, error) {
 
 func (s *ggufStore) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	stored, err := s.find(p.Name, p.Type.Shape)
-	if err != nil {
+	if err != nil || transposes(s.config, p.Name) {
 		return m, false, err
 	}
 	var parts []quant.Matrix
@@ -109,8 +115,8 @@ func (s *ggufStore) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	if m, err = joinedMatrices(parts, p.Type.Shape[0]); err != nil {
 		return m, false, err
 	}
-	if turns(s.config, p.Name) {
-		m = turnedBack(m, s.config.HeadDim)
+	if order := rowOrder(s.config, p.Name); order != nil {
+		m = reorderedBack(m, order)
 	}
 	return m, true, nil
 }
@@ -127,5 +133,6 @@ func (s *ggufStore) unexpected() error {
 		return nil
 	}
 	slices.Sort(extra)
-	return fmt.Errorf("tensor %q: not part of a %s model that is read: positions stretched by rope_freqs are not", strings.Join(extra[:min(3, len(extra))], `", "`), s.config.Family)
+	return fmt.Errorf("tensor %q: not part of a %s model that is read: positions stretched by rope_freqs "+
+		"are not", strings.Join(extra[:min(3, len(extra))], `", "`), s.config.Family)
 }

@@ -17,8 +17,8 @@ import (
 // GGUFConfig configures how a model is written for llama.cpp.
 type GGUFConfig struct {
 	// Weights is the format of the layers' matrices: int8 is Q8_0, int4 is Q4_0, q4_k is Q4_K, or Q8_0 for rows
-	// that are not whole blocks of it; f16 and bf16 are themselves. The last two apply to embeddings and heads
-	// as well, which quantization leaves unchanged.
+	// that are not whole blocks of it; f16, bf16 and f32 are themselves. The last three apply to embeddings and
+	// heads as well, which quantization leaves unchanged.
 	Weights string
 	// Read returns a parameter's values; nil reads eager tensors.
 	Read func(p *nn.Param) (array.Array, error)
@@ -59,8 +59,15 @@ func (c GGUFConfig) tensors(m Model) ([]gguf.Stored, error) {
 		if err != nil {
 			return nil, err
 		}
-		if turns(config, p.Name) {
-			a = turned(a, config.HeadDim, false)
+		if order := rowOrder(config, p.Name); order != nil {
+			a = reordered(a, order, false)
+		}
+		turned := transposes(config, p.Name)
+		if turned {
+			a = transposed(a)
+		}
+		if turned && c.Round != nil {
+			return nil, fmt.Errorf("parameter %q: %s is not calibrated: want --method rtn", p.Name, config.Family)
 		}
 		if by := offset(config, p.Name); by != 0 {
 			a = shifted(a, by)
@@ -74,7 +81,7 @@ func (c GGUFConfig) tensors(m Model) ([]gguf.Stored, error) {
 			if len(names) > 1 {
 				one = halved(a, i, len(names))
 			}
-			t, err := c.stored(one, p, slices.Contains(linears, p))
+			t, err := c.stored(one, p, turned || slices.Contains(linears, p))
 			if err != nil {
 				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 			}
@@ -100,7 +107,7 @@ func (c GGUFConfig) stored(a array.Array, p *nn.Param, linear bool) (gguf.Stored
 		if t.Kind, t.Data = gguf.F32, array.FromSlice(x, len(x)).Bytes(); len(t.Shape) == 2 && t.Shape[0] == 1 {
 			t.Shape = t.Shape[1:] // the gate of a shared expert is a vector there
 		}
-	case linear && c.Weights == "q4_k" && WholeQ4K(p):
+	case linear && c.Weights == "q4_k" && wholeQ4K(last):
 		t.Kind, t.Data = gguf.Q4_K, gguf.EncodeQ4K(x)
 	case linear && bits > 0 && last%32 == 0:
 		m, err := c.rounded(p, x, t.Shape, bits)
@@ -110,6 +117,8 @@ func (c GGUFConfig) stored(a array.Array, p *nn.Param, linear bool) (gguf.Stored
 		t.Kind, t.Data = gguf.Blocks(m)
 	case linear && bits > 0 || c.Weights == "f16":
 		t.Kind, t.Data = gguf.F16, halves(x, kernel.F32ToF16)
+	case c.Weights == "f32":
+		t.Kind, t.Data = gguf.F32, array.FromSlice(x, len(x)).Bytes()
 	case c.Weights == "bf16" || a.DType() == array.BF16:
 		t.Kind, t.Data = gguf.BF16, halves(x, kernel.F32ToBF16)
 	case a.DType() == array.F16:
@@ -121,15 +130,17 @@ func (c GGUFConfig) stored(a array.Array, p *nn.Param, linear bool) (gguf.Stored
 }
 
 // WholeQ4K reports whether the rows of a matrix are whole blocks of Q4_K.
-func WholeQ4K(p *nn.Param) bool {
-	shape := p.Type.Shape
-	_, ok := gguf.Q4_K.Bytes(shape[len(shape)-1])
+func WholeQ4K(p *nn.Param) bool { return wholeQ4K(p.Type.Shape[len(p.Type.Shape)-1]) }
+
+func wholeQ4K(columns int) bool {
+	_, ok := gguf.Q4_K.Bytes(columns)
 	return ok
 }
 
 // isRouter reports whether a parameter chooses experts, or says how much of a shared one there is.
 func isRouter(name string) bool {
-	return strings.HasSuffix(name, ".mlp.gate.weight") || strings.HasSuffix(name, ".shared_expert_gate.weight")
+	return strings.HasSuffix(name, ".mlp.gate.weight") ||
+		strings.HasSuffix(name, ".shared_expert_gate.weight") || strings.HasSuffix(name, ".e_score_correction_bias")
 }
 
 // rounded returns a quantized matrix as llama.cpp expects it: with 4 bits, the scale maps the element of
@@ -163,7 +174,7 @@ func halves(x []float32, narrow func(float32) uint16) []byte {
 }
 
 // ggufTypes maps the format of most matrices to llama.cpp's file types.
-var ggufTypes = map[string]uint32{"f16": 1, "int4": 2, "int8": 7, "q4_k": 14, "bf16": 32}
+var ggufTypes = map[string]uint32{"f32": 0, "f16": 1, "int4": 2, "int8": 7, "q4_k": 14, "bf16": 32}
 
 func ggufMeta(c Config, g GGUFConfig) ([]gguf.Pair, error) {
 	f, err := ggufArch(c)
@@ -179,9 +190,12 @@ func ggufMeta(c Config, g GGUFConfig) ([]gguf.Pair, error) {
 		u("context_length", c.Positions), u("embedding_length", c.Hidden), u("block_count", c.Layers),
 		u("feed_forward_length", c.Intermediate), u("attention.head_count", c.Heads),
 		u("attention.head_count_kv", c.KVHeads), u("attention.key_length", c.HeadDim),
-		u("attention.value_length", c.HeadDim), u("rope.dimension_count", c.Rope.turned(c.HeadDim)),
-		u("vocab_size", c.Vocab), {Key: f.arch + f.epsilon(), Value: float32(c.NormEps)},
-		{Key: f.arch + ".rope.freq_base", Value: float32(c.Rope.Theta)},
+		u("attention.value_length", c.HeadDim), u("vocab_size", c.Vocab),
+		{Key: f.arch + f.epsilon(), Value: float32(c.NormEps)},
+	}
+	if c.Rope.Type != "" {
+		meta = append(meta, u("rope.dimension_count", c.Rope.turned(c.HeadDim)),
+			gguf.Pair{Key: f.arch + ".rope.freq_base", Value: float32(c.Rope.Theta)})
 	}
 	if f.experts != "" {
 		meta = append(meta, u("expert_count", c.Experts), u("expert_used_count", c.ExpertsPerToken))

@@ -13,7 +13,7 @@ type quantizeCmd struct {
 	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, or directory of a run's checkpoints." type:"path"`
 	Out string `arg:"" help:"Directory to write, or a file that ends in .gguf." type:"path"`
 	checkpointChoice
-	Weights string `help:"Integers of 8 or 4 bits, int8 or int4; into a GGUF file q4_k, f16 and bf16 too." enum:"int8,int4,q4_k,f16,bf16" default:"int4"`
+	Weights string `help:"Integers of 8 or 4 bits, int8 or int4; into a GGUF file q4_k, f16, bf16 and f32 too." enum:"int8,int4,q4_k,f16,bf16,f32" default:"int4"`
 	Group   int    `help:"How many neighbours of a row have one scale: 32, 64 or 128." default:"32"`
 	Method  string `help:"How integers are chosen: rtn rounds to the nearest; gptq makes up for errors on a text; awq keeps more of what meets large inputs there." enum:"rtn,gptq,awq" default:"rtn"`
 
@@ -27,7 +27,7 @@ func (quantizeCmd) Help() string {
 	return `The matrices of a model's layers become integers, one scale for --group neighbours of a row; the
 table of tokens, the head, routers and norms stay as they are. The directory is in the form of
 compressed-tensors (pack-quantized), which galley generate and vLLM read. A file that ends in .gguf is in
-llama.cpp's (Q8_0, Q4_0, Q4_K, F16, BF16); q4_k writes matrices whose rows are no whole blocks of 256 as Q8_0,
+llama.cpp's (Q8_0, Q4_0, Q4_K, F16, BF16, F32); q4_k writes matrices whose rows are no whole blocks of 256 as Q8_0,
 and says how many.
 
 Examples:

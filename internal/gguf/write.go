@@ -13,7 +13,7 @@ import (
 )
 
 // Pair is a key of metadata with its value: uint32, uint64, int32, float32, bool, string, or a list of
-// strings or of int32.
+// strings, of int32 or of bool.
 type Pair struct {
 	Key   string
 	Value any
@@ -142,6 +142,11 @@ func (w *writer) value(v any) {
 		w.listOf(typeI32, len(v))
 		for _, x := range v {
 			w.u32(uint32(x))
+		}
+	case []bool:
+		w.listOf(typeBool, len(v))
+		for _, x := range v {
+			w.raw([]byte{map[bool]byte{true: 1}[x]})
 		}
 	default:
 		w.err = fmt.Errorf("metadata: a %T cannot be written", v)

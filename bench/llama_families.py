@@ -6,13 +6,15 @@ import struct
 
 ALL = ["llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "olmo", "olmo2", "olmo3",
        "olmoe", "granite", "gemma", "gemma2", "gemma3_text", "phi", "phi3", "starcoder2", "stablelm",
-       "smollm3", "ernie4_5", "ernie4_5_moe", "cohere", "cohere2", "glm", "glm4", "glm4_moe", "gpt2",
-       "gpt_neox", "falcon"]
+       "smollm3", "ernie4_5", "ernie4_5_moe", "cohere", "cohere2", "glm", "glm4", "glm4_moe", "deepseek_v2",
+       "deepseek_v3", "gpt2", "gpt_neox", "falcon"]
 # Families whose keys are of half as many heads; the others have one for each head of queries.
 SHARED_KEYS = ["olmo", "olmo3", "gemma3_text", "phi", "smollm3", "ernie4_5", "ernie4_5_moe", "cohere",
                "cohere2", "glm", "glm4", "glm4_moe", "falcon"]
 # Families in which neighbours turn together.
 INTERLEAVED = ["ernie4_5", "ernie4_5_moe", "cohere", "cohere2"]
+# Families whose first layer has no experts here.
+LATER_EXPERTS = ["ernie4_5_moe", "glm4_moe", "deepseek_v2", "deepseek_v3"]
 
 
 def read(path):
@@ -168,6 +170,25 @@ def attention(m, at):
         t[p + "qkv_proj.weight"] = joined([t.pop(p + s + "_proj.weight") for s in "qkv"])
     if family == "phi":
         m.rename(p + "o_proj", p + "dense")
+    if family.startswith("deepseek"):
+        latent(m, p)
+
+
+def latent(m, p):
+    """Makes keys and values of a latent vector: half of a head has positions."""
+    t, rank, turned = m.tensors, m.hidden // 2, m.dim // 2
+    k, v = t.pop(p + "k_proj.weight"), t.pop(p + "v_proj.weight")
+    t[p + "kv_a_proj_with_mqa.weight"] = joined([rows(v, range(rank)), rows(k, range(turned))])
+    t[p + "kv_a_layernorm.weight"] = vector(rank, 1.0)
+    t[p + "kv_b_proj.weight"] = varied(m.heads * (m.dim - turned + m.dim), rank, period=101, size=400)
+    m.config.update(kv_lora_rank=rank, qk_nope_head_dim=m.dim - turned, qk_rope_head_dim=turned,
+                    v_head_dim=m.dim, head_dim=turned, q_lora_rank=None)
+    if m.family == "deepseek_v3":
+        q = t.pop(p + "q_proj.weight")
+        t[p + "q_a_proj.weight"] = rows(q, range(rank))
+        t[p + "q_a_layernorm.weight"] = vector(rank, 1.0)
+        t[p + "q_b_proj.weight"] = varied(m.heads * m.dim, rank, period=103, size=400)
+        m.config["q_lora_rank"] = rank
 
 
 def norms(m, at):
@@ -204,8 +225,8 @@ def mlp(m, at, i):
     if family in ("phi3", "glm", "glm4"):
         both = [t.pop(at + f"mlp.{s}_proj.weight") for s in ("gate", "up")]
         t[at + "mlp.gate_up_proj.weight"] = joined(both)
-    first = {"ernie4_5_moe": 1, "glm4_moe": 1}.get(family, 0)
-    if family in ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "ernie4_5_moe", "glm4_moe") and i >= first:
+    first = 1 if family in LATER_EXPERTS else 0
+    if family in ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", *LATER_EXPERTS) and i >= first:
         experts(m, at)
 
 
@@ -225,7 +246,7 @@ def experts(m, at):
             t[at + f"mlp.shared_expert.{s}_proj.weight"] = w
         t[at + "mlp.shared_expert_gate.weight"] = "F32", [1, m.hidden], vector(m.hidden, 0.01)[2]
         c["shared_expert_intermediate_size"] = width
-    if family in ("ernie4_5_moe", "glm4_moe"):
+    if family in LATER_EXPERTS:
         for s, w in mlp.items():
             t[at + f"mlp.shared_experts.{s}_proj.weight"] = w
     if family == "ernie4_5_moe":
@@ -236,10 +257,14 @@ def experts(m, at):
     c["num_experts_per_tok"] = 2
     if family == "mixtral":
         c["num_local_experts"] = 4
-    elif family == "glm4_moe":
-        t[at + "mlp.gate.e_score_correction_bias"] = varied(4)
+    elif family in LATER_EXPERTS:
         c.update(n_routed_experts=4, moe_intermediate_size=width, n_shared_experts=1, first_k_dense_replace=1,
-                 n_group=2, topk_group=1, routed_scaling_factor=1.5, use_qk_norm=True)
+                 routed_scaling_factor=1.5)
+        if family != "deepseek_v2":
+            t[at + "mlp.gate.e_score_correction_bias"] = varied(4)
+            c.update(n_group=2, topk_group=1)
+        if family == "glm4_moe":
+            c["use_qk_norm"] = True
     elif family == "olmoe":
         c.update(num_experts=4, norm_topk_prob=False)
     else:

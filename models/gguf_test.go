@@ -35,7 +35,8 @@ func TestGGUF(t *testing.T) {
 		{"olmo", "int8", array.F32}, {"olmo3", "f16", array.F16}, {"olmoe", "int4", array.F32},
 		{"smollm3", "bf16", array.BF16}, {"gemma3_text", "int8", array.F32}, {"ernie4_5", "int8", array.F32},
 		{"ernie4_5_moe", "f16", array.F16}, {"cohere", "int4", array.F32}, {"cohere2", "f32", array.F32},
-		{"glm", "int8", array.F32}, {"glm4", "f16", array.F16}, {"glm4_moe", "int8", array.F32}} {
+		{"glm", "int8", array.F32}, {"glm4", "f16", array.F16}, {"glm4_moe", "int8", array.F32},
+		{"deepseek_v2", "f16", array.F16}, {"deepseek_v3", "bf16", array.BF16}} {
 		t.Run(c.family+c.weights, func(t *testing.T) {
 			m := ggufModel(t, c.family, nn.Config{DType: c.dtype})
 			path := filepath.Join(t.TempDir(), "m.gguf")
@@ -78,7 +79,7 @@ func TestGGUF(t *testing.T) {
 				got.Rope.Part != want.Rope.Part || got.RopeLocal.Theta != want.RopeLocal.Theta ||
 				!slices.Equal(got.WindowLayers, want.WindowLayers) || !slices.Equal(got.Unturned, want.Unturned) ||
 				got.QKV != want.QKV || got.OneNorm != want.OneNorm || got.SequentialBlocks != want.SequentialBlocks ||
-				got.QKVBound != want.QKVBound || got.AttentionBias != want.AttentionBias ||
+				got.QKVBound != want.QKVBound || got.Latent != want.Latent || got.AttentionBias != want.AttentionBias ||
 				got.QKRMSNorm != want.QKRMSNorm || got.KVHeads != want.KVHeads || got.HeadDim != want.HeadDim ||
 				got.Window != want.Window || got.Experts != want.Experts ||
 				!reflect.DeepEqual(got.Mixture, want.Mixture) || got.QueryScalar != want.QueryScalar ||
@@ -108,6 +109,8 @@ func ggufModel(t *testing.T, family string, c nn.Config) models.Model {
 	d := cpu.NewDevice(cpu.Config{})
 	t.Cleanup(d.Close)
 	c.Scope, c.Seed = d.NewSession(), 5
+	const latent = `, "kv_lora_rank": 32, "qk_nope_head_dim": 24, "qk_rope_head_dim": 8, "v_head_dim": 20,
+		"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 2`
 	more := map[string]string{
 		"gemma2":  `, "query_pre_attn_scalar": 16, "sliding_window": 8`,
 		"phi3":    `, "pad_token_id": 0`,
@@ -124,7 +127,9 @@ func ggufModel(t *testing.T, family string, c nn.Config) models.Model {
 		"cohere2":     `, "logit_scale": 0.25, "sliding_window": 8, "sliding_window_pattern": 2`,
 		"ernie4_5_moe": `, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32,
 			"moe_num_shared_experts": 2, "moe_layer_start_index": 1`,
-		"glm4": `, "attention_bias": true`,
+		"deepseek_v2": `, "q_lora_rank": null` + latent,
+		"deepseek_v3": `, "q_lora_rank": 48, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1` + latent,
+		"glm4":        `, "attention_bias": true`,
 		"glm4_moe": `, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_group": 2,
 			"topk_group": 1, "use_qk_norm": true, "attention_bias": true, "routed_scaling_factor": 1.5`,
 	}[family]
@@ -135,7 +140,7 @@ func ggufModel(t *testing.T, family string, c nn.Config) models.Model {
 	case "falcon":
 		keys = `"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_kv_heads": 2,
 			"new_decoder_architecture": true`
-	case "gpt_neox", "olmoe": // as many heads of keys as of queries
+	case "gpt_neox", "olmoe", "deepseek_v2", "deepseek_v3": // as many heads of keys as of queries
 	default:
 		keys += `, "num_key_value_heads": 2`
 	}
@@ -144,7 +149,9 @@ func ggufModel(t *testing.T, family string, c nn.Config) models.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.HeadDim = 16 // some families have another by default
+	if config.Latent.KVRank == 0 {
+		config.HeadDim = 16 // some families have another by default
+	}
 	m, err := models.New(config, c)
 	if err != nil {
 		t.Fatal(err)

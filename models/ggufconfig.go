@@ -175,7 +175,7 @@ func ggufConfig(f *gguf.File) (Config, error) {
 		return Config{}, err
 	}
 	m := &metadata{File: f, arch: family.arch, used: map[string]bool{}}
-	config, err := m.sizes(about)
+	config, err := m.sizes(about, family)
 	if err != nil {
 		return Config{}, err
 	}
@@ -207,22 +207,29 @@ func ggufConfig(f *gguf.File) (Config, error) {
 }
 
 // sizes reads what all families have.
-func (m *metadata) sizes(about *family) (map[string]any, error) {
+func (m *metadata) sizes(about *family, family ggufFamily) (map[string]any, error) {
 	table, ok := m.Tensor("token_embd.weight")
 	if !ok || len(table.Shape) != 2 {
 		return nil, fmt.Errorf("tensor %q: missing", "token_embd.weight")
 	}
 	_, head := m.Tensor("output.weight")
-	k, hidden, heads := about.keys, m.size("embedding_length", 0), m.size("attention.head_count", 0)
+	k := about.keys
+	config := map[string]any{
+		"model_type": about.name, "vocab_size": table.Shape[0], k.hidden: m.size("embedding_length", 0),
+		k.intermediate: m.size("feed_forward_length", 0), k.layers: m.size("block_count", 0),
+		k.heads: m.size("attention.head_count", 0), k.positions: m.size("context_length", 0),
+		"tie_word_embeddings": !head,
+	}
+	m.alike("vocab_size", table.Shape[0])
+	if family.latent {
+		readLatent(m, config)
+		return config, nil
+	}
+	hidden, heads := config[k.hidden].(int), config[k.heads].(int)
 	dim := m.size("attention.key_length", max(1, hidden/max(1, heads)))
 	m.alike("attention.value_length", dim)
-	m.alike("vocab_size", table.Shape[0])
-	return map[string]any{
-		"model_type": about.name, "vocab_size": table.Shape[0], k.hidden: hidden,
-		k.intermediate: m.size("feed_forward_length", 0), k.layers: m.size("block_count", 0),
-		k.heads: heads, "num_key_value_heads": m.size("attention.head_count_kv", heads), "head_dim": dim,
-		k.positions: m.size("context_length", 0), "tie_word_embeddings": !head,
-	}, nil
+	config["num_key_value_heads"], config["head_dim"] = m.size("attention.head_count_kv", heads), dim
+	return config, nil
 }
 
 // positions reads the rotary ones.
@@ -231,12 +238,14 @@ func (m *metadata) positions(about *family, family ggufFamily, config map[string
 		return
 	}
 	config["rope_theta"] = m.float("rope.freq_base", 10000)
-	dim := config["head_dim"].(int)
-	if !family.part {
+	dim, whole := config["head_dim"].(int)
+	switch {
+	case !whole: // said by the sizes of latent attention
+	case family.part:
+		config["partial_rotary_factor"] = float64(m.size("rope.dimension_count", dim)) / float64(dim)
+	default:
 		m.alike("rope.dimension_count", dim)
-		return
 	}
-	config["partial_rotary_factor"] = float64(m.size("rope.dimension_count", dim)) / float64(dim)
 }
 
 // alike reports an error if a key is present with another value.

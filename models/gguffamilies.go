@@ -30,6 +30,8 @@ type ggufFamily struct {
 	// head is that llama.cpp wants a head of its own, and does not take the table of tokens; tied is that it
 	// takes nothing else.
 	head, tied bool
+	// latent is that keys and values are of latent vectors, as DeepSeek's are.
+	latent bool
 	// windows is that layers may have a sliding window; dense, that the first layers may have no experts.
 	windows, dense bool
 	// experts is the word of config.json for how many there are; empty is none.
@@ -145,6 +147,12 @@ func ggufMixtures() map[string]ggufFamily {
 		"olmoe": {arch: "olmoe", head: true, experts: "num_experts", fits: fitsOLMoE, words: readOLMoEMeta},
 		"ernie4_5_moe": {arch: "ernie4_5-moe", turned: true, dense: true, experts: "moe_num_experts",
 			names: shared, fits: fitsErnieMoE, meta: ernieMoEMeta, words: readErnieMoEMeta},
+		"deepseek_v2": {arch: "deepseek2", file: hasSigmoids(false), turned: true, dense: true, latent: true,
+			experts: "n_routed_experts", names: shared, fits: fitsDeepseek, meta: sharedExpertsMeta,
+			words: readDeepseekMeta},
+		"deepseek_v3": {arch: "deepseek2", file: hasSigmoids(true), turned: true, dense: true, latent: true,
+			experts: "n_routed_experts", names: shared, fits: fitsDeepseek, meta: sharedExpertsMeta,
+			words: readDeepseekMeta},
 		"glm4_moe": {arch: "glm4moe", part: true, dense: true, experts: "n_routed_experts", names: glm,
 			fits: fitsGLMMoE, meta: sharedExpertsMeta, words: readGLMMoEMeta},
 	}
@@ -165,6 +173,14 @@ func hasWindow(want bool) func(f *gguf.File) bool {
 	return func(f *gguf.File) bool {
 		n, _ := f.Meta["olmo2.attention.sliding_window"].(uint64)
 		return n > 0 == want
+	}
+}
+
+// hasSigmoids returns whether a file of deepseek2's architecture has routers as in DeepSeek-V3.
+func hasSigmoids(want bool) func(f *gguf.File) bool {
+	return func(f *gguf.File) bool {
+		n, _ := f.Meta["deepseek2.expert_gating_func"].(uint64)
+		return n == sigmoidGating == want
 	}
 }
 

@@ -42,13 +42,8 @@ func (s *ggufStore) find(name string, want array.Shape) ([]string, error) {
 	if all == nil {
 		return nil, fmt.Errorf("parameter %q has no name in llama.cpp's files", name)
 	}
-	if want = want.Clone(); len(all) > 1 {
-		want[1] /= len(all)
-	}
-	if transposes(s.config, name) {
-		want[0], want[1] = want[1], want[0]
-	}
-	for _, stored := range all {
+	for i, want := range fileShapes(s.config, name, want) {
+		stored := all[i]
 		t, ok := s.Tensor(stored)
 		if !ok {
 			return nil, fmt.Errorf("tensor %q of %q: missing", stored, name)
@@ -86,22 +81,12 @@ func (s *ggufStore) read(p *nn.Param) (array.Array, error) {
 		}
 		parts = append(parts, a)
 	}
-	a := joined(parts)
-	if order := rowOrder(s.config, p.Name); order != nil {
-		a = reordered(a, order, true)
-	}
-	if transposes(s.config, p.Name) {
-		a = transposed(a)
-	}
-	if by := offset(s.config, p.Name); by != 0 {
-		a = shifted(a, -by)
-	}
-	return a.Reshape(p.Type.Shape...), nil
+	return fromFile(s.config, p.Name, parts).Reshape(p.Type.Shape...), nil
 }
 
 func (s *ggufStore) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	stored, err := s.find(p.Name, p.Type.Shape)
-	if err != nil || transposes(s.config, p.Name) {
+	if err != nil || !calibrated(s.config, p.Name) {
 		return m, false, err
 	}
 	var parts []quant.Matrix

@@ -88,6 +88,55 @@ func readErnieMoEMeta(m *metadata, config map[string]any) {
 // sigmoidGating is llama.cpp's number of routers whose scores are sigmoids.
 const sigmoidGating = 2
 
+// fitsDeepseek: llama.cpp takes the two best experts of a group for it, and has no biases.
+func fitsDeepseek(c Config) error {
+	r := c.Mixture.Routing
+	if r.Groups > 1 && r.GroupBest != 2 || !c.Rope.Interleaved {
+		return fmt.Errorf("topk_method group_limited_greedy or rope_interleave false of %s are not written for "+
+			"llama.cpp", c.Family)
+	}
+	if err := noAttentionBias(c); err != nil {
+		return err
+	}
+	return fitsGLMMoE(c)
+}
+
+func readDeepseekMeta(m *metadata, config map[string]any) {
+	if config["model_type"] == "deepseek_v3" {
+		readSharedExperts(m, config, sigmoidGating)
+		return
+	}
+	readSharedExperts(m, config, 1)
+	if config["norm_topk_prob"] == true || config["n_group"] != 1 {
+		m.fail("expert_weights_norm", "not supported in deepseek_v2: want weights that are not divided by their "+
+			"sum, and no groups")
+	}
+}
+
+// latentMeta returns the sizes of latent attention, as keys of the latent vector that all heads share.
+func latentMeta(c Config) map[string]any {
+	l := c.Latent
+	return map[string]any{"attention.head_count_kv": uint32(1), "attention.q_lora_rank": uint32(l.QRank),
+		"attention.kv_lora_rank": uint32(l.KVRank), "attention.key_length": uint32(l.KVRank + l.Turned),
+		"attention.value_length": uint32(l.KVRank), "attention.key_length_mla": uint32(l.Plain + l.Turned),
+		"attention.value_length_mla": uint32(l.Value), "rope.dimension_count": uint32(l.Turned)}
+}
+
+// readLatent reads what latentMeta writes; older files keep keys and values in one tensor.
+func readLatent(m *metadata, config map[string]any) {
+	rank, turned := m.size("attention.kv_lora_rank", 0), m.size("rope.dimension_count", 0)
+	key, value := m.size("attention.key_length_mla", 0), m.size("attention.value_length_mla", 0)
+	m.alike("attention.head_count_kv", 1)
+	m.alike("attention.key_length", rank+turned)
+	m.alike("attention.value_length", rank)
+	if key <= turned {
+		m.fail("attention.key_length_mla", "got %d, want more than rope.dimension_count %d", key, turned)
+	}
+	config["kv_lora_rank"], config["v_head_dim"] = rank, value
+	config["qk_nope_head_dim"], config["qk_rope_head_dim"] = key-turned, turned
+	config["q_lora_rank"] = orNull(m.natural("attention.q_lora_rank"))
+}
+
 // fitsGLMMoE: llama.cpp wants a shared expert, and experts in all layers but the first ones.
 func fitsGLMMoE(c Config) error {
 	if _, ok := c.leading(); !ok || c.Mixture.Shared == 0 {

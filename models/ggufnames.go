@@ -1,11 +1,6 @@
 package models
 
-import (
-	"strings"
-
-	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/quant"
-)
+import "strings"
 
 // ggufName returns llama.cpp's name of a family's parameter; empty if it has none.
 func ggufName(family, name string) string {
@@ -50,14 +45,21 @@ func llamaNames() map[string]string {
 	}
 }
 
-// ggufNames returns the tensors of a parameter: one, except that gate and up of experts are separate.
+// ggufNames returns the tensors of a parameter: one, except that gate and up of experts are separate, and so
+// are the keys and the values of latent vectors.
 func ggufNames(family, name string) []string {
-	if layer, ok := strings.CutSuffix(name, ".mlp.experts.gate_up_proj"); ok {
-		at := "blk." + strings.TrimPrefix(layer, "model.layers.")
-		return []string{at + ".ffn_gate_exps.weight", at + ".ffn_up_exps.weight"}
+	at := func(end string) (string, bool) {
+		layer, ok := strings.CutSuffix(name, end)
+		return "blk." + strings.TrimPrefix(layer, "model.layers."), ok
 	}
-	if layer, ok := strings.CutSuffix(name, ".mlp.experts.down_proj"); ok {
-		return []string{"blk." + strings.TrimPrefix(layer, "model.layers.") + ".ffn_down_exps.weight"}
+	if layer, ok := at(".mlp.experts.gate_up_proj"); ok {
+		return []string{layer + ".ffn_gate_exps.weight", layer + ".ffn_up_exps.weight"}
+	}
+	if layer, ok := at(".mlp.experts.down_proj"); ok {
+		return []string{layer + ".ffn_down_exps.weight"}
+	}
+	if layer, ok := at(".self_attn" + latentEnd); ok {
+		return []string{layer + ".attn_k_b.weight", layer + ".attn_v_b.weight"}
 	}
 	if one := ggufName(family, name); one != "" {
 		return []string{one}
@@ -65,45 +67,5 @@ func ggufNames(family, name string) []string {
 	return nil
 }
 
-// halved returns part i of n of each expert's rows, from [experts, rows, columns].
-func halved(a array.Array, i, n int) array.Array {
-	shape := a.Shape()
-	rows := shape[1] / n
-	out := array.New(a.DType(), shape[0], rows, shape[2])
-	size := len(a.Bytes()) / (shape[0] * n)
-	for e := range shape[0] {
-		copy(out.Bytes()[e*size:(e+1)*size], a.Bytes()[(e*n+i)*size:])
-	}
-	return out
-}
-
-// joined is the inverse of halved.
-func joined(parts []array.Array) array.Array {
-	if len(parts) == 1 {
-		return parts[0]
-	}
-	shape, n := parts[0].Shape(), len(parts)
-	out := array.New(parts[0].DType(), shape[0], shape[1]*n, shape[2])
-	size := len(parts[0].Bytes()) / shape[0]
-	for i, a := range parts {
-		for e := range shape[0] {
-			copy(out.Bytes()[(e*n+i)*size:], a.Bytes()[e*size:(e+1)*size])
-		}
-	}
-	return out
-}
-
-// joinedMatrices is like joined for integers: one matrix below the other, by expert.
-func joinedMatrices(parts []quant.Matrix, experts int) (quant.Matrix, error) {
-	if len(parts) == 1 {
-		return parts[0], nil
-	}
-	rows := parts[0].Out / experts
-	var all []quant.Matrix
-	for e := range experts {
-		for _, m := range parts {
-			all = append(all, m.Rows(e*rows, (e+1)*rows))
-		}
-	}
-	return quant.Stacked(all)
-}
+// latentEnd is how the name of the matrix ends that makes keys and values of latent vectors.
+const latentEnd = ".kv_b_proj.weight"

@@ -3,6 +3,7 @@ package models
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -59,33 +60,20 @@ func (c GGUFConfig) tensors(m Model) ([]gguf.Stored, error) {
 		if err != nil {
 			return nil, err
 		}
-		if order := rowOrder(config, p.Name); order != nil {
-			a = reordered(a, order, false)
-		}
-		turned := transposes(config, p.Name)
-		if turned {
-			a = transposed(a)
-		}
-		if turned && c.Round != nil {
+		if c.Round != nil && !calibrated(config, p.Name) {
 			return nil, fmt.Errorf("parameter %q: %s is not calibrated: want --method rtn", p.Name, config.Family)
-		}
-		if by := offset(config, p.Name); by != 0 {
-			a = shifted(a, by)
 		}
 		names := ggufNames(config.Family, p.Name)
 		if names == nil {
 			return nil, fmt.Errorf("parameter %q has no name in llama.cpp's files", p.Name)
 		}
-		for i, name := range names {
-			one := a
-			if len(names) > 1 {
-				one = halved(a, i, len(names))
-			}
-			t, err := c.stored(one, p, turned || slices.Contains(linears, p))
+		linear := transposes(config, p.Name) || slices.Contains(linears, p)
+		for i, one := range inFile(config, p.Name, a) {
+			t, err := c.stored(one, p, linear)
 			if err != nil {
 				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 			}
-			t.Name = name
+			t.Name = names[i]
 			list = append(list, t)
 		}
 	}
@@ -188,26 +176,37 @@ func ggufMeta(c Config, g GGUFConfig) ([]gguf.Pair, error) {
 		{Key: "general.quantization_version", Value: uint32(2)},
 		{Key: "general.file_type", Value: ggufTypes[g.Weights]},
 		u("context_length", c.Positions), u("embedding_length", c.Hidden), u("block_count", c.Layers),
-		u("feed_forward_length", c.Intermediate), u("attention.head_count", c.Heads),
-		u("attention.head_count_kv", c.KVHeads), u("attention.key_length", c.HeadDim),
-		u("attention.value_length", c.HeadDim), u("vocab_size", c.Vocab),
+		u("feed_forward_length", c.Intermediate), u("attention.head_count", c.Heads), u("vocab_size", c.Vocab),
 		{Key: f.arch + f.epsilon(), Value: float32(c.NormEps)},
 	}
-	if c.Rope.Type != "" {
-		meta = append(meta, u("rope.dimension_count", c.Rope.turned(c.HeadDim)),
-			gguf.Pair{Key: f.arch + ".rope.freq_base", Value: float32(c.Rope.Theta)})
-	}
+	more := headMeta(c, f)
 	if f.experts != "" {
-		meta = append(meta, u("expert_count", c.Experts), u("expert_used_count", c.ExpertsPerToken))
+		more["expert_count"], more["expert_used_count"] = uint32(c.Experts), uint32(c.ExpertsPerToken)
 	}
 	if f.meta != nil {
-		more := f.meta(c)
-		for _, key := range sortedKeys(more) {
-			meta = append(meta, gguf.Pair{Key: f.arch + "." + key, Value: more[key]})
-		}
+		maps.Copy(more, f.meta(c))
+	}
+	for _, key := range sortedKeys(more) {
+		meta = append(meta, gguf.Pair{Key: f.arch + "." + key, Value: more[key]})
 	}
 	tokens, err := ggufTokens(c, g.Tokenizer)
 	return append(meta, tokens...), err
+}
+
+// headMeta returns the sizes of heads and their rotary positions.
+func headMeta(c Config, f ggufFamily) map[string]any {
+	meta := map[string]any{"attention.head_count_kv": uint32(c.KVHeads),
+		"attention.key_length": uint32(c.HeadDim), "attention.value_length": uint32(c.HeadDim)}
+	if f.latent {
+		meta = latentMeta(c)
+	}
+	if c.Rope.Type != "" {
+		meta["rope.freq_base"] = float32(c.Rope.Theta)
+		if !f.latent {
+			meta["rope.dimension_count"] = uint32(c.Rope.turned(c.HeadDim))
+		}
+	}
+	return meta
 }
 
 // ggufTokens returns the tokenizer: byte-level BPE in llama.cpp's form, and tokenizer.json unchanged for

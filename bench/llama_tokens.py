@@ -6,7 +6,9 @@ and models (bench-infer by default). A small model is trained on the embedded bo
 and trained on, and written as GGUF. Galley continues a prompt greedily, and llama.cpp says for each of these
 tokens which one it would have chosen after the same text: it writes the same text up to the first that
 differs. Where choices differ, the line says by how much each side prefers its own. With f32 llama.cpp keeps
-keys and values in f32, too: what is left then is the order of sums. Needs Go, node and npm's registry.
+keys and values in f32, too: what is left then is the order of sums. Weights in capitals, F16 or Q4_K_M, are
+those of files that llama.cpp writes of Galley's f32. Needs Go, node, npm's registry, and Linux on x64 for the
+last.
 
 Exits with 1 where a choice differs by more than rounding explains: by more than twice the largest difference
 of a log-probability in the places where both choose the same.
@@ -20,7 +22,7 @@ import urllib.request
 
 import llama_families
 
-WEIGHTS = os.environ.get("WEIGHTS", "f32 f16 bf16 int8 int4").split()
+WEIGHTS = os.environ.get("WEIGHTS", "f32 f16 bf16 int8 int4 F16 Q4_K_M").split()
 PROMPT = "Call me"
 
 
@@ -83,6 +85,15 @@ def report(name, dir, galley, file, count):
     return len(tokens) == count and all(a + b <= 2 * most for _, a, b in apart)
 
 
+def write(here, dir, galley, model, file, weights):
+    if weights == weights.lower():
+        run(galley, "quantize", model, file, "--weights", weights)
+        return
+    run(galley, "quantize", model, model + "-f32.gguf", "--weights", "f32")
+    libraries = dir + "/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64"
+    run(sys.executable, here + "/llama_quantize.py", libraries, model + "-f32.gguf", file, weights)
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     dir = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "bench-infer")
@@ -108,7 +119,7 @@ def main():
                     "64", "--tokens", "0", "--save", model)
         for w in WEIGHTS:
             file = f"{model}-{w}.gguf"
-            run(galley, "quantize", model, file, "--weights", w)
+            write(here, dir, galley, model, file, w)
             wrong += not report(f"{family} {w}", dir, galley, file, count)
     sys.exit(1 if wrong else 0)
 

@@ -11,7 +11,9 @@ func half(b []byte) float32 { return kernel.F16ToF32(binary.LittleEndian.Uint16(
 
 // decode sets x to what blocks mean.
 func (k Kind) decode(x []float32, b []byte) {
-	each := map[Kind]func([]float32, []byte){Q8_0: decodeQ8, Q4_0: decodeQ4, Q4_K: decodeQ4K, Q6_K: decodeQ6K}[k]
+	each := map[Kind]func([]float32, []byte){Q8_0: decodeQ8, Q4_0: decodeQ4, Q4_1: decodeQ4Offset,
+		Q5_0: decodeQ5, Q5_1: decodeQ5Offset, Q2_K: decodeQ2K, Q3_K: decodeQ3K, Q4_K: decodeQ4K,
+		Q5_K: decodeQ5K, Q6_K: decodeQ6K}[k]
 	n, size := kinds[k].elems, kinds[k].size
 	for ; len(b) > 0; x, b = x[n:], b[size:] {
 		each(x[:n], b[:size])

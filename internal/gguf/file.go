@@ -128,8 +128,8 @@ func (f *File) find(name string) (*Tensor, error) {
 		return nil, fmt.Errorf("tensor %q: missing", name)
 	}
 	if t.bytes < 0 {
-		return nil, fmt.Errorf("tensor %q: %v is not read: want F32, F16, BF16, Q8_0, Q4_0, Q4_K or Q6_K", name,
-			t.Kind)
+		return nil, fmt.Errorf("tensor %q: %v is not read: want F32, F16, BF16, or Q2 to Q8 of the kinds "+
+			"_0, _1 and _K", name, t.Kind)
 	}
 	return t, nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// A Q4_K block is 256 elements in 8 groups of 32: element = d·scale·q - least·offset, with q of 4 bits, scale
-// and offset of 6 bits for each group, d and least of 16 bits for all.
+// A Q4_K block is 256 elements in 8 groups of 32: element = d·scale·q - least·offset, with q of 4 bits,
+// scale and offset of 6 bits for each group, d and least of 16 bits for all.
 const (
 	superElems = 256
 	superGroup = 32

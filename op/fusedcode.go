@@ -53,9 +53,10 @@ func (p *fusedProgram) compile() error {
 	return nil
 }
 
-// pastBytes is the size from which results are written with non-temporal stores: they would be evicted from
-// the cache before they are read, and bypassing it saves reading the memory that is overwritten.
-var pastBytes = 32 << 20
+// pastBytes is what a loop reads and writes from which on its large results, at least a quarter of that size,
+// are written with non-temporal stores: caches of a usual host do not hold all of it, and bypassing them
+// saves reading the memory that is overwritten.
+var pastBytes = 24 << 20
 
 // pastWork is the number of instructions per moved element up to which a single-pass loop is memory-bound.
 // With more of them, the memory that is overwritten is read in parallel with computing.
@@ -75,16 +76,29 @@ func (p *LoopPlan) bound(stores int) bool {
 	return p.Phases > 1 || work <= pastWork*moved
 }
 
+// moved returns the bytes that the loop reads and writes.
+func (p *fusedProgram) moved() int {
+	total := 0
+	for _, s := range p.plan.streams {
+		total += s.value.Type().Bytes()
+	}
+	for _, s := range p.stores {
+		total += p.results[s.result].Type().Bytes()
+	}
+	return total
+}
+
 // past returns which results are written with non-temporal stores; nil if none is.
 func (p *fusedProgram) past(part loopPart) []bool {
 	if !p.plan.bound(len(p.stores)) {
 		return nil
 	}
 	list := make([]bool, len(p.plan.streams)+len(p.stores))
+	large := p.moved() >= pastBytes
 	for i, s := range p.stores {
 		w, size := part.stores[i], p.results[s.result].DType().Size()
-		list[len(p.plan.streams)+i] = w.step == 1 && size == p.plan.lane && part.cols*size%jit.PastAlign == 0 &&
-			p.results[s.result].Type().Bytes() >= pastBytes
+		list[len(p.plan.streams)+i] = large && w.step == 1 && size == p.plan.lane &&
+			part.cols*size%jit.PastAlign == 0 && p.results[s.result].Type().Bytes() >= pastBytes/4
 	}
 	if !slices.Contains(list, true) {
 		return nil

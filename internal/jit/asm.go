@@ -19,7 +19,11 @@ type mem struct {
 	scale       int
 	disp        int32
 	constant    int // its number plus one; 0 means none
+	table       int // the same of a table; disp is the distance from its start
 }
+
+// stored reports whether the operand is stored after the code.
+func (m mem) stored() bool { return m.constant > 0 || m.table > 0 }
 
 func at(base int, disp int) mem { return mem{base: base, index: -1, disp: int32(disp)} }
 
@@ -72,6 +76,7 @@ var (
 	vblendmps    = ins{"vblendmps", 0x65, 2, 1, 0}
 	vroundps     = ins{"vroundps", 0x08, 3, 1, 0}
 	vrndscaleps  = ins{"vrndscaleps", 0x08, 3, 1, 0}
+	vpermps      = ins{"vpermps", 0x16, 2, 1, 0}
 	vpermilps    = ins{"vpermilps", 0x04, 3, 1, 0}
 	vextractf128 = ins{"vextractf128", 0x19, 3, 1, 0}
 	vextractf64  = ins{"vextractf64x4", 0x1B, 3, 1, 1}
@@ -95,7 +100,10 @@ type asm struct {
 	patches []patch
 }
 
-type patch struct{ at, end, constant int }
+type patch struct {
+	at, end int
+	of      mem
+}
 
 // form is the rest of an instruction's encoding.
 type form struct {
@@ -118,7 +126,7 @@ func (a *asm) rr(i ins, f form, reg, vvvv, rm int) {
 // rm emits reg, vvvv and memory.
 func (a *asm) rm(i ins, f form, reg, vvvv int, m mem) {
 	b, x := 0, 0
-	if m.constant == 0 {
+	if !m.stored() {
 		b = m.base >> 3 & 1
 		if m.index >= 0 {
 			x = m.index >> 3 & 1
@@ -143,7 +151,7 @@ func (a *asm) imm32(v int32) { a.code = binary.LittleEndian.AppendUint32(a.code,
 
 // end records where an instruction that refers to a constant ends: the displacement is relative to its end.
 func (a *asm) end(m mem) {
-	if m.constant > 0 {
+	if m.stored() {
 		a.patches[len(a.patches)-1].end = len(a.code)
 	}
 }
@@ -151,9 +159,11 @@ func (a *asm) end(m mem) {
 func (a *asm) modrm(reg int, m mem) {
 	r := byte(reg&7) << 3
 	switch {
-	case m.constant > 0:
+	case m.stored():
 		a.byte(r | 5)
-		a.patches = append(a.patches, patch{at: len(a.code), constant: m.constant - 1})
+		a.patches = append(a.patches, patch{at: len(a.code), of: m})
+		a.imm32(0)
+		return
 	case m.index >= 0:
 		scale := map[int]byte{1: 0, 2: 1, 4: 2, 8: 3}[m.scale]
 		a.byte(0x80|r|4, scale<<6|byte(m.index&7)<<3|byte(m.base&7))
@@ -222,12 +232,16 @@ func (a *asm) jump(cc byte, to int) {
 	a.imm32(int32(to - (len(a.code) + 4)))
 }
 
-// prefetch prefetches a cache line; base is one of the upper registers, or rbx.
-func (a *asm) prefetch(m mem) {
+// prefetch prefetches a cache line, to be written or only read; base is one of the upper registers, or rbx.
+func (a *asm) prefetch(m mem, write bool) {
 	if m.base >= 8 {
 		a.byte(0x41)
 	}
-	a.byte(0x0F, 0x18)
+	op := byte(0x18)
+	if write {
+		op = 0x0D
+	}
+	a.byte(0x0F, op)
 	a.modrm(1, m)
 }
 

@@ -52,10 +52,13 @@ func general() []Listing {
 		one("sfence", func(a *asm) { a.fence() }),
 		one("shr rax, 12", func(a *asm) { a.shr(rax, 12) }),
 		one("prefetcht0 [r13+rcx*4+0x1000]", func(a *asm) {
-			a.prefetch(mem{base: r13, index: rcx, scale: 4, disp: 0x1000})
+			a.prefetch(mem{base: r13, index: rcx, scale: 4, disp: 0x1000}, false)
+		}),
+		one("prefetchw [r13+rcx*4+0x1000]", func(a *asm) {
+			a.prefetch(mem{base: r13, index: rcx, scale: 4, disp: 0x1000}, true)
 		}),
 		one("prefetcht0 [rbx+rcx*4+0x1000]", func(a *asm) {
-			a.prefetch(mem{base: rbx, index: rcx, scale: 4, disp: 0x1000})
+			a.prefetch(mem{base: rbx, index: rcx, scale: 4, disp: 0x1000}, false)
 		}),
 		one("vcvtph2ps zmm9, ymm1", func(a *asm) { a.rr(vcvtph2ps, full, 9, 0, 1) }),
 		one("vcvtps2ph ymm1, zmm29, 0", func(a *asm) {

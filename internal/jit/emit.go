@@ -47,11 +47,8 @@ func (p *pass) write(list []inst, vectors, line, disp int, masked bool) {
 		}
 	}
 	for k := range vectors {
-		if masked {
-			break
-		}
-		for _, r := range p.ahead {
-			p.c.prefetch(mem{base: r, index: rcx, scale: p.c.size, disp: int32(p.c.size * (disp + k*p.c.lanes))})
+		if !masked {
+			p.prefetch(disp + k*p.c.lanes)
 		}
 	}
 	for i := range list {

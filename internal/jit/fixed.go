@@ -142,39 +142,3 @@ func (c *compiler) onlyPass() *pass {
 	c.rowLimit = p.limit
 	return p
 }
-
-// fetchAhead keeps pointers to the next row of the streams read, to prefetch it for its first pass.
-func (p *pass) fetchAhead() {
-	free := append([]int{r13}, pinned[len(p.reg):]...)
-	for i, v := range p.c.p.Values {
-		if v.Kind != Stream || v.Level != Elem || v.Phase != 0 || v.Truth || len(free) == 0 || !p.c.readFirst(i) {
-			continue
-		}
-		r := free[0]
-		free, p.ahead = free[1:], append(p.ahead, r)
-		p.c.load(r, p.c.pointer(v.Stream))
-		p.c.addMem(r, at(rdi, 8*(argStreams+argStream*v.Stream+1)))
-	}
-}
-
-// readFirst reports whether the first pass over a row reads a stream for a fold.
-func (c *compiler) readFirst(i int) bool {
-	for _, v := range c.p.Values {
-		if v.Kind == Fold && v.Phase == 1 && c.reaches(v.In[0], i) {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *compiler) reaches(from, to int) bool {
-	if from == to {
-		return true
-	}
-	for _, x := range c.p.Values[from].In {
-		if c.p.Values[from].Kind != Fold && c.reaches(x, to) {
-			return true
-		}
-	}
-	return false
-}

@@ -16,8 +16,9 @@ type pass struct {
 	// constants and rows map such values, by their bits and by value, to registers.
 	constants map[uint64]int
 	rows      map[int]int
-	fetches   bool         // the next row is prefetched
+	fetches   bool         // rows of streams are prefetched
 	ahead     []int        // general registers that point to the next row of streams
+	written   []int        // those that point to this row of streams that later passes write
 	loaded    map[int]bool // virtual registers that are a constant's register
 	hoisted   bool         // constants are loaded before the first row
 	used      int          // registers that a step uses
@@ -36,10 +37,6 @@ const accumulators = 4
 
 // plainLines is the number of vectors of an iteration of a loop without folds.
 const plainLines = 2
-
-// fetchPhases is the least number of phases with which the last one prefetches the next row: with one phase
-// memory is busy with the current row.
-const fetchPhases = 2
 
 // passes generates the passes of a phase over a row: as many as its folds need registers for, the last one
 // with the stores.
@@ -84,7 +81,7 @@ func (c *compiler) passes(phase int) {
 			p.lines = accumulators
 		}
 		p.plan(phase, len(folds) == 0)
-		p.fetches = phase == c.phases-1 && phase >= fetchPhases
+		p.fetches = phase == c.fetching && len(folds) == 0
 		p.fix()
 		p.emit()
 		if len(folds) == 0 {

@@ -4,9 +4,8 @@ package jit
 // interleaved: steps with fewer wait for memory, not for each other.
 const weaveFrom = 8
 
-// mostWoven returns the most vectors that may be interleaved.
-func (p *pass) mostWoven() int {
-	computed, moved := 0, 0
+// counts returns the instructions of a step that compute, and those that load or store.
+func (p *pass) counts() (computed, moved int) {
 	for i := range p.steps {
 		switch p.steps[i].kind {
 		case laneInst:
@@ -15,7 +14,12 @@ func (p *pass) mostWoven() int {
 			moved++
 		}
 	}
-	if computed < weaveFrom*moved {
+	return computed, moved
+}
+
+// mostWoven returns the most vectors that may be interleaved.
+func (p *pass) mostWoven() int {
+	if computed, moved := p.counts(); computed < weaveFrom*moved {
 		return 1
 	}
 	return p.lines

@@ -63,11 +63,3 @@ func (c *chunk) take(n int) *byte {
 
 // line is the size of a cache line.
 const line = 64
-
-// Fetch prefetches s into the caches. The hardware prefetches what follows the data being read; this is for
-// data elsewhere.
-func Fetch[T float32 | uint16 | int8](s []T) {
-	if n := len(s) * int(unsafe.Sizeof(*new(T))) / line; n > 0 {
-		fetchLines(n, (*byte)(unsafe.Pointer(&s[0])))
-	}
-}

@@ -33,12 +33,34 @@ type orderedWeight interface{ float32 | uint16 | int8 }
 // orderedFunc computes up to orderedRows rows of 16 or 64 columns.
 type orderedFunc[W orderedWeight] func(k int, y *float32, ldy int, x *float32, ldx int, w *W, ldw int)
 
-// orderedSet is the kernels of one instruction set: for 16 and for 64 columns, by the rows minus one.
+// orderedKernels is the kernels of one instruction set and element type, by the rows minus one: the product
+// for 16 and for 64 columns, and those with pages.
+type orderedKernels[W orderedWeight] struct {
+	product [2][orderedRows]orderedFunc[W]
+	across  [orderedRows]acrossFunc[W]
+	along   [orderedRows]alongFunc[W]
+}
+
+// orderedSet is the kernels of one instruction set.
 type orderedSet struct {
 	name string
-	f32  [2][orderedRows]orderedFunc[float32]
-	bf16 [2][orderedRows]orderedFunc[uint16]
-	i8   [2][orderedRows]orderedFunc[int8]
+	f32  orderedKernels[float32]
+	bf16 orderedKernels[uint16]
+	i8   orderedKernels[int8]
+}
+
+// orderedOf returns the kernels of a set for an element type.
+func orderedOf[W orderedWeight](set *orderedSet) *orderedKernels[W] {
+	var k any
+	switch any(*new(W)).(type) {
+	case uint16:
+		k = &set.bf16
+	case int8:
+		k = &set.i8
+	default:
+		k = &set.f32
+	}
+	return k.(*orderedKernels[W])
 }
 
 // orderedSets lists the sets that this processor can run, the best first.
@@ -55,17 +77,17 @@ func (o Ordered) I8(y, x []float32, w []int8) { o.i8(&orderedSets[0], y, x, w) }
 
 func (o Ordered) f32(set *orderedSet, y, x, w []float32) {
 	o.check(len(y), len(x), len(w))
-	runOrdered(o, &set.f32, y, x, w, func(v float32) float32 { return v })
+	runOrdered(o, &set.f32, y, x, w)
 }
 
 func (o Ordered) bf16(set *orderedSet, y, x []float32, w []uint16) {
 	o.check(len(y), len(x), len(w))
-	runOrdered(o, &set.bf16, y, x, w, BF16ToF32)
+	runOrdered(o, &set.bf16, y, x, w)
 }
 
 func (o Ordered) i8(set *orderedSet, y, x []float32, w []int8) {
 	o.check(len(y), len(x), len(w))
-	runOrdered(o, &set.i8, y, x, w, func(v int8) float32 { return float32(v) })
+	runOrdered(o, &set.i8, y, x, w)
 }
 
 // check panics unless the operands are inside their slices: the kernels have no bounds checks.
@@ -79,8 +101,7 @@ func (o Ordered) check(y, x, w int) {
 	}
 }
 
-func runOrdered[W orderedWeight](o Ordered, set *[2][orderedRows]orderedFunc[W], y, x []float32, w []W,
-	widen func(W) float32) {
+func runOrdered[W orderedWeight](o Ordered, set *orderedKernels[W], y, x []float32, w []W) {
 	if o.K == 0 {
 		return
 	}
@@ -91,9 +112,9 @@ func runOrdered[W orderedWeight](o Ordered, set *[2][orderedRows]orderedFunc[W],
 		}
 		for i := 0; i < o.Rows; i += orderedRows {
 			rows := min(orderedRows, o.Rows-i)
-			f := set[wide][rows-1]
+			f := set.product[wide][rows-1]
 			if f == nil {
-				orderedPlain(o, rows, cols, y[i*o.LDY+col:], x[i*o.LDX:], w[col:], widen)
+				orderedPlain(o, rows, cols, y[i*o.LDY+col:], x[i*o.LDX:], w[col:])
 				continue
 			}
 			f(o.K, &y[i*o.LDY+col], o.LDY, &x[i*o.LDX], o.LDX, &w[col], o.LDW)
@@ -102,7 +123,8 @@ func runOrdered[W orderedWeight](o Ordered, set *[2][orderedRows]orderedFunc[W],
 	}
 }
 
-func orderedPlain[W orderedWeight](o Ordered, rows, cols int, y, x []float32, w []W, widen func(W) float32) {
+func orderedPlain[W orderedWeight](o Ordered, rows, cols int, y, x []float32, w []W) {
+	widen := widening[W]()
 	var sums [64]float32
 	for i := range rows {
 		clear(sums[:cols])
@@ -115,6 +137,20 @@ func orderedPlain[W orderedWeight](o Ordered, rows, cols int, y, x []float32, w 
 			y[i*o.LDY+j] += s
 		}
 	}
+}
+
+// widening returns the function that converts an element to float32.
+func widening[W orderedWeight]() func(W) float32 {
+	var f any
+	switch any(*new(W)).(type) {
+	case uint16:
+		f = BF16ToF32
+	case int8:
+		f = func(v int8) float32 { return float32(v) }
+	default:
+		f = func(v float32) float32 { return v }
+	}
+	return f.(func(W) float32)
 }
 
 // fma32 returns a·b + c, rounded once. The product is exact in 64 bits; the sum is rounded to odd there, so

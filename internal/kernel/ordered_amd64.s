@@ -808,6 +808,1234 @@ part0:
 	VZEROUPPER
 	RET
 
+// func orderedF32Across1AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedF32Across1AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   ldx+32(FP), AX
+	SHLQ   $0x02, AX
+	MOVQ   at+48(FP), DI
+	MOVQ   w+40(FP), AX
+	MOVQ   (DI), DX
+	SHLQ   $0x02, DX
+	ADDQ   AX, DX
+	MOVQ   8(DI), BX
+	SHLQ   $0x02, BX
+	ADDQ   AX, BX
+	MOVQ   16(DI), SI
+	SHLQ   $0x02, SI
+	ADDQ   AX, SI
+	MOVQ   24(DI), DI
+	SHLQ   $0x02, DI
+	ADDQ   AX, DI
+	XORQ   AX, AX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	MOVQ   k+0(FP), R8
+
+term:
+	VBROADCASTSS (CX), Z4
+	VMOVUPS      (DX)(AX*1), Z5
+	VFMADD231PS  Z5, Z4, Z0
+	VMOVUPS      (BX)(AX*1), Z6
+	VFMADD231PS  Z6, Z4, Z1
+	VMOVUPS      (SI)(AX*1), Z7
+	VFMADD231PS  Z7, Z4, Z2
+	VMOVUPS      (DI)(AX*1), Z8
+	VFMADD231PS  Z8, Z4, Z3
+	ADDQ         $0x40, AX
+	ADDQ         $0x04, CX
+	DECQ         R8
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedF32Along1AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int, ldw int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·orderedF32Along1AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), AX
+	MOVQ ldx+40(FP), CX
+	SHLQ $0x02, CX
+	MOVQ ldw+64(FP), CX
+	SHLQ $0x02, CX
+	MOVQ at+56(FP), DX
+	MOVQ pages+0(FP), BX
+
+page:
+	MOVQ    w+48(FP), R8
+	MOVQ    (DX), SI
+	SHLQ    $0x02, SI
+	ADDQ    R8, SI
+	LEAQ    8(DX), DI
+	CMPQ    BX, $0x01
+	CMOVQEQ DX, DI
+	MOVQ    (DI), DI
+	SHLQ    $0x02, DI
+	ADDQ    R8, DI
+	VPXORQ  Z0, Z0, Z0
+	VPXORQ  Z1, Z1, Z1
+	VPXORQ  Z2, Z2, Z2
+	VPXORQ  Z3, Z3, Z3
+	MOVQ    k+8(FP), R8
+
+term:
+	VBROADCASTSS (AX), Z4
+	VMOVUPS      (SI), Z5
+	VFMADD231PS  Z5, Z4, Z0
+	VMOVUPS      64(SI), Z6
+	VFMADD231PS  Z6, Z4, Z1
+	VMOVUPS      128(SI), Z7
+	VFMADD231PS  Z7, Z4, Z2
+	VMOVUPS      192(SI), Z8
+	VFMADD231PS  Z8, Z4, Z3
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	PREFETCHT0   192(DI)
+	ADDQ         CX, DI
+	ADDQ         CX, SI
+	ADDQ         $0x04, AX
+	DECQ         R8
+	JNZ          term
+	MOVQ         y+16(FP), SI
+	MOVQ         ldy+24(FP), DI
+	SHLQ         $0x02, DI
+	VADDPS       (SI), Z0, Z0
+	VMOVUPS      Z0, (SI)
+	VADDPS       64(SI), Z1, Z1
+	VMOVUPS      Z1, 64(SI)
+	VADDPS       128(SI), Z2, Z2
+	VMOVUPS      Z2, 128(SI)
+	VADDPS       192(SI), Z3, Z3
+	VMOVUPS      Z3, 192(SI)
+	ADDQ         $0x08, DX
+	DECQ         BX
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedF32Across2AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedF32Across2AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   at+48(FP), R8
+	MOVQ   w+40(FP), AX
+	MOVQ   (R8), BX
+	SHLQ   $0x02, BX
+	ADDQ   AX, BX
+	MOVQ   8(R8), SI
+	SHLQ   $0x02, SI
+	ADDQ   AX, SI
+	MOVQ   16(R8), DI
+	SHLQ   $0x02, DI
+	ADDQ   AX, DI
+	MOVQ   24(R8), R8
+	SHLQ   $0x02, R8
+	ADDQ   AX, R8
+	XORQ   AX, AX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	MOVQ   k+0(FP), R9
+
+term:
+	VMOVUPS      (BX)(AX*1), Z8
+	VMOVUPS      (SI)(AX*1), Z9
+	VMOVUPS      (DI)(AX*1), Z10
+	VMOVUPS      (R8)(AX*1), Z11
+	ADDQ         $0x40, AX
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(DX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x04, CX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedF32Along2AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int, ldw int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·orderedF32Along2AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), AX
+	MOVQ ldx+40(FP), CX
+	SHLQ $0x02, CX
+	MOVQ ldw+64(FP), DX
+	SHLQ $0x02, DX
+	MOVQ at+56(FP), BX
+	MOVQ pages+0(FP), SI
+
+page:
+	MOVQ    w+48(FP), R9
+	MOVQ    (BX), DI
+	SHLQ    $0x02, DI
+	ADDQ    R9, DI
+	LEAQ    8(BX), R8
+	CMPQ    SI, $0x01
+	CMOVQEQ BX, R8
+	MOVQ    (R8), R8
+	SHLQ    $0x02, R8
+	ADDQ    R9, R8
+	VPXORQ  Z0, Z0, Z0
+	VPXORQ  Z1, Z1, Z1
+	VPXORQ  Z2, Z2, Z2
+	VPXORQ  Z3, Z3, Z3
+	VPXORQ  Z4, Z4, Z4
+	VPXORQ  Z5, Z5, Z5
+	VPXORQ  Z6, Z6, Z6
+	VPXORQ  Z7, Z7, Z7
+	MOVQ    k+8(FP), R9
+
+term:
+	VMOVUPS      (DI), Z8
+	VMOVUPS      64(DI), Z9
+	VMOVUPS      128(DI), Z10
+	VMOVUPS      192(DI), Z11
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	PREFETCHT0   192(R8)
+	ADDQ         DX, R8
+	ADDQ         DX, DI
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (AX)(CX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), DI
+	MOVQ         ldy+24(FP), R8
+	SHLQ         $0x02, R8
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Z4, Z4
+	VMOVUPS      Z4, (DI)
+	VADDPS       64(DI), Z5, Z5
+	VMOVUPS      Z5, 64(DI)
+	VADDPS       128(DI), Z6, Z6
+	VMOVUPS      Z6, 128(DI)
+	VADDPS       192(DI), Z7, Z7
+	VMOVUPS      Z7, 192(DI)
+	ADDQ         $0x08, BX
+	DECQ         SI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedF32Across3AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedF32Across3AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   at+48(FP), R8
+	MOVQ   w+40(FP), AX
+	MOVQ   (R8), BX
+	SHLQ   $0x02, BX
+	ADDQ   AX, BX
+	MOVQ   8(R8), SI
+	SHLQ   $0x02, SI
+	ADDQ   AX, SI
+	MOVQ   16(R8), DI
+	SHLQ   $0x02, DI
+	ADDQ   AX, DI
+	MOVQ   24(R8), R8
+	SHLQ   $0x02, R8
+	ADDQ   AX, R8
+	XORQ   AX, AX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	MOVQ   k+0(FP), R9
+
+term:
+	VMOVUPS      (BX)(AX*1), Z12
+	VMOVUPS      (SI)(AX*1), Z13
+	VMOVUPS      (DI)(AX*1), Z14
+	VMOVUPS      (R8)(AX*1), Z15
+	ADDQ         $0x40, AX
+	VBROADCASTSS (CX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (CX)(DX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (CX)(DX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         $0x04, CX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedF32Along3AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedF32Along3AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), AX
+	MOVQ ldx+40(FP), CX
+	SHLQ $0x02, CX
+	MOVQ ldw+64(FP), DX
+	SHLQ $0x02, DX
+	MOVQ at+56(FP), BX
+	MOVQ pages+0(FP), SI
+
+page:
+	MOVQ   w+48(FP), R8
+	MOVQ   (BX), DI
+	SHLQ   $0x02, DI
+	ADDQ   R8, DI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	MOVQ   k+8(FP), R8
+
+term:
+	VMOVUPS      (DI), Z12
+	VMOVUPS      64(DI), Z13
+	VMOVUPS      128(DI), Z14
+	VMOVUPS      192(DI), Z15
+	ADDQ         DX, DI
+	VBROADCASTSS (AX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (AX)(CX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (AX)(CX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         $0x04, AX
+	DECQ         R8
+	JNZ          term
+	MOVQ         y+16(FP), DI
+	MOVQ         ldy+24(FP), R8
+	SHLQ         $0x02, R8
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Z4, Z4
+	VMOVUPS      Z4, (DI)
+	VADDPS       64(DI), Z5, Z5
+	VMOVUPS      Z5, 64(DI)
+	VADDPS       128(DI), Z6, Z6
+	VMOVUPS      Z6, 128(DI)
+	VADDPS       192(DI), Z7, Z7
+	VMOVUPS      Z7, 192(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Z8, Z8
+	VMOVUPS      Z8, (DI)
+	VADDPS       64(DI), Z9, Z9
+	VMOVUPS      Z9, 64(DI)
+	VADDPS       128(DI), Z10, Z10
+	VMOVUPS      Z10, 128(DI)
+	VADDPS       192(DI), Z11, Z11
+	VMOVUPS      Z11, 192(DI)
+	ADDQ         $0x08, BX
+	DECQ         SI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedF32Across4AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedF32Across4AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   at+48(FP), CX
+	MOVQ   w+40(FP), AX
+	MOVQ   (CX), SI
+	SHLQ   $0x02, SI
+	ADDQ   AX, SI
+	MOVQ   8(CX), DI
+	SHLQ   $0x02, DI
+	ADDQ   AX, DI
+	MOVQ   16(CX), R8
+	SHLQ   $0x02, R8
+	ADDQ   AX, R8
+	MOVQ   24(CX), R9
+	SHLQ   $0x02, R9
+	ADDQ   AX, R9
+	XORQ   CX, CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   DX, AX
+	MOVQ   k+0(FP), R10
+
+term:
+	VMOVUPS      (SI)(CX*1), Z16
+	VMOVUPS      (DI)(CX*1), Z17
+	VMOVUPS      (R8)(CX*1), Z18
+	VMOVUPS      (R9)(CX*1), Z19
+	ADDQ         $0x40, CX
+	VBROADCASTSS (DX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (DX)(BX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (DX)(BX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, AX
+	DECQ         R10
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedF32Along4AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedF32Along4AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), CX
+	MOVQ ldx+40(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldw+64(FP), BX
+	SHLQ $0x02, BX
+	MOVQ at+56(FP), SI
+	MOVQ pages+0(FP), DI
+	LEAQ (DX)(DX*2), AX
+	ADDQ CX, AX
+
+page:
+	MOVQ   w+48(FP), R9
+	MOVQ   (SI), R8
+	SHLQ   $0x02, R8
+	ADDQ   R9, R8
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	MOVQ   k+8(FP), R9
+
+term:
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	VMOVUPS      128(R8), Z18
+	VMOVUPS      192(R8), Z19
+	ADDQ         BX, R8
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (CX)(DX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (CX)(DX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), R8
+	MOVQ         ldy+24(FP), R9
+	SHLQ         $0x02, R9
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VADDPS       128(R8), Z2, Z2
+	VMOVUPS      Z2, 128(R8)
+	VADDPS       192(R8), Z3, Z3
+	VMOVUPS      Z3, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	VADDPS       128(R8), Z6, Z6
+	VMOVUPS      Z6, 128(R8)
+	VADDPS       192(R8), Z7, Z7
+	VMOVUPS      Z7, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	VADDPS       128(R8), Z10, Z10
+	VMOVUPS      Z10, 128(R8)
+	VADDPS       192(R8), Z11, Z11
+	VMOVUPS      Z11, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	VADDPS       128(R8), Z14, Z14
+	VMOVUPS      Z14, 128(R8)
+	VADDPS       192(R8), Z15, Z15
+	VMOVUPS      Z15, 192(R8)
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedF32Across5AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedF32Across5AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   at+48(FP), CX
+	MOVQ   w+40(FP), AX
+	MOVQ   (CX), SI
+	SHLQ   $0x02, SI
+	ADDQ   AX, SI
+	MOVQ   8(CX), DI
+	SHLQ   $0x02, DI
+	ADDQ   AX, DI
+	MOVQ   16(CX), R8
+	SHLQ   $0x02, R8
+	ADDQ   AX, R8
+	MOVQ   24(CX), R9
+	SHLQ   $0x02, R9
+	ADDQ   AX, R9
+	XORQ   CX, CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   DX, AX
+	MOVQ   k+0(FP), R10
+
+term:
+	VMOVUPS      (SI)(CX*1), Z20
+	VMOVUPS      (DI)(CX*1), Z21
+	VMOVUPS      (R8)(CX*1), Z22
+	VMOVUPS      (R9)(CX*1), Z23
+	ADDQ         $0x40, CX
+	VBROADCASTSS (DX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (DX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (DX)(BX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (AX), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (AX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, AX
+	DECQ         R10
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VADDPS       64(AX), Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VADDPS       128(AX), Z18, Z18
+	VMOVUPS      Z18, 128(AX)
+	VADDPS       192(AX), Z19, Z19
+	VMOVUPS      Z19, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedF32Along5AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedF32Along5AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), CX
+	MOVQ ldx+40(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldw+64(FP), BX
+	SHLQ $0x02, BX
+	MOVQ at+56(FP), SI
+	MOVQ pages+0(FP), DI
+	LEAQ (DX)(DX*2), AX
+	ADDQ CX, AX
+
+page:
+	MOVQ   w+48(FP), R9
+	MOVQ   (SI), R8
+	SHLQ   $0x02, R8
+	ADDQ   R9, R8
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	MOVQ   k+8(FP), R9
+
+term:
+	VMOVUPS      (R8), Z20
+	VMOVUPS      64(R8), Z21
+	VMOVUPS      128(R8), Z22
+	VMOVUPS      192(R8), Z23
+	ADDQ         BX, R8
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (CX)(DX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (CX)(DX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (AX), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (AX)(DX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), R8
+	MOVQ         ldy+24(FP), R9
+	SHLQ         $0x02, R9
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VADDPS       128(R8), Z2, Z2
+	VMOVUPS      Z2, 128(R8)
+	VADDPS       192(R8), Z3, Z3
+	VMOVUPS      Z3, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	VADDPS       128(R8), Z6, Z6
+	VMOVUPS      Z6, 128(R8)
+	VADDPS       192(R8), Z7, Z7
+	VMOVUPS      Z7, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	VADDPS       128(R8), Z10, Z10
+	VMOVUPS      Z10, 128(R8)
+	VADDPS       192(R8), Z11, Z11
+	VMOVUPS      Z11, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	VADDPS       128(R8), Z14, Z14
+	VMOVUPS      Z14, 128(R8)
+	VADDPS       192(R8), Z15, Z15
+	VMOVUPS      Z15, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z16, Z16
+	VMOVUPS      Z16, (R8)
+	VADDPS       64(R8), Z17, Z17
+	VMOVUPS      Z17, 64(R8)
+	VADDPS       128(R8), Z18, Z18
+	VMOVUPS      Z18, 128(R8)
+	VADDPS       192(R8), Z19, Z19
+	VMOVUPS      Z19, 192(R8)
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedF32Across6AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedF32Across6AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   at+48(FP), CX
+	MOVQ   w+40(FP), AX
+	MOVQ   (CX), SI
+	SHLQ   $0x02, SI
+	ADDQ   AX, SI
+	MOVQ   8(CX), DI
+	SHLQ   $0x02, DI
+	ADDQ   AX, DI
+	MOVQ   16(CX), R8
+	SHLQ   $0x02, R8
+	ADDQ   AX, R8
+	MOVQ   24(CX), R9
+	SHLQ   $0x02, R9
+	ADDQ   AX, R9
+	XORQ   CX, CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	VPXORQ Z20, Z20, Z20
+	VPXORQ Z21, Z21, Z21
+	VPXORQ Z22, Z22, Z22
+	VPXORQ Z23, Z23, Z23
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   DX, AX
+	MOVQ   k+0(FP), R10
+
+term:
+	VMOVUPS      (SI)(CX*1), Z24
+	VMOVUPS      (DI)(CX*1), Z25
+	VMOVUPS      (R8)(CX*1), Z26
+	VMOVUPS      (R9)(CX*1), Z27
+	ADDQ         $0x40, CX
+	VBROADCASTSS (DX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (DX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (DX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (AX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (AX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, AX
+	DECQ         R10
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VADDPS       64(AX), Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VADDPS       128(AX), Z18, Z18
+	VMOVUPS      Z18, 128(AX)
+	VADDPS       192(AX), Z19, Z19
+	VMOVUPS      Z19, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z20, Z20
+	VMOVUPS      Z20, (AX)
+	VADDPS       64(AX), Z21, Z21
+	VMOVUPS      Z21, 64(AX)
+	VADDPS       128(AX), Z22, Z22
+	VMOVUPS      Z22, 128(AX)
+	VADDPS       192(AX), Z23, Z23
+	VMOVUPS      Z23, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedF32Along6AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *float32, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedF32Along6AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), CX
+	MOVQ ldx+40(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldw+64(FP), BX
+	SHLQ $0x02, BX
+	MOVQ at+56(FP), SI
+	MOVQ pages+0(FP), DI
+	LEAQ (DX)(DX*2), AX
+	ADDQ CX, AX
+
+page:
+	MOVQ   w+48(FP), R9
+	MOVQ   (SI), R8
+	SHLQ   $0x02, R8
+	ADDQ   R9, R8
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	VPXORQ Z20, Z20, Z20
+	VPXORQ Z21, Z21, Z21
+	VPXORQ Z22, Z22, Z22
+	VPXORQ Z23, Z23, Z23
+	MOVQ   k+8(FP), R9
+
+term:
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	VMOVUPS      192(R8), Z27
+	ADDQ         BX, R8
+	VBROADCASTSS (CX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (CX)(DX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (CX)(DX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (AX)(DX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (AX)(DX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), R8
+	MOVQ         ldy+24(FP), R9
+	SHLQ         $0x02, R9
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VADDPS       128(R8), Z2, Z2
+	VMOVUPS      Z2, 128(R8)
+	VADDPS       192(R8), Z3, Z3
+	VMOVUPS      Z3, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	VADDPS       128(R8), Z6, Z6
+	VMOVUPS      Z6, 128(R8)
+	VADDPS       192(R8), Z7, Z7
+	VMOVUPS      Z7, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	VADDPS       128(R8), Z10, Z10
+	VMOVUPS      Z10, 128(R8)
+	VADDPS       192(R8), Z11, Z11
+	VMOVUPS      Z11, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	VADDPS       128(R8), Z14, Z14
+	VMOVUPS      Z14, 128(R8)
+	VADDPS       192(R8), Z15, Z15
+	VMOVUPS      Z15, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z16, Z16
+	VMOVUPS      Z16, (R8)
+	VADDPS       64(R8), Z17, Z17
+	VMOVUPS      Z17, 64(R8)
+	VADDPS       128(R8), Z18, Z18
+	VMOVUPS      Z18, 128(R8)
+	VADDPS       192(R8), Z19, Z19
+	VMOVUPS      Z19, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z20, Z20
+	VMOVUPS      Z20, (R8)
+	VADDPS       64(R8), Z21, Z21
+	VMOVUPS      Z21, 64(R8)
+	VADDPS       128(R8), Z22, Z22
+	VMOVUPS      Z22, 128(R8)
+	VADDPS       192(R8), Z23, Z23
+	VMOVUPS      Z23, 192(R8)
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          page
+	VZEROUPPER
+	RET
+
 // func orderedBF16x1x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *uint16, ldw int)
 // Requires: AVX, AVX512F
 TEXT ·orderedBF16x1x16AVX512(SB), NOSPLIT, $0-56
@@ -1642,6 +2870,1278 @@ part0:
 	VZEROUPPER
 	RET
 
+// func orderedBF16Across1AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedBF16Across1AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   ldx+32(FP), AX
+	SHLQ   $0x02, AX
+	MOVQ   at+48(FP), DI
+	MOVQ   w+40(FP), AX
+	MOVQ   (DI), DX
+	SHLQ   $0x01, DX
+	ADDQ   AX, DX
+	MOVQ   8(DI), BX
+	SHLQ   $0x01, BX
+	ADDQ   AX, BX
+	MOVQ   16(DI), SI
+	SHLQ   $0x01, SI
+	ADDQ   AX, SI
+	MOVQ   24(DI), DI
+	SHLQ   $0x01, DI
+	ADDQ   AX, DI
+	XORQ   AX, AX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	MOVQ   k+0(FP), R8
+
+term:
+	VBROADCASTSS (CX), Z4
+	VPMOVZXWD    (DX)(AX*1), Z5
+	VPSLLD       $0x10, Z5, Z5
+	VFMADD231PS  Z5, Z4, Z0
+	VPMOVZXWD    (BX)(AX*1), Z6
+	VPSLLD       $0x10, Z6, Z6
+	VFMADD231PS  Z6, Z4, Z1
+	VPMOVZXWD    (SI)(AX*1), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VFMADD231PS  Z7, Z4, Z2
+	VPMOVZXWD    (DI)(AX*1), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VFMADD231PS  Z8, Z4, Z3
+	ADDQ         $0x20, AX
+	ADDQ         $0x04, CX
+	DECQ         R8
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedBF16Along1AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int, ldw int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·orderedBF16Along1AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), AX
+	MOVQ ldx+40(FP), CX
+	SHLQ $0x02, CX
+	MOVQ ldw+64(FP), CX
+	SHLQ $0x01, CX
+	MOVQ at+56(FP), DX
+	MOVQ pages+0(FP), BX
+
+page:
+	MOVQ    w+48(FP), R8
+	MOVQ    (DX), SI
+	SHLQ    $0x01, SI
+	ADDQ    R8, SI
+	LEAQ    8(DX), DI
+	CMPQ    BX, $0x01
+	CMOVQEQ DX, DI
+	MOVQ    (DI), DI
+	SHLQ    $0x01, DI
+	ADDQ    R8, DI
+	VPXORQ  Z0, Z0, Z0
+	VPXORQ  Z1, Z1, Z1
+	VPXORQ  Z2, Z2, Z2
+	VPXORQ  Z3, Z3, Z3
+	MOVQ    k+8(FP), R8
+
+term:
+	VBROADCASTSS (AX), Z4
+	VPMOVZXWD    (SI), Z5
+	VPSLLD       $0x10, Z5, Z5
+	VFMADD231PS  Z5, Z4, Z0
+	VPMOVZXWD    32(SI), Z6
+	VPSLLD       $0x10, Z6, Z6
+	VFMADD231PS  Z6, Z4, Z1
+	VPMOVZXWD    64(SI), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VFMADD231PS  Z7, Z4, Z2
+	VPMOVZXWD    96(SI), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VFMADD231PS  Z8, Z4, Z3
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	ADDQ         CX, DI
+	ADDQ         CX, SI
+	ADDQ         $0x04, AX
+	DECQ         R8
+	JNZ          term
+	MOVQ         y+16(FP), SI
+	MOVQ         ldy+24(FP), DI
+	SHLQ         $0x02, DI
+	VADDPS       (SI), Z0, Z0
+	VMOVUPS      Z0, (SI)
+	VADDPS       64(SI), Z1, Z1
+	VMOVUPS      Z1, 64(SI)
+	VADDPS       128(SI), Z2, Z2
+	VMOVUPS      Z2, 128(SI)
+	VADDPS       192(SI), Z3, Z3
+	VMOVUPS      Z3, 192(SI)
+	ADDQ         $0x08, DX
+	DECQ         BX
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedBF16Across2AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedBF16Across2AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   at+48(FP), R8
+	MOVQ   w+40(FP), AX
+	MOVQ   (R8), BX
+	SHLQ   $0x01, BX
+	ADDQ   AX, BX
+	MOVQ   8(R8), SI
+	SHLQ   $0x01, SI
+	ADDQ   AX, SI
+	MOVQ   16(R8), DI
+	SHLQ   $0x01, DI
+	ADDQ   AX, DI
+	MOVQ   24(R8), R8
+	SHLQ   $0x01, R8
+	ADDQ   AX, R8
+	XORQ   AX, AX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	MOVQ   k+0(FP), R9
+
+term:
+	VPMOVZXWD    (BX)(AX*1), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VPMOVZXWD    (SI)(AX*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPMOVZXWD    (DI)(AX*1), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VPMOVZXWD    (R8)(AX*1), Z11
+	VPSLLD       $0x10, Z11, Z11
+	ADDQ         $0x20, AX
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(DX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x04, CX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedBF16Along2AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int, ldw int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·orderedBF16Along2AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), AX
+	MOVQ ldx+40(FP), CX
+	SHLQ $0x02, CX
+	MOVQ ldw+64(FP), DX
+	SHLQ $0x01, DX
+	MOVQ at+56(FP), BX
+	MOVQ pages+0(FP), SI
+
+page:
+	MOVQ    w+48(FP), R9
+	MOVQ    (BX), DI
+	SHLQ    $0x01, DI
+	ADDQ    R9, DI
+	LEAQ    8(BX), R8
+	CMPQ    SI, $0x01
+	CMOVQEQ BX, R8
+	MOVQ    (R8), R8
+	SHLQ    $0x01, R8
+	ADDQ    R9, R8
+	VPXORQ  Z0, Z0, Z0
+	VPXORQ  Z1, Z1, Z1
+	VPXORQ  Z2, Z2, Z2
+	VPXORQ  Z3, Z3, Z3
+	VPXORQ  Z4, Z4, Z4
+	VPXORQ  Z5, Z5, Z5
+	VPXORQ  Z6, Z6, Z6
+	VPXORQ  Z7, Z7, Z7
+	MOVQ    k+8(FP), R9
+
+term:
+	VPMOVZXWD    (DI), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VPMOVZXWD    32(DI), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPMOVZXWD    64(DI), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VPMOVZXWD    96(DI), Z11
+	VPSLLD       $0x10, Z11, Z11
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         DX, R8
+	ADDQ         DX, DI
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (AX)(CX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), DI
+	MOVQ         ldy+24(FP), R8
+	SHLQ         $0x02, R8
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Z4, Z4
+	VMOVUPS      Z4, (DI)
+	VADDPS       64(DI), Z5, Z5
+	VMOVUPS      Z5, 64(DI)
+	VADDPS       128(DI), Z6, Z6
+	VMOVUPS      Z6, 128(DI)
+	VADDPS       192(DI), Z7, Z7
+	VMOVUPS      Z7, 192(DI)
+	ADDQ         $0x08, BX
+	DECQ         SI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedBF16Across3AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedBF16Across3AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   at+48(FP), R8
+	MOVQ   w+40(FP), AX
+	MOVQ   (R8), BX
+	SHLQ   $0x01, BX
+	ADDQ   AX, BX
+	MOVQ   8(R8), SI
+	SHLQ   $0x01, SI
+	ADDQ   AX, SI
+	MOVQ   16(R8), DI
+	SHLQ   $0x01, DI
+	ADDQ   AX, DI
+	MOVQ   24(R8), R8
+	SHLQ   $0x01, R8
+	ADDQ   AX, R8
+	XORQ   AX, AX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	MOVQ   k+0(FP), R9
+
+term:
+	VPMOVZXWD    (BX)(AX*1), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VPMOVZXWD    (SI)(AX*1), Z13
+	VPSLLD       $0x10, Z13, Z13
+	VPMOVZXWD    (DI)(AX*1), Z14
+	VPSLLD       $0x10, Z14, Z14
+	VPMOVZXWD    (R8)(AX*1), Z15
+	VPSLLD       $0x10, Z15, Z15
+	ADDQ         $0x20, AX
+	VBROADCASTSS (CX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (CX)(DX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (CX)(DX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         $0x04, CX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedBF16Along3AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedBF16Along3AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), AX
+	MOVQ ldx+40(FP), CX
+	SHLQ $0x02, CX
+	MOVQ ldw+64(FP), DX
+	SHLQ $0x01, DX
+	MOVQ at+56(FP), BX
+	MOVQ pages+0(FP), SI
+
+page:
+	MOVQ   w+48(FP), R8
+	MOVQ   (BX), DI
+	SHLQ   $0x01, DI
+	ADDQ   R8, DI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	MOVQ   k+8(FP), R8
+
+term:
+	VPMOVZXWD    (DI), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VPMOVZXWD    32(DI), Z13
+	VPSLLD       $0x10, Z13, Z13
+	VPMOVZXWD    64(DI), Z14
+	VPSLLD       $0x10, Z14, Z14
+	VPMOVZXWD    96(DI), Z15
+	VPSLLD       $0x10, Z15, Z15
+	ADDQ         DX, DI
+	VBROADCASTSS (AX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (AX)(CX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (AX)(CX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         $0x04, AX
+	DECQ         R8
+	JNZ          term
+	MOVQ         y+16(FP), DI
+	MOVQ         ldy+24(FP), R8
+	SHLQ         $0x02, R8
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Z4, Z4
+	VMOVUPS      Z4, (DI)
+	VADDPS       64(DI), Z5, Z5
+	VMOVUPS      Z5, 64(DI)
+	VADDPS       128(DI), Z6, Z6
+	VMOVUPS      Z6, 128(DI)
+	VADDPS       192(DI), Z7, Z7
+	VMOVUPS      Z7, 192(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Z8, Z8
+	VMOVUPS      Z8, (DI)
+	VADDPS       64(DI), Z9, Z9
+	VMOVUPS      Z9, 64(DI)
+	VADDPS       128(DI), Z10, Z10
+	VMOVUPS      Z10, 128(DI)
+	VADDPS       192(DI), Z11, Z11
+	VMOVUPS      Z11, 192(DI)
+	ADDQ         $0x08, BX
+	DECQ         SI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedBF16Across4AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedBF16Across4AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   at+48(FP), CX
+	MOVQ   w+40(FP), AX
+	MOVQ   (CX), SI
+	SHLQ   $0x01, SI
+	ADDQ   AX, SI
+	MOVQ   8(CX), DI
+	SHLQ   $0x01, DI
+	ADDQ   AX, DI
+	MOVQ   16(CX), R8
+	SHLQ   $0x01, R8
+	ADDQ   AX, R8
+	MOVQ   24(CX), R9
+	SHLQ   $0x01, R9
+	ADDQ   AX, R9
+	XORQ   CX, CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   DX, AX
+	MOVQ   k+0(FP), R10
+
+term:
+	VPMOVZXWD    (SI)(CX*1), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VPMOVZXWD    (DI)(CX*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPMOVZXWD    (R8)(CX*1), Z18
+	VPSLLD       $0x10, Z18, Z18
+	VPMOVZXWD    (R9)(CX*1), Z19
+	VPSLLD       $0x10, Z19, Z19
+	ADDQ         $0x20, CX
+	VBROADCASTSS (DX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (DX)(BX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (DX)(BX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, AX
+	DECQ         R10
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedBF16Along4AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedBF16Along4AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), CX
+	MOVQ ldx+40(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldw+64(FP), BX
+	SHLQ $0x01, BX
+	MOVQ at+56(FP), SI
+	MOVQ pages+0(FP), DI
+	LEAQ (DX)(DX*2), AX
+	ADDQ CX, AX
+
+page:
+	MOVQ   w+48(FP), R9
+	MOVQ   (SI), R8
+	SHLQ   $0x01, R8
+	ADDQ   R9, R8
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	MOVQ   k+8(FP), R9
+
+term:
+	VPMOVZXWD    (R8), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VPMOVZXWD    32(R8), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPMOVZXWD    64(R8), Z18
+	VPSLLD       $0x10, Z18, Z18
+	VPMOVZXWD    96(R8), Z19
+	VPSLLD       $0x10, Z19, Z19
+	ADDQ         BX, R8
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (CX)(DX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (CX)(DX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), R8
+	MOVQ         ldy+24(FP), R9
+	SHLQ         $0x02, R9
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VADDPS       128(R8), Z2, Z2
+	VMOVUPS      Z2, 128(R8)
+	VADDPS       192(R8), Z3, Z3
+	VMOVUPS      Z3, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	VADDPS       128(R8), Z6, Z6
+	VMOVUPS      Z6, 128(R8)
+	VADDPS       192(R8), Z7, Z7
+	VMOVUPS      Z7, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	VADDPS       128(R8), Z10, Z10
+	VMOVUPS      Z10, 128(R8)
+	VADDPS       192(R8), Z11, Z11
+	VMOVUPS      Z11, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	VADDPS       128(R8), Z14, Z14
+	VMOVUPS      Z14, 128(R8)
+	VADDPS       192(R8), Z15, Z15
+	VMOVUPS      Z15, 192(R8)
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedBF16Across5AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedBF16Across5AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   at+48(FP), CX
+	MOVQ   w+40(FP), AX
+	MOVQ   (CX), SI
+	SHLQ   $0x01, SI
+	ADDQ   AX, SI
+	MOVQ   8(CX), DI
+	SHLQ   $0x01, DI
+	ADDQ   AX, DI
+	MOVQ   16(CX), R8
+	SHLQ   $0x01, R8
+	ADDQ   AX, R8
+	MOVQ   24(CX), R9
+	SHLQ   $0x01, R9
+	ADDQ   AX, R9
+	XORQ   CX, CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   DX, AX
+	MOVQ   k+0(FP), R10
+
+term:
+	VPMOVZXWD    (SI)(CX*1), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VPMOVZXWD    (DI)(CX*1), Z21
+	VPSLLD       $0x10, Z21, Z21
+	VPMOVZXWD    (R8)(CX*1), Z22
+	VPSLLD       $0x10, Z22, Z22
+	VPMOVZXWD    (R9)(CX*1), Z23
+	VPSLLD       $0x10, Z23, Z23
+	ADDQ         $0x20, CX
+	VBROADCASTSS (DX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (DX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (DX)(BX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (AX), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (AX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, AX
+	DECQ         R10
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VADDPS       64(AX), Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VADDPS       128(AX), Z18, Z18
+	VMOVUPS      Z18, 128(AX)
+	VADDPS       192(AX), Z19, Z19
+	VMOVUPS      Z19, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedBF16Along5AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedBF16Along5AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), CX
+	MOVQ ldx+40(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldw+64(FP), BX
+	SHLQ $0x01, BX
+	MOVQ at+56(FP), SI
+	MOVQ pages+0(FP), DI
+	LEAQ (DX)(DX*2), AX
+	ADDQ CX, AX
+
+page:
+	MOVQ   w+48(FP), R9
+	MOVQ   (SI), R8
+	SHLQ   $0x01, R8
+	ADDQ   R9, R8
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	MOVQ   k+8(FP), R9
+
+term:
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VPMOVZXWD    32(R8), Z21
+	VPSLLD       $0x10, Z21, Z21
+	VPMOVZXWD    64(R8), Z22
+	VPSLLD       $0x10, Z22, Z22
+	VPMOVZXWD    96(R8), Z23
+	VPSLLD       $0x10, Z23, Z23
+	ADDQ         BX, R8
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (CX)(DX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (CX)(DX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (AX), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (AX)(DX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), R8
+	MOVQ         ldy+24(FP), R9
+	SHLQ         $0x02, R9
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VADDPS       128(R8), Z2, Z2
+	VMOVUPS      Z2, 128(R8)
+	VADDPS       192(R8), Z3, Z3
+	VMOVUPS      Z3, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	VADDPS       128(R8), Z6, Z6
+	VMOVUPS      Z6, 128(R8)
+	VADDPS       192(R8), Z7, Z7
+	VMOVUPS      Z7, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	VADDPS       128(R8), Z10, Z10
+	VMOVUPS      Z10, 128(R8)
+	VADDPS       192(R8), Z11, Z11
+	VMOVUPS      Z11, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	VADDPS       128(R8), Z14, Z14
+	VMOVUPS      Z14, 128(R8)
+	VADDPS       192(R8), Z15, Z15
+	VMOVUPS      Z15, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z16, Z16
+	VMOVUPS      Z16, (R8)
+	VADDPS       64(R8), Z17, Z17
+	VMOVUPS      Z17, 64(R8)
+	VADDPS       128(R8), Z18, Z18
+	VMOVUPS      Z18, 128(R8)
+	VADDPS       192(R8), Z19, Z19
+	VMOVUPS      Z19, 192(R8)
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedBF16Across6AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedBF16Across6AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   at+48(FP), CX
+	MOVQ   w+40(FP), AX
+	MOVQ   (CX), SI
+	SHLQ   $0x01, SI
+	ADDQ   AX, SI
+	MOVQ   8(CX), DI
+	SHLQ   $0x01, DI
+	ADDQ   AX, DI
+	MOVQ   16(CX), R8
+	SHLQ   $0x01, R8
+	ADDQ   AX, R8
+	MOVQ   24(CX), R9
+	SHLQ   $0x01, R9
+	ADDQ   AX, R9
+	XORQ   CX, CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	VPXORQ Z20, Z20, Z20
+	VPXORQ Z21, Z21, Z21
+	VPXORQ Z22, Z22, Z22
+	VPXORQ Z23, Z23, Z23
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   DX, AX
+	MOVQ   k+0(FP), R10
+
+term:
+	VPMOVZXWD    (SI)(CX*1), Z24
+	VPSLLD       $0x10, Z24, Z24
+	VPMOVZXWD    (DI)(CX*1), Z25
+	VPSLLD       $0x10, Z25, Z25
+	VPMOVZXWD    (R8)(CX*1), Z26
+	VPSLLD       $0x10, Z26, Z26
+	VPMOVZXWD    (R9)(CX*1), Z27
+	VPSLLD       $0x10, Z27, Z27
+	ADDQ         $0x20, CX
+	VBROADCASTSS (DX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (DX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (DX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (AX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (AX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, AX
+	DECQ         R10
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VADDPS       64(AX), Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VADDPS       128(AX), Z18, Z18
+	VMOVUPS      Z18, 128(AX)
+	VADDPS       192(AX), Z19, Z19
+	VMOVUPS      Z19, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z20, Z20
+	VMOVUPS      Z20, (AX)
+	VADDPS       64(AX), Z21, Z21
+	VMOVUPS      Z21, 64(AX)
+	VADDPS       128(AX), Z22, Z22
+	VMOVUPS      Z22, 128(AX)
+	VADDPS       192(AX), Z23, Z23
+	VMOVUPS      Z23, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedBF16Along6AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *uint16, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedBF16Along6AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), CX
+	MOVQ ldx+40(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldw+64(FP), BX
+	SHLQ $0x01, BX
+	MOVQ at+56(FP), SI
+	MOVQ pages+0(FP), DI
+	LEAQ (DX)(DX*2), AX
+	ADDQ CX, AX
+
+page:
+	MOVQ   w+48(FP), R9
+	MOVQ   (SI), R8
+	SHLQ   $0x01, R8
+	ADDQ   R9, R8
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	VPXORQ Z20, Z20, Z20
+	VPXORQ Z21, Z21, Z21
+	VPXORQ Z22, Z22, Z22
+	VPXORQ Z23, Z23, Z23
+	MOVQ   k+8(FP), R9
+
+term:
+	VPMOVZXWD    (R8), Z24
+	VPSLLD       $0x10, Z24, Z24
+	VPMOVZXWD    32(R8), Z25
+	VPSLLD       $0x10, Z25, Z25
+	VPMOVZXWD    64(R8), Z26
+	VPSLLD       $0x10, Z26, Z26
+	VPMOVZXWD    96(R8), Z27
+	VPSLLD       $0x10, Z27, Z27
+	ADDQ         BX, R8
+	VBROADCASTSS (CX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (CX)(DX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (CX)(DX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (AX)(DX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (AX)(DX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), R8
+	MOVQ         ldy+24(FP), R9
+	SHLQ         $0x02, R9
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VADDPS       128(R8), Z2, Z2
+	VMOVUPS      Z2, 128(R8)
+	VADDPS       192(R8), Z3, Z3
+	VMOVUPS      Z3, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	VADDPS       128(R8), Z6, Z6
+	VMOVUPS      Z6, 128(R8)
+	VADDPS       192(R8), Z7, Z7
+	VMOVUPS      Z7, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	VADDPS       128(R8), Z10, Z10
+	VMOVUPS      Z10, 128(R8)
+	VADDPS       192(R8), Z11, Z11
+	VMOVUPS      Z11, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	VADDPS       128(R8), Z14, Z14
+	VMOVUPS      Z14, 128(R8)
+	VADDPS       192(R8), Z15, Z15
+	VMOVUPS      Z15, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z16, Z16
+	VMOVUPS      Z16, (R8)
+	VADDPS       64(R8), Z17, Z17
+	VMOVUPS      Z17, 64(R8)
+	VADDPS       128(R8), Z18, Z18
+	VMOVUPS      Z18, 128(R8)
+	VADDPS       192(R8), Z19, Z19
+	VMOVUPS      Z19, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z20, Z20
+	VMOVUPS      Z20, (R8)
+	VADDPS       64(R8), Z21, Z21
+	VMOVUPS      Z21, 64(R8)
+	VADDPS       128(R8), Z22, Z22
+	VMOVUPS      Z22, 128(R8)
+	VADDPS       192(R8), Z23, Z23
+	VMOVUPS      Z23, 192(R8)
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          page
+	VZEROUPPER
+	RET
+
 // func orderedI8x1x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
 // Requires: AVX, AVX512F
 TEXT ·orderedI8x1x16AVX512(SB), NOSPLIT, $0-56
@@ -2473,6 +4973,1244 @@ part0:
 	VMOVUPS      Z22, 128(AX)
 	VADDPS       192(AX), Z23, Z23
 	VMOVUPS      Z23, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8Across1AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8Across1AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   ldx+32(FP), AX
+	SHLQ   $0x02, AX
+	MOVQ   at+48(FP), DI
+	MOVQ   w+40(FP), AX
+	MOVQ   (DI), DX
+	ADDQ   AX, DX
+	MOVQ   8(DI), BX
+	ADDQ   AX, BX
+	MOVQ   16(DI), SI
+	ADDQ   AX, SI
+	MOVQ   24(DI), DI
+	ADDQ   AX, DI
+	XORQ   AX, AX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	MOVQ   k+0(FP), R8
+
+term:
+	VBROADCASTSS (CX), Z4
+	VPMOVSXBD    (DX)(AX*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  Z5, Z4, Z0
+	VPMOVSXBD    (BX)(AX*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VFMADD231PS  Z6, Z4, Z1
+	VPMOVSXBD    (SI)(AX*1), Z7
+	VCVTDQ2PS    Z7, Z7
+	VFMADD231PS  Z7, Z4, Z2
+	VPMOVSXBD    (DI)(AX*1), Z8
+	VCVTDQ2PS    Z8, Z8
+	VFMADD231PS  Z8, Z4, Z3
+	ADDQ         $0x10, AX
+	ADDQ         $0x04, CX
+	DECQ         R8
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8Along1AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int, ldw int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·orderedI8Along1AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), AX
+	MOVQ ldx+40(FP), CX
+	SHLQ $0x02, CX
+	MOVQ ldw+64(FP), CX
+	SHLQ $0x00, CX
+	MOVQ at+56(FP), DX
+	MOVQ pages+0(FP), BX
+
+page:
+	MOVQ    w+48(FP), R8
+	MOVQ    (DX), SI
+	ADDQ    R8, SI
+	LEAQ    8(DX), DI
+	CMPQ    BX, $0x01
+	CMOVQEQ DX, DI
+	MOVQ    (DI), DI
+	ADDQ    R8, DI
+	VPXORQ  Z0, Z0, Z0
+	VPXORQ  Z1, Z1, Z1
+	VPXORQ  Z2, Z2, Z2
+	VPXORQ  Z3, Z3, Z3
+	MOVQ    k+8(FP), R8
+
+term:
+	VBROADCASTSS (AX), Z4
+	VPMOVSXBD    (SI), Z5
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  Z5, Z4, Z0
+	VPMOVSXBD    16(SI), Z6
+	VCVTDQ2PS    Z6, Z6
+	VFMADD231PS  Z6, Z4, Z1
+	VPMOVSXBD    32(SI), Z7
+	VCVTDQ2PS    Z7, Z7
+	VFMADD231PS  Z7, Z4, Z2
+	VPMOVSXBD    48(SI), Z8
+	VCVTDQ2PS    Z8, Z8
+	VFMADD231PS  Z8, Z4, Z3
+	PREFETCHT0   (DI)
+	ADDQ         CX, DI
+	ADDQ         CX, SI
+	ADDQ         $0x04, AX
+	DECQ         R8
+	JNZ          term
+	MOVQ         y+16(FP), SI
+	MOVQ         ldy+24(FP), DI
+	SHLQ         $0x02, DI
+	VADDPS       (SI), Z0, Z0
+	VMOVUPS      Z0, (SI)
+	VADDPS       64(SI), Z1, Z1
+	VMOVUPS      Z1, 64(SI)
+	VADDPS       128(SI), Z2, Z2
+	VMOVUPS      Z2, 128(SI)
+	VADDPS       192(SI), Z3, Z3
+	VMOVUPS      Z3, 192(SI)
+	ADDQ         $0x08, DX
+	DECQ         BX
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedI8Across2AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8Across2AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   at+48(FP), R8
+	MOVQ   w+40(FP), AX
+	MOVQ   (R8), BX
+	ADDQ   AX, BX
+	MOVQ   8(R8), SI
+	ADDQ   AX, SI
+	MOVQ   16(R8), DI
+	ADDQ   AX, DI
+	MOVQ   24(R8), R8
+	ADDQ   AX, R8
+	XORQ   AX, AX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	MOVQ   k+0(FP), R9
+
+term:
+	VPMOVSXBD    (BX)(AX*1), Z8
+	VCVTDQ2PS    Z8, Z8
+	VPMOVSXBD    (SI)(AX*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVSXBD    (DI)(AX*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVSXBD    (R8)(AX*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	ADDQ         $0x10, AX
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(DX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x04, CX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8Along2AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int, ldw int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·orderedI8Along2AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), AX
+	MOVQ ldx+40(FP), CX
+	SHLQ $0x02, CX
+	MOVQ ldw+64(FP), DX
+	SHLQ $0x00, DX
+	MOVQ at+56(FP), BX
+	MOVQ pages+0(FP), SI
+
+page:
+	MOVQ    w+48(FP), R9
+	MOVQ    (BX), DI
+	ADDQ    R9, DI
+	LEAQ    8(BX), R8
+	CMPQ    SI, $0x01
+	CMOVQEQ BX, R8
+	MOVQ    (R8), R8
+	ADDQ    R9, R8
+	VPXORQ  Z0, Z0, Z0
+	VPXORQ  Z1, Z1, Z1
+	VPXORQ  Z2, Z2, Z2
+	VPXORQ  Z3, Z3, Z3
+	VPXORQ  Z4, Z4, Z4
+	VPXORQ  Z5, Z5, Z5
+	VPXORQ  Z6, Z6, Z6
+	VPXORQ  Z7, Z7, Z7
+	MOVQ    k+8(FP), R9
+
+term:
+	VPMOVSXBD    (DI), Z8
+	VCVTDQ2PS    Z8, Z8
+	VPMOVSXBD    16(DI), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVSXBD    32(DI), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVSXBD    48(DI), Z11
+	VCVTDQ2PS    Z11, Z11
+	PREFETCHT0   (R8)
+	ADDQ         DX, R8
+	ADDQ         DX, DI
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (AX)(CX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), DI
+	MOVQ         ldy+24(FP), R8
+	SHLQ         $0x02, R8
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Z4, Z4
+	VMOVUPS      Z4, (DI)
+	VADDPS       64(DI), Z5, Z5
+	VMOVUPS      Z5, 64(DI)
+	VADDPS       128(DI), Z6, Z6
+	VMOVUPS      Z6, 128(DI)
+	VADDPS       192(DI), Z7, Z7
+	VMOVUPS      Z7, 192(DI)
+	ADDQ         $0x08, BX
+	DECQ         SI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedI8Across3AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8Across3AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   at+48(FP), R8
+	MOVQ   w+40(FP), AX
+	MOVQ   (R8), BX
+	ADDQ   AX, BX
+	MOVQ   8(R8), SI
+	ADDQ   AX, SI
+	MOVQ   16(R8), DI
+	ADDQ   AX, DI
+	MOVQ   24(R8), R8
+	ADDQ   AX, R8
+	XORQ   AX, AX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	MOVQ   k+0(FP), R9
+
+term:
+	VPMOVSXBD    (BX)(AX*1), Z12
+	VCVTDQ2PS    Z12, Z12
+	VPMOVSXBD    (SI)(AX*1), Z13
+	VCVTDQ2PS    Z13, Z13
+	VPMOVSXBD    (DI)(AX*1), Z14
+	VCVTDQ2PS    Z14, Z14
+	VPMOVSXBD    (R8)(AX*1), Z15
+	VCVTDQ2PS    Z15, Z15
+	ADDQ         $0x10, AX
+	VBROADCASTSS (CX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (CX)(DX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (CX)(DX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         $0x04, CX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8Along3AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8Along3AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), AX
+	MOVQ ldx+40(FP), CX
+	SHLQ $0x02, CX
+	MOVQ ldw+64(FP), DX
+	SHLQ $0x00, DX
+	MOVQ at+56(FP), BX
+	MOVQ pages+0(FP), SI
+
+page:
+	MOVQ   w+48(FP), R8
+	MOVQ   (BX), DI
+	ADDQ   R8, DI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	MOVQ   k+8(FP), R8
+
+term:
+	VPMOVSXBD    (DI), Z12
+	VCVTDQ2PS    Z12, Z12
+	VPMOVSXBD    16(DI), Z13
+	VCVTDQ2PS    Z13, Z13
+	VPMOVSXBD    32(DI), Z14
+	VCVTDQ2PS    Z14, Z14
+	VPMOVSXBD    48(DI), Z15
+	VCVTDQ2PS    Z15, Z15
+	ADDQ         DX, DI
+	VBROADCASTSS (AX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (AX)(CX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (AX)(CX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         $0x04, AX
+	DECQ         R8
+	JNZ          term
+	MOVQ         y+16(FP), DI
+	MOVQ         ldy+24(FP), R8
+	SHLQ         $0x02, R8
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Z4, Z4
+	VMOVUPS      Z4, (DI)
+	VADDPS       64(DI), Z5, Z5
+	VMOVUPS      Z5, 64(DI)
+	VADDPS       128(DI), Z6, Z6
+	VMOVUPS      Z6, 128(DI)
+	VADDPS       192(DI), Z7, Z7
+	VMOVUPS      Z7, 192(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Z8, Z8
+	VMOVUPS      Z8, (DI)
+	VADDPS       64(DI), Z9, Z9
+	VMOVUPS      Z9, 64(DI)
+	VADDPS       128(DI), Z10, Z10
+	VMOVUPS      Z10, 128(DI)
+	VADDPS       192(DI), Z11, Z11
+	VMOVUPS      Z11, 192(DI)
+	ADDQ         $0x08, BX
+	DECQ         SI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedI8Across4AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8Across4AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   at+48(FP), CX
+	MOVQ   w+40(FP), AX
+	MOVQ   (CX), SI
+	ADDQ   AX, SI
+	MOVQ   8(CX), DI
+	ADDQ   AX, DI
+	MOVQ   16(CX), R8
+	ADDQ   AX, R8
+	MOVQ   24(CX), R9
+	ADDQ   AX, R9
+	XORQ   CX, CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   DX, AX
+	MOVQ   k+0(FP), R10
+
+term:
+	VPMOVSXBD    (SI)(CX*1), Z16
+	VCVTDQ2PS    Z16, Z16
+	VPMOVSXBD    (DI)(CX*1), Z17
+	VCVTDQ2PS    Z17, Z17
+	VPMOVSXBD    (R8)(CX*1), Z18
+	VCVTDQ2PS    Z18, Z18
+	VPMOVSXBD    (R9)(CX*1), Z19
+	VCVTDQ2PS    Z19, Z19
+	ADDQ         $0x10, CX
+	VBROADCASTSS (DX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (DX)(BX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (DX)(BX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, AX
+	DECQ         R10
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8Along4AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8Along4AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), CX
+	MOVQ ldx+40(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldw+64(FP), BX
+	SHLQ $0x00, BX
+	MOVQ at+56(FP), SI
+	MOVQ pages+0(FP), DI
+	LEAQ (DX)(DX*2), AX
+	ADDQ CX, AX
+
+page:
+	MOVQ   w+48(FP), R9
+	MOVQ   (SI), R8
+	ADDQ   R9, R8
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	MOVQ   k+8(FP), R9
+
+term:
+	VPMOVSXBD    (R8), Z16
+	VCVTDQ2PS    Z16, Z16
+	VPMOVSXBD    16(R8), Z17
+	VCVTDQ2PS    Z17, Z17
+	VPMOVSXBD    32(R8), Z18
+	VCVTDQ2PS    Z18, Z18
+	VPMOVSXBD    48(R8), Z19
+	VCVTDQ2PS    Z19, Z19
+	ADDQ         BX, R8
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (CX)(DX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (CX)(DX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), R8
+	MOVQ         ldy+24(FP), R9
+	SHLQ         $0x02, R9
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VADDPS       128(R8), Z2, Z2
+	VMOVUPS      Z2, 128(R8)
+	VADDPS       192(R8), Z3, Z3
+	VMOVUPS      Z3, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	VADDPS       128(R8), Z6, Z6
+	VMOVUPS      Z6, 128(R8)
+	VADDPS       192(R8), Z7, Z7
+	VMOVUPS      Z7, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	VADDPS       128(R8), Z10, Z10
+	VMOVUPS      Z10, 128(R8)
+	VADDPS       192(R8), Z11, Z11
+	VMOVUPS      Z11, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	VADDPS       128(R8), Z14, Z14
+	VMOVUPS      Z14, 128(R8)
+	VADDPS       192(R8), Z15, Z15
+	VMOVUPS      Z15, 192(R8)
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedI8Across5AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8Across5AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   at+48(FP), CX
+	MOVQ   w+40(FP), AX
+	MOVQ   (CX), SI
+	ADDQ   AX, SI
+	MOVQ   8(CX), DI
+	ADDQ   AX, DI
+	MOVQ   16(CX), R8
+	ADDQ   AX, R8
+	MOVQ   24(CX), R9
+	ADDQ   AX, R9
+	XORQ   CX, CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   DX, AX
+	MOVQ   k+0(FP), R10
+
+term:
+	VPMOVSXBD    (SI)(CX*1), Z20
+	VCVTDQ2PS    Z20, Z20
+	VPMOVSXBD    (DI)(CX*1), Z21
+	VCVTDQ2PS    Z21, Z21
+	VPMOVSXBD    (R8)(CX*1), Z22
+	VCVTDQ2PS    Z22, Z22
+	VPMOVSXBD    (R9)(CX*1), Z23
+	VCVTDQ2PS    Z23, Z23
+	ADDQ         $0x10, CX
+	VBROADCASTSS (DX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (DX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (DX)(BX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (AX), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (AX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, AX
+	DECQ         R10
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VADDPS       64(AX), Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VADDPS       128(AX), Z18, Z18
+	VMOVUPS      Z18, 128(AX)
+	VADDPS       192(AX), Z19, Z19
+	VMOVUPS      Z19, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8Along5AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8Along5AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), CX
+	MOVQ ldx+40(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldw+64(FP), BX
+	SHLQ $0x00, BX
+	MOVQ at+56(FP), SI
+	MOVQ pages+0(FP), DI
+	LEAQ (DX)(DX*2), AX
+	ADDQ CX, AX
+
+page:
+	MOVQ   w+48(FP), R9
+	MOVQ   (SI), R8
+	ADDQ   R9, R8
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	MOVQ   k+8(FP), R9
+
+term:
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VPMOVSXBD    16(R8), Z21
+	VCVTDQ2PS    Z21, Z21
+	VPMOVSXBD    32(R8), Z22
+	VCVTDQ2PS    Z22, Z22
+	VPMOVSXBD    48(R8), Z23
+	VCVTDQ2PS    Z23, Z23
+	ADDQ         BX, R8
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (CX)(DX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (CX)(DX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (AX), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (AX)(DX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), R8
+	MOVQ         ldy+24(FP), R9
+	SHLQ         $0x02, R9
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VADDPS       128(R8), Z2, Z2
+	VMOVUPS      Z2, 128(R8)
+	VADDPS       192(R8), Z3, Z3
+	VMOVUPS      Z3, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	VADDPS       128(R8), Z6, Z6
+	VMOVUPS      Z6, 128(R8)
+	VADDPS       192(R8), Z7, Z7
+	VMOVUPS      Z7, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	VADDPS       128(R8), Z10, Z10
+	VMOVUPS      Z10, 128(R8)
+	VADDPS       192(R8), Z11, Z11
+	VMOVUPS      Z11, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	VADDPS       128(R8), Z14, Z14
+	VMOVUPS      Z14, 128(R8)
+	VADDPS       192(R8), Z15, Z15
+	VMOVUPS      Z15, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z16, Z16
+	VMOVUPS      Z16, (R8)
+	VADDPS       64(R8), Z17, Z17
+	VMOVUPS      Z17, 64(R8)
+	VADDPS       128(R8), Z18, Z18
+	VMOVUPS      Z18, 128(R8)
+	VADDPS       192(R8), Z19, Z19
+	VMOVUPS      Z19, 192(R8)
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          page
+	VZEROUPPER
+	RET
+
+// func orderedI8Across6AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8Across6AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   at+48(FP), CX
+	MOVQ   w+40(FP), AX
+	MOVQ   (CX), SI
+	ADDQ   AX, SI
+	MOVQ   8(CX), DI
+	ADDQ   AX, DI
+	MOVQ   16(CX), R8
+	ADDQ   AX, R8
+	MOVQ   24(CX), R9
+	ADDQ   AX, R9
+	XORQ   CX, CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	VPXORQ Z20, Z20, Z20
+	VPXORQ Z21, Z21, Z21
+	VPXORQ Z22, Z22, Z22
+	VPXORQ Z23, Z23, Z23
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   DX, AX
+	MOVQ   k+0(FP), R10
+
+term:
+	VPMOVSXBD    (SI)(CX*1), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (DI)(CX*1), Z25
+	VCVTDQ2PS    Z25, Z25
+	VPMOVSXBD    (R8)(CX*1), Z26
+	VCVTDQ2PS    Z26, Z26
+	VPMOVSXBD    (R9)(CX*1), Z27
+	VCVTDQ2PS    Z27, Z27
+	ADDQ         $0x10, CX
+	VBROADCASTSS (DX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (DX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (DX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (AX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (AX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, AX
+	DECQ         R10
+	JNZ          term
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VADDPS       64(AX), Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VADDPS       128(AX), Z18, Z18
+	VMOVUPS      Z18, 128(AX)
+	VADDPS       192(AX), Z19, Z19
+	VMOVUPS      Z19, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z20, Z20
+	VMOVUPS      Z20, (AX)
+	VADDPS       64(AX), Z21, Z21
+	VMOVUPS      Z21, 64(AX)
+	VADDPS       128(AX), Z22, Z22
+	VMOVUPS      Z22, 128(AX)
+	VADDPS       192(AX), Z23, Z23
+	VMOVUPS      Z23, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8Along6AVX512(pages int, k int, y *float32, ldy int, x *float32, ldx int, w *int8, at *int, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8Along6AVX512(SB), NOSPLIT, $0-72
+	MOVQ x+32(FP), CX
+	MOVQ ldx+40(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldw+64(FP), BX
+	SHLQ $0x00, BX
+	MOVQ at+56(FP), SI
+	MOVQ pages+0(FP), DI
+	LEAQ (DX)(DX*2), AX
+	ADDQ CX, AX
+
+page:
+	MOVQ   w+48(FP), R9
+	MOVQ   (SI), R8
+	ADDQ   R9, R8
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	VPXORQ Z20, Z20, Z20
+	VPXORQ Z21, Z21, Z21
+	VPXORQ Z22, Z22, Z22
+	VPXORQ Z23, Z23, Z23
+	MOVQ   k+8(FP), R9
+
+term:
+	VPMOVSXBD    (R8), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    16(R8), Z25
+	VCVTDQ2PS    Z25, Z25
+	VPMOVSXBD    32(R8), Z26
+	VCVTDQ2PS    Z26, Z26
+	VPMOVSXBD    48(R8), Z27
+	VCVTDQ2PS    Z27, Z27
+	ADDQ         BX, R8
+	VBROADCASTSS (CX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (CX)(DX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (CX)(DX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (AX)(DX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (AX)(DX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         R9
+	JNZ          term
+	MOVQ         y+16(FP), R8
+	MOVQ         ldy+24(FP), R9
+	SHLQ         $0x02, R9
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	VADDPS       128(R8), Z2, Z2
+	VMOVUPS      Z2, 128(R8)
+	VADDPS       192(R8), Z3, Z3
+	VMOVUPS      Z3, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	VADDPS       128(R8), Z6, Z6
+	VMOVUPS      Z6, 128(R8)
+	VADDPS       192(R8), Z7, Z7
+	VMOVUPS      Z7, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	VADDPS       128(R8), Z10, Z10
+	VMOVUPS      Z10, 128(R8)
+	VADDPS       192(R8), Z11, Z11
+	VMOVUPS      Z11, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	VADDPS       128(R8), Z14, Z14
+	VMOVUPS      Z14, 128(R8)
+	VADDPS       192(R8), Z15, Z15
+	VMOVUPS      Z15, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z16, Z16
+	VMOVUPS      Z16, (R8)
+	VADDPS       64(R8), Z17, Z17
+	VMOVUPS      Z17, 64(R8)
+	VADDPS       128(R8), Z18, Z18
+	VMOVUPS      Z18, 128(R8)
+	VADDPS       192(R8), Z19, Z19
+	VMOVUPS      Z19, 192(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z20, Z20
+	VMOVUPS      Z20, (R8)
+	VADDPS       64(R8), Z21, Z21
+	VMOVUPS      Z21, 64(R8)
+	VADDPS       128(R8), Z22, Z22
+	VMOVUPS      Z22, 128(R8)
+	VADDPS       192(R8), Z23, Z23
+	VMOVUPS      Z23, 192(R8)
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          page
 	VZEROUPPER
 	RET
 
@@ -7397,17 +11135,4 @@ part6:
 	VADDPS       224(AX), Y11, Y11
 	VMOVUPS      Y11, 224(AX)
 	VZEROUPPER
-	RET
-
-// func fetchLines(lines int, p *byte)
-// Requires: MMX+
-TEXT ·fetchLines(SB), NOSPLIT, $0-16
-	MOVQ lines+0(FP), AX
-	MOVQ p+8(FP), CX
-
-line:
-	PREFETCHT0 (CX)
-	ADDQ       $0x40, CX
-	DECQ       AX
-	JNZ        line
 	RET

@@ -4,5 +4,3 @@ package kernel
 
 // orderedAsmSets returns no set: this build has no assembly.
 func orderedAsmSets() []orderedSet { return nil }
-
-func fetchLines(int, *byte) {}

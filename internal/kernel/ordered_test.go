@@ -47,6 +47,55 @@ func TestOrderedBits(t *testing.T) {
 	}
 }
 
+// TestOrderedPages: products with pages have the bits of ordered products with one page after the other.
+func TestOrderedPages(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, c := range []struct{ rows, dim, cols, pages int }{
+		{1, 64, 64, 1}, {1, 64, 64, 9}, {3, 20, 80, 4}, {6, 33, 128, 6}, {8, 16, 16, 5}, {16, 64, 192, 16},
+	} {
+		const lanes = OrderedLanes
+		at := r.Perm(c.pages)
+		for i := range at {
+			at[i] *= max(c.dim, c.cols) * lanes
+		}
+		w := normals(r, c.pages*max(c.dim, c.cols)*lanes)
+		half, small := make([]uint16, len(w)), make([]int8, len(w))
+		F32sToBF16(half, w)
+		for i := range small {
+			small[i] = int8(r.IntN(256) - 128)
+		}
+		side := Ordered{Rows: c.rows, K: c.dim, Cols: lanes, LDY: c.pages*lanes + 3, LDX: c.dim + 1, LDW: lanes}
+		below := Ordered{Rows: c.rows, K: lanes, Cols: c.cols, LDY: c.cols + 5, LDX: c.pages*lanes + 2, LDW: c.cols}
+		x := normals(r, c.rows*max(side.LDX, below.LDX))
+		for i := range orderedSets {
+			set := &orderedSets[i]
+			pagesBits(t, set.name, side, below, &set.f32, x, w, at)
+			pagesBits(t, set.name+" bf16", side, below, &set.bf16, x, half, at)
+			pagesBits(t, set.name+" int8", side, below, &set.i8, x, small, at)
+		}
+	}
+}
+
+// pagesBits compares products with all pages with plain ones, page by page.
+func pagesBits[W orderedWeight](t *testing.T, what string, side, below Ordered, set *orderedKernels[W],
+	x []float32, w []W, at []int) {
+	t.Helper()
+	plain := &orderedKernels[W]{}
+	first := normals(rand.New(rand.NewPCG(5, 6)), side.Rows*max(side.LDY, below.LDY))
+	got, want := append([]float32(nil), first...), append([]float32(nil), first...)
+	across(side, set, got, x, w, at)
+	for p, begin := range at {
+		runOrdered(side, plain, want[p*side.Cols:], x, w[begin:])
+	}
+	wantBits(t, what+" across", got, want)
+	got, want = append(got[:0], first...), append(want[:0], first...)
+	along(below, set, got, x, w, at)
+	for p, begin := range at {
+		runOrdered(below, plain, want, x[p*below.K:], w[begin:])
+	}
+	wantBits(t, what+" along", got, want)
+}
+
 func normals(r *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {

@@ -3,7 +3,7 @@
 //
 // A kernel multiplies 1 to 6 rows of x by a strip of w, 16 or 64 columns, and keeps all sums in registers:
 // AVX-512 6 rows of 4 vectors, AVX2 1 row of 8, 2 rows of 4 or 6 rows of 2. Every sum is one chain over the
-// terms, so neither rows nor registers change it.
+// terms, so neither rows nor registers change it. Attention has its strips in pages (AVX-512 only).
 package main
 
 import (
@@ -34,25 +34,21 @@ func main() {
 				t.product(rows, cols)
 			}
 		}
+		if t.wide() {
+			for rows := 1; rows <= maxRows; rows++ {
+				t.across(rows)
+				t.along(rows)
+			}
+		}
 	}
-	fetch()
 	Generate()
 }
 
-// fetch generates a prefetch of lines that are read next.
-func fetch() {
-	TEXT("fetchLines", attr.NOSPLIT, "func(lines int, p *byte)")
-	Pragma("noescape")
-	count, p := Load(Param("lines"), GP64()), Load(Param("p"), GP64())
-	Label("line")
-	PREFETCHT0(Mem{Base: p})
-	ADDQ(Imm(64), p)
-	DECQ(count)
-	JNZ(LabelRef("line"))
-	RET()
-}
-
 func (t target) wide() bool { return t.isa == "AVX512" }
+
+func (t target) goType() string {
+	return map[string]string{"F32": "float32", "BF16": "uint16", "I8": "int8"}[t.elem]
+}
 
 func (t target) size() int { return map[string]int{"F32": 4, "BF16": 2, "I8": 1}[t.elem] }
 
@@ -75,12 +71,14 @@ type state struct {
 	target
 	rows, vectors      int
 	x, x3, ldx, w, ldw reg.Register
+	bases              []reg.Register // of each vector's page, with a common index; nil where w is one matrix
+	index              reg.Register
+	next               reg.Register // the page to prefetch; nil for none
 }
 
 func (t target) product(rows, cols int) {
-	elem := map[string]string{"F32": "float32", "BF16": "uint16", "I8": "int8"}[t.elem]
 	TEXT(fmt.Sprintf("ordered%sx%dx%d%s", t.elem, rows, cols, t.isa), attr.NOSPLIT,
-		fmt.Sprintf("func(k int, y *float32, ldy int, x *float32, ldx int, w *%s, ldw int)", elem))
+		fmt.Sprintf("func(k int, y *float32, ldy int, x *float32, ldx int, w *%s, ldw int)", t.goType()))
 	Pragma("noescape")
 	v := t.vectors(rows, cols)
 	for at := 0; at < cols/t.lanes; at += v {
@@ -105,19 +103,29 @@ func scaled(name string, by int) reg.Register {
 
 // part sums some column vectors, from vector at on.
 func (s state) part(label string, at int) {
-	for i := range s.rows * s.vectors {
-		s.zero(s.vec(i))
-	}
-	if s.rows > 3 {
-		LEAQ(Mem{Base: s.ldx, Index: s.ldx, Scale: 2}, s.x3)
-		ADDQ(s.x, s.x3)
-	}
+	s.clear()
+	s.thirdRow()
 	count := Load(Param("k"), GP64())
 	Label(label)
 	s.term()
 	DECQ(count)
 	JNZ(LabelRef(label))
 	s.write(at)
+}
+
+// clear zeroes the sums.
+func (s state) clear() {
+	for i := range s.rows * s.vectors {
+		s.zero(s.vec(i))
+	}
+}
+
+// thirdRow finds the address of row 3 of x, from which the last rows are addressed.
+func (s state) thirdRow() {
+	if s.rows > 3 {
+		LEAQ(Mem{Base: s.ldx, Index: s.ldx, Scale: 2}, s.x3)
+		ADDQ(s.x, s.x3)
+	}
 }
 
 // term adds one term to every sum.
@@ -128,9 +136,9 @@ func (s state) term() {
 		return
 	}
 	for j := range s.vectors {
-		s.load(j*s.lanes*s.size(), s.vec(sums+j))
+		s.load(j, s.vec(sums+j))
 	}
-	ADDQ(s.ldw, s.w)
+	s.nextTerm()
 	f := s.vec(sums + s.vectors)
 	for i := range s.rows {
 		VBROADCASTSS(s.element(i), f)
@@ -150,16 +158,29 @@ func (s state) termOfOne() {
 	VBROADCASTSS(Mem{Base: s.x}, f)
 	for j := range s.vectors {
 		w := s.vec(s.vectors + 1 + j%4)
-		s.load(j*s.lanes*s.size(), w)
+		s.load(j, w)
 		VFMADD231PS(w, f, s.vec(j))
 	}
-	ADDQ(s.ldw, s.w)
+	s.nextTerm()
 	ADDQ(Imm(4), s.x)
 }
 
-// load loads and widens a vector of w.
-func (s state) load(disp int, to reg.VecPhysical) {
-	m := Mem{Base: s.w, Disp: disp}
+// nextTerm advances to the next row of w.
+func (s state) nextTerm() {
+	if s.bases != nil {
+		ADDQ(Imm(uint64(s.lanes*s.size())), s.index)
+		return
+	}
+	s.fetchTerm()
+	ADDQ(s.ldw, s.w)
+}
+
+// load loads and widens vector j of a row of w.
+func (s state) load(j int, to reg.VecPhysical) {
+	m := Mem{Base: s.w, Disp: j * s.lanes * s.size()}
+	if s.bases != nil {
+		m = Mem{Base: s.bases[j], Index: s.index, Scale: 1}
+	}
 	switch s.elem {
 	case "F32":
 		VMOVUPS(m, to)

@@ -17,7 +17,7 @@ func TestAnnotationsRefused(t *testing.T) {
 			"*.q_proj.weight=@[mp,_]":        "axis mp: want one of a strategy's: dp, ep, cp, tp",
 			"*.q_proj.weight=@[pp,_]":        "axis pp: want one of a strategy's",
 			"*.q_proj.weight=@[tp]":          "got 1 dims, want 2",
-			"*.q_proj.weight=@[_,_]+{tp}":    "a parameter is split or whole",
+			"*.q_proj.weight=@[_,_]+{tp}":    "a parameter is sharded or replicated",
 			"*.q_proj.weight=@[tp:(1)2.x,_]": "axis x: want one of a strategy's",
 		} {
 			_, err := galley.NewEngine(galley.EngineConfig{

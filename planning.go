@@ -75,8 +75,8 @@ func (c PlanConfig) auto(m Model, cluster string) (out auto.Config, err error) {
 	}
 	switch p, _ := m.(*Parallel); {
 	case p.Layers() != nil:
-		return out, fmt.Errorf("plan: the model has a plan of layers by Parallelize: want that or a search, with " +
-			"annotations for what is to stay")
+		return out, fmt.Errorf("plan: the model has a plan by Parallelize: want that, or a search, in which " +
+			"annotations fix layouts")
 	case len(c.Batch) == 0:
 		return out, fmt.Errorf("plan: want the types of a batch: inputs, then labels")
 	case c.Loss == nil && !model.HasLoss(m):

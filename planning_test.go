@@ -169,7 +169,7 @@ func TestAutoEngine(t *testing.T) {
 	if _, err := galley.NewTrainer(galley.TrainerConfig{Device: device(t), Params: m.Params(),
 		Strategy: &galley.Strategy{Auto: 2},
 		Loss:     func(b []*galley.Tensor) *galley.Tensor { return op.Mean(m.Forward(b...)[0]) }}); err == nil ||
-		!strings.Contains(err.Error(), "yet to be found") {
+		!strings.Contains(err.Error(), "has to be searched") {
 		t.Errorf("a trainer: %v", err)
 	}
 }

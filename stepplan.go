@@ -68,7 +68,8 @@ func (t *Trainer) tapes(who string, batch []Type) (*step.Plan, error) {
 		return nil, err
 	}
 	if t.c.Backend != nil {
-		return nil, fmt.Errorf("%s: the step is one of %s: want one of in-process devices", who, t.c.Backend.Name())
+		return nil, fmt.Errorf("%s: the step runs on %s: want in-process devices, without a Backend", who,
+			t.c.Backend.Name())
 	}
 	return p.Step, nil
 }

@@ -215,7 +215,7 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	}
 	if n := c.Job.Size(); n > 1 && c.Backend != nil {
 		return nil, fmt.Errorf(
-			"trainer: a job of %d processes: a backend's devices are of one process: want one",
+			"trainer: a job of %d processes: a backend's devices belong to one process: want one process",
 			n,
 		)
 	}

@@ -57,8 +57,8 @@ type Buffer interface {
 type Options struct {
 	// Donate lists parameters whose memory a run may overwrite with results: the caller gives them up.
 	Donate []int
-	// Spend lists parameters that nobody reads after the run: where it has read one for the last time it may
-	// keep values of its own in its memory. Backends that have memory of their own take no notice.
+	// Spend lists parameters that nobody reads after the run: after the last read of one the run may store
+	// temporary values in its memory. Backends that manage memory themselves ignore it.
 	Spend []int
 	// Observe, if set, receives the time of each node from backends that run node by node.
 	Observe func(n *ir.Node, took time.Duration)

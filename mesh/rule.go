@@ -76,8 +76,8 @@ func (r Rule) Parse() (*Parsed, error) {
 	return p, nil
 }
 
-// parseSide parses comma-separated tensors. An empty side has no tensors; a scalar among others is an empty
-// word.
+// parseSide parses comma-separated tensors; an empty word is a scalar. An empty side is one scalar, which
+// Bind drops if the op has no tensors there.
 func (p *Parsed) parseSide(s string) ([]Dims, error) {
 	if s == "" {
 		return []Dims{nil}, nil

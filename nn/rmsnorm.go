@@ -5,20 +5,20 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// RMSNorm divides the last dim by its root mean square and scales it by what it learns.
+// RMSNorm divides the last dim by its root mean square and scales it by a learned weight.
 type RMSNorm struct {
 	Weight *Param
 	Eps    float64
-	// Offset is added to the weight, which then begins that much lower: 1 in Gemma's norms.
+	// Offset is added to the weight: 1 in Gemma's norms, whose weights start at 0.
 	Offset float64
 }
 
-// NewRMSNorm makes a layer that begins with weight 1.
+// NewRMSNorm makes a layer whose weight starts at 1.
 func NewRMSNorm(in *Init, width int, eps float64) *RMSNorm {
 	return &RMSNorm{Weight: in.Param("weight", array.Shape{width}, Constant(1)), Eps: eps}
 }
 
-// NewOffsetRMSNorm makes a layer that scales by 1 plus a weight, which begins as 0.
+// NewOffsetRMSNorm makes a layer that scales by 1 plus its weight, which starts at 0.
 func NewOffsetRMSNorm(in *Init, width int, eps float64) *RMSNorm {
 	return &RMSNorm{Weight: in.Param("weight", array.Shape{width}, Constant(0)), Eps: eps, Offset: 1}
 }

@@ -2,24 +2,23 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// Routing is how a mixture chooses experts by a router's scores. The zero value is Mixtral's: of the
-// probabilities that a softmax gives, the largest, divided by their sum.
+// Routing configures how a mixture chooses and weighs experts. The zero value is Mixtral's: the experts with
+// the largest softmax probabilities, weighted by these divided by their sum.
 type Routing struct {
-	// Sigmoid scores every expert for itself, in place of a softmax over all.
+	// Sigmoid scores every expert independently by a sigmoid, instead of a softmax over all.
 	Sigmoid bool
-	// Groups, where it is more than 1, parts the experts into so many groups of neighbours, of which a token
-	// chooses from TopGroups only: those whose GroupBest best scores have the largest sum.
+	// Groups, if more than 1, divides the experts into groups of neighbours. A token chooses its experts from
+	// TopGroups groups only: those whose GroupBest best scores have the largest sum.
 	Groups, TopGroups, GroupBest int
-	// RawWeights combines the chosen experts by their scores as they are; otherwise these are made to sum to
-	// 1.
+	// RawWeights uses the scores of the chosen experts as weights; otherwise they are divided by their sum.
 	RawWeights bool
-	// SumFloor is the least that weights are divided by, SumShift what is added to their sum before.
+	// SumShift is added to the sum before weights are divided by it; SumFloor is its minimum after that.
 	SumFloor, SumShift float64
 	// Scale multiplies the weights; 0 means 1.
 	Scale float64
 }
 
-// route chooses experts [..., perToken] and by how much each counts.
+// route returns the chosen experts [..., perToken] and their weights.
 func (m *MoE) route(tokens *op.Tensor) (weights, experts *op.Tensor) {
 	logits := m.Router.Forward(tokens)
 	if logits.Err() != nil {
@@ -36,7 +35,7 @@ func (m *MoE) route(tokens *op.Tensor) (weights, experts *op.Tensor) {
 	if weights.Err() != nil {
 		return weights, weights
 	}
-	m.tell(logits, experts)
+	m.report(logits, experts)
 	return op.Cast(r.weigh(weights), tokens.DType()), experts
 }
 
@@ -61,7 +60,7 @@ func (m *MoE) choose(scores *op.Tensor) (weights, experts *op.Tensor) {
 	return op.TakeAlongDim(scores, experts, -1), experts
 }
 
-// limit returns ranks with 0 outside the best groups, as transformers has it.
+// limit returns ranks with 0 outside the best groups, like transformers.
 func (r Routing) limit(ranks *op.Tensor) *op.Tensor {
 	if ranks.Err() != nil {
 		return ranks
@@ -81,7 +80,7 @@ func (r Routing) limit(ranks *op.Tensor) *op.Tensor {
 	return op.Reshape(op.Mul(grouped, op.Unsqueeze(chosen, -1)), shape...)
 }
 
-// weigh returns how much each chosen expert counts.
+// weigh returns the weights of the chosen experts from their scores.
 func (r Routing) weigh(weights *op.Tensor) *op.Tensor {
 	if !r.RawWeights {
 		sum := op.Unsqueeze(op.Sum(weights, -1), -1)

@@ -5,21 +5,21 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TimeMix is RWKV's layer along the sequence [Peng et al. 2023]: a weighted mean of the values so far, whose
-// weights decay at a rate of each channel's own, gated by what comes in.
+// TimeMix is RWKV's layer along the sequence [Peng et al. 2023]: a weighted mean of the values so far, with
+// weights that decay at a rate per channel, times a gate computed from the input.
 type TimeMix struct {
-	// Decay and First [width] are the logarithm of the rate and what a token's own weight is multiplied by,
-	// as a logarithm.
+	// Decay [width] is the logarithm of the decay rate. First [width] is the logarithm of a factor on the
+	// weight of the current token.
 	Decay, First *Param
-	// MixKey, MixValue and MixGate say how much of a token goes in; the rest is the token before it.
+	// MixKey, MixValue and MixGate are the current token's share of the input; the rest is the previous token's.
 	MixKey, MixValue, MixGate *Param
 	Key, Value, Gate, Out     *Linear
-	// Chunk is as op.StateScan's.
+	// Chunk is the chunk of op.StateScan.
 	Chunk int
 }
 
-// Forward applies the layer to x [batch, seq, hidden]. before is the token before the first, and state what
-// an earlier call has left, [batch, width, 3]; nil is that there was none.
+// Forward applies the layer to x [batch, seq, hidden]. before is the token before the first and state,
+// [batch, width, 3], is what an earlier call returned as next; both are nil at the begin of a sequence.
 func (m *TimeMix) Forward(x, before, state *op.Tensor) (y, next *op.Tensor) {
 	if x.Err() != nil {
 		return x, x
@@ -31,7 +31,7 @@ func (m *TimeMix) Forward(x, before, state *op.Tensor) (y, next *op.Tensor) {
 	return m.Out.Forward(op.Mul(gate, mean)), next
 }
 
-// shift returns x one position later, with before in front; nil is zeros.
+// shift returns x shifted by one position, with before as the first; nil means zeros.
 func shift(x, before *op.Tensor) *op.Tensor {
 	if before == nil {
 		before = op.ZerosLike(op.Narrow(x, 1, 0, 1))
@@ -39,13 +39,13 @@ func shift(x, before *op.Tensor) *op.Tensor {
 	return op.Concat([]*op.Tensor{before, op.Narrow(x, 1, 0, x.Dim(1)-1)}, 1)
 }
 
-// blend returns x by a share of mix and shifted by the rest.
+// blend returns mix·x + (1-mix)·shifted.
 func blend(x, shifted *op.Tensor, mix *Param) *op.Tensor {
 	return op.Add(shifted, op.Mul(op.Sub(x, shifted), mix.Value))
 }
 
-// mean returns the weighted mean of the values, and the state after them. Weights are kept relative to the
-// largest so far, as a number that decays with them, so that no exponential overflows.
+// mean returns the weighted mean of the values and the next state. Weights are kept relative to the largest
+// so far, whose logarithm is part of the state, so that no exponential overflows.
 func (m *TimeMix) mean(k, v, state *op.Tensor) (y, next *op.Tensor) {
 	if k.Err() != nil || v.Err() != nil {
 		y = op.Add(k, v)
@@ -78,7 +78,7 @@ func (m *TimeMix) mean(k, v, state *op.Tensor) (y, next *op.Tensor) {
 	return y, op.Concat([]*op.Tensor{op.Reshape(last, batch, width, 2), end}, 2)
 }
 
-// largest is, before the first position and after each, the largest of what k was and has decayed to since.
+// largest returns, before the first position and after each, the maximum of the decayed k so far.
 func largest(begin, k, rate *op.Tensor) *op.Tensor {
 	n := k.Dim(1) + 1
 	count := op.Cast(op.Iota(k.Scope(), array.I64, array.Shape{n, 1}, 0), k.DType())
@@ -89,12 +89,12 @@ func largest(begin, k, rate *op.Tensor) *op.Tensor {
 
 // ChannelMix is RWKV's feed-forward layer.
 type ChannelMix struct {
-	// MixKey and MixGate are as TimeMix's.
+	// MixKey and MixGate are like those of TimeMix.
 	MixKey, MixGate  *Param
 	Key, Value, Gate *Linear
 }
 
-// Forward applies the layer to x [batch, seq, hidden]; before is the token before the first, nil is none.
+// Forward applies the layer to x [batch, seq, hidden]; before is the token before the first, or nil.
 func (m *ChannelMix) Forward(x, before *op.Tensor) *op.Tensor {
 	if x.Err() != nil {
 		return x

@@ -9,25 +9,25 @@ import (
 
 // RWKV7Config is the shape of a TimeMix7.
 type RWKV7Config struct {
-	// Hidden is the width of the stream: that of Heads heads of Dim elements.
+	// Hidden is the width of the residual stream, Heads·Dim.
 	Hidden, Heads, Dim int
 	// DecayRank, RateRank, ValueRank and GateRank are the inner sizes of the low-rank layers.
 	DecayRank, RateRank, ValueRank, GateRank int
-	// Eps is that of the stream's norms; the heads' own has Dim times as much.
+	// Eps is the epsilon of the stream's norms; that of the heads' norm is Dim times as large.
 	Eps float64
-	// Layer of Layers is where it is; the first one has the values that all others mix in.
+	// Layer is this layer's index among Layers. Layer 0 provides the values that all others mix in.
 	Layer, Layers int
-	// Chunk is as op.DeltaScan's.
+	// Chunk is the chunk of op.DeltaScan.
 	Chunk int
 }
 
 // TimeMix7 is RWKV-7's layer along the sequence [Peng et al. 2025]: each head keeps a matrix that maps keys
-// to values, of which every token replaces a part at a rate that it chooses.
+// to values, and every token replaces a part of it at a learned rate.
 type TimeMix7 struct {
-	// MixR … MixG say how much of the token before goes into what each is computed from.
+	// MixR … MixG are the previous token's shares of the inputs from which R … G are computed.
 	MixR, MixW, MixK, MixV, MixA, MixG *Param
-	// Removal scales the keys that are removed, KeyRate says how much the rate scales the keys that are
-	// written, and Bonus [heads, dim] weighs what a token reads of its own value.
+	// Removal scales the keys that are removed from the state. KeyRate is the share of the rate by which written
+	// keys are scaled. Bonus [heads, dim] weighs a token's own value.
 	Removal, KeyRate, Bonus *Param
 	R, K, V, Out            *Linear
 	// Values is nil in the first layer.
@@ -36,14 +36,14 @@ type TimeMix7 struct {
 	Config                    RWKV7Config
 }
 
-// LowRank is a product with two thin matrices and a function between them.
+// LowRank is two linear layers with a small dimension and an activation between them.
 type LowRank struct {
 	Down, Up *Linear
-	// Act is nil for none.
+	// Act may be nil.
 	Act Activation
 }
 
-// Forward applies it to the last dim of x.
+// Forward applies the layers to the last dim of x.
 func (l *LowRank) Forward(x *op.Tensor) *op.Tensor {
 	x = l.Down.Forward(x)
 	if l.Act != nil {
@@ -52,8 +52,8 @@ func (l *LowRank) Forward(x *op.Tensor) *op.Tensor {
 	return l.Up.Forward(x)
 }
 
-// NewTimeMix7 makes a layer with the names that flash-linear-attention has. Mixes, decays and rates begin as
-// there; matrices begin normal where it has orthogonal ones.
+// NewTimeMix7 makes a layer with the parameter names of flash-linear-attention. Mixes, decays and rates are
+// initialized as there; matrices are normal where it has orthogonal ones.
 func NewTimeMix7(in *Init, c RWKV7Config) *TimeMix7 {
 	m := &TimeMix7{Config: c}
 	mixes := []struct {
@@ -88,7 +88,7 @@ func NewTimeMix7(in *Init, c RWKV7Config) *TimeMix7 {
 	return m
 }
 
-// lowRank begins with matrices whose product is zero; a nil bias is none.
+// lowRank makes a LowRank whose first matrix is zero; bias may be nil.
 func (c RWKV7Config) lowRank(in *Init, rank int, act Activation,
 	bias func(i *op.Tensor) *op.Tensor) *LowRank {
 	inner := in.At("lora")
@@ -100,7 +100,7 @@ func (c RWKV7Config) lowRank(in *Init, rank int, act Activation,
 	return l
 }
 
-// left returns the part of the layers that is not behind this one.
+// left returns the share of the layers from this one on.
 func (c RWKV7Config) left() float64 { return 1 - float64(c.Layer)/float64(c.Layers) }
 
 // mix returns 1-(i/hidden)^power for each channel i.
@@ -113,12 +113,12 @@ func mixFirst(hidden int, power float64) Initializer {
 	})
 }
 
-// linear goes from -1/2 to 1/2 over the channels.
+// linear returns a linear ramp from -1/2 to 1/2 over the channels i.
 func (c RWKV7Config) linear(i *op.Tensor) *op.Tensor {
 	return op.AddScalar(op.MulScalar(i, 1/float64(max(1, c.Hidden-1))), -0.5)
 }
 
-// zigzag goes from -1 to 1 over each head, slowly about 0.
+// zigzag returns z·|z| for a linear ramp z from -1 to 1 over each head.
 func (c RWKV7Config) zigzag(i *op.Tensor) *op.Tensor {
 	half := math.Max(0.5, float64(c.Dim-1)/2)
 	dim := float64(c.Dim)
@@ -127,8 +127,7 @@ func (c RWKV7Config) zigzag(i *op.Tensor) *op.Tensor {
 	return op.Mul(z, op.Abs(z))
 }
 
-// firstDecay returns what the bias of decays begins with: slow in the first channels, faster towards the
-// last.
+// firstDecay returns the initial bias of decays: slow in the first channels, faster towards the last.
 func (c RWKV7Config) firstDecay(i *op.Tensor) *op.Tensor {
 	power := 1 + math.Pow(float64(c.Layer)/math.Max(1, float64(c.Layers-1)), 0.3)
 	share := op.MulScalar(i, 1/float64(max(1, c.Hidden-1)))
@@ -136,7 +135,7 @@ func (c RWKV7Config) firstDecay(i *op.Tensor) *op.Tensor {
 	return op.Add(slow, op.MulScalar(c.zigzag(i), 2.5))
 }
 
-// channels makes first values of the number of each channel, the last dim.
+// channels returns an initializer that computes values from the index of each channel in the last dim.
 func channels(f func(i *op.Tensor) *op.Tensor) Initializer {
 	return func(s op.Scope, _ op.Key, t op.Type) *op.Tensor {
 		i := op.Iota(s, array.I64, t.Shape, len(t.Shape)-1)
@@ -144,9 +143,10 @@ func channels(f func(i *op.Tensor) *op.Tensor) Initializer {
 	}
 }
 
-// Forward applies the layer to x [batch, seq, hidden]. values is what the first layer gave, nil in that
-// layer, before the token before the first and state what an earlier call has left, [batch, heads, dim, dim];
-// nil is that there was none. It also gives the values of the first layer, and the next state.
+// Forward applies the layer to x [batch, seq, hidden]. values are those that the first layer returned, nil in
+// that layer. before is the token before the first and state, [batch, heads, dim, dim], is what an earlier
+// call returned as next; both are nil at the begin of a sequence. It also returns the values of the first
+// layer.
 func (m *TimeMix7) Forward(x, values, before, state *op.Tensor) (y, first, next *op.Tensor) {
 	if x.Err() != nil {
 		return x, x, x
@@ -182,14 +182,14 @@ func (m *TimeMix7) Forward(x, values, before, state *op.Tensor) (y, first, next 
 	return m.Out.Forward(op.Mul(y, m.Gate.Forward(from(m.MixG)))), values, next
 }
 
-// removed returns the directions of unit length along which the state forgets, [batch, seq, heads, dim].
+// removed returns the normalized keys [batch, seq, heads, dim] that are removed from the state.
 func (m *TimeMix7) removed(k *op.Tensor) *op.Tensor {
 	x := SplitHeads(op.Mul(k, m.Removal.Value), m.Config.Heads)
 	squares := sumLast(op.Square(x))
 	return op.Div(x, op.Sqrt(op.Maximum(squares, op.Const(squares, 1e-24))))
 }
 
-// sumLast returns the sums over the last dim, which stays with size 1.
+// sumLast returns the sums over the last dim, kept with size 1.
 func sumLast(x *op.Tensor) *op.Tensor { return op.Unsqueeze(op.Sum(x, -1), -1) }
 
 // normed returns y [batch, seq, heads, dim] with each head normalised.
@@ -201,12 +201,12 @@ func (m *TimeMix7) normed(y *op.Tensor) *op.Tensor {
 
 // ChannelMix7 is RWKV-7's feed-forward layer.
 type ChannelMix7 struct {
-	// Mix is as TimeMix7's.
+	// Mix is like those of TimeMix7.
 	Mix        *Param
 	Key, Value *Linear
 }
 
-// NewChannelMix7 makes a layer with the names that flash-linear-attention has.
+// NewChannelMix7 makes a layer with the parameter names of flash-linear-attention.
 func NewChannelMix7(in *Init, c RWKV7Config, inner int) *ChannelMix7 {
 	return &ChannelMix7{
 		Mix:   in.Param("x_k", array.Shape{c.Hidden}, mixFirst(c.Hidden, math.Pow(c.left(), 4))),
@@ -215,7 +215,7 @@ func NewChannelMix7(in *Init, c RWKV7Config, inner int) *ChannelMix7 {
 	}
 }
 
-// Forward applies the layer to x [batch, seq, hidden]; before is the token before the first, nil is none.
+// Forward applies the layer to x [batch, seq, hidden]; before is the token before the first, or nil.
 func (m *ChannelMix7) Forward(x, before *op.Tensor) *op.Tensor {
 	if x.Err() != nil {
 		return x

@@ -5,26 +5,26 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Sequence is how a sequence that devices share is met and ordered. It changes no number, only who computes
-// what.
+// Sequence configures context parallelism: how attention combines a sequence that is sharded over devices,
+// and in which order its rows are. Except for Packed it does not change results.
 type Sequence struct {
-	// Context is how attention meets it: op.ContextRing, op.ContextUlysses, or empty for whatever costs least.
+	// Context is op.ContextRing, op.ContextUlysses, or empty for the cheaper one.
 	Context string
-	// Zigzag, where it is not 0, is how many parts the sequence has whose rows are in op.ZigzagOrder. A sequence
-	// that it does not fit is in its own order.
+	// Zigzag, if not 0, is the number of parts of a sequence whose rows are in op.ZigzagOrder. A sequence whose
+	// length does not allow it stays in its own order.
 	Zigzag int
-	// Packed, where not nil, says which tokens of a row belong together. It changes numbers.
+	// Packed, if set, says which tokens of a row belong to one sequence.
 	Packed *Packed
 }
 
-// Packed is rows that hold several sequences each: a token sees those of its own sequence only.
+// Packed describes rows that hold several sequences each. A token attends to its own sequence only.
 type Packed struct {
-	// Segments [batch, seq] number the sequences of a row, Positions [batch, seq] count from 0 in each. Both are
-	// integers, in the order of the rows that layers are given.
+	// Segments [batch, seq] has the number of each token's sequence in its row, Positions [batch, seq] its
+	// position in that sequence. Both are integers, in the order of the layers' inputs.
 	Segments, Positions *op.Tensor
 }
 
-// Parts returns how many parts a sequence of a length has in zigzag order; 0 is that it is in its own order.
+// Parts returns the number of zigzag parts of a sequence of length seq, or 0 if it is in its own order.
 func (s Sequence) Parts(seq int) int {
 	if !op.ZigzagFits(s.Zigzag, seq) {
 		return 0
@@ -32,12 +32,12 @@ func (s Sequence) Parts(seq int) int {
 	return s.Zigzag
 }
 
-// Attender is a layer of attention.
+// Attender is an attention layer.
 type Attender interface {
-	// Forward attends within x [batch, seq, width], and to what c holds; a nil c holds nothing.
+	// Forward computes attention within x [batch, seq, width] and to the tokens in c, which may be nil.
 	Forward(x *op.Tensor, c *KVCache) *op.Tensor
-	// Cache returns the shapes of the keys and values that a cache for up to limit tokens holds.
+	// Cache returns the shapes of a cache's keys and values for up to limit tokens.
 	Cache(batch, limit int) [2]array.Shape
-	// Over returns the same layer, with the same parameters, for sequences of this layout.
+	// Over returns a layer with the same parameters for sequences of this configuration.
 	Over(s Sequence) Attender
 }

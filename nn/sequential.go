@@ -2,23 +2,23 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// Layer is what maps one tensor to another.
+// Layer maps one tensor to another.
 type Layer interface {
 	Forward(x *op.Tensor) *op.Tensor
 }
 
-// Func is a function as a layer, such as op.ReLU.
+// Func makes a layer of a function such as op.ReLU.
 type Func func(x *op.Tensor) *op.Tensor
 
 // Forward calls the function.
 func (f Func) Forward(x *op.Tensor) *op.Tensor { return f(x) }
 
-// Sequential is layers one after the other.
+// Sequential is a layer that applies others one after the other.
 //
 //	net := nn.Sequential{nn.NewConv2D(in.Index(0), 1, 8, 3, op.ConvConfig{}), nn.Func(op.ReLU), nn.Func(nn.Flatten)}
 type Sequential []Layer
 
-// Forward applies the layers in their order.
+// Forward applies the layers in order.
 func (s Sequential) Forward(x *op.Tensor) *op.Tensor {
 	for _, l := range s {
 		x = l.Forward(x)
@@ -26,7 +26,7 @@ func (s Sequential) Forward(x *op.Tensor) *op.Tensor {
 	return x
 }
 
-// Flatten returns x with all dims but the first as one.
+// Flatten merges all dims of x but the first into one.
 func Flatten(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil || len(x.Shape()) == 0 {
 		return x

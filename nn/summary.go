@@ -6,8 +6,8 @@ import (
 	"text/tabwriter"
 )
 
-// Summary returns a table of a model's parameters: a row for each layer, which is what stands before the last
-// dot of a name, with shapes, numbers and bytes, and the totals.
+// Summary returns a table of a model's parameters: one row per layer with shapes, numbers of elements and
+// bytes, and the totals. A parameter's layer is its name up to the last dot.
 func Summary(params []*Param) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -14,12 +14,12 @@ func (c contraction) inPlace(e *einsumIndex, x, y, z array.Array) (product, bool
 	if c.m*c.n*c.k == 0 {
 		return product{}, false
 	}
-	even, turned := c.evenSums(z.DType())
+	even, swapped := c.evenSums(z.DType())
 	if !even {
 		return product{}, false
 	}
 	p, ok := c.views(e, x, y, z)
-	if ok || !turned {
+	if ok || !swapped {
 		return p, ok
 	}
 	c.left, c.right, c.m, c.n = c.right, c.left, c.n, c.m
@@ -28,7 +28,7 @@ func (c contraction) inPlace(e *einsumIndex, x, y, z array.Array) (product, bool
 
 // evenSums reports whether the order of summation is independent of layout, and also of exchanging the
 // operands.
-func (c contraction) evenSums(t array.DType) (even, turned bool) {
+func (c contraction) evenSums(t array.DType) (even, swapped bool) {
 	switch t {
 	case array.F32:
 		return kernel.EvenSums[float32](c.m, c.n, c.k)

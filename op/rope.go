@@ -148,7 +148,8 @@ func (o rope) VJP(in, _, dy []*Tensor) []*Tensor {
 	return grads
 }
 
-// Rule does not let heads be split, because the elements of a pair are not adjacent.
+// Rule does not allow to split the last dim, that of a head: the two elements of a rotated pair are not
+// adjacent.
 func (o rope) Rule(in []Type) mesh.Rule {
 	text := "bshd*"
 	if o.Positions {
@@ -314,8 +315,8 @@ func (o rope) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 func emitHalves(w *hlo.Writer, x, cos, sin hlo.Ref) hlo.Ref {
 	half := x.Shape[3] / 2
 	t := hlo.Type{DType: x.DType, Shape: array.Shape{x.Shape[0], x.Shape[1], x.Shape[2], 2, half}}
-	splitF32 := w.Op("reshape", "", t, x)
-	other := w.Op("reverse", "dimensions = "+hlo.Ints([]int{3}), t, splitF32)
+	halves := w.Op("reshape", "", t, x)
+	other := w.Op("reverse", "dimensions = "+hlo.Ints([]int{3}), t, halves)
 	signed := hlo.Type{DType: sin.DType, Shape: array.Shape{sin.Shape[0], sin.Shape[1], 2, half}}
 	one := hlo.Type{DType: sin.DType, Shape: array.Shape{sin.Shape[0], sin.Shape[1], 1, half}}
 	sin = w.Op("reshape", "", one, sin)
@@ -330,7 +331,7 @@ func emitHalves(w *hlo.Writer, x, cos, sin hlo.Ref) hlo.Ref {
 	wideSin := w.Broadcast(sin, t.Shape, dims)
 	wideCos := w.Broadcast(cos, t.Shape, append(slices.Clone(dims[:len(dims)-2]), 4))
 	mul := func(x, y hlo.Ref) hlo.Ref { return w.Op("multiply", "", t, x, y) }
-	return w.Op("reshape", "", x.Type, w.Op("add", "", t, mul(splitF32, wideCos), mul(other, wideSin)))
+	return w.Op("reshape", "", x.Type, w.Op("add", "", t, mul(halves, wideCos), mul(other, wideSin)))
 }
 
 // emitRotation broadcasts a table [batch or 1, seq, pairs] to a shape [batch, seq, heads, pairs …].

@@ -3,7 +3,7 @@ package optim
 import "github.com/galley-ml/galley/op"
 
 // Averaged keeps an exponential moving average (EMA) of the weights, which often generalises better than the
-// last ones. It is the last slot of each parameter; see AverageOf.
+// last ones. It is the last slot of each parameter.
 type Averaged struct {
 	// Optimizer updates the weights.
 	Optimizer Optimizer

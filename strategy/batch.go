@@ -48,7 +48,7 @@ func (s Strategy) Uneven(batch int) error {
 	if n == 0 {
 		n = s.usualMicros()
 	}
-	return fmt.Errorf("a batch of %d is not the same for %d micro-batches on %d devices each: want a "+
+	return fmt.Errorf("a batch of %d does not divide into %d micro-batches on %d replicas: want a "+
 		"multiple of %d",
 		batch, n, s.DP, n*s.DP)
 }

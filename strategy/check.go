@@ -22,7 +22,7 @@ func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
 	}
 	name := s.Schedule
 	if s.PP == 1 {
-		name = pipeline.Default(1).Name // there is nobody to take turns with
+		name = pipeline.Default(1).Name // one rank needs no schedule
 	}
 	return pipeline.Generate(name, pipeline.Config{Ranks: s.PP, Micros: s.Micro, Chunks: s.VPP})
 }
@@ -32,14 +32,14 @@ func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
 func (s Strategy) Idle() error {
 	switch {
 	case s.Zero > 0 && s.DP*s.CP == 1:
-		return fmt.Errorf("strategy: zero=%d splits over the devices of dp, ep and cp: there is one: want dp=2 "+
+		return fmt.Errorf("strategy: zero=%d shards state over dp, ep and cp, which have one device: want dp=2 "+
 			"or more, or zero=0", s.Zero)
 	case s.Sequence && s.TP == 1:
-		return errors.New("strategy: sequence parallel splits over the devices of tp: there is one: want tp=2 " +
-			"or more, or none of it")
+		return errors.New("strategy: sequence parallelism splits over tp, which has one device: want tp=2 or " +
+			"more, or no sp")
 	case s.VPP > 1 && s.PP == 1:
-		return fmt.Errorf("strategy: vpp=%d is stages of each device of pp: there is one: want pp=2 or more, or "+
-			"vpp=1", s.VPP)
+		return fmt.Errorf("strategy: vpp=%d is the stages per rank of pp, which has one rank: want pp=2 or more, "+
+			"or vpp=1", s.VPP)
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 func (s Strategy) WithDefaults() (Strategy, error) {
 	if s.Auto != 0 {
 		return s, fmt.Errorf(
-			"strategy: auto=%d is yet to be found: ToStatic and Engine find it for a model, Plan does without "+
-				"running it",
+			"strategy: auto=%d has to be searched first: ToStatic and Engine do that for a model, and Plan "+
+				"does it without running",
 			s.Auto,
 		)
 	}
@@ -40,7 +40,7 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 	}
 	if s.MicroBatch != 0 {
 		return s, fmt.Errorf(
-			"strategy %v: a trainer counts micro-batches: say Micro in place of MicroBatch: ForBatch gives it",
+			"strategy %v: a trainer needs the number of micro-batches, Micro, not MicroBatch: ForBatch returns it",
 			s,
 		)
 	}
@@ -99,13 +99,13 @@ func (s Strategy) Unrunnable() error {
 	case s.Shard < 0:
 		return fmt.Errorf("strategy: shard is %d: want 0 or more", s.Shard)
 	case s.Shard > 0 && s.Zero == 0:
-		return fmt.Errorf("strategy %v: shard=%d is over how many devices zero splits: want zero=1 to 3, or no "+
-			"shard",
+		return fmt.Errorf("strategy %v: shard=%d is the number of devices that zero shards over: want zero=1 to "+
+			"3, or no shard",
 			s, s.Shard)
 	case s.Zero > 0 && dp*max(s.CP, 1) > 1 && !s.groups(dp): // else meshes of the program may have them
 		return s.Ungrouped(dp * max(s.CP, 1))
 	case s.ETP > 1 && s.ETP != s.TP:
-		return fmt.Errorf("strategy %v: an expert is whole or split as heads are: etp=%d: want etp=1, or tp=%[2]d",
+		return fmt.Errorf("strategy %v: etp=%d: an expert is split over tp or not at all: want etp=1, or tp=%[2]d",
 			s,
 			s.ETP)
 	case s.EP > 1 && !s.foldable():
@@ -204,7 +204,7 @@ func (s Strategy) Filled() Strategy {
 	class, err := pipeline.Choose(s.Schedule, s.VPP)
 	switch {
 	case s.PP == 1 && s.VPP <= 1 && !s.OwnSchedule():
-		s.Schedule, s.VPP = "", 1 // there is nobody to take turns with
+		s.Schedule, s.VPP = "", 1 // one rank needs no schedule
 	case err != nil: // a text, or a name that checks refuse
 		s.VPP = max(s.VPP, 1)
 	default:
@@ -218,7 +218,8 @@ func (s Strategy) Filled() Strategy {
 	return s
 }
 
-// Class returns the class of the strategy's schedule; an unknown name, which Check refuses, has no class.
+// Class returns the class of the strategy's schedule; for an unknown name, which Check refuses, the default
+// one.
 func (s *Strategy) Class() *pipeline.Class {
 	c, err := pipeline.Choose(s.Schedule, s.VPP)
 	if err != nil {

@@ -110,7 +110,7 @@ func (o Offload) check() error {
 		}
 	}
 	if o.Dir != "" && !o.Some() {
-		return fmt.Errorf("offload: directory %s for nothing: say what is kept there: optimizer 1", o.Dir)
+		return fmt.Errorf("offload: directory %s, but nothing is offloaded: want a part such as optimizer=1", o.Dir)
 	}
 	return nil
 }

@@ -185,7 +185,7 @@ func ParseMesh(text string) (Strategy, error) {
 func (s Strategy) Line() string {
 	n, rest := s.Filled(), s
 	if rest.VPP = 0; s.VPP <= 1 && n.VPP == rest.Filled().VPP {
-		n.VPP = 0 // it goes without saying
+		n.VPP = 0 // the default is not written
 	}
 	list := []string{fmt.Sprintf("dp=%d tp=%d pp=%d", n.DP, n.TP, n.PP)}
 	add := func(use bool, key, value string) {

@@ -73,7 +73,7 @@ func TestUnrunnable(t *testing.T) {
 		"dp=4 ep=2 etp=2":      "want etp=1",
 		"dp=4 tp=2 ep=2 etp=2": "", "dp=2 cp=2 ep=4": "", "cp=2 cp_kind=gather": "",
 		"cp=2 cp_kind=tree":  "want ring, ulysses, gather",
-		"dp=2 micro_batch=2": "say Micro in place of MicroBatch",
+		"dp=2 micro_batch=2": "Micro, not MicroBatch",
 		"dp=1 ep=2":          "ep=2 does not divide dp=1", "recompute=full:1": "", "ep=2": "",
 		"dp=4 zero=1 shard=4": "",
 		"offload.optimizer=1": "", "dp=2 cp=2 zero=1 shard=4": "",

@@ -23,7 +23,7 @@ const (
 // FullLayers returns full recomputation of the first n layers of each stage.
 func FullLayers(n int) Recompute { return Recompute(Full + ":" + strconv.Itoa(n)) }
 
-// Mode returns none, selective or full.
+// Mode returns None, Selective, Products or Full.
 func (r Recompute) Mode() string {
 	if r == "" {
 		return None

@@ -91,7 +91,7 @@ type benchStepCmd struct {
 	FFN     int    `name:"ffn" help:"Width of llama's feed-forward layers; 0 means 8/3 of --dim."`
 	KVHeads int    `name:"kv-heads" help:"Heads of llama's keys and values; 0 means --heads."`
 	BF16    bool   `name:"bf16" help:"Compute products in bf16, with f32 parameters and optimizer."`
-	Again   string `name:"recompute" help:"What the backward pass on an accelerator computes again: none, selective or full." default:"none" enum:"none,selective,full"`
+	Again   string `name:"recompute" help:"Activations that the backward pass on an accelerator recomputes: none, selective or full." default:"none" enum:"none,selective,full"`
 	Micro   int    `help:"Micro-batches of a step on an accelerator: gradients are summed over as many parts of the batch." default:"1"`
 	Threads int    `help:"Threads; 0 means all cores."`
 	Runs    int    `help:"Measured steps." default:"9"`

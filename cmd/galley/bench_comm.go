@@ -8,7 +8,7 @@ import (
 
 type benchCommCmd struct {
 	output
-	Bytes   []int `help:"Sizes of what each takes part with." default:"64,4096,65536,1048576,4194304,67108864"`
+	Bytes   []int `help:"Sizes of the arrays that are reduced." default:"64,4096,65536,1048576,4194304,67108864"`
 	Devices int   `help:"Devices of one process, to compare with." default:"2"`
 	Runs    int   `help:"Measured calls of each size; 0 chooses by the size."`
 }

@@ -17,9 +17,9 @@ import (
 type benchServeCmd struct {
 	output
 	URL      string        `arg:"" help:"Server of OpenAI's API, such as http://127.0.0.1:8000."`
-	Model    string        `help:"What requests name; without it the server's own choice." placeholder:"NAME"`
+	Model    string        `help:"Model that requests name; without it the server's own choice." placeholder:"NAME"`
 	Requests int           `help:"Requests to send." default:"64"`
-	Clients  int           `help:"Clients at once." default:"8"`
+	Clients  int           `help:"Concurrent clients." default:"8"`
 	Rate     float64       `help:"Requests a second; 0 is as fast as clients can."`
 	Words    int           `help:"Words of a prompt." default:"100"`
 	Shared   int           `help:"Words that all prompts begin with."`

@@ -19,9 +19,9 @@ type checkpointFlags struct {
 	KeepEvery  int      `help:"Checkpoints of all steps that this divides stay, too; 0 is none." placeholder:"STEPS"`
 	From       int64    `help:"Go on from the checkpoint of this step in place of the newest; with --rewind where there are later ones." placeholder:"STEP"`
 	Rewind     bool     `help:"Remove the checkpoints after --from; without it, the newest one, and go on from the one before."`
-	Changed    []string `help:"What is meant to be other than in the run that wrote the checkpoint: model, data, tokenizer, batch, seq, order, seed, optimizer, schedule, clip, losses; or all." placeholder:"NAME"`
+	Changed    []string `help:"What may differ from the run that wrote the checkpoint: model, data, tokenizer, batch, seq, order, seed, optimizer, schedule, clip, losses; or all." placeholder:"NAME"`
 	LogLosses  bool     `help:"Print every step's loss and gradient norm in full precision."`
-	LogRouters int      `help:"Steps between those of which --log has how the routers of a mixture share out the step's own tokens, 1 for every step; it takes a forward pass. 0 is evaluations only." placeholder:"STEPS"`
+	LogRouters int      `help:"Steps between entries of --log with the load of each expert of a mixture, 1 for every step; each takes another forward pass. 0 is at evaluations only." placeholder:"STEPS"`
 	LogSamples bool     `help:"Print a hash of each sample of every step, by which runs compare that were stopped or ran on other devices."`
 }
 
@@ -125,7 +125,7 @@ func (f checkpointFlags) diverged(err error) error {
 		return err
 	}
 	return fmt.Errorf(
-		"%w: the checkpoint of step %d is from before: run it again, with --rewind for the one before that",
+		"%w: run it again to go on from the checkpoint of step %d, or with --rewind from the one before it",
 		err,
 		steps[0],
 	)

@@ -20,7 +20,7 @@ type dataFlags struct {
 	Data     []string `help:"Text file, or file or directory of documents: .jsonl, .ndjson and .parquet have many, .gz and .zst are unpacked; or the shards of galley data tokenize. Without it the first chapters of Moby-Dick. May be repeated: one follows the other." sep:"none" type:"path" placeholder:"PATH"`
 	Mix      []string `help:"Data and its share of all samples, in place of --data: 0.7:web --mix 0.3:code. May be repeated." sep:"none" placeholder:"WEIGHT:PATH"`
 	Field    string   `help:"Field of a JSON line, or column of a Parquet file, that holds its text." default:"text"`
-	End      string   `help:"Token to put behind every document that is tokenized here." placeholder:"TOKEN"`
+	End      string   `help:"Token to append to every document that is tokenized here." placeholder:"TOKEN"`
 	Skip     bool     `help:"Leave out and count lines that cannot be read; without it they are an error."`
 	Stream   bool     `help:"Tokenize texts while training needs them, in place of all of them first. Shards are mapped as always."`
 	Rows     string   `help:"What a row of a batch is: windows of all tokens, documents packed with a mask that keeps them apart, or one document, padded." enum:"windows,packed,padded" default:"windows"`

@@ -26,7 +26,7 @@ type dataTokenizeCmd struct {
 	Inputs    []string `arg:"" help:"Files and directories: .jsonl and .ndjson have a document a line, .parquet one a row, others are one; .gz and .zst are unpacked."`
 	Out       string   `help:"Directory for the shards." required:"" placeholder:"DIR"`
 	Tokenizer string   `help:"tokenizer.json; without it tokens are bytes." type:"existingfile" placeholder:"FILE"`
-	End       string   `help:"Token to put behind every document." placeholder:"TOKEN"`
+	End       string   `help:"Token to append to every document." placeholder:"TOKEN"`
 	Field     string   `help:"Field of a JSON line, or column of a Parquet file, that holds its text." default:"text"`
 	Skip      bool     `help:"Leave out and count lines that cannot be read; without it they are an error."`
 	Workers   int      `help:"Documents tokenized at once; 0 means all cores."`

@@ -17,7 +17,7 @@ import (
 // dryRun plans the run as training would and prints the memory of every device. The model has shapes only.
 func (t *training) dryRun(w io.Writer) error {
 	if t.Backend != "cpu" || t.Eager {
-		return fmt.Errorf("--dry-run: it is of devices of this process: want neither --backend nor --eager")
+		return fmt.Errorf("--dry-run: it is for devices of this process: want neither --backend nor --eager")
 	}
 	config, planned, err := t.dryModel()
 	if err != nil {

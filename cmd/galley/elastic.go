@@ -28,11 +28,11 @@ import (
 // elasticFlags are the flags of elastic jobs.
 type elasticFlags struct {
 	Elastic string        `help:"Go on when processes or hosts are lost, and when others come: at least and at most how many hosts." placeholder:"MIN:MAX" group:"Elastic"`
-	Etcd    string        `help:"Where hosts agree: etcd's URLs, or embedded=HOST[,HOST,HOST] for an etcd beside the agents of these hosts; without it there is one host." placeholder:"URL" group:"Elastic"`
+	Etcd    string        `help:"Where hosts coordinate: etcd's URLs, or embedded=HOST[,HOST,HOST] for an etcd beside the agents of these hosts; without it there is one host." placeholder:"URL" group:"Elastic"`
 	Job     string        `help:"Name of the job; jobs of one etcd have different ones." default:"job" group:"Elastic"`
 	Host    string        `help:"Name of this host in the job; that of the machine by default." placeholder:"NAME" group:"Elastic"`
 	Address string        `help:"Name or number by which other hosts reach this one." placeholder:"ADDRESS" group:"Elastic"`
-	Memory  string        `help:"Directory in memory for snapshots." default:"/dev/shm" placeholder:"DIR" group:"Elastic"`
+	Memory  string        `help:"Directory in memory (tmpfs) for snapshots." default:"/dev/shm" placeholder:"DIR" group:"Elastic"`
 	Lease   time.Duration `help:"How long a host may be silent before the others go on without it." default:"5s" group:"Elastic"`
 }
 

@@ -25,7 +25,7 @@ type evalCmd struct {
 	Field      string   `help:"Field of a JSON line, or column of a Parquet file, that holds its text." default:"text"`
 	Perplexity bool     `help:"Print the perplexity of a text, which is the default without --task."`
 	Task       []string `help:"JSON Lines of questions, in place of a text: several choices, or one answer. May be repeated." sep:"none" type:"path" placeholder:"FILE"`
-	Delimiter  string   `help:"What stands between a question and its answer." default:" "`
+	Delimiter  string   `help:"Text between a question and its answer." default:" "`
 	Begin      string   `help:"Token to put before every question." placeholder:"TOKEN"`
 	Skip       bool     `help:"Leave out and count lines that cannot be read; without it they are an error."`
 	JSON       bool     `name:"json" help:"Print results as JSON."`
@@ -68,7 +68,7 @@ func (c *evalCmd) Run() error {
 		err = errors.New("--task: --data and --batches are for texts: want one of them")
 	}
 	if err == nil && c.Perplexity && len(c.Task) > 0 {
-		err = errors.New("--task, --perplexity: questions have none: want one of them")
+		err = errors.New("--task, --perplexity: tasks have no perplexity: want one of them")
 	}
 	if err == nil && c.Weights != "" && c.Against == "" {
 		err = fmt.Errorf("--weights=%s: it is for --against", c.Weights)

@@ -14,7 +14,7 @@ import (
 type explainCmd struct {
 	spreadFlags
 	Every  bool `help:"List communication that repeats each time; else once, with how often."`
-	Strict bool `help:"Communication that nobody asked for is an error."`
+	Strict bool `help:"Fail if devices communicate where no annotation asks for it."`
 	JSON   bool `name:"json" help:"Print JSON."`
 }
 

@@ -28,15 +28,15 @@ type finetuneCmd struct {
 
 	Adapter string   `help:"What is trained: lora, dora, or none for all weights." enum:"lora,dora,none" default:"lora"`
 	Rank    int      `help:"Rank of the adapter." default:"16"`
-	Alpha   float64  `help:"Scale of the adapter, times its rank." default:"32"`
+	Alpha   float64  `help:"LoRA's alpha: the adapter is scaled by it divided by the rank." default:"32"`
 	RSLoRA  bool     `name:"rslora" help:"Divide --alpha by the root of the rank in place of the rank."`
 	Drop    float64  `help:"Dropout before the adapter." default:"0"`
-	Targets []string `help:"Last parts of the names of layers that get an adapter, such as q_proj,v_proj; without it all linear layers but head and routers." placeholder:"NAME"`
+	Targets []string `help:"Layers that get an adapter, by the last part of their names, such as q_proj,v_proj; without it all linear layers but head and routers." placeholder:"NAME"`
 	Weights string   `help:"What the weights beside an adapter of lora are kept in: floats, or integers of 8 or 4 bits (QLoRA), rounded to the nearest as they are loaded." enum:"float,int8,int4" default:"float"`
 	Group   int      `help:"Integers: how many neighbours of a row have one scale." default:"32"`
 	Start   string   `help:"PEFT directory of an adapter to go on with, in place of a new one." type:"existingdir" placeholder:"DIR"`
 
-	Epochs  int     `help:"How often the data is gone through." default:"3"`
+	Epochs  int     `help:"Passes over the data." default:"3"`
 	Steps   int     `help:"Training steps, in place of --epochs." placeholder:"N"`
 	Batch   int     `help:"Sequences in a step; pairs with --method dpo." default:"8"`
 	Seq     int     `help:"Tokens in a sequence." default:"512"`
@@ -44,7 +44,7 @@ type finetuneCmd struct {
 	LR      float64 `help:"Highest learning rate; it warms up over a twentieth of the steps and falls along a cosine to a tenth. 0 means 2e-4 with an adapter and 1e-5 without; a tenth with --method dpo." default:"0"`
 	Decay   float64 `help:"Weight decay." default:"0"`
 	Clip    float64 `help:"Limit of the gradients' norm; 0 is none." default:"1"`
-	Beta    float64 `help:"How strongly --method dpo holds to the model that it began with." default:"0.1"`
+	Beta    float64 `help:"Beta of --method dpo: how strongly it stays with the initial model." default:"0.1"`
 	Held    float64 `help:"Share of the data to hold out; with --checkpoint the state with the least loss on it is what --save writes." default:"0.05"`
 	Seed    uint64  `help:"Seed of the adapter and of the order of the data." default:"1"`
 	Threads int     `help:"Threads; 0 means all cores."`
@@ -52,7 +52,7 @@ type finetuneCmd struct {
 
 	ValidEvery int           `help:"Steps between evaluations on held-out data; 0 is after each epoch." placeholder:"STEPS"`
 	Log        []string      `help:"File to log every step to, by its name's end: .jsonl or .csv; may be given more than once." sep:"none" type:"path" placeholder:"FILE"`
-	Watchdog   time.Duration `help:"Say which device is at which op where a step does not move for so long; 0 never does." default:"5m"`
+	Watchdog   time.Duration `help:"Report the op that each device is running if a step makes no progress for this long; 0 is never." default:"5m"`
 
 	optimizerFlags  `group:"Optimizer"`
 	strategyFlags   `group:"Devices"`

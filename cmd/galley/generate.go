@@ -21,13 +21,13 @@ type generateCmd struct {
 	Prompt            string   `help:"Text to continue." default:"Call me "`
 	Tokenizer         string   `help:"tokenizer.json; without it that of the directory, or bytes." type:"existingfile" placeholder:"FILE"`
 	Tokens            int      `help:"Tokens to generate." default:"200"`
-	Temperature       float64  `help:"How freely to choose; 0 takes the most likely token." default:"0.8"`
-	TopK              int      `help:"Choose among this many; 0 is all." default:"40"`
-	TopP              float64  `help:"Choose among the likeliest that make up this probability; 0 or 1 is all." default:"0"`
-	MinP              float64  `help:"Leave out what is less likely than this share of the likeliest." default:"0"`
-	Seed              uint64   `help:"Seed of the choices." default:"1"`
+	Temperature       float64  `help:"Temperature of sampling; 0 takes the most likely token." default:"0.8"`
+	TopK              int      `help:"Sample among this many of the most likely tokens; 0 is all." default:"40"`
+	TopP              float64  `help:"Sample among the most likely tokens that together have this probability; 0 or 1 is all." default:"0"`
+	MinP              float64  `help:"Leave out tokens with less than this share of the most likely token's probability." default:"0"`
+	Seed              uint64   `help:"Seed of the sampling." default:"1"`
 	Stop              []string `help:"End before this text; may be given several times." sep:"none" placeholder:"TEXT"`
-	RepetitionPenalty float64  `help:"Make tokens that were seen less likely by this factor." default:"1"`
+	RepetitionPenalty float64  `help:"Penalty of tokens that were seen before: their logits are divided by it, negative ones multiplied." default:"1"`
 	Weights           string   `help:"Keep weights as f32, bf16, int8 or int4; without it as the model has them." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
 	Draft             string   `help:"Smaller model of the same vocabulary that guesses --speculate tokens, or 4, for the model to check." type:"path" placeholder:"DIR"`
 	Speculate         int      `help:"Tokens to guess from the text's own repetitions, or with --draft, and compute with the next one; 0 is none."`

@@ -23,7 +23,7 @@ type kubernetesCmd struct {
 	Claim     string   `help:"PersistentVolumeClaim for checkpoints." placeholder:"NAME"`
 	Mount     string   `help:"Where pods see it." default:"/state" placeholder:"DIR"`
 	Etcd      string   `help:"URLs of an etcd; without it one runs in the first pods." placeholder:"URL"`
-	Args      []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
+	Args      []string `arg:"" passthrough:"" help:"A command of galley and its flags, after --." name:"command"`
 }
 
 // Help returns the text that galley kubernetes --help adds.

@@ -16,7 +16,7 @@ type launchCmd struct {
 	N    int    `short:"n" name:"processes" help:"Processes, of this host; with --elastic 1 by default." placeholder:"N"`
 	Bind string `help:"Bind processes to threads of the machine and memory beside them: cores, none, or auto, where it has several NUMA nodes." enum:"auto,cores,none" default:"auto"`
 	elasticFlags
-	Args []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
+	Args []string `arg:"" passthrough:"" help:"A command of galley and its flags, after --." name:"command"`
 }
 
 // Help returns the text that galley launch --help adds.

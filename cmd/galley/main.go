@@ -23,13 +23,13 @@ type commands struct {
 	Slurm      slurmCmd      `cmd:"" help:"Write a batch file for Slurm that runs a command on many hosts."`
 	Kubernetes kubernetesCmd `cmd:"" help:"Write a manifest for Kubernetes that runs a command in many pods."`
 	Launch     launchCmd     `cmd:"" help:"Start several processes that train together, on this machine or, elastically, on many."`
-	Status     statusCmd     `cmd:"" help:"Say who takes part in an elastic job, where it is and what has happened."`
-	Drain      drainCmd      `cmd:"" help:"Have a host leave an elastic job after the step that it takes."`
+	Status     statusCmd     `cmd:"" help:"Show the hosts of an elastic job, its progress and what has happened."`
+	Drain      drainCmd      `cmd:"" help:"Make a host leave an elastic job after its current step."`
 	EtcdServer etcdServerCmd `cmd:"" hidden:"" help:"Serve etcd for an elastic job: launch --etcd embedded=HOST starts it."`
 	Finetune   finetuneCmd   `cmd:"" help:"Train a model further on conversations or preferences: an adapter, or all weights."`
 	Generate   generateCmd   `cmd:"" help:"Continue a text with a model."`
 	Serve      serveCmd      `cmd:"" help:"Answer OpenAI's API over HTTP with models."`
-	Eval       evalCmd       `cmd:"" help:"Tell the loss and the perplexity of a model on a text."`
+	Eval       evalCmd       `cmd:"" help:"Print the loss and the perplexity of a model on a text."`
 	Quantize   quantizeCmd   `cmd:"" help:"Write a model with weights of 8 or 4 bits."`
 	Export     exportCmd     `cmd:"" help:"Write a checkpoint of a run as a Hugging Face directory."`
 	Plan       planCmd       `cmd:"" help:"Find the best way to train a model on a cluster, with the reason."`

@@ -42,7 +42,7 @@ func (f mixedFlags) validate(c *trainCmd) error {
 	case f.Shares != "" && f.Shares != byPlan && c.Plan != "":
 		return fmt.Errorf("--plan=%s and --shares=%s: want --shares plan, or one of them", c.Plan, f.Shares)
 	case c.DryRun:
-		return errors.New("--dry-run: it is of devices of this process: want neither --rank-backends nor --shares")
+		return errors.New("--dry-run: it is for devices of this process: want neither --rank-backends nor --shares")
 	case f.RankBackends != "" && c.Mesh == "" && c.Plan == "":
 		return fmt.Errorf("--rank-backends=%s: want a pipeline: --mesh pp=2, or --plan FILE", f.RankBackends)
 	case c.Adapt == "on":
@@ -105,7 +105,7 @@ func (t *training) mixed(s *galley.Strategy) (ranks []galley.Backend, shares []g
 		shares, err = t.sharesOf(strings.Split(t.mixedFlags.Shares, ","))
 	}
 	if len(shares) > 0 && t.watch != nil {
-		err = errors.New("parts of a batch have no tapes, of which a trace is: want --mesh")
+		err = errors.New("a trace shows tapes, which --shares does not have: want --mesh")
 	}
 	if err != nil && t.mixedFlags.Shares != "" {
 		err = fmt.Errorf("--shares=%s: %w", t.mixedFlags.Shares, err)

@@ -14,14 +14,14 @@ type optimizerFlags struct {
 	Optimizer      string   `help:"adamw; lion, with half of its memory and a third to a tenth of its rate; adafactor, with hardly any; muon, which orthogonalizes the steps of matrices, at adamw's rate; or sgd with momentum." enum:"adamw,adafactor,lion,muon,sgd" default:"adamw"`
 	LRSchedule     string   `name:"lr-schedule" help:"How --lr falls after its warm-up: cosine, linear, wsd, which stays and falls over the last fifth of the steps, restarts, four cosines in a row, inverse-sqrt or constant." enum:"cosine,linear,wsd,restarts,inverse-sqrt,constant" default:"cosine"`
 	NoDecay        []string `help:"Patterns of names of parameters without weight decay: '*norm*'." placeholder:"PATTERN"`
-	EMA            float64  `name:"ema" help:"How much of a moving average of the weights stays in a step, such as 0.999: the average is what --save writes; 0 is none." default:"0"`
-	Capacity       float64  `name:"expert-capacity" help:"Tokens that an expert takes at most, as a multiple of its even share: those beyond lose it; 0 drops none." default:"0"`
+	EMA            float64  `name:"ema" help:"Decay of an exponential moving average of the weights, such as 0.999; --save then writes the average. 0 is none." default:"0"`
+	Capacity       float64  `name:"expert-capacity" help:"Capacity factor: the most tokens of an expert, as a multiple of its even share; more are dropped. 0 drops none." default:"0"`
 	LabelSmoothing float64  `help:"Part of a label's weight that is spread over the vocabulary." default:"0"`
-	LogitZ         float64  `name:"logit-z" help:"Weight of the mean square of the logarithm of the logits' sum of exponentials." default:"0"`
-	RouterBalance  float64  `help:"Weight of how uneven the load of experts is." default:"0"`
+	LogitZ         float64  `name:"logit-z" help:"Weight of the z-loss: the mean square of the logits' log-sum-exp." default:"0"`
+	RouterBalance  float64  `help:"Weight of the auxiliary loss that balances the load of experts." default:"0"`
 	RouterBatch    bool     `help:"Take --router-balance over a whole batch, as transformers does, in place of each sequence; micro-batches then cannot be cut."`
-	PredictAhead   float64  `help:"Weight of predicting the token behind the next, by the layer that DeepSeek-V3 has for it." default:"0"`
-	RouterZ        float64  `name:"router-z" help:"Weight of the mean square of the logarithm of the routers' sums of exponentials." default:"0"`
+	PredictAhead   float64  `help:"Weight of the loss of multi-token prediction: the token after the next, by DeepSeek-V3's extra layer." default:"0"`
+	RouterZ        float64  `name:"router-z" help:"Weight of the routers' z-loss: the mean square of their logits' log-sum-exp." default:"0"`
 }
 
 // validateOptimizer checks the flags as far as possible without a model.

@@ -31,10 +31,10 @@ type planCmd struct {
 	Precision   string   `help:"Format of products: bf16, fp16, fp32, tf32, fp8, mxfp8 or nvfp4." default:"bf16"`
 	Top         int      `help:"Plans to show, each of another division of the devices." default:"5"`
 	Explain     bool     `help:"Show the time, memory and stages of every plan in parts."`
-	Pin         string   `help:"What must hold of every plan, in the same words." placeholder:"WORDS"`
-	WhatIf      []string `help:"The best plan in which something holds, against the best: 'tp=4' or 'pp=2 zero=1'. May be repeated." placeholder:"WORDS" sep:"none"`
+	Pin         string   `help:"Settings that every plan must have, such as 'tp=4 zero=1'." placeholder:"WORDS"`
+	WhatIf      []string `help:"Compare the best plan with the best that has these settings: 'tp=4' or 'pp=2 zero=1'. May be repeated." placeholder:"WORDS" sep:"none"`
 	Compare     string   `help:"Say how two plan files differ; the second is the next argument." placeholder:"FILE FILE"`
-	Calibration string   `help:"File of galley calibrate; without it, what is known of such devices." placeholder:"FILE"`
+	Calibration string   `help:"File of galley calibrate; without it, built-in figures for such devices." placeholder:"FILE"`
 	Tapes       bool     `help:"With --output, build the tapes of all devices also where that takes long: their memory to the byte is written for plans of up to 128 layers times devices anyway."`
 	Output      string   `short:"o" help:"Write the best plan as a file, for galley simulate and galley train." placeholder:"FILE"`
 	Export      string   `help:"Print the best plan as the flags or config of another system: ${systems}; or where its processes run: mpirun, slurm." placeholder:"SYSTEM"`
@@ -43,8 +43,8 @@ type planCmd struct {
 	Probe     bool          `help:"Run the best plans for some steps each on devices of this process, or of those that galley launch started, and take the fastest." group:"Probing"`
 	Devices   int           `help:"Devices to probe on; 0 is one for each process." group:"Probing"`
 	ProbeTime time.Duration `help:"How long probing may take." default:"1m" group:"Probing"`
-	ProbeAll  bool          `help:"Measure all of them for as long as there is time, the clearly slower ones, too." group:"Probing"`
-	Learned   string        `help:"File for the calibration that probing comes to." default:"probed.yaml" type:"path" group:"Probing"`
+	ProbeAll  bool          `help:"Go on measuring plans that are clearly slower, for as long as there is time." group:"Probing"`
+	Learned   string        `help:"File to write the calibration from probing to." default:"probed.yaml" type:"path" group:"Probing"`
 }
 
 // Help returns the text that galley plan --help adds.

@@ -33,13 +33,13 @@ type serveCmd struct {
 	CacheMb      int               `help:"Memory for keys and values in MiB; 0 is 1024, or less where less is of use."`
 	Running      int               `help:"Sequences that are computed at once." default:"64"`
 	Waiting      int               `help:"Requests that may wait; beyond them the answer is 503." default:"1024"`
-	Budget       int               `help:"Tokens of a step at most." default:"256"`
+	Budget       int               `help:"Maximum tokens in a step." default:"256"`
 	Speculate    int               `help:"Tokens to guess from a text's own repetitions and compute with the next one; 0 is none."`
 	MaxTokens    int               `help:"Tokens that a request may ask for; 0 is what the context allows."`
-	MaxBodyMb    int               `help:"MiB that a request may have." default:"4"`
+	MaxBodyMb    int               `help:"Maximum MiB of a request." default:"4"`
 	Rate         float64           `help:"Requests a second of each key; 0 is no limit."`
 	Keys         string            `help:"File with a key on each line, which requests must name; $GALLEY_API_KEYS has them with commas." type:"existingfile" placeholder:"FILE"`
-	Origin       []string          `help:"Web page that may ask from a browser; * is all." placeholder:"URL"`
+	Origin       []string          `help:"Origin of web pages that may send requests from a browser (CORS); * is all." placeholder:"URL"`
 	TlsCert      string            `help:"Certificate for https." type:"existingfile" placeholder:"FILE"`
 	TlsKey       string            `help:"Its key." type:"existingfile" placeholder:"FILE"`
 	Drain        time.Duration     `help:"How long requests that were taken may go on after SIGTERM." default:"30s"`

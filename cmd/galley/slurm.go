@@ -14,7 +14,7 @@ type hostFlags struct {
 	Hosts     string `help:"Hosts: a number, or at least and at most how many, between which the job is elastic." default:"1" placeholder:"N|MIN:MAX"`
 	Processes int    `short:"n" help:"Processes on a host." default:"1"`
 	Cores     int    `help:"Cores of a process; 0 leaves that to the system."`
-	Grace     int    `help:"Seconds that a job has to save its state when it is to end." default:"60"`
+	Grace     int    `help:"Seconds for a job to save its state before it is ended." default:"60"`
 }
 
 // parse checks the flags and returns the least and the largest number of hosts.
@@ -44,9 +44,9 @@ type slurmCmd struct {
 	Time      string   `help:"Limit of time, as Slurm writes it." placeholder:"HH:MM:SS"`
 	Partition string   `help:"Partition." placeholder:"NAME"`
 	Account   string   `help:"Account." placeholder:"NAME"`
-	MPI       string   `help:"How Slurm tells processes of each other: pmi2 for MPICH, pmix for Open MPI." default:"pmi2" enum:"pmi2,pmix"`
+	MPI       string   `help:"Slurm's interface for starting MPI processes: pmi2 for MPICH, pmix for Open MPI." default:"pmi2" enum:"pmi2,pmix"`
 	Program   string   `help:"The program, as hosts find it." default:"galley"`
-	Args      []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
+	Args      []string `arg:"" passthrough:"" help:"A command of galley and its flags, after --." name:"command"`
 }
 
 // Help returns the text that galley slurm --help adds.

@@ -16,7 +16,7 @@ import (
 
 // jobFlags choose an elastic job.
 type jobFlags struct {
-	Etcd   string `help:"Where the hosts of the job agree; without it an agent of this machine is asked." placeholder:"URL"`
+	Etcd   string `help:"etcd of the job's hosts; without it an agent of this machine is asked." placeholder:"URL"`
 	Job    string `help:"Name of the job; without --etcd that of the one agent here." placeholder:"NAME"`
 	Memory string `help:"Directory in which agents of this machine keep their memory." default:"/dev/shm" placeholder:"DIR"`
 }
@@ -53,7 +53,7 @@ func (f *jobFlags) card(ctx context.Context) (agent.Card, error) {
 // statusCmd prints the status of an elastic job.
 type statusCmd struct {
 	jobFlags
-	JSON bool `name:"json" help:"As JSON."`
+	JSON bool `name:"json" help:"Print JSON."`
 }
 
 // Help returns the text that galley status --help adds.

@@ -137,8 +137,8 @@ func (c stepFlags) plan(
 
 // layoutFlags choose the layout of the step's tensors.
 type layoutFlags struct {
-	Plan  string   `help:"Who spreads the step: train, as galley train does, with stages, ZeRO and the rest; or, the step as one program on any mesh, the built-in annotations megatron, data or none, or auto, which searches for the cheapest." default:"train" enum:"train,megatron,data,none,auto"`
-	Shard []string `help:"The layout parameters should have whose names match; before --plan, the first match counts. May be repeated." sep:"none" placeholder:"PATTERN=@[AXES]"`
+	Plan  string   `help:"How the step is distributed: train, as galley train does, with stages, ZeRO and the rest; or, the step as one program on any mesh, the built-in annotations megatron, data or none, or auto, which searches for the cheapest." default:"train" enum:"train,megatron,data,none,auto"`
+	Shard []string `help:"Layout of the parameters whose names match; it overrides --plan, and the first match counts. May be repeated." sep:"none" placeholder:"PATTERN=@[AXES]"`
 }
 
 // annotations returns the annotations of --shard.
@@ -158,7 +158,7 @@ type spreadFlags struct {
 	stepFlags
 	strategyFlags
 	layoutFlags
-	Backend string `help:"What train would compute with: cpu, or xla, whose devices run whole programs. None is opened." default:"cpu" enum:"cpu,xla"`
+	Backend string `help:"Backend that train would use: cpu, or xla, whose devices run whole programs. It is not opened." default:"cpu" enum:"cpu,xla"`
 }
 
 // defaultMesh is the mesh of commands that are given none.

@@ -14,20 +14,20 @@ import (
 type strategyFlags struct {
 	Mesh        string `help:"Degrees of data, tensor, pipeline, context and expert parallelism: dp=2,tp=2,pp=2. Their product is the number of devices, which live in this process or, with --backend, are the accelerator's; ep folds into dp." placeholder:"AXES"`
 	Branches    int    `help:"2 runs parts of a step that do not depend on each other on two devices, such as attention and the MLP of a parallel block: they are found in the program." placeholder:"N"`
-	Zero        int    `help:"What the data axes split besides: 1 the optimizer's memory, 2 gradients, too, 3 parameters, too." default:"0"`
+	Zero        int    `help:"ZeRO: what is sharded over the data axes: 1 the optimizer's state, 2 also gradients, 3 also parameters." default:"0"`
 	ZeroGroup   int    `help:"Devices of a group that --zero splits over, neighbours first; groups hold copies: shard within a host, replicate across. 0 is all."`
 	Schedule    string `help:"Pipeline schedule: ${schedules}, or a file that holds one." default:"1f1b"`
 	VPP         int    `name:"vpp" help:"Stages of each pipeline rank in interleaved schedules."`
 	Micro       int    `help:"Micro-batches of a step: gradients are summed over as many parts of the batch; 0 means as many as pp."`
 	CP          string `name:"cp" help:"How attention is computed over split sequences: ring, ulysses or gather." enum:"ring,ulysses,gather" default:"ring"`
-	SP          bool   `name:"sp" help:"Split what lies between layers over the tensor axis, too: sequence parallel."`
-	Overlap     string `help:"Compute while devices exchange: on, off, or auto for the collectives for which the cost model says that it pays." enum:"on,off,auto" default:"auto"`
-	Bucket      int    `help:"Bytes up to which collectives of one kind and group travel together, 1 for none; 0 is as many as the cost model says."`
+	SP          bool   `name:"sp" help:"Sequence parallelism: split activations between layers over the tensor axis too."`
+	Overlap     string `help:"Overlap computation and communication: on, off, or auto for the collectives for which the cost model says that it pays." enum:"on,off,auto" default:"auto"`
+	Bucket      int    `help:"Bytes up to which collectives of one kind and group are merged into one, 1 for none; 0 is as many as the cost model says."`
 	Host        int    `help:"Neighbouring devices that share a host: collectives go within hosts, then between them. 0 is all."`
-	Recompute   string `help:"What backward passes compute again: none, selective, full, or full:N for N layers of each stage." default:"none"`
+	Recompute   string `help:"Activations that backward passes recompute: none, selective, full, or full:N for N layers of each stage." default:"none"`
 	AMP         string `name:"amp" help:"Compute in bf16 or f16, with f32 weights in the optimizer." enum:"off,bf16,f16" default:"off"`
 	FusedPasses string `help:"Rewrites of programs to run, in order: fold,merge,prune,gemm_epilogue,loops; with a - before each, all but those: -loops; or none. Empty is the list of galley passes." placeholder:"NAMES"`
-	Offload     string `help:"What lies in the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters, experts; with :DIR behind them in files." default:"none"`
+	Offload     string `help:"What is offloaded to the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters, experts; with :DIR after them, to files." default:"none"`
 }
 
 // strategy returns the strategy of the flags, or nil if they choose one device without options.

@@ -21,7 +21,7 @@ type tokenizerTrainCmd struct {
 	Files    []string `arg:"" help:"Texts to learn from, in UTF-8." type:"existingfile"`
 	Out      string   `help:"File to write." default:"tokenizer.json" placeholder:"FILE"`
 	Vocab    int      `help:"Tokens at the most, the 256 bytes and special ones included." default:"32000"`
-	MinCount int      `help:"How often a pair must occur to become a token." default:"2"`
+	MinCount int      `help:"Occurrences that a pair needs to become a token." default:"2"`
 	Special  []string `help:"Tokens that are never cut, in the order of their ids." default:"<|endoftext|>"`
 	Split    string   `help:"Regular expression that cuts text into words; without it GPT-2's." placeholder:"REGEX"`
 }

@@ -17,7 +17,7 @@ import (
 type traceCmd struct {
 	trainCmd
 	Out   string   `short:"o" help:"File to write; ui.perfetto.dev and chrome://tracing open it." default:"trace.json" type:"path"`
-	Merge []string `help:"Files that the processes of a job wrote, to be made one: nothing is trained." type:"path"`
+	Merge []string `help:"Merge these files, which the processes of a job wrote, in place of training." type:"path"`
 }
 
 // Help returns the text that galley trace --help adds.

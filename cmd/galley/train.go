@@ -42,17 +42,17 @@ type trainCmd struct {
 
 	ValidEvery int           `help:"Steps between evaluations on held-out text; 0 is one at the end. The checkpoint with the least loss is kept." placeholder:"STEPS"`
 	Log        []string      `help:"File to log every step to, by its name's end: .jsonl or .csv; may be given more than once." sep:"none" type:"path" placeholder:"FILE"`
-	DetectNaN  bool          `name:"detect-nan" help:"End at the first op that makes a NaN, with its name and line; slower."`
-	Watchdog   time.Duration `help:"Say which device is at which op where a step does not move for so long; 0 never does." default:"5m"`
+	DetectNaN  bool          `name:"detect-nan" help:"Stop at the first op that computes a NaN and print its name and line; slower."`
+	Watchdog   time.Duration `help:"Report the op that each device is running if a step makes no progress for this long; 0 is never." default:"5m"`
 
 	Devices     int    `help:"Devices of this process, or with --backend of the accelerator; without --mesh or --plan, the planner chooses how to use those of this process." group:"Devices"`
 	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
-	DryRun      bool   `help:"Build what all devices do, run none of it, and print the memory that each takes, to the byte. With --plan and without --model, the model, batch and sequences are the plan's." group:"Devices"`
+	DryRun      bool   `help:"Build the programs of all devices without running them, and print the memory of each device, to the byte. With --plan and without --model, the model, batch and sequences are the plan's." group:"Devices"`
 	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
-	Cluster     string `help:"File of galley doctor --cluster under the same launcher: what the planner of a job takes exchanges between processes for." type:"existingfile" placeholder:"FILE" group:"Devices"`
+	Cluster     string `help:"File of galley doctor --cluster under the same launcher, from which the planner takes the speed of communication between processes." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	Probe       string `help:"How long the planner may measure its best plans before it chooses: auto is a twentieth of the time that training should take, at most 30s, and none where that is less than 2s; off; or a time such as 20s." default:"auto" placeholder:"TIME" group:"Devices"`
 	Adapt       string `help:"While it trains on many devices: on compares forecast and measurement, names stragglers and, with --checkpoint, moves to another plan where that pays; name only says so; off; auto is on where the planner chose the plan, and name with --mesh or --plan." enum:"auto,on,name,off" default:"auto" group:"Devices"`
-	Learned     string `help:"File for the calibration that measuring comes to." type:"path" placeholder:"FILE" group:"Devices"`
+	Learned     string `help:"File to write the calibration from these measurements to." type:"path" placeholder:"FILE" group:"Devices"`
 
 	optimizerFlags  `group:"Optimizer"`
 	dataFlags       `group:"Data"`

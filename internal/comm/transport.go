@@ -1,6 +1,6 @@
 package comm
 
-// NoteBytes is the most bytes of a note.
+// NoteBytes is the maximum size of a note, a short control message between processes.
 const NoteBytes = 32 << 10
 
 // Transport carries bytes between the processes of a job: all that a multi-process world needs from an

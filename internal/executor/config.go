@@ -97,7 +97,7 @@ func (c Config) Layout() (*layout.Layout, error) {
 	}
 	if s.Branches > 1 {
 		return nil, fmt.Errorf(
-			"strategy: branches=%d: a backend or a layout runs none: want one of both",
+			"strategy: branches=%d cannot be combined with a backend or a layout: leave one out",
 			s.Branches,
 		)
 	}

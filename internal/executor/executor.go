@@ -19,12 +19,13 @@ type Executor interface {
 	Plan(batch ...ir.Type) (*Plan, error)
 	// Start prepares the devices for batches of the given types: it compiles programs and allocates memory.
 	Start(batch ...ir.Type) error
-	// Step starts a step. If it returns an error, the state is unchanged.
+	// Step starts a step. If it fails the state is unchanged, unless the error is a *PartialUpdateError.
 	Step(in Input) (Running, error)
-	// Reader reads tensors of the current state, each gathered and at most once.
+	// Reader returns a function that reads tensors of the current state, gathered from the devices. Each may be
+	// read once.
 	Reader() (Reader, error)
-	// Load restores a checkpoint after checking that it fits this config, and closes it when it has been
-	// read.
+	// Load restores a checkpoint that fits the config (Config.Fits). It may be read later, when the devices
+	// are prepared; it is closed after that.
 	Load(r *checkpoint.Reader) error
 	// Save returns the state for a checkpoint. It shares memory with the devices until the next step.
 	Save() (checkpoint.State, error)

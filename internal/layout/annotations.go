@@ -45,7 +45,7 @@ func check(a mesh.Annotation, params []string) error {
 		return fmt.Errorf("it matches no parameter: want one like %s", someOf(params))
 	}
 	if len(a.Sharding.Spec.Partial) > 0 {
-		return fmt.Errorf("a parameter is split or whole: got sums that are pending")
+		return fmt.Errorf("a parameter is sharded or replicated: got partial sums")
 	}
 	for _, x := range a.Sharding.Spec.Used() {
 		if !slices.Contains(strategyAxes, x.Axis) {

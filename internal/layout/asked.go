@@ -42,8 +42,8 @@ func HeldAt(p *nn.Param) (at op.Layout, ok bool, err error) {
 		return at, false, nil
 	}
 	if at, ok = op.LayoutOf(p.Value); ok && len(at.Spec.Partial) > 0 {
-		return at, true, fmt.Errorf("%s: it is %v on mesh %v: a parameter is split or whole: want no sums that "+
-			"are pending", ParameterText(p), at.Spec, at.Mesh)
+		return at, true, fmt.Errorf("%s: it is %v on mesh %v: a parameter is sharded or replicated: want no "+
+			"partial sums", ParameterText(p), at.Spec, at.Mesh)
 	}
 	return at, ok, nil
 }

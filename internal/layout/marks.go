@@ -151,7 +151,7 @@ func (h hook) of(v *ir.Value) (mesh.Sharding, error) {
 		return mesh.Closed(s), nil
 	}
 	if got := len(h.sharding.Spec.Dims); got != rank {
-		return mesh.Sharding{}, fmt.Errorf("parallelize: layer %q: %s speaks of %d dims: the value there is %v: "+
+		return mesh.Sharding{}, fmt.Errorf("parallelize: layer %q: %s has %d dims: the value there is %v: "+
 			"want %d", h.layer, h.sharding, got, v.Type(), rank)
 	}
 	return h.sharding, nil

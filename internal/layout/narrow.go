@@ -66,8 +66,8 @@ func (l *Layout) follow(f *ir.Func) (*Program, error) {
 		at, ok := l.from(least, reads[i])
 		if !ok {
 			return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(),
-				Err: fmt.Errorf("it needs weights of an earlier stage than what " +
-					"it computes with: want the order of the training step, or pp=1")}
+				Err: fmt.Errorf("it reads weights of an earlier stage than " +
+					"its operands: want stages in the order of the training step, or pp=1")}
 		}
 		stages[i] = at
 	}

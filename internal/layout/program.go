@@ -98,7 +98,7 @@ func (l *Layout) decide(p *placer, list []asked) (err error) {
 		}
 	}
 	if pp := l.given.PP; pp > 1 && pp != len(order) {
-		return fmt.Errorf("%s: meshes make %d stages' devices, and %s has pp=%d: want pp=%[2]d, or none",
+		return fmt.Errorf("%s: meshes make %d groups of devices, and %s has pp=%d: want pp=%[2]d, or no pp",
 			list[0].what, len(order), l.strategyText(), pp)
 	}
 	ranks := make([]*rank, len(order))
@@ -139,7 +139,7 @@ func (l *Layout) contradicted(a asked) error {
 // alone returns the error for a strategy that defines what only the meshes of a program, of which a is one,
 // may define.
 func (l *Layout) alone(a asked, what string) error {
-	return fmt.Errorf("%s: mesh %v: meshes say %s, and %s does: want one of both", a.what, a.mesh, what,
+	return fmt.Errorf("%s: mesh %v: meshes define %s, and so does %s: leave one out", a.what, a.mesh, what,
 		l.strategyText())
 }
 

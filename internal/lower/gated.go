@@ -8,10 +8,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// gated is a SwiGLU of the halves of one array, which its kernel reads where they are, if no kernel of the
-// product before it computes it, too.
+// gated is a kernel for a SwiGLU of the two halves of one array, which it reads in place. It is used if the
+// SwiGLU is not fused with the product before it (gatedProduct).
 type gated struct{ split, node *ir.Node }
 
+// addGated adds the kernel of a SwiGLU node, fused with the product before it if possible.
 func (k kernels) addGated(in programIndex, n *ir.Node) {
 	if _, ok := role[op.SwiGLURole](n); !ok || k.taken[n] {
 		return
@@ -26,8 +27,8 @@ func (k kernels) addGated(in programIndex, n *ir.Node) {
 	}
 }
 
-// cutOf returns the node that cuts an array's last dim into just these halves, but for marks; nil if none
-// does.
+// cutOf returns the node that splits the last dim of an array into the halves a and b, looking through marks;
+// nil if there is none.
 func cutOf(a, b *ir.Value) *ir.Node {
 	a, b = unmarked(a), unmarked(b)
 	n := a.Node()

@@ -8,13 +8,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// gatedProduct is a product and the SwiGLU of its halves.
+// gatedProduct is a kernel for a matrix product and the SwiGLU of the halves of its result.
 type gatedProduct struct {
 	product, node *ir.Node
 	kernel        ptx.GatedProduct
 }
 
-// addGatedProduct adds the product that a SwiGLU is of.
+// addGatedProduct adds the fused kernel of a SwiGLU and the product whose halves it reads. It reports whether
+// there is one.
 func (k kernels) addGatedProduct(s programIndex, g gated) bool {
 	product := s.kernelProduct(g.split)
 	if product == nil || k.taken[product] {
@@ -23,7 +24,7 @@ func (k kernels) addGatedProduct(s programIndex, g gated) bool {
 	x := product.In()[0]
 	p := gatedProduct{product, g.node, ptx.GatedProduct{Rows: x.Shape().Len() / x.Dim(-1), Depth: x.Dim(-1),
 		Width: g.node.Out()[0].Dim(-1)}}
-	if !k.worth(p.kernel) {
+	if !k.worthwhile(p.kernel) {
 		return false
 	}
 	k.at[product], k.other[g.node], k.taken[product], k.taken[g.node] = p, true, true, true
@@ -37,14 +38,15 @@ func (p gatedProduct) emit(w *hlo.Writer, refs []hlo.Ref) {
 	refs[both.ID()], refs[out.ID()] = r[0], r[1]
 }
 
-// gatedGradient is a product that is the gradient of a SwiGLU, and the gradients of its halves, joined.
+// gatedGradient is a kernel for a product that yields the gradient of a SwiGLU's result, followed by the
+// SwiGLU's gradients, concatenated.
 type gatedGradient struct {
 	product, join *ir.Node
 	both          *ir.Value
 	kernel        ptx.GatedGradient
 }
 
-// addGatedGradient adds the product that a SwiGLU's gradients are computed from.
+// addGatedGradient adds the fused kernel of a SwiGLU's gradient and the product that it reads.
 func (k kernels) addGatedGradient(s programIndex, n *ir.Node) {
 	if _, ok := role[op.SwiGLUGradRole](n); !ok || k.taken[n] {
 		return
@@ -55,13 +57,13 @@ func (k kernels) addGatedGradient(s programIndex, n *ir.Node) {
 	if cut == nil || join == nil || s.uses[dy] != 1 || product == nil || k.taken[product] || k.taken[join] {
 		return
 	}
-	if m, ok := weighted(product); !ok || m.TransY {
+	if m, ok := weightProduct(product); !ok || m.TransY {
 		return
 	}
 	x := product.In()[0]
 	g := gatedGradient{product, join, cut.In()[0],
 		ptx.GatedGradient{Rows: x.Shape().Len() / x.Dim(-1), Depth: x.Dim(-1), Width: dy.Dim(-1)}}
-	if !k.worth(g.kernel) {
+	if !k.worthwhile(g.kernel) {
 		return
 	}
 	k.at[n] = g
@@ -69,7 +71,8 @@ func (k kernels) addGatedGradient(s programIndex, n *ir.Node) {
 	k.taken[n], k.taken[product], k.taken[join] = true, true, true
 }
 
-// joinOf returns the node that joins a node's two results along their last dim, if nothing else reads them.
+// joinOf returns the node that concatenates a node's two results along their last dim, if nothing else reads
+// them.
 func (s programIndex) joinOf(n *ir.Node) *ir.Node {
 	a, b := n.Out()[0], n.Out()[1]
 	join := s.reader(a)

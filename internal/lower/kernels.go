@@ -6,29 +6,30 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// fusedKernel is nodes that one kernel of our own computes, where XLA's would read their rows again.
+// fusedKernel is a kernel of this repository that computes several nodes.
 type fusedKernel interface {
 	// emit writes the kernel and sets the refs of the nodes' results.
 	emit(w *hlo.Writer, refs []hlo.Ref)
 }
 
-// kernels is how a program is written with kernels of our own.
+// kernels maps the nodes of a program to the fused kernels that compute them.
 type kernels struct {
-	// at is what stands in the place of a node.
+	// at has the kernels by the node in whose place they are called.
 	at map[*ir.Node]fusedKernel
-	// other is nodes that a kernel at another node computes.
+	// other marks the nodes that are computed by a kernel called at another node.
 	other map[*ir.Node]bool
-	// late is nodes, in order, that wait for the kernel at a node behind them.
+	// late has, by the node at which a kernel is called, the indices of earlier nodes that read its results.
+	// They are written after it, in this order.
 	late map[*ir.Node][]int
-	// taken is all of these.
+	// taken marks all these nodes.
 	taken map[*ir.Node]bool
-	// least is the share of the device's units that a kernel of a product must keep at work; 0 is for no such
-	// kernels.
-	least float64
+	// minShare is the minimum share of the device's units that a product's kernel must keep busy; 0 means to
+	// use no such kernels.
+	minShare float64
 }
 
-// kernelsOf finds the nodes of a program that kernels compute. Alone is that no device has another program,
-// with other positions.
+// kernelsOf chooses the fused kernels of a program. alone means that all devices run this program: with
+// several, the positions of rotary embeddings may differ between them.
 func kernelsOf(w *hlo.Writer, f *ir.Func, alone bool) kernels {
 	k := kernels{map[*ir.Node]fusedKernel{}, map[*ir.Node]bool{}, map[*ir.Node][]int{}, map[*ir.Node]bool{},
 		w.Products()}
@@ -52,7 +53,7 @@ func kernelsOf(w *hlo.Writer, f *ir.Func, alone bool) kernels {
 	return k
 }
 
-// each calls write for the nodes that are to be written, by their numbers, in the order of writing.
+// each calls write for the nodes to be written, with their indices, in the order of writing.
 func (k kernels) each(f *ir.Func, write func(i int, n *ir.Node)) {
 	waiting := map[int]bool{}
 	for _, list := range k.late {
@@ -71,7 +72,8 @@ func (k kernels) each(f *ir.Func, write func(i int, n *ir.Node)) {
 	}
 }
 
-// programIndex is a program's nodes, where they stand, how often values are used, and where first.
+// programIndex indexes a program: at has the position of each node, uses the number of uses of each value,
+// and first the position of its first use.
 type programIndex struct {
 	nodes []*ir.Node
 	at    map[*ir.Node]int
@@ -98,7 +100,7 @@ func newProgramIndex(f *ir.Func) programIndex {
 	return s
 }
 
-// unmarked returns the value that a mark, or several, stand on.
+// unmarked returns the value below any marks.
 func unmarked(v *ir.Value) *ir.Value {
 	for v.Node() != nil {
 		if _, ok := role[op.MarkRole](v.Node()); !ok {
@@ -109,7 +111,7 @@ func unmarked(v *ir.Value) *ir.Value {
 	return v
 }
 
-// role returns the role that a node's op has, if it is of type R.
+// role returns the role of a node's op, if it is of type R.
 func role[R any](n *ir.Node) (R, bool) {
 	r, ok := op.RoleOf(n.Op().(op.Op)).(R)
 	return r, ok

@@ -8,16 +8,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// fusedLoss is a loss and the gradient of its logits, which one kernel computes where the loss's own gradient
-// is known before the loss: the logits are read from memory once.
+// fusedLoss is a kernel for a cross entropy and the gradient of its logits, so that the logits are read from
+// memory once. It needs the gradient of the loss to be known before the loss, as it is unless the loss is
+// scaled by something computed from it.
 type fusedLoss struct{ loss, grad *ir.Node }
 
-// labelCount stands where the loss was: what is known of it without the logits, which the gradient may need.
+// labelCount replaces the loss node. It computes the number of labels, which needs no logits and which the
+// gradient may need.
 type labelCount struct{ loss *ir.Node }
 
-// addLoss adds a gradient of logits and the loss that it is of, unless it needs the loss's value. What else
-// needs that is written behind the gradient; of several losses on which the same values depend only the first
-// is moved, so that none waits for another.
+// addLoss adds the kernel of a gradient of logits and its loss, unless the gradient needs the loss's value.
+// Nodes between the two that need the value are moved after the gradient. If nodes depend on several losses
+// only the first loss is moved, so that no moved node waits for another kernel.
 func (k kernels) addLoss(s programIndex, n *ir.Node) {
 	l, ok := lossPair(n)
 	if !ok || k.taken[l.loss] || k.taken[n] {
@@ -45,7 +47,7 @@ func (k kernels) addLoss(s programIndex, n *ir.Node) {
 	k.taken[l.loss], k.taken[n] = true, true
 	for _, i := range late {
 		k.taken[s.nodes[i]] = true
-		s.at[s.nodes[i]] = s.at[n] // that is where they stand now
+		s.at[s.nodes[i]] = s.at[n] // their new position
 	}
 }
 
@@ -58,7 +60,7 @@ func usesAny(in []*ir.Value, made map[*ir.Value]bool) bool {
 	return false
 }
 
-// lossPair returns a gradient of 16-bit logits of all classes with its loss.
+// lossPair returns the gradient n of 16-bit logits and its loss. It requires that a row has all classes.
 func lossPair(n *ir.Node) (l fusedLoss, ok bool) {
 	g, ok := role[op.CrossEntropyGradRole](n)
 	if !ok || !g.Whole() {

@@ -12,11 +12,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// ModuleConfig says how a program becomes a StableHLO module; the zero value is for one device of any kind,
-// and keeps its operands.
+// ModuleConfig configures the translation to a StableHLO module. The zero value is for one device of any kind
+// and donates no parameters.
 type ModuleConfig struct {
 	hlo.Config
-	// Donate is the parameters whose memory the program may use.
+	// Donate lists the parameters whose memory the program may reuse.
 	Donate []Donation
 }
 
@@ -24,8 +24,8 @@ type ModuleConfig struct {
 // compiler.
 type Donation struct{ Param, Result int }
 
-// Donations gives the memory of each of the parameters of f to the first result of its type that no earlier
-// one took, or where none is left to whatever the compiler finds for it.
+// Donations pairs each of the given parameters of f with the first result of its type that is not taken yet;
+// if there is none the compiler chooses.
 func Donations(f *ir.Func, params []int) []Donation {
 	taken := make([]bool, len(f.Results()))
 	pairs := make([]Donation, len(params))
@@ -41,13 +41,13 @@ func Donations(f *ir.Func, params []int) []Donation {
 	return pairs
 }
 
-// Module returns a program for one device, with its collectives, as StableHLO text whose function is called
-// main: parameters and results are those of f, in order.
+// Module returns the StableHLO text of a device's program, including its collectives. Its function is called
+// main and has the parameters and results of f, in order.
 func Module(f *ir.Func, c ModuleConfig) (string, error) { return SPMD([]*ir.Func{f}, c) }
 
-// SPMD returns one module that every device runs, of the programs of the devices 0, 1 and so on; one program
-// is that of all. They must be alike but for what ops know of their part: where it begins. Such an op is
-// written once for each of its forms, and the device chooses.
+// SPMD returns one module that every device runs. fs has the programs of devices 0, 1 and so on, or one
+// program for all. They may differ only in the attributes of ops, such as the offset of a device's shard. An
+// op that differs is written once in each form, and each device selects its own.
 func SPMD(fs []*ir.Func, c ModuleConfig) (string, error) {
 	defer fault.Pass("stablehlo", fs[0])
 	f := fs[0]
@@ -80,7 +80,7 @@ func SPMD(fs []*ir.Func, c ModuleConfig) (string, error) {
 	return w.Module(f.Name(), results...), nil
 }
 
-// DifferError is programs of devices that no one module stands for: those of device 0 and of another.
+// DifferError says that the programs of device 0 and of another device differ too much for one module.
 type DifferError struct {
 	Device int
 	Err    error
@@ -92,7 +92,8 @@ func (e *DifferError) Error() string {
 
 func (e *DifferError) Unwrap() error { return e.Err }
 
-// sameProgram checks that programs have the same values, of the same types and from the same kinds of op.
+// sameProgram returns an error unless two programs have the same values and types, computed by ops of the
+// same names.
 func sameProgram(f, g *ir.Func) error {
 	if len(f.Nodes()) != len(g.Nodes()) || len(f.Params()) != len(g.Params()) || f.NumValues() != g.NumValues() {
 		return fmt.Errorf("%d ops and %d", len(f.Nodes()), len(g.Nodes()))
@@ -115,7 +116,7 @@ func sameProgram(f, g *ir.Func) error {
 	return nil
 }
 
-// sameValues checks that values have the same numbers and types.
+// sameValues returns an error unless two lists of values have the same IDs and types.
 func sameValues(xs, ys []*ir.Value) error {
 	if len(xs) != len(ys) {
 		return fmt.Errorf("%d values and %d", len(xs), len(ys))
@@ -128,8 +129,8 @@ func sameValues(xs, ys []*ir.Value) error {
 	return nil
 }
 
-// emitFuncs writes programs that are alike, with refs for their parameters, and returns those of their
-// results. Alone is that no device has another program.
+// emitFuncs writes the programs of all devices as one, with in as parameters, and returns the results. alone
+// means that all devices run the same program.
 func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref, alone bool) []hlo.Ref {
 	f := fs[0]
 	refs := make([]hlo.Ref, f.NumValues())
@@ -154,7 +155,7 @@ func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref, alone bool) []hlo.Ref
 	return out
 }
 
-// formsOf returns the different ops that devices have at node k, and which of them each device has.
+// formsOf returns the distinct ops that devices have at node k, and for each device the index of its op.
 func formsOf(fs []*ir.Func, k int) (forms []op.Op, table []int) {
 	var texts []string
 	for _, f := range fs {
@@ -173,7 +174,7 @@ func formsOf(fs []*ir.Func, k int) (forms []op.Op, table []int) {
 	return forms, table
 }
 
-// emitForms writes an op, or where it has several forms a choice among them.
+// emitForms writes an op, or if it has several forms a case over the device.
 func emitForms(w *hlo.Writer, forms []op.Op, table []int, in []hlo.Ref, out []ir.Type) []hlo.Ref {
 	if len(forms) == 1 {
 		return forms[0].Emit(w, in, out)
@@ -210,5 +211,5 @@ func hloTypes(ts []ir.Type) []hlo.Type {
 	return out
 }
 
-// rowsOf returns how many rows an array has, and how long they are.
+// rowsOf returns the number of rows of an array and their length.
 func rowsOf(s array.Shape) (rows, width int) { return s[:len(s)-1].Len(), s[len(s)-1] }

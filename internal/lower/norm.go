@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// pair is a sum and a norm beside it that one kernel computes: a norm of the sum, or a norm's gradient that
-// is added to another.
+// pair is a kernel for an addition and an RMSNorm next to it: the norm of the sum, or the norm's gradient
+// that is added to another gradient.
 type pair struct{ add, norm *ir.Node }
 
-// addPair adds the pair that a node is the later part of.
+// addPair adds the pair whose second node is n.
 func (k kernels) addPair(s programIndex, n *ir.Node) {
 	p, ok := s.pairOf(n)
 	if !ok || k.taken[p.add] || k.taken[p.norm] {
@@ -24,8 +24,8 @@ func (k kernels) addPair(s programIndex, n *ir.Node) {
 	}
 }
 
-// call returns the node at which a pair's kernel is called: the earlier one if all that it reads is there by
-// then, else the later one if nothing reads what the earlier one makes before that.
+// call returns the node at which a pair's kernel is called: the earlier one if all operands are computed by
+// then, else the later one if nothing reads the earlier one's results before it.
 func (s programIndex) call(p pair) (here, other *ir.Node, ok bool) {
 	here, other = p.add, p.norm
 	if s.at[other] < s.at[here] {
@@ -45,7 +45,8 @@ func (s programIndex) call(p pair) (here, other *ir.Node, ok bool) {
 	return other, here, late
 }
 
-// pairOf returns a norm with the sum that it is of, or a sum with the norm's gradient that nothing else uses.
+// pairOf returns the norm n and the addition whose result it reads, or the addition n and a norm's gradient
+// that only n reads.
 func (s programIndex) pairOf(n *ir.Node) (pair, bool) {
 	if _, ok := role[op.RMSNormRole](n); ok && kernelRows(n.In()[0], n.In()[1]) {
 		sum := unmarked(n.In()[0]).Node()
@@ -72,12 +73,11 @@ func plainSum(n *ir.Node) bool {
 	return ok && n.In()[0].Type().Equal(n.In()[1].Type())
 }
 
-// kernelRows reports whether there are kernels for rows of such numbers.
+// kernelRows reports whether the kernels support the rows' type and length.
 func kernelRows(x, gamma *ir.Value) bool {
 	return x.DType().IsHalf() && triton.Supports(gamma.DType()) && triton.Holds(x.Dim(-1)) && x.Shape().Len() > 0
 }
 
-// emit writes the kernel and sets the refs of both nodes' results.
 func (p pair) emit(w *hlo.Writer, refs []hlo.Ref) {
 	get := func(v *ir.Value) hlo.Ref { return refs[v.ID()] }
 	x := p.norm.In()[0]

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// pagedAttention is attention of one new token of each sequence to a cache in pages, by a kernel that reads
-// the pages where they are.
+// pagedAttention is a kernel for attention of one new token per sequence to a paged cache. It reads the pages
+// in place.
 type pagedAttention struct {
 	node   *ir.Node
 	kernel ptx.PagedAttention
@@ -20,7 +20,7 @@ type pagedAttention struct {
 
 func (k kernels) addPagedAttention(n *ir.Node) {
 	o, ok := role[op.PagedAttentionRole](n)
-	if !ok || k.least == 0 || o.Cap != 0 {
+	if !ok || k.minShare == 0 || o.Cap != 0 {
 		return
 	}
 	for _, v := range n.In()[:3] {

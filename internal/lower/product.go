@@ -8,16 +8,16 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// worth reports whether a product's kernel is to be called.
-func (k kernels) worth(p interface {
+// worthwhile reports whether a product's kernel is supported and keeps enough of the device busy.
+func (k kernels) worthwhile(p interface {
 	Fits() bool
 	Share() float64
 }) bool {
-	return k.least > 0 && p.Fits() && p.Share() >= k.least
+	return k.minShare > 0 && p.Fits() && p.Share() >= k.minShare
 }
 
-// kernelProduct returns the node of a product with weights that a kernel could compute, whose result is only
-// cut into parts of the last dim by a node; nil if that node is no such one.
+// kernelProduct returns the product with weights whose result is read only by cut, which must split its last
+// dim; nil if there is no such product.
 func (s programIndex) kernelProduct(cut *ir.Node) *ir.Node {
 	o, ok := role[op.SplitRole](cut)
 	if !ok || o.Dim != len(cut.In()[0].Shape())-1 || s.uses[cut.In()[0]] != 1 {
@@ -27,14 +27,15 @@ func (s programIndex) kernelProduct(cut *ir.Node) *ir.Node {
 	if n == nil {
 		return nil
 	}
-	if m, ok := weighted(n); !ok || !m.TransY {
+	if m, ok := weightProduct(n); !ok || !m.TransY {
 		return nil
 	}
 	return n
 }
 
-// weighted returns the product of rows with weights, in bf16, that a node is.
-func weighted(n *ir.Node) (op.MatMulRole, bool) {
+// weightProduct reports whether a node is a product of rows with a weight matrix in bf16, and returns its
+// role.
+func weightProduct(n *ir.Node) (op.MatMulRole, bool) {
 	m, ok := role[op.MatMulRole](n)
 	if !ok || m.TransX || len(n.In()[1].Shape()) != 2 || n.In()[0].Dim(-1) == 0 {
 		return m, false
@@ -45,7 +46,7 @@ func weighted(n *ir.Node) (op.MatMulRole, bool) {
 	return m, ok
 }
 
-// reader returns the one node that reads a value, nil if there are others.
+// reader returns the only node that reads a value, or nil if there is not exactly one.
 func (s programIndex) reader(v *ir.Value) *ir.Node {
 	if s.uses[v] != 1 || s.first[v] == len(s.nodes) {
 		return nil

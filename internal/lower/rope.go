@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// ropeProduct is a product of which some parts are turned by position and nothing else reads what they were
-// before.
+// ropeProduct is a kernel for a product that is split into heads, to some of which rotary embeddings are
+// applied. Nothing else may read the heads before rotation.
 type ropeProduct struct {
 	product *ir.Node
 	rope    op.RoPERole
@@ -18,8 +18,8 @@ type ropeProduct struct {
 	between []*ir.Node
 }
 
-// addRoPE adds the product that a node cuts into parts, if those become heads and the first of them are
-// turned.
+// addRoPE adds the kernel of the product whose result n splits, if the parts become heads and rotary
+// embeddings are applied to the first of them.
 func (k kernels) addRoPE(s programIndex, n *ir.Node) {
 	product := s.kernelProduct(n)
 	if product == nil || k.taken[product] || len(product.In()[0].Shape()) != 3 {
@@ -33,7 +33,7 @@ func (k kernels) addRoPE(s programIndex, n *ir.Node) {
 			return
 		}
 	}
-	if !k.worth(t.kernel) {
+	if !k.worthwhile(t.kernel) {
 		return
 	}
 	k.at[product], k.taken[product] = t, true
@@ -42,7 +42,7 @@ func (k kernels) addRoPE(s programIndex, n *ir.Node) {
 	}
 }
 
-// add adds a part of the product, which must become heads.
+// add adds a part of the product and reports whether it is supported: it must be reshaped to heads.
 func (t *ropeProduct) add(s programIndex, part *ir.Value) bool {
 	n := s.reader(part)
 	if n == nil {
@@ -54,16 +54,16 @@ func (t *ropeProduct) add(s programIndex, part *ir.Value) bool {
 		return false
 	}
 	t.between = append(t.between, n)
-	if turn := s.reader(heads); turn != nil && t.rotates(turn, heads) {
+	if rotation := s.reader(heads); rotation != nil && t.rotates(rotation, heads) {
 		t.kernel.Rotated = append(t.kernel.Rotated, part.Dim(2))
-		t.between, t.results = append(t.between, turn), append(t.results, turn.Out()[0])
+		t.between, t.results = append(t.between, rotation), append(t.results, rotation.Out()[0])
 		return len(t.kernel.Plain) == 0
 	}
 	t.kernel.Plain, t.results = append(t.kernel.Plain, part.Dim(2)), append(t.results, heads)
 	return true
 }
 
-// rotates reports whether a node turns heads as the kernel does, and as those before.
+// rotates reports whether a node rotates heads in the way of the kernel, and like those added before.
 func (t *ropeProduct) rotates(n *ir.Node, heads *ir.Value) bool {
 	o, ok := role[op.RoPERole](n)
 	if !ok || !o.ByHalves(heads.Shape()) {

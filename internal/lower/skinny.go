@@ -11,18 +11,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// skinny is products of the same few rows with weights, and the SwiGLU of two of them if gate is not nil, in
-// one kernel.
+// skinny is a kernel for one or more products of the same few rows with weights. If gate is set it is the
+// SwiGLU of two products.
 type skinny struct {
 	products []*ir.Node
 	gate     *ir.Node
 	kernel   ptx.SkinnyProduct
 }
 
-// addSkinny adds the products of a few rows with weights: gates first, then what is left, products of the
-// same rows together.
+// addSkinny adds the kernels of products of a few rows with weights: first SwiGLUs of two products, then the
+// remaining products, grouped by the rows that they read.
 func (k kernels) addSkinny(s programIndex) {
-	if k.least == 0 {
+	if k.minShare == 0 {
 		return
 	}
 	for _, n := range s.nodes {
@@ -47,7 +47,7 @@ func (k kernels) addSkinny(s programIndex) {
 	}
 }
 
-// take has a kernel at a node compute others, too.
+// take makes the kernel by, called at a node, compute other nodes too.
 func (k kernels) take(at *ir.Node, by fusedKernel, others []*ir.Node) {
 	k.at[at], k.taken[at] = by, true
 	for _, n := range others {
@@ -55,7 +55,7 @@ func (k kernels) take(at *ir.Node, by fusedKernel, others []*ir.Node) {
 	}
 }
 
-// addSkinnyGate adds the SwiGLU of two products that nothing else reads.
+// addSkinnyGate adds the kernel of a SwiGLU of two products that nothing else reads.
 func (k kernels) addSkinnyGate(s programIndex, n *ir.Node) {
 	if _, ok := role[op.SwiGLURole](n); !ok || k.taken[n] {
 		return
@@ -83,10 +83,10 @@ func (k kernels) addSkinnyGate(s programIndex, n *ir.Node) {
 	}
 }
 
-// skinnyOf returns the kernel of one product.
+// skinnyOf returns the kernel of one product, and whether it is supported.
 func skinnyOf(n *ir.Node) (skinny, bool) {
 	q := ptx.SkinnyProduct{Bits: 16}
-	if m, ok := weighted(n); ok && m.TransY {
+	if m, ok := weightProduct(n); ok && m.TransY {
 		q.Cols = []int{n.In()[1].Dim(0)}
 	} else if r, ok := role[op.QuantizedLinearRole](n); ok && len(n.In()) == 3 &&
 		n.In()[0].DType() == array.BF16 {
@@ -100,13 +100,14 @@ func skinnyOf(n *ir.Node) (skinny, bool) {
 	return skinny{products: []*ir.Node{n}, kernel: q}, q.Fits()
 }
 
-// sameProgram reports whether products are of the same rows, with weights of one kind.
+// alike reports whether products read the same rows and have weights of one format.
 func (g skinny) alike(p skinny) bool {
 	return g.products[0].In()[0] == p.products[0].In()[0] && g.kernel.Bits == p.kernel.Bits &&
 		g.kernel.Group == p.kernel.Group
 }
 
-// takes reports whether another product can be computed where the group's first is: its weights are there.
+// takes reports whether another product can join the group: its weights are computed before the group's first
+// product.
 func (g skinny) takes(s programIndex, p skinny) bool {
 	for _, v := range p.products[0].In()[1:] {
 		if v.Node() != nil && s.at[v.Node()] >= s.at[g.products[0]] {

@@ -7,7 +7,7 @@
 // stays in memory.
 //
 //	e, err := plan.NewEstimator(w, c, plan.Calibration{})
-//	t, err := e.Estimate(plan.Strategy{DP: 8, TP: 8, PP: 4, MicroBatch: 1, Sequence: true, Zero: 1})
+//	t, err := e.Estimate(strategy.Strategy{DP: 8, TP: 8, PP: 4, MicroBatch: 1, Sequence: true, Zero: 1})
 //	t.Step, t.Low, t.High // seconds, and the expected interval
 //
 // Pieces of a layer are priced once for each way to split them and cached, so that further estimates take

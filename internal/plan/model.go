@@ -250,7 +250,7 @@ func (m *Model) kvWidth() int {
 	return m.kvHeads() * m.headDim()
 }
 
-// denseLayers and moeLayers add up to Layers.
+// denseLayers returns the number of layers without experts.
 func (m *Model) denseLayers() int {
 	if !m.MoE() {
 		return m.Layers

@@ -36,7 +36,8 @@ func (f *File) upgrade() error {
 		return nil
 	case 1:
 		if f.Strategy.MicroBatch != 0 {
-			return errors.New("strategy: micro_batch is of galley_plan 2: this is 1, where micro says it")
+			return errors.New("strategy: micro_batch needs galley_plan 2: this file has version 1, where micro " +
+				"is the size")
 		}
 		f.Version, f.Strategy.MicroBatch, f.Strategy.Micro = Version, max(1, f.Strategy.Micro), 0
 		return nil

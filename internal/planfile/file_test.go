@@ -108,7 +108,7 @@ func TestVersion1(t *testing.T) {
 	}
 	mixed := strings.Replace(string(text), "galley_plan: 2", "galley_plan: 1", 1)
 	if _, err := planfile.Parse([]byte(mixed)); err == nil ||
-		!strings.Contains(err.Error(), "where micro says it") {
+		!strings.Contains(err.Error(), "where micro is the size") {
 		t.Errorf("micro_batch in version 1: %v", err)
 	}
 }

@@ -58,7 +58,7 @@ func (f *File) Speeds() ([]float64, error) {
 	for _, d := range devices {
 		r, ok := d.Rate(precision)
 		if !ok {
-			return nil, fmt.Errorf("device %s: nobody says how fast it computes in %s", d.Name, precision)
+			return nil, fmt.Errorf("device %s: its speed in %s is not known", d.Name, precision)
 		}
 		if r.Measured > 0 {
 			r.Peak = r.Measured

@@ -12,7 +12,7 @@ import (
 // Shards is the data of an eager tensor on a mesh: the shards of this process's devices.
 type Shards struct {
 	op.Layout
-	// Parts holds the shards by device; those of other processes are there.
+	// Parts holds the shards by device; those of devices of other processes are missing.
 	Parts map[int]array.Array
 	// Line is the source line that requested the layout; empty if an op produced it.
 	Line ir.Pos

@@ -30,10 +30,10 @@ func ParsePin(text string) (Pin, error) {
 		key, value, _ := strings.Cut(w, "=")
 		switch key {
 		case "micro":
-			return Pin{}, fmt.Errorf("strategy: %q: micro counts micro-batches: a plan is asked for the sequences "+
-				"of one: want micro_batch=%s", w, value)
+			return Pin{}, fmt.Errorf("strategy: %q: micro is the number of micro-batches: a plan is pinned by "+
+				"their size: want micro_batch=%s", w, value)
 		case "amp", "overlap", "offload.dir":
-			return Pin{}, fmt.Errorf("strategy: %q: it is said of a run, not planned: leave it out", w)
+			return Pin{}, fmt.Errorf("strategy: %q: it is a setting of a run, not of a plan: leave it out", w)
 		}
 		p.keys = append(p.keys, key)
 	}

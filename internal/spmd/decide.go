@@ -34,7 +34,7 @@ type decision struct {
 func (p *planner) decide(n *ir.Node) (*decision, error) {
 	if len(n.Out()) == 0 {
 		return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(),
-			Err: fmt.Errorf("no results: an op without results is nowhere")}
+			Err: fmt.Errorf("it has no results: want at least one, whose devices run it")}
 	}
 	m := p.layouts[n.Out()[0].ID()].Mesh
 	have, want := p.seenFrom(m, n.In()), p.seenFrom(m, n.Out())

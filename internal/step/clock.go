@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Pricer returns costs in seconds: of a node on a device with a number of threads, of one member's part in a
-// collective, of a message, and of copying bytes.
+// Pricer returns costs in seconds: of a node on a device with a number of threads (of a collective, one
+// member's part), of delivering a message, and of copying bytes.
 type Pricer interface {
 	Node(n *ir.Node, threads int) float64
 	Deliver(bytes float64) float64

@@ -109,8 +109,8 @@ type Config struct {
 	// merges as long as the saved latency pays. Host is the number of neighbouring devices per host, so that
 	// collectives go within hosts first; 0 means one host.
 	Bucket, Host int
-	// Program, if set, lists the passes of a stage's program before it is partitioned; nil means all. Local,
-	// if set, rewrites a device's program before its memory is planned. AsIs turns the fusion of loops off.
+	// Program runs passes on a stage's program before it is partitioned; nil means all passes. Local, if set,
+	// rewrites a device's program before its memory is planned. AsIs turns the fusion of loops off.
 	Program, Local func(*ir.Func) (*ir.Func, error)
 	AsIs           bool
 }

@@ -136,8 +136,7 @@ func (p *interpreter) tell(in *instruction, i int, start time.Time) {
 	p.watch(s)
 }
 
-// watched returns the device that reports its nodes to the step's observer, and its collectives to the
-// observer.
+// watched returns the device, reporting its nodes and collectives to the step's observer if there is one.
 func (p *interpreter) watched(d *cpu.Device) *cpu.Device {
 	if p.watch == nil && p.observe == nil {
 		return d

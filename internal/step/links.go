@@ -44,9 +44,8 @@ func (c Config) pays(n *ir.Node, meanwhile float64) bool {
 	return min(farLatency+w.Wire/farRate, meanwhile) > nearLatency
 }
 
-// reduceInBackward reports whether gradients are combined within the backward pass, as others are computed,
-// and not behind it: where a step has one of it, and collectives that have something to hide behind are
-// started ahead.
+// reduceInBackward reports whether each gradient is reduced within the backward pass, while others are
+// computed, and not after it. That needs one backward pass a step and collectives that overlap computation.
 func (c Config) reduceInBackward() bool {
 	return c.Schedule.Micros == 1 && (c.Overlap == FullOverlap || c.Overlap == AutoOverlap && c.Host > 0)
 }

@@ -186,10 +186,10 @@ func (w *tapeWriter) tag(a pipeline.Action, i int) int {
 	return ((i*w.b.c.Schedule.Stages+from)*w.b.c.Schedule.Micros+a.Micro)*2 + direction
 }
 
-// awaitSends keeps what is sent alive until it has certainly arrived. A forward message has when its gradient
-// returns. Messages of an action without an answer have when those of the second action after it on the same
-// route are sent: waiting for them then costs nothing, because messages are received in order; the last ones
-// have at the end.
+// awaitSends sets until when each sent buffer stays allocated. A forward message has arrived when its
+// gradient comes back. Other messages of an action are awaited when the second action after it sends on the
+// same route: this costs nothing, because messages are received in order. The last ones are awaited at the
+// end.
 func (t *tape) awaitSends() {
 	type way struct {
 		peer, stage int

@@ -39,7 +39,7 @@ func (m *metered) Start(c *comm.Call) *comm.Pending {
 	})
 }
 
-// Progress is the rank's own.
+// Progress makes progress on the rank's communication, if its world needs that.
 func (m *metered) Progress() {
 	if f := comm.Progress(m.Comm); f != nil {
 		f()

@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Parse reads a plan that String printed, or that somebody has changed. What does not fit together, such as
-// tapes that would wait for each other for ever, is an error.
+// Parse reads a plan as String prints it, possibly edited. An inconsistent plan, such as one whose tapes
+// would deadlock, is an error.
 func Parse(text string) (*Plan, error) {
 	r := &reader{lines: strings.Split(text, "\n"), p: &Plan{}}
 	for r.at < len(r.lines) {
@@ -33,7 +33,7 @@ const most = 1 << 20
 // reader reads a plan entry by entry.
 type reader struct {
 	lines  []string
-	at     int // the line that is next
+	at     int // the index of the next line
 	p      *Plan
 	meshes []*mesh.Mesh
 	kinded bool
@@ -43,18 +43,18 @@ func (r *reader) errorf(format string, args ...any) error {
 	return &SyntaxError{max(1, min(r.at, len(r.lines))), 1, fmt.Errorf(format, args...)}
 }
 
-// next returns the words of the next line.
+// next returns a scanner of the next line.
 func (r *reader) next() *scanner {
 	r.at++
 	return &scanner{text: strings.TrimRight(r.lines[r.at-1], " \t\r"), line: r.at}
 }
 
-// indented reports whether the next line belongs to the entry at hand.
+// indented reports whether the next line belongs to the current entry.
 func (r *reader) indented() bool {
 	return r.at < len(r.lines) && strings.HasPrefix(r.lines[r.at], "  ")
 }
 
-// entry reads what begins with the next line. Each kind of entry stands behind those that it speaks of.
+// entry reads the entry that begins on the next line. An entry comes after those that it refers to.
 func (r *reader) entry() error {
 	s := r.next()
 	if !s.more() {
@@ -69,7 +69,7 @@ func (r *reader) entry() error {
 	case !r.kinded && word != "plan":
 		s.errorf(at, "got %q, want plan first", word)
 	case e.late && r.p.Schedule == nil:
-		s.errorf(at, "%s before the schedule: put it behind", word)
+		s.errorf(at, "%s before the schedule: want it after", word)
 	case e.block != nil:
 		return e.block(r, s)
 	default:
@@ -78,7 +78,7 @@ func (r *reader) entry() error {
 	return s.end()
 }
 
-// entries is what a plan is made of: lines, and blocks of them. late is what stands behind the schedule.
+// entries are the kinds of entries of a plan: single lines and blocks. late ones come after the schedule.
 var entries = map[string]struct {
 	line  func(r *reader, s *scanner)
 	block func(r *reader, s *scanner) error
@@ -216,7 +216,7 @@ func (r *reader) weight(s *scanner) {
 	r.p.Weights = append(r.p.Weights, w)
 }
 
-// layouts reads the layouts of a weight.
+// weightLayouts reads the layouts of a weight.
 func (r *reader) weightLayouts(s *scanner, m *mesh.Mesh, t ir.Type) (l Layouts) {
 	for _, x := range []struct {
 		word string
@@ -247,7 +247,7 @@ func (r *reader) stage(s *scanner) {
 	r.p.Stages = append(r.p.Stages, x)
 }
 
-// function returns the lines of a program, up to the brace that closes it, and where it begins.
+// function returns the lines of a program, up to the closing brace, and the line on which it begins.
 func (r *reader) function() (text string, first int) {
 	first = r.at
 	for r.at < len(r.lines) {
@@ -259,7 +259,7 @@ func (r *reader) function() (text string, first int) {
 	return strings.Join(r.lines[first:r.at], "\n"), first + 1
 }
 
-// program reads a program of single devices.
+// program reads a program that runs on single devices.
 func (r *reader) program(s *scanner) error {
 	at := s.column()
 	if n := s.number(most); n != len(r.p.programs) {

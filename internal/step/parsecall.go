@@ -59,7 +59,7 @@ func (x *tapeReader) checkOffloaded(in *instruction) error {
 	return nil
 }
 
-// load reads a part of the batch.
+// load reads which part of the batch a buffer holds.
 func (x *tapeReader) load(s *scanner, in *instruction) {
 	at, p := s.column(), x.r.p
 	l := load{buffer: s.buffer(len(x.t.buffers))}
@@ -81,7 +81,7 @@ func (x *tapeReader) load(s *scanner, in *instruction) {
 	t := p.Inputs[p.Variant[in.action.Micro]][l.batch]
 	if b := x.t.buffers[l.buffer].t; b.DType != t.DType || !slices.Equal(b.Shape, l.box.Size) ||
 		!inside(l.box, t.Shape) {
-		s.errorf(at, "buffer %%%d is %v: it is no part %v of input %d, %v", l.buffer, b, l.box, l.batch, t)
+		s.errorf(at, "buffer %%%d is %v: it is not part %v of input %d, %v", l.buffer, b, l.box, l.batch, t)
 	}
 	in.loads = append(in.loads, l)
 }
@@ -99,7 +99,7 @@ func inside(b mesh.Box, shape []int) bool {
 	return true
 }
 
-// checkCall returns an error where buffers are not what a program takes and makes.
+// checkCall returns an error if the buffers do not match the program's parameters, results and arena.
 func (x *tapeReader) checkCall(in *instruction) error {
 	f := in.exe.Func()
 	for _, side := range []struct {

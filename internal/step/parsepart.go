@@ -12,7 +12,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// part reads a program of a stage, and what devices exchange in it.
+// part reads a program of a stage and its communication.
 func (r *reader) part(s *scanner) error {
 	x := r.partHead(s)
 	if err := s.end(); err != nil {
@@ -101,7 +101,7 @@ func specOf(text string, m *mesh.Mesh, t ir.Type) (mesh.Spec, error) {
 	return spec, err
 }
 
-// communication reads an exchange.
+// communication reads one collective of a part.
 func (s *scanner) communication() spmd.Communication {
 	c := spmd.Communication{Count: 1}
 	s.want("exchange")

@@ -8,7 +8,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// tape reads what one device does.
+// tape reads the tape of one device.
 func (r *reader) tape(s *scanner) error {
 	at := s.column()
 	t := &tape{device: s.number(most), whole: r.p.Whole}
@@ -33,15 +33,16 @@ func (r *reader) tape(s *scanner) error {
 	return x.finish()
 }
 
-// tapeReader reads one tape. Offsets and the ends of sends follow from the rest: they are compared.
+// tapeReader reads one tape. The offsets of buffers and the ends of sends follow from the rest; the stated
+// ones are compared with them.
 type tapeReader struct {
 	r *reader
 	t *tape
-	// offsets and untils are what the text says, with its place.
+	// offsets and untils are the stated numbers with their places in the text.
 	offsets, untils []statedNumber
 }
 
-// statedNumber is a number that a text gives of a buffer or an instruction.
+// statedNumber is a number that the text states for a buffer or an instruction, and its place.
 type statedNumber struct{ of, number, line, column int }
 
 func (x *tapeReader) line(s *scanner) error {
@@ -60,7 +61,7 @@ func (x *tapeReader) buffer(s *scanner) {
 		s.errorf(at, "buffer %s: want %%%d next", word, len(x.t.buffers))
 	}
 	if len(x.t.code) > 0 {
-		s.errorf(at, "a buffer behind instructions: put it above")
+		s.errorf(at, "a buffer after instructions: want all buffers first")
 	}
 	s.want("=")
 	at = s.column()
@@ -69,10 +70,10 @@ func (x *tapeReader) buffer(s *scanner) {
 	b.t = s.typ()
 	b.offloaded = s.is("away")
 	if !slices.Contains([]bufferKind{slotBuffer, weightBuffer, valueBuffer}, b.key.kind) && b.offloaded {
-		s.errorf(at, "only weights, slots and values can be away")
+		s.errorf(at, "only weights, slots and values can be offloaded (away)")
 	}
 	if _, ok := x.t.find(b.key); ok {
-		s.errorf(at, "a second buffer of the same")
+		s.errorf(at, "a second buffer for the same tensor")
 	}
 	if one := []bufferKind{scalarBuffer, seedBuffer, reportBuffer}; slices.Contains(one, b.key.kind) &&
 		len(b.t.Shape) > 0 {
@@ -86,7 +87,7 @@ func (x *tapeReader) buffer(s *scanner) {
 	x.t.buffers = append(x.t.buffers, b)
 }
 
-// key reads what a buffer holds.
+// key reads which tensor a buffer holds.
 func (x *tapeReader) key(s *scanner) (k bufferKey) {
 	p := x.r.p
 	at := s.column()
@@ -135,7 +136,7 @@ func (x *tapeReader) weight(s *scanner) int {
 	return i
 }
 
-// instruction reads one thing that the device does.
+// instruction reads one instruction.
 func (x *tapeReader) instruction(s *scanner) {
 	in := instruction{action: pipeline.Action{Stage: -1}, arena: -1}
 	at := s.column()
@@ -163,7 +164,7 @@ func (x *tapeReader) instruction(s *scanner) {
 		x.message(s, &in, "from")
 		x.carried(s, &in, in.out[0])
 	default:
-		s.errorf(at, "%s %s: want run for what computes, send or receive for a message", in.name(), word)
+		s.errorf(at, "%s %s: want run for a computation, send or receive for a message", in.name(), word)
 	}
 	if s.err == nil {
 		x.use(&in)
@@ -171,7 +172,8 @@ func (x *tapeReader) instruction(s *scanner) {
 	}
 }
 
-// isWhen reads a word for a call that is of no micro-batch.
+// isWhen reports whether a word names a call that belongs to no micro-batch, such as the update, and sets the
+// instruction's stage to it.
 func (x *tapeReader) isWhen(word string, in *instruction) bool {
 	for stage, w := range whenWords {
 		if w == word && (x.t.whole || stage == int(AtUpdate)) {
@@ -182,7 +184,7 @@ func (x *tapeReader) isWhen(word string, in *instruction) bool {
 	return false
 }
 
-// message reads the other end of a message.
+// message reads the peer and the tag of a message.
 func (x *tapeReader) message(s *scanner, in *instruction, word string) {
 	s.want(word)
 	at := s.column()
@@ -206,7 +208,7 @@ func (x *tapeReader) carried(s *scanner, in *instruction, buffer int) {
 	}
 }
 
-// piece reads of which buffer a message carries a part.
+// piece reads the buffer of which a message carries a part, and the part's position.
 func (x *tapeReader) piece(s *scanner, in *instruction, buffer int) {
 	p := &piece{buffer: s.buffer(len(x.t.buffers))}
 	s.want("at")
@@ -226,7 +228,7 @@ func (x *tapeReader) piece(s *scanner, in *instruction, buffer int) {
 	in.piece = p
 }
 
-// use notes the buffers that an instruction uses.
+// use updates the lifetimes of the buffers that an instruction uses.
 func (x *tapeReader) use(in *instruction) {
 	list := slices.Concat(in.args, in.out)
 	if in.arena >= 0 {
@@ -250,7 +252,7 @@ func (x *tapeReader) use(in *instruction) {
 	}
 }
 
-// finish lays the buffers out and compares that with what the text says.
+// finish packs the buffers and compares the result with the stated numbers.
 func (x *tapeReader) finish() error {
 	t := x.t
 	for i := range t.buffers {
@@ -266,7 +268,7 @@ func (x *tapeReader) finish() error {
 	}
 	for _, s := range x.untils {
 		if got := t.code[s.of].until; got != s.number {
-			return &SyntaxError{s.line, s.column, fmt.Errorf("the message is under way until %d: got %d", got,
+			return &SyntaxError{s.line, s.column, fmt.Errorf("the message is in flight until %d: got %d", got,
 				s.number)}
 		}
 	}

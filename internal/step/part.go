@@ -6,7 +6,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// list adds a part that is called to the plan's, once.
+// list adds a part to the plan's parts, once.
 func (b *builder) list(x *section, variant int, k partKey) {
 	p := x.parts[k]
 	if b.parts[p] {
@@ -18,7 +18,7 @@ func (b *builder) list(x *section, variant int, k partKey) {
 	b.plan.Parts = append(b.plan.Parts, out)
 }
 
-// updatePart returns the update.
+// updatePart returns the program of the update as a Part.
 func (b *builder) updatePart() *Part {
 	out := partOf(b.updateProgram)
 	out.Stage, out.Kind = -1, pipeline.Forward
@@ -39,7 +39,7 @@ func partOf(p *spmd.Program) *Part {
 	return out
 }
 
-// order returns where a part stands in a plan: by stage, then by kind, then by size of micro-batch.
+// order returns a sort key of a part in a plan: by stage, then kind, then size of micro-batch.
 func (x *Part) order() int {
 	n := ((x.Stage*int(pipeline.Weight+1)+int(x.Kind))*2 + 1) << 20
 	if x.First {

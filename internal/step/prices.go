@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// PricesOf returns a machine's seconds for devices of so many threads, as searches in programs ask for them:
-// of every op, and of messages between devices, which wake the one that waits for them.
+// PricesOf returns the costs on a machine for devices with a number of threads: of every op, and of messages
+// between devices, including the latency of waking the receiver.
 func PricesOf(m Machine, threads int) spmd.Prices {
 	known, p := map[string]float64{}, m.Prices
 	const many = 1 << 20

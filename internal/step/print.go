@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// String prints the plan; Parse reads it back.
+// String returns the plan's text, which Parse reads.
 func (p *Plan) String() string {
 	w := &printer{p: p, meshes: p.allMeshes()}
 	w.head()
@@ -29,7 +29,7 @@ func (p *Plan) String() string {
 	return w.Builder.String()
 }
 
-// TapeText prints the tape of one device and the programs that it runs.
+// TapeText returns the text of the tape of one device and the programs that it runs.
 func (p *Plan) TapeText(device int) string {
 	w := &printer{p: p}
 	for i := range p.programs {
@@ -42,14 +42,14 @@ func (p *Plan) TapeText(device int) string {
 	return w.Builder.String()
 }
 
-// Outline prints the stages without tapes and local programs.
+// Outline returns a copy of the plan without tapes and programs of single devices.
 func (p *Plan) Outline() *Plan {
 	out := *p
 	out.programs, out.tapes = nil, nil
 	return &out
 }
 
-// allMeshes returns the ranks' meshes, then those of further values.
+// allMeshes returns the meshes of the ranks, then other meshes of weights and values.
 func (p *Plan) allMeshes() []*mesh.Mesh {
 	list := slices.Clone(p.Meshes)
 	add := func(m *mesh.Mesh) {
@@ -81,7 +81,7 @@ func (w *printer) line(format string, args ...any) {
 	w.WriteByte('\n')
 }
 
-// head prints what all devices share.
+// head prints the part of the plan that all devices share.
 func (w *printer) head() {
 	p := w.p
 	switch {
@@ -126,12 +126,12 @@ func (w *printer) head() {
 	}
 }
 
-// layoutsText returns the layouts of a weight.
+// layoutsText returns the text of a weight's layouts.
 func layoutsText(l Layouts) string {
 	return fmt.Sprintf("use %s rest %s sum %s slot %s", l.Use, l.Rest, l.Sum, l.Slot)
 }
 
-// lays returns how a weight is laid out on the ranks on which it does otherwise.
+// lays returns the text of a weight's layouts on ranks that have their own.
 func (w *printer) lays(on map[int]Layouts) (text string) {
 	for _, rank := range slices.Sorted(maps.Keys(on)) {
 		l := on[rank]
@@ -144,7 +144,8 @@ func (w *printer) lays(on map[int]Layouts) (text string) {
 	return text
 }
 
-// numbers returns a word and numbers behind it; nothing where there are none and the word is optional.
+// numbers returns a word followed by numbers. Without numbers it returns nothing if the word is optional,
+// that is, begins with a blank.
 func numbers(word string, list []int) string {
 	if len(list) == 0 && strings.HasPrefix(word, " ") {
 		return ""
@@ -162,7 +163,7 @@ func typesText(types []ir.Type) (text string) {
 	return text
 }
 
-// program prints a program of single devices.
+// program prints a program that runs on single devices.
 func (w *printer) program(i int) {
 	x := w.p.programs[i]
 	w.line("program %d%s%s%s", i, numbers(" donates", x.donated), numbers(" spends", x.spent),
@@ -170,7 +171,7 @@ func (w *printer) program(i int) {
 	w.WriteString(x.exe.Func().String())
 }
 
-// part prints a program of a stage with the layout of every value, and what devices exchange in it.
+// part prints a program of a stage with the layout of every value, and its communication.
 func (w *printer) part(x *Part) {
 	switch {
 	case x.Stage < 0:
@@ -213,7 +214,7 @@ func (w *printer) part(x *Part) {
 	}
 }
 
-// home returns the mesh of a part's values of which nothing else is said.
+// home returns the number of the mesh that values of a part are on unless the text says otherwise.
 func (w *printer) home(x *Part) int {
 	if x.Stage < 0 {
 		return 0

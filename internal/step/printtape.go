@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// tape prints what one device does: its buffers, then its instructions.
+// tape prints the tape of one device: its buffers, then its instructions.
 func (w *printer) tape(t *tape) {
 	w.line("tape %d rank %d", t.device, t.rank)
 	for i := range t.buffers {
@@ -25,12 +25,12 @@ func (w *printer) tape(t *tape) {
 	}
 }
 
-// keyWords is how buffers are called.
+// keyWords has the printed names of the kinds of buffers.
 var keyWords = map[bufferKind]string{valueBuffer: "value", scratch: "scratch", weightBuffer: "weight",
 	slotBuffer: "slot", sumBuffer: "sum", scalarBuffer: "scalar", seedBuffer: "seed", reportBuffer: "report",
 	resultBuffer: "result", inputBuffer: "input"}
 
-// key prints what a buffer holds.
+// key returns the text of a buffer's key.
 func (w *printer) key(k bufferKey) string {
 	word := keyWords[k.kind]
 	switch k.kind {
@@ -50,7 +50,7 @@ func (w *printer) key(k bufferKey) string {
 	return fmt.Sprintf("%s %d", word, k.value)
 }
 
-// text returns an instruction in one line.
+// text returns an instruction as one line.
 func (in *instruction) text(t *tape) string {
 	switch in.kind {
 	case send:
@@ -77,7 +77,7 @@ func (in *instruction) text(t *tape) string {
 	return b.String()
 }
 
-// text returns where a piece belongs; nothing for a message of a whole buffer.
+// text returns the buffer and position of a piece; nothing if the message is a whole buffer.
 func (p *piece) text() string {
 	if p == nil {
 		return ""
@@ -85,7 +85,7 @@ func (p *piece) text() string {
 	return fmt.Sprintf(" of %%%d at %s", p.buffer, ints(p.start))
 }
 
-// buffersText returns a word and buffers behind it; nothing where there are none.
+// buffersText returns a word followed by buffers, or nothing if there are none.
 func buffersText(word string, list []int) string {
 	if len(list) == 0 {
 		return ""

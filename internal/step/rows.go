@@ -1,7 +1,7 @@
 package step
 
-// Rows returns which rows of a batch some devices read. The batch has so many tensors, and its rows are cut
-// into micro-batches of the given sizes, one after the other.
+// Rows reports for each row of a batch whether one of the given devices reads it. Only the first tensors
+// count, and cut has the number of rows of each micro-batch.
 func (p *Plan) Rows(devices func(device int) bool, tensors int, cut []int) []bool {
 	begin := make([]int, len(cut)+1)
 	for i, n := range cut {

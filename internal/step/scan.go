@@ -22,8 +22,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("plan: %d:%d: %v", e.L
 // Unwrap returns the cause.
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-// scanner reads the words of one line. The first mistake stays, with its place; what is read after it is
-// zero.
+// scanner reads the words of one line. It keeps the first error, and after it returns zero values.
 type scanner struct {
 	text string
 	i    int
@@ -50,13 +49,13 @@ func (s *scanner) blanks() {
 	}
 }
 
-// column returns where the next word begins.
+// column returns the column at which the next word begins.
 func (s *scanner) column() int {
 	s.blanks()
 	return s.i + 1
 }
 
-// more reports whether another word follows, and no mistake was made.
+// more reports whether another word follows and there was no error.
 func (s *scanner) more() bool {
 	s.blanks()
 	return s.err == nil && s.i < len(s.text)
@@ -76,7 +75,7 @@ func (s *scanner) word() string {
 	return s.text[s.i-n : s.i]
 }
 
-// is takes the next word if it is w.
+// is reports whether the next word is w, and if so consumes it.
 func (s *scanner) is(w string) bool {
 	at := s.i
 	if s.more() && s.word() == w {
@@ -86,14 +85,14 @@ func (s *scanner) is(w string) bool {
 	return false
 }
 
-// want takes a word that must be there.
+// want consumes the next word, which must be w.
 func (s *scanner) want(w string) {
 	if at := s.column(); !s.is(w) {
 		s.errorf(at, "got %q, want %s", s.text[at-1:], w)
 	}
 }
 
-// number reads a number that is not negative and less than limit.
+// number reads a number from 0 to limit-1.
 func (s *scanner) number(limit int) int {
 	at := s.column()
 	return s.parseNumber(at, s.word(), limit)
@@ -108,7 +107,7 @@ func (s *scanner) parseNumber(at int, text string, limit int) int {
 	return n
 }
 
-// numbers reads as many numbers as there are.
+// numbers reads all numbers that follow.
 func (s *scanner) numbers(limit int) (list []int) {
 	for s.more() && s.text[s.i] >= '0' && s.text[s.i] <= '9' {
 		list = append(list, s.number(limit))
@@ -116,7 +115,7 @@ func (s *scanner) numbers(limit int) (list []int) {
 	return list
 }
 
-// float reads a number that is finite.
+// float reads a finite number.
 func (s *scanner) float() float64 {
 	at := s.column()
 	text := s.word()
@@ -127,7 +126,7 @@ func (s *scanner) float() float64 {
 	return x
 }
 
-// quoted reads a text in quotes.
+// quoted reads a quoted string.
 func (s *scanner) quoted() string {
 	at := s.column()
 	text, err := strconv.QuotedPrefix(s.text[s.i:])
@@ -141,7 +140,7 @@ func (s *scanner) quoted() string {
 	return text
 }
 
-// typ reads f32[2,3].
+// typ reads a type such as f32[2,3].
 func (s *scanner) typ() ir.Type {
 	at := s.column()
 	t, err := ir.ParseType(s.word())
@@ -149,7 +148,7 @@ func (s *scanner) typ() ir.Type {
 	return t
 }
 
-// types reads as many types as there are.
+// types reads types to the end of the line.
 func (s *scanner) types() (list []ir.Type) {
 	for s.more() {
 		list = append(list, s.typ())
@@ -157,7 +156,7 @@ func (s *scanner) types() (list []ir.Type) {
 	return list
 }
 
-// spec reads @[dp,_] for a tensor of a type on a mesh.
+// spec reads a Spec such as @[dp,_] and checks it for a tensor of type t on a mesh.
 func (s *scanner) spec(m *mesh.Mesh, t ir.Type) mesh.Spec {
 	at := s.column()
 	return s.parseSpec(at, s.word(), m, t)
@@ -172,7 +171,7 @@ func (s *scanner) parseSpec(at int, text string, m *mesh.Mesh, t ir.Type) mesh.S
 	return spec
 }
 
-// buffer reads %3, a buffer of a tape.
+// buffer reads a buffer of a tape, such as %3; count is the number of buffers.
 func (s *scanner) buffer(count int) int {
 	at := s.column()
 	text, ok := strings.CutPrefix(s.word(), "%")
@@ -183,7 +182,7 @@ func (s *scanner) buffer(count int) int {
 	return s.parseNumber(at+1, text, count)
 }
 
-// buffers reads as many buffers as there are.
+// buffers reads all buffers that follow.
 func (s *scanner) buffers(count int) (list []int) {
 	for s.more() && s.text[s.i] == '%' {
 		list = append(list, s.buffer(count))
@@ -191,7 +190,7 @@ func (s *scanner) buffers(count int) (list []int) {
 	return list
 }
 
-// ints reads [2,9].
+// ints reads a list such as [2,9].
 func (s *scanner) ints() []int {
 	at := s.column()
 	text := s.word()
@@ -210,7 +209,7 @@ func (s *scanner) ints() []int {
 	return list
 }
 
-// end returns the mistake of the line; one is that it continues.
+// end returns the line's error; more words are one.
 func (s *scanner) end() error {
 	if s.more() {
 		s.errorf(s.i+1, "unexpected %q", s.text[s.i:])
@@ -221,7 +220,7 @@ func (s *scanner) end() error {
 	return s.err
 }
 
-// within moves the place of an error of a piece of text that begins at a line.
+// within returns an error in an embedded text, which begins at line and column, with its place in the plan.
 func within(line, column int, err error) error {
 	if e, ok := errors.AsType[*ir.SyntaxError](err); ok {
 		return &SyntaxError{line + e.Line - 1, column + e.Column - 1, e.Err}

@@ -91,8 +91,8 @@ func (x *section) checkOutputs() error {
 			func(q mesh.Pending) bool { return m.Extent(q.Sub) > 1 }) {
 			continue
 		}
-		return &ir.Error{Pos: v.Node().Pos(), Op: v.Node().Op().Name(), Err: fmt.Errorf("%v on %v: its sums are "+
-			"pending, and another stage takes it: want it replicated or sharded there", s, m)}
+		return &ir.Error{Pos: v.Node().Pos(), Op: v.Node().Op().Name(), Err: fmt.Errorf("%v on %v: it is "+
+			"unreduced, and another stage reads it: want it replicated or sharded", s, m)}
 	}
 	return nil
 }
@@ -211,8 +211,7 @@ func (x *section) sumParam(j int) int {
 	return len(x.Weights) + len(x.Batch) + len(x.In) + x.NumGrads() + j
 }
 
-// sumResult returns the result that is the next value of an accumulator, inGradResult that which is a
-// gradient of an input.
+// sumResult returns the joint program's result that is the next value of an accumulator.
 func (x *section) sumResult(j int) int { return len(x.Out) + x.NumInGrads() + j }
 
 // outGrads returns the parameters that are gradients of results, by the results' numbers; the weight of a
@@ -254,10 +253,10 @@ func (x *section) inGrads() map[int]int {
 	return grads
 }
 
-// placeSums leaves the sums of gradients pending where the gradients are, so that they are combined once a
-// step and not once a micro-batch. What they are split by besides is combined at once. So is everything where
-// devices compute meanwhile and a step has one backward pass: each gradient is under way to where it is
-// updated while those of the layers before it are computed.
+// placeSums decides the layouts of the gradient accumulators. Over axes on which gradients are unreduced the
+// accumulators are too, so that they are reduced once a step and not once a micro-batch. Other splits of a
+// gradient are resolved in each micro-batch. With reduceInBackward an accumulator has the layout of the
+// optimizer's slots instead: each gradient is reduced while those of the layers before it are computed.
 func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
 	p, err := spmd.Partition(x.Joint, x.specs, x.mesh, spmd.Config{Prices: c.Prices, Meshes: x.meshes})
 	if err != nil {
@@ -287,12 +286,12 @@ func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
 	return nil
 }
 
-// divide parts the joint program as the schedule needs it.
+// cut divides the joint program into the parts that the schedule calls.
 func (x *section) cut(c *Config) error {
 	if err := x.cutTurn(c, x.Joint, later, x.specs); err != nil {
 		return err
 	}
-	// In the first turn there is nothing to add gradients to: they are the sums.
+	// The first backward pass has nothing to add to: its gradients become the accumulators.
 	specs := slices.Clone(x.specs)
 	results := slices.Clone(x.Joint.Results())
 	for j := range x.Weights {
@@ -306,7 +305,7 @@ func (x *section) cut(c *Config) error {
 	return x.cutTurn(c, joint, first, specs)
 }
 
-// cutTurn parts the joint program of one turn.
+// cutTurn divides the joint program into parts for the first or for later backward passes.
 func (x *section) cutTurn(c *Config, joint *ir.Func, t turn, specs []mesh.Spec) error {
 	var outs, grads []int
 	for i := range x.Out {
@@ -345,7 +344,8 @@ func (x *section) cutTurn(c *Config, joint *ir.Func, t turn, specs []mesh.Spec) 
 	return add(pipeline.Input, in, b.Values)
 }
 
-// partition lays a part on the devices. via, if set, translates its values to those of the joint program.
+// partition partitions a part over the devices. via, if set, maps its value IDs to those of the joint
+// program.
 func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []int, all []mesh.Spec) (*part,
 	error) {
 	joint := func(id int) int {
@@ -358,7 +358,7 @@ func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []
 	for own, id := range p.Values {
 		specs[own], meshes[own] = all[joint(id)], x.meshes[joint(id)]
 	}
-	back := map[int]mesh.Spec{} // gradients of what came in go back as it came
+	back := map[int]mesh.Spec{} // an input's gradient is sent back in the input's layout
 	for j, r := range x.inGrads() {
 		back[x.Joint.Results()[r].ID()] = x.specs[x.inParam(j)].With()
 	}
@@ -381,7 +381,7 @@ func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []
 	return out, err
 }
 
-// outSpecs returns how what the stage hands on is laid out.
+// outSpecs returns the Specs of the stage's outputs.
 func (x *section) outSpecs() []mesh.Spec {
 	list := make([]mesh.Spec, len(x.Out))
 	for i, l := range x.outLayouts() {
@@ -390,7 +390,7 @@ func (x *section) outSpecs() []mesh.Spec {
 	return slices.Clip(list)
 }
 
-// outLayouts returns where and how what the stage hands on is laid out.
+// outLayouts returns the meshes and Specs of the stage's outputs.
 func (x *section) outLayouts() []op.Layout {
 	list := make([]op.Layout, len(x.Out))
 	for i := range x.Out {

@@ -100,7 +100,7 @@ func onBackend(c executor.Config) (executor.Config, int, error) {
 	case "bf16":
 		c.Compute = array.BF16
 	case "f16":
-		return c, 1, fmt.Errorf("trainer: amp is f16: a backend computes in bf16, which needs no scale of the loss")
+		return c, 1, fmt.Errorf("trainer: amp is f16: a backend computes in bf16, which needs no loss scaling")
 	}
 	s.Recompute, s.AMP = "none", "off"
 	if c.Strategy = &s; s.String() == (strategy.Strategy{Micro: s.Micro}).String() {

@@ -35,7 +35,8 @@ func (r *Executor) Forward(f executor.Func) executor.Forward {
 
 // Plan returns an error: the backend's compiler plans memory.
 func (f *forward) Plan(...ir.Type) (*executor.Plan, error) {
-	return nil, fmt.Errorf("forward pass: %s plans its own memory: run it", f.r.b.Name())
+	return nil, fmt.Errorf("forward pass: %s plans memory when it compiles: there is no plan before a run",
+		f.r.b.Name())
 }
 
 // Close releases what the pass holds on the backend.

@@ -179,7 +179,7 @@ func (s *group) explain(err error) error {
 		return err
 	}
 	if s.Strategy.CP > 1 && s.Strategy.Context == "ring" {
-		return fmt.Errorf("%w: causal attention in a ring is not the same on every device: want context ulysses",
+		return fmt.Errorf("%w: causal ring attention differs between devices: want context ulysses",
 			err)
 	}
 	return fmt.Errorf("%w: want a batch and sizes that %s divides", err, s.Strategy)

@@ -131,16 +131,16 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 		}
 		return nil, err
 	}
-	var told [executor.Metrics]float64
-	for i := range told {
+	var metrics [executor.Metrics]float64
+	for i := range metrics {
 		a, err := runtime.Read(out[i])
 		if err != nil {
 			return nil, &executor.PartialUpdateError{Err: err}
 		}
-		told[i] = a.At(0)
+		metrics[i] = a.At(0)
 	}
 	e.state, e.last, e.begun = out[executor.Metrics:], exe, true
-	return executor.Result{Loss: told[0], Norm: told[1]}, nil
+	return executor.Result{Loss: metrics[0], Norm: metrics[1]}, nil
 }
 
 // index returns the index of a tensor in the state.
@@ -190,7 +190,7 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, nil
 }
 
-// RunningOps returns the op that each device is running.
+// RunningOps returns the op that the host device is running.
 func (e *Executor) RunningOps() []step.RunningOp {
 	if n := e.c.Device.RunningOp(); n != nil {
 		return []step.RunningOp{{Node: n}}

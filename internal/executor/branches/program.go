@@ -25,7 +25,7 @@ func check(c executor.Config) (s strategy.Strategy, err error) {
 	}
 	switch {
 	case len(c.Annotations) > 0 || c.Layers != nil || c.Annotated():
-		err = fmt.Errorf("annotations or plans of layers: want none of them, since branches are found")
+		err = fmt.Errorf("annotations or a plan by Parallelize: want none, because the search places branches")
 	case len(c.RankBackends) > 0 || len(c.Shares) > 0:
 		err = fmt.Errorf("backends or shares: want none")
 	case c.Mode == executor.Eager:

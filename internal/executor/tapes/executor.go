@@ -37,7 +37,7 @@ type Executor struct {
 	put map[step.Tensor]array.Array
 }
 
-// New does not plan yet: the types are known from the first batch.
+// New returns an executor for a config. It plans with the first batch, when the types are known.
 func New(c executor.Config) (*Executor, error) {
 	l, err := c.Layout()
 	if err != nil {

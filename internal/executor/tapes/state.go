@@ -172,8 +172,8 @@ func (e *Executor) reader(running func(x step.Tensor) (array.Array, error)) exec
 	}
 }
 
-var errNotStarted = errors.New("checkpoint: the trainer has taken no step: its state is that which it was " +
-	"given")
+var errNotStarted = errors.New("checkpoint: the trainer has taken no step: its state is what it was " +
+	"created with")
 
 // Values in checkpoints besides tensors: the loss scale, and the number of good steps until it grows.
 const (

@@ -26,7 +26,7 @@ func TestMultiply(t *testing.T) {
 	pool := kernel.NewPool(3)
 	defer pool.Close()
 	for _, c := range []struct{ out, in, rows int }{{1, 1, 1}, {70, 33, 5}, {64, 300, 7}, {129, 128, 2},
-		{1000, 520, 9}} {
+		{1000, 520, 9}, {130, 260, 103}} {
 		w, x := random(r, c.out*c.in), random(r, c.rows*c.in)
 		for _, f := range packed.Formats() {
 			p, err := packed.Pack(f, packed.Rows(array.FromSlice(w, c.out, c.in)))

@@ -119,12 +119,23 @@ type tail struct{ y []float32 }
 
 var tails = sync.Pool{New: func() any { return new(tail) }}
 
-// panel computes one panel, by blocks of terms that stay in the cache from one row to the next.
+// blockRows is how many rows pass through a panel at a time: their sums stay in the cache from one block of
+// terms to the next, also where rows of y are so far apart that they share the cache's sets.
+const blockRows = 96
+
+// panel computes one panel.
 func (w *panels[W]) panel(y []float32, ldy int, x []float32, rows, q, cols int) {
+	data := w.data[q*w.in*width : (q+1)*w.in*width]
+	for i := 0; i < rows; i += blockRows {
+		w.block(y[i*ldy:], ldy, x[i*w.in:], min(blockRows, rows-i), data, cols)
+	}
+}
+
+// block computes some rows of a panel, by blocks of terms that stay in the cache from one row to the next.
+func (w *panels[W]) block(y []float32, ldy int, x []float32, rows int, data []W, cols int) {
 	for i := range rows {
 		clear(y[i*ldy : i*ldy+cols])
 	}
-	data := w.data[q*w.in*width : (q+1)*w.in*width]
 	for k := 0; k < w.in; k += kernel.OrderedTerms {
 		o := kernel.Ordered{
 			Rows: rows,

@@ -90,6 +90,18 @@ func TestAdapter(t *testing.T) {
 				}
 				far = max(far, math.Abs(float64(x-base[i])))
 			}
+			few := step.Run([]paged.Sequence{{Pages: []int32{0, 1, 2}, Tokens: ids, Want: 2, Adapter: a},
+				{Pages: []int32{3, 4, 5}, Tokens: ids, Want: 3}})
+			for i, x := range few[2*37:] {
+				if math.Float32bits(x) != math.Float32bits(base[37*37+i]) {
+					t.Fatalf("%s tp %d: logit %d of few: got %v, want %v", c.family, tp, i, x, base[37*37+i])
+				}
+			}
+			for i, y := range few[:2*37] {
+				if x := array.Data[float32](want)[38*37+i]; math.Abs(float64(x-y)) > 5e-4*(1+math.Abs(float64(x))) {
+					t.Fatalf("%s tp %d: logit %d of few: got %v, want %v", c.family, tp, i, y, x)
+				}
+			}
 			if far < 0.1 {
 				t.Errorf("%s: the adapter changes logits by %v: want a change", c.family, far)
 			}

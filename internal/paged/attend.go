@@ -25,6 +25,7 @@ type attendTask struct {
 // attendWork is the memory of one task: queries, scores, and accumulators.
 type attendWork struct {
 	q, scores []float32
+	at        [blockPages]int // where the matrices of a block begin
 	partial
 	all partial // of the previous splits
 }
@@ -135,6 +136,9 @@ func (w *attendWork) start(s *Step, hd heads, t attendTask, g, group int) {
 	}
 }
 
+// paddedRows is up to how many queries the pages of a block are multiplied in full groups.
+const paddedRows = 2
+
 // scoreBlock computes the scores of all queries with the keys of pages, starting at the block's first
 // element.
 func (w *attendWork) scoreBlock(c *layerCache, hd heads, pages []int32, g, n, firstPage, lastPage int) {
@@ -143,16 +147,23 @@ func (w *attendWork) scoreBlock(c *layerCache, hd heads, pages []int32, g, n, fi
 		clear(w.scores[i*blockKeys : i*blockKeys+width])
 	}
 	o := kernel.Ordered{Rows: n, K: hd.dim, Cols: PageTokens, LDY: blockKeys, LDX: hd.dim, LDW: PageTokens}
-	for p := firstPage; p <= lastPage; p++ {
-		m, to := matrixOf(pages[p], g), w.scores[(p-firstPage)*PageTokens:]
-		if p < lastPage {
-			c.keys.fetch(matrixOf(pages[p+1], g))
-		} else {
-			c.values.fetch(matrixOf(pages[firstPage], g))
-		}
-		c.keys.multiply(o, to, w.q, m)
-		c.keys.scale(to, n, blockKeys, m, PageTokens)
+	at := w.places(&c.keys, pages, g, firstPage, lastPage)
+	for n <= paddedRows && len(at)%kernel.AcrossPages != 0 { // scores that nothing reads
+		at = append(at, at[len(at)-1])
 	}
+	c.keys.across(o, w.scores, w.q, at)
+	for p := firstPage; p <= lastPage; p++ {
+		c.keys.scale(w.scores[(p-firstPage)*PageTokens:], n, blockKeys, matrixOf(pages[p], g), PageTokens)
+	}
+}
+
+// places returns where the matrices of pages begin.
+func (w *attendWork) places(s *store, pages []int32, g, firstPage, lastPage int) []int {
+	at := w.at[:0]
+	for _, p := range pages[firstPage : lastPage+1] {
+		at = append(at, s.at(matrixOf(p, g)))
+	}
+	return at
 }
 
 // weigh turns the scores of one query into weights relative to the largest score so far, and rescales its
@@ -196,13 +207,15 @@ func (w *attendWork) rescale(hd heads, i int, top float32) {
 func (w *attendWork) addValues(c *layerCache, hd heads, pages []int32, g, n, firstPage, lastPage, last int) {
 	stride := roundUp(hd.valueDim)
 	for p := firstPage; p <= lastPage; p++ {
-		o := kernel.Ordered{Rows: n, K: min(PageTokens, last+1-p*PageTokens), Cols: stride, LDY: stride,
-			LDX: blockKeys, LDW: stride}
-		m, weights := matrixOf(pages[p], g), w.scores[(p-firstPage)*PageTokens:]
-		if p < lastPage {
-			c.values.fetch(matrixOf(pages[p+1], g))
-		}
-		c.values.scale(weights, n, blockKeys, m, o.K)
-		c.values.multiply(o, w.out, weights, m)
+		tokens := min(PageTokens, last+1-p*PageTokens)
+		c.values.scale(w.scores[(p-firstPage)*PageTokens:], n, blockKeys, matrixOf(pages[p], g), tokens)
+	}
+	o := kernel.Ordered{Rows: n, K: PageTokens, Cols: stride, LDY: stride, LDX: blockKeys, LDW: stride}
+	at := w.places(&c.values, pages, g, firstPage, lastPage)
+	whole := min(len(at), (last+1)/PageTokens-firstPage)
+	c.values.along(o, w.out, w.scores, at[:whole])
+	if whole < len(at) {
+		o.K = last + 1 - (firstPage+whole)*PageTokens
+		c.values.along(o, w.out, w.scores[whole*PageTokens:], at[whole:])
 	}
 }

@@ -44,6 +44,7 @@ func (b *builder) model(p models.Parts) *Model {
 		m.head = b.kept(piece{weight: p.Head.Weight, bias: p.Head.Bias, rows: vocab})
 	}
 	m.bytes, m.rank, m.products, m.kv = b.bytes, b.rank, b.products, b.KV
+	m.watched = b.Watch != nil
 	return m
 }
 

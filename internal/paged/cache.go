@@ -221,31 +221,27 @@ func rounded(v, scale float32) int8 {
 	return int8(min(127, q+0.5))
 }
 
-// multiply adds the product of x and a matrix to y.
-func (s *store) multiply(o kernel.Ordered, y, x []float32, m matrix) {
-	lo := s.at(m)
-	hi := lo + s.size
+// across adds the products of x and matrices side by side to y; at lists where they begin.
+func (s *store) across(o kernel.Ordered, y, x []float32, at []int) {
 	switch {
 	case s.f32 != nil:
-		o.F32(y, x, s.f32[lo:hi])
+		kernel.Across(o, y, x, s.f32, at)
 	case s.bf16 != nil:
-		o.BF16(y, x, s.bf16[lo:hi])
+		kernel.Across(o, y, x, s.bf16, at)
 	default:
-		o.I8(y, x, s.i8[lo:hi])
+		kernel.Across(o, y, x, s.i8, at)
 	}
 }
 
-// fetch prefetches a matrix that is multiplied soon, because the pages of a sequence may be anywhere.
-func (s *store) fetch(m matrix) {
-	lo := s.at(m)
-	hi := lo + s.size
+// along adds the products of x and matrices one below the other to y.
+func (s *store) along(o kernel.Ordered, y, x []float32, at []int) {
 	switch {
 	case s.f32 != nil:
-		kernel.Fetch(s.f32[lo:hi])
+		kernel.Along(o, y, x, s.f32, at)
 	case s.bf16 != nil:
-		kernel.Fetch(s.bf16[lo:hi])
+		kernel.Along(o, y, x, s.bf16, at)
 	default:
-		kernel.Fetch(s.i8[lo:hi])
+		kernel.Along(o, y, x, s.i8, at)
 	}
 }
 

@@ -56,6 +56,7 @@ type Model struct {
 	kv         KVFormat
 	products   []projection // those that adapters may update
 	bytes      int
+	watched    bool // the inputs of matrices are observed
 }
 
 type layer struct {

@@ -152,8 +152,8 @@ func alone(p *paged.Model, ids []int32) []float32 {
 	return s.Run([]paged.Sequence{{Pages: table, Tokens: ids, Want: len(ids)}})
 }
 
-// TestSharedSteps: however sequences are cut into chunks and whoever shares their steps, their logits have
-// the bits that they have alone. Pages hold what others left there.
+// TestSharedSteps: however sequences are cut into chunks, whoever shares their steps and whichever logits are
+// wanted, these have the bits that they have alone. Pages hold what others left there.
 func TestSharedSteps(t *testing.T) {
 	for _, c := range []struct {
 		family  string
@@ -167,7 +167,7 @@ func TestSharedSteps(t *testing.T) {
 		{"deepseek_v3", "", 2, paged.KVInt8, 290},
 		{"llama", packed.Int8, 4, paged.KVBF16, 290}, {"gpt2", packed.Int4, 1, "", 290},
 		{"mixtral", packed.Int4, 1, paged.KVInt8, 290}, {"llama", "", 1, "", 2*paged.SplitKeys + 100},
-		{"qwen2", "", 2, paged.KVInt8, paged.SplitKeys + 100},
+		{"qwen2", "", 2, paged.KVInt8, paged.SplitKeys + 100}, {"gptj", "", 1, "", 290},
 	} {
 		t.Run(fmt.Sprintf("%s%s%d%s%d", c.family, c.weights, c.tp, c.kv, c.length), func(t *testing.T) {
 			p, err := paged.New(pagedtest.Model(t, c.family, nn.Config{Scope: session(t), Seed: 7}),
@@ -206,19 +206,20 @@ func TestSharedSteps(t *testing.T) {
 					who = append(who, i)
 					seqs = append(
 						seqs,
-						paged.Sequence{Pages: table, Start: done[i], Tokens: all[i][done[i] : done[i]+n], Want: n},
+						paged.Sequence{Pages: table, Start: done[i], Tokens: all[i][done[i] : done[i]+n], Want: r.IntN(n + 1)},
 					)
 				}
 				got := step.Run(seqs)
 				for j, q := range seqs {
 					i := who[j]
-					for k := range len(q.Tokens) * 37 {
-						if w := want[i][done[i]*37+k]; math.Float32bits(got[k]) != math.Float32bits(w) {
-							t.Fatalf("sequence %d, token %d, logit %d: got %v, want %v", i, done[i]+k/37, k%37, got[k], w)
+					done[i] += len(q.Tokens)
+					first := done[i] - q.Want
+					for k := range q.Want * 37 {
+						if w := want[i][first*37+k]; math.Float32bits(got[k]) != math.Float32bits(w) {
+							t.Fatalf("sequence %d, token %d, logit %d: got %v, want %v", i, first+k/37, k%37, got[k], w)
 						}
 					}
-					got = got[len(q.Tokens)*37:]
-					done[i] += len(q.Tokens)
+					got = got[q.Want*37:]
 				}
 				if done[0]+done[1]+done[2]+done[3]+done[4] == count*length {
 					return

@@ -106,26 +106,7 @@ func (s *Step) Run(seqs []Sequence) []float32 {
 
 func (s *Step) run(seqs []Sequence) []float32 {
 	s.hidden(seqs)
-	rows := s.wanted(seqs)
-	m := s.model
-	n := m.head.out()
-	if len(s.logits) < rows*n {
-		s.logits = make([]float32, rows*n)
-	}
-	logits := s.logits[:rows*n]
-	s.adapted = s.adapted[:0] // the rows are others now, and no adapter updates the head
-	s.multiply(m.head, logits, s.h[:rows*m.config.Hidden], rows)
-	n = m.config.Vocab
-	logits = s.join(&s.logitsAll, logits, rows, n)
-	if m.logitScale != 1 {
-		s.rows(rows, n, func(i int) {
-			kernel.MulScalar(logits[i*n:(i+1)*n], logits[i*n:(i+1)*n], m.logitScale)
-		})
-	}
-	if m.cap != 0 {
-		s.rows(rows, n, func(i int) { capped(logits[i*n:(i+1)*n], m.cap) })
-	}
-	return logits
+	return s.logitsOf()
 }
 
 // capped limits x to cap·tanh(x/cap).
@@ -135,43 +116,47 @@ func capped(x []float32, c float32) {
 	kernel.MulScalar(x, x, c)
 }
 
-// wanted moves the normalised rows whose logits are wanted to the start of h.
-func (s *Step) wanted(seqs []Sequence) (rows int) {
-	hidden, at := s.model.config.Hidden, 0
-	for _, q := range seqs {
-		at += len(q.Tokens)
-		for i := at - q.Want; i < at; i++ {
-			s.model.norm.row(s.h[rows*hidden:(rows+1)*hidden], s.x[i*hidden:(i+1)*hidden])
-			rows++
-		}
-	}
-	return rows
-}
-
-// hidden computes the hidden states after the last layer into x.
+// hidden computes the hidden states after the last layer into x, of the rows whose logits are wanted.
 func (s *Step) hidden(seqs []Sequence) {
 	s.place(seqs)
 	s.embed(seqs)
 	m := s.model
-	n, hidden := s.count, m.config.Hidden
-	x, h, y := s.x[:n*hidden], s.h[:n*hidden], s.y[:n*hidden]
 	for i := range m.layers {
 		l := &m.layers[i]
-		s.normalise(h, x, l.attentionNorm)
-		s.attend(i, h)
-		hd := l.attention.heads()
-		own := s.attended[:n*hd.queries*hd.valueDim]
-		attended := s.join(&s.attendedAll, own, n, hd.all*hd.valueDim)
-		if l.parallel {
-			s.besides(l, attended)
-			continue
+		last := i == len(m.layers)-1
+		s.normalise(s.h, s.x, l.attentionNorm)
+		if last && !m.watched {
+			s.attendWanted(seqs)
 		}
-		s.finish(l.attention.output(), y, attended, n)
-		s.add(x, y, l.attentionPost, l.scale)
-		s.normalise(h, x, l.mlpNorm)
-		l.mlp.run(s, y, h, n)
-		s.add(x, y, l.mlpPost, l.scale)
+		s.attend(i, s.h[:s.count*m.config.Hidden])
+		hd := l.attention.heads()
+		columns := hd.queries * hd.valueDim
+		if last && !m.watched {
+			s.keepWanted(seqs, columns)
+		}
+		s.afterAttention(l, s.join(&s.attendedAll, s.attended[:s.count*columns], s.count, hd.all*hd.valueDim))
 	}
+	if m.watched { // all inputs of the last layer were to be seen
+		s.keepWanted(seqs, 0)
+	}
+}
+
+// afterAttention computes the rest of a layer.
+func (s *Step) afterAttention(l *layer, attended []float32) {
+	if s.count == 0 {
+		return
+	}
+	if l.parallel {
+		s.besides(l, attended)
+		return
+	}
+	n, size := s.count, s.count*s.model.config.Hidden
+	x, h, y := s.x[:size], s.h[:size], s.y[:size]
+	s.finish(l.attention.output(), y, attended, n)
+	s.add(x, y, l.attentionPost, l.scale)
+	s.normalise(h, x, l.mlpNorm)
+	l.mlp.run(s, y, h, n)
+	s.add(x, y, l.mlpPost, l.scale)
 }
 
 // besides computes the rest of a layer with parallel blocks, whose MLP reads the same normalised input, in h.
@@ -202,9 +187,7 @@ func (s *Step) place(seqs []Sequence) {
 		}
 		first := s.count - len(q.Tokens)
 		s.noteAdapter(q.Adapter, first)
-		for lo := 0; lo < len(q.Tokens); lo += attendRows {
-			s.tasks = append(s.tasks, attendTask{first + lo, min(attendRows, len(q.Tokens)-lo), q.Pages})
-		}
+		s.attendRange(first, s.count, q.Pages)
 	}
 }
 

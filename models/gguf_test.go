@@ -376,3 +376,42 @@ func TestGGUFMistakes(t *testing.T) {
 		}
 	}
 }
+
+// FuzzGGUFConfig: any metadata is a configuration, or an error.
+func FuzzGGUFConfig(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "m.gguf")
+	for _, more := range []string{`"llama"`, `"gpt_neox", "rotary_pct": 0.5`, `"phi3", "pad_token_id": null`,
+		`"gemma3_text", "query_pre_attn_scalar": 4, "head_dim": 4, "num_key_value_heads": 1`,
+		`"ernie4_5_moe", "num_key_value_heads": 1, "moe_num_experts": 2, "moe_k": 1, "moe_intermediate_size": 8,
+			"moe_layer_start_index": 0`,
+		`"deepseek_v3", "num_key_value_heads": 2, "q_lora_rank": 4, "kv_lora_rank": 4, "qk_nope_head_dim": 2,
+			"qk_rope_head_dim": 2, "v_head_dim": 4,
+			"n_routed_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 8, "n_group": 1,
+			"topk_group": 1, "first_k_dense_replace": 0`} {
+		config, err := models.ParseConfig([]byte(`{"vocab_size": 3, "hidden_size": 8, "intermediate_size": 8,
+			"num_hidden_layers": 1, "num_attention_heads": 2, "model_type": ` + more + `}`))
+		if err != nil {
+			f.Fatal(err)
+		}
+		m, err := models.New(config, nn.Config{})
+		if err != nil {
+			f.Fatal(err)
+		}
+		zeros := func(p *nn.Param) (array.Array, error) { return array.New(array.F32, p.Type.Shape...), nil }
+		if err := models.SaveGGUF(path, m, models.GGUFConfig{Weights: "f16", Read: zeros}); err != nil {
+			f.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		path := filepath.Join(t.TempDir(), "m.gguf")
+		if err := os.WriteFile(path, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		models.ReadConfig(path)
+	})
+}

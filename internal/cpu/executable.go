@@ -229,7 +229,7 @@ func (r *run) all() error {
 	return r.transfer(len(r.e.f.Nodes()))
 }
 
-// scheduleFetches fetches offloaded parameters for node i, and writes out results of the nodes before.
+// transfer fetches offloaded parameters for node i, and writes out results of the nodes before.
 func (r *run) transfer(i int) error {
 	if r.offloader == nil {
 		return nil

@@ -154,7 +154,7 @@ func (t *tape) placeOffloaded() {
 	}
 }
 
-// store is the store in which a call finds offloaded values.
+// callStore is the store of a call's offloaded values.
 type callStore struct {
 	p  *interpreter
 	in *instruction

@@ -56,7 +56,7 @@ func dealt(n int) map[string][]int {
 	return map[string][]int{"halves": halves, "turns": turns}
 }
 
-// trainApart trains a sample on processes that know nothing of each other but their worlds.
+// trainOnProcesses trains a sample on processes that know nothing of each other but their worlds.
 func trainOnProcesses(t *testing.T, x sample, owner []int) []*trained {
 	t.Helper()
 	worlds, err := inproc.Processes(owner)

@@ -329,7 +329,7 @@ func (t *tape) drop(test *testing.T, k instructionKind) {
 	t.code = slices.Delete(t.code, i, i+1)
 }
 
-// gatherLate moves the first receive of a tape before its first send.
+// late moves the first receive of a tape before its first send.
 func (t *tape) late(test *testing.T) {
 	from, to := t.first(test, receive), t.first(test, send)
 	if from < to {

@@ -106,47 +106,47 @@ func (s *run) finish(rank int, err error) {
 	}
 }
 
-// visit is a member's arrival at a rendezvous.
-type visit struct {
+// arrival is a member's arrival at a rendezvous.
+type arrival struct {
 	m    *rendezvous
 	slot int
 	last bool // the member completed the rendezvous, so it has to begin the work
 }
 
 // enter adds a member's call to its next rendezvous.
-func (s *run) enter(rank int, c *comm.Call) (visit, error) {
+func (s *run) enter(rank int, c *comm.Call) (arrival, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return visit{}, s.err
+		return arrival{}, s.err
 	}
 	if s.finished[rank] {
-		return visit{}, fmt.Errorf("rank %d: %v after its worker returned", rank, c)
+		return arrival{}, fmt.Errorf("rank %d: %v after its worker returned", rank, c)
 	}
 	s.waiting[rank] = nil
 	l, slot := s.lane(c)
 	m := l.next(slot)
 	m.Calls[slot] = c
 	if err := m.Agree(slot); err != nil {
-		return visit{}, s.failLocked(err)
+		return arrival{}, s.failLocked(err)
 	}
 	m.missing-- // only now: a rendezvous with no member missing is always completed
 	if m.missing == 0 {
 		s.close(l, m)
-		return visit{m, slot, true}, nil
+		return arrival{m, slot, true}, nil
 	}
 	for other, r := range l.ranks {
 		if m.Calls[other] == nil && s.finished[r] {
-			return visit{}, s.failLocked(&comm.DeadlockError{Sides: []comm.Side{m.Side(slot), {Rank: r}}})
+			return arrival{}, s.failLocked(&comm.DeadlockError{Sides: []comm.Side{m.Side(slot), {Rank: r}}})
 		}
 	}
-	return visit{m: m, slot: slot}, nil
+	return arrival{m: m, slot: slot}, nil
 }
 
 // wait returns when the rendezvous's work is done; the member's array is not read after that. A complete
 // rendezvous is always worked off, even in a failed run. An incomplete one has not touched any array, so
 // waiting for it can be given up.
-func (s *run) wait(rank int, v visit) (comm.Result, error) {
+func (s *run) wait(rank int, v arrival) (comm.Result, error) {
 	m := v.m
 	if err := s.await(rank, m); err != nil {
 		return comm.Result{}, err

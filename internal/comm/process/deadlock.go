@@ -22,14 +22,14 @@ type path struct {
 	sides      []comm.Side
 }
 
-// probed records the ranks of this process that probes of one wait have visited.
-type probed struct {
+// probeState records the ranks of this process that probes of one wait have visited.
+type probeState struct {
 	wait int
 	seen map[int]bool
 }
 
-// tellAfter is how long a rank waits before it sends probes, and how often waits are checked.
-const tellAfter = 200 * time.Millisecond
+// probeAfter is how long a rank waits before it sends probes, and how often waits are checked.
+const probeAfter = 200 * time.Millisecond
 
 // watch calls look periodically until the returned function is called.
 func (p *Process) watch(look func(now time.Time)) (stop func()) {
@@ -37,12 +37,12 @@ func (p *Process) watch(look func(now time.Time)) (stop func()) {
 	over := false // guarded by the process's lock
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	timer = time.AfterFunc(tellAfter, func() {
+	timer = time.AfterFunc(probeAfter, func() {
 		look(time.Now())
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !over {
-			timer.Reset(tellAfter)
+			timer.Reset(probeAfter)
 		}
 	})
 	return func() {
@@ -60,11 +60,11 @@ func (s *run) look(now time.Time) {
 	mu.Lock()
 	for rank := range s.waiting {
 		w := &s.waiting[rank]
-		if s.err != nil || failure != nil || w.m == nil || !w.m.missing() || now.Sub(w.since) < tellAfter {
+		if s.err != nil || failure != nil || w.m == nil || !w.m.missing() || now.Sub(w.since) < probeAfter {
 			continue
 		}
-		if !w.told {
-			w.told = true
+		if !w.probed {
+			w.probed = true
 			failure = s.follow(path{asks: rank, wait: w.number}, rank, true)
 		}
 	}
@@ -85,7 +85,7 @@ func (s *run) follow(at path, rank int, remote bool) error {
 	at.sides = append(slices.Clip(at.sides), w.m.Side(w.slot))
 	for _, next := range w.m.Missing() {
 		if s.world.owner[next] == s.world.p.rank {
-			if err := s.visit(at, next, remote); err != nil {
+			if err := s.examine(at, next, remote); err != nil {
 				return err
 			}
 		} else if remote {
@@ -95,8 +95,8 @@ func (s *run) follow(at path, rank int, remote bool) error {
 	return nil
 }
 
-// visit examines a rank of this process that has not arrived at a rendezvous in which it is needed.
-func (s *run) visit(at path, rank int, remote bool) error {
+// examine examines a rank of this process that has not arrived at a rendezvous in which it is needed.
+func (s *run) examine(at path, rank int, remote bool) error {
 	w := s.waiting[rank]
 	switch {
 	case s.finished[rank]:
@@ -121,7 +121,7 @@ func (s *run) visit(at path, rank int, remote bool) error {
 func (s *run) first(at path, rank int) bool {
 	p := s.probes[at.asks]
 	if p == nil || p.wait < at.wait {
-		p = &probed{at.wait, map[int]bool{}}
+		p = &probeState{at.wait, map[int]bool{}}
 		s.probes[at.asks] = p
 	}
 	if p.wait > at.wait || p.seen[rank] {
@@ -160,8 +160,8 @@ func (s *run) getProbe(r *reader) {
 	mu := &s.world.p.mu
 	mu.Lock()
 	var err error
-	if s.err == nil && s.world.owner[target] == s.world.p.rank && !s.hasCome(wire, seq, target) {
-		err = s.visit(at, target, true)
+	if s.err == nil && s.world.owner[target] == s.world.p.rank && !s.hasArrived(wire, seq, target) {
+		err = s.examine(at, target, true)
 	}
 	mu.Unlock()
 	if err != nil {
@@ -169,8 +169,8 @@ func (s *run) getProbe(r *reader) {
 	}
 }
 
-// hasCome reports whether a rank has arrived at a rendezvous.
-func (s *run) hasCome(wire string, seq, rank int) bool {
+// hasArrived reports whether a rank has arrived at a rendezvous.
+func (s *run) hasArrived(wire string, seq, rank int) bool {
 	l := s.wires[wire]
 	if l == nil {
 		return false
@@ -193,16 +193,16 @@ const patience = 8 * time.Second
 // silent returns a process that something waits for and that has been silent for too long, with a text of
 // what waits. It sends liveness checks to those that have been silent for a while.
 func (p *Process) silent(now time.Time, waits func(process int) (since time.Time, what string)) (int, error) {
-	p.forgive(now)
+	p.excuseSilence(now)
 	for q := range p.size {
-		if q == p.rank || p.lost[q] != nil || now.Sub(p.heard[q]) < askAfter {
+		if q == p.rank || p.lost[q] != nil || now.Sub(p.lastNote[q]) < askAfter {
 			continue
 		}
 		since, what := waits(q)
 		if what == "" {
 			continue
 		}
-		if now.Sub(p.heard[q]) > p.patience && now.Sub(since) > p.patience {
+		if now.Sub(p.lastNote[q]) > p.patience && now.Sub(since) > p.patience {
 			return q, fmt.Errorf("it has not answered for %v; %s", p.patience, what)
 		}
 		p.post(q, header(askNote, 0, 0))
@@ -210,17 +210,17 @@ func (p *Process) silent(now time.Time, waits func(process int) (since time.Time
 	return 0, nil
 }
 
-// forgive does not count the time in which this process itself was suspended or did not check: notes may have
-// arrived that it could not read, and on an overloaded machine the other processes are slow as well.
-func (p *Process) forgive(now time.Time) {
-	held := now.Sub(p.looked) - 2*tellAfter
-	p.looked = now
+// excuseSilence does not count the time in which this process itself was suspended or did not check: notes
+// may have arrived that it could not read, and on an overloaded machine the other processes are slow as well.
+func (p *Process) excuseSilence(now time.Time) {
+	held := now.Sub(p.checkedAt) - 2*probeAfter
+	p.checkedAt = now
 	if held <= 0 {
 		return
 	}
-	for q, t := range p.heard {
-		if p.heard[q] = t.Add(held); p.heard[q].After(now) {
-			p.heard[q] = now
+	for q, t := range p.lastNote {
+		if p.lastNote[q] = t.Add(held); p.lastNote[q].After(now) {
+			p.lastNote[q] = now
 		}
 	}
 }

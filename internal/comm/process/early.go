@@ -31,7 +31,7 @@ func (s *run) sendEarly(m *rendezvous) {
 func (s *run) parts(m *rendezvous, other int) ([][]byte, bool) {
 	var list [][]byte
 	for _, slot := range targets(m, other) {
-		for from, here := range m.lane.here {
+		for from, here := range m.lane.local {
 			if !here {
 				continue
 			}
@@ -72,19 +72,19 @@ func (s *run) part(m *rendezvous, c *comm.Call, slot int) ([]byte, bool) {
 	case comm.AllGather, comm.Send:
 		return data, true
 	case comm.AllReduce:
-		return data, s.world.p.whole(m.lane, len(data)) && m.lane.loose()
+		return data, s.world.p.exchangesWhole(m.lane, len(data)) && m.lane.sendsUncombined()
 	case comm.ReduceScatter:
 		data, ok := c.Part(slot)
-		return data, ok && m.lane.loose()
+		return data, ok && m.lane.sendsUncombined()
 	}
 	return nil, false
 }
 
-// loose reports whether each member of this process is a term of the reduction by itself, so that operands
-// are sent uncombined.
-func (l *lane) loose() bool {
+// sendsUncombined reports whether each member of this process is a term of the reduction by itself, so that
+// operands are sent uncombined.
+func (l *lane) sendsUncombined() bool {
 	for _, t := range comm.Terms(l.owner) {
-		if l.here[t.From] && t.To-t.From > 1 {
+		if l.local[t.From] && t.To-t.From > 1 {
 			return false
 		}
 	}
@@ -96,8 +96,8 @@ func (l *lane) loose() bool {
 // more than two processes it would move more.
 const wholeBytes = 1 << 20
 
-// whole reports whether an all-reduce of n bytes is done that way.
-func (p *Process) whole(l *lane, n int) bool {
+// exchangesWhole reports whether an all-reduce of n bytes is done that way.
+func (p *Process) exchangesWhole(l *lane, n int) bool {
 	others := len(l.others)
 	return n*others*others <= wholeBytes && n <= p.segment
 }

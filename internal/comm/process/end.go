@@ -28,7 +28,7 @@ type ending struct {
 const (
 	noFailure byte = iota
 	ownFailure
-	heardFailure
+	remoteFailure
 )
 
 func (s *run) appendEnding(b []byte, e ending) []byte {
@@ -36,7 +36,7 @@ func (s *run) appendEnding(b []byte, e ending) []byte {
 	case e.failure != nil:
 		b = appendError(append(b, ownFailure), e.failure)
 	case e.failed:
-		b = append(b, heardFailure)
+		b = append(b, remoteFailure)
 	default:
 		b = append(b, noFailure)
 	}
@@ -53,7 +53,7 @@ func (s *run) appendEnding(b []byte, e ending) []byte {
 func (s *run) readEnding(r *reader) ending {
 	e := ending{sums: make([]uint64, s.world.p.size)}
 	kind := r.byte()
-	r.bad = r.bad || kind > heardFailure
+	r.bad = r.bad || kind > remoteFailure
 	if kind == ownFailure {
 		e.failure = r.error(s.world.Size(), 0)
 	}
@@ -78,13 +78,13 @@ func (s *run) leave() error {
 	s.end(p.rank, e)
 	p.transport.Drive(s.over, nil)
 	err := s.verdict()
-	if err == nil && !s.even() {
-		err = s.leftovers()
+	if err == nil && !s.sumsAgree() {
+		err = s.unfinishedError()
 	}
 	if err != nil {
-		s.hear(err)
+		s.failRemote(err)
 	}
-	s.settleHelpers()
+	s.waitHelpers()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.world.current = nil
@@ -94,8 +94,8 @@ func (s *run) leave() error {
 	return err
 }
 
-// settleHelpers waits for the work that continues in the background.
-func (s *run) settleHelpers() {
+// waitHelpers waits for the work that continues in the background.
+func (s *run) waitHelpers() {
 	if !s.helped.Load() {
 		return
 	}
@@ -138,7 +138,7 @@ func (s *run) end(process int, e ending) {
 	case !e.failed:
 		failure = s.abandoned(process)
 	case s.missing == 1: // only this process is left, and the one that found the failure has reported it
-		failure = fmt.Errorf("process %d %s", process, untoldText)
+		failure = fmt.Errorf("process %d %s", process, unreportedText)
 	}
 	mu.Unlock()
 	if failure != nil {
@@ -195,8 +195,8 @@ func (s *run) verdict() error {
 	return errors.Join(all...)
 }
 
-// even reports whether any two processes arrived at the same rendezvous.
-func (s *run) even() bool {
+// sumsAgree reports whether any two processes arrived at the same rendezvous.
+func (s *run) sumsAgree() bool {
 	for p, e := range s.endings {
 		for q, f := range s.endings {
 			if e.sums[q] != f.sums[p] {
@@ -207,15 +207,15 @@ func (s *run) even() bool {
 	return true
 }
 
-// leftovers returns the error for collectives that were started and that some members never joined.
-func (s *run) leftovers() error {
+// unfinishedError returns the error for collectives that were started and that some members never joined.
+func (s *run) unfinishedError() error {
 	p := s.world.p
 	p.mu.Lock()
 	sides := s.waitingFor(func(int) bool { return true })
 	p.mu.Unlock()
 	p.postAll(appendSides(header(leftNote, s.world.id, s.number), sides))
-	s.settle(p.rank, sides)
-	p.transport.Drive(s.settled, nil)
+	s.addUnfinished(p.rank, sides)
+	p.transport.Drive(s.allReported, nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	sortSides(s.sides)
@@ -232,17 +232,17 @@ func (s *run) leftovers() error {
 	return e
 }
 
-// settle records the unfinished collectives of one process.
-func (s *run) settle(process int, sides []comm.Side) {
+// addUnfinished records the unfinished collectives of one process.
+func (s *run) addUnfinished(process int, sides []comm.Side) {
 	mu := &s.world.p.mu
 	mu.Lock()
 	defer mu.Unlock()
-	if s.said[process] {
+	if s.reported[process] {
 		return
 	}
-	s.said[process] = true
+	s.reported[process] = true
 	s.sides = append(s.sides, sides...)
-	if s.unsaid--; s.unsaid == 0 {
-		close(s.settled)
+	if s.notReported--; s.notReported == 0 {
+		close(s.allReported)
 	}
 }

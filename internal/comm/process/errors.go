@@ -19,14 +19,14 @@ const (
 	deadlineError
 )
 
-// awayError is an error from another process.
-type awayError struct {
+// remoteError is an error from another process.
+type remoteError struct {
 	text string
 	is   error // a cause that is known here; nil if there is none
 }
 
-func (e *awayError) Error() string { return e.text }
-func (e *awayError) Unwrap() error { return e.is }
+func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Unwrap() error { return e.is }
 
 func appendError(b []byte, err error) []byte {
 	switch e := err.(type) {
@@ -70,7 +70,7 @@ func (r *reader) error(size, depth int) error {
 	case kind == peerError:
 		return &comm.PeerError{Rank: r.count(size - 1), Err: r.error(size, depth+1)}
 	case kind == panicError:
-		return &comm.PanicError{Value: awayPanic(r.string()), Stack: []byte(r.string())}
+		return &comm.PanicError{Value: remotePanic(r.string()), Stack: []byte(r.string())}
 	case kind == mismatchError:
 		e := &comm.MismatchError{What: r.string()}
 		copy(e.Sides[:], r.sides(size))
@@ -78,15 +78,15 @@ func (r *reader) error(size, depth int) error {
 	case kind == deadlockError:
 		return &comm.DeadlockError{Sides: r.sides(size)}
 	case kind == canceledError:
-		return &awayError{r.string(), context.Canceled}
+		return &remoteError{r.string(), context.Canceled}
 	case kind == deadlineError:
-		return &awayError{r.string(), context.DeadlineExceeded}
+		return &remoteError{r.string(), context.DeadlineExceeded}
 	}
-	return &awayError{text: r.string()}
+	return &remoteError{text: r.string()}
 }
 
-// awayPanic returns the value of a panic of another process, as text without PanicError's prefix.
-func awayPanic(text string) any {
+// remotePanic returns the value of a panic of another process, as text without PanicError's prefix.
+func remotePanic(text string) any {
 	const prefix = "panic: "
 	if len(text) >= len(prefix) && text[:len(prefix)] == prefix {
 		return text[len(prefix):]
@@ -113,8 +113,8 @@ const lostText = "is lost"
 func IsLost(err error) bool {
 	_, left := errors.AsType[*LeftError](err)
 	text := err.Error()
-	return left && text == "" || strings.Contains(text, lostText) || strings.Contains(text, untoldText)
+	return left && text == "" || strings.Contains(text, lostText) || strings.Contains(text, unreportedText)
 }
 
-// untoldText reports a process that ended without sending its error.
-const untoldText = "ended after a failure that no process told of"
+// unreportedText reports a process that ended without sending its error.
+const unreportedText = "ended after a failure that no process told of"

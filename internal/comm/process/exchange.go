@@ -28,7 +28,7 @@ func (s *run) carry(m *rendezvous, drives bool) {
 		err = x.await(m.sent)
 	}
 	if err != nil {
-		s.spoil(m, err)
+		s.failRendezvous(m, err)
 	}
 }
 

@@ -19,7 +19,7 @@ type laneKey struct {
 type lane struct {
 	ranks  []int // by slot: the group, or sender and receiver
 	owner  []int // by slot
-	here   []bool
+	local  []bool
 	groups []*comm.Group // by slot: the group as the member sees it
 	others []int         // the other processes with members in the lane
 	wire   []byte        // the lane's name in notes
@@ -63,7 +63,7 @@ func (s *run) newLane(key laneKey, ranks []int) *lane {
 	for _, pos := range members {
 		owner := s.world.owner[ranks[pos]]
 		l.ranks, l.owner = append(l.ranks, ranks[pos]), append(l.owner, owner)
-		l.here = append(l.here, owner == s.world.p.rank)
+		l.local = append(l.local, owner == s.world.p.rank)
 		l.groups = append(l.groups, comm.RemoteGroup(ranks, pos))
 		if !seen[owner] {
 			seen[owner] = true

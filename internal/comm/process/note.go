@@ -10,19 +10,19 @@ import (
 type noteKind uint8
 
 const (
-	comeNote    noteKind = iota // all members of a process have arrived at a rendezvous
-	failNote                    // the run has failed
-	endNote                     // all workers of a process have returned
-	leftNote                    // the collectives of a process that others did not join
-	probeNote                   // a rank waits for another, in search of a cycle
-	askNote                     // liveness check
-	answerNote                  // answer to it
-	giveNote                    // the data of a process in an Exchange
-	leaveNote                   // a process is about to end
-	toldNote                    // the first process has reported why the job ends
-	putNote                     // a value for a key
-	noteKindEnd                 // the number of kinds
-	goneNote                    // a process is lost: never sent, but queued like a note to be handled in order
+	arrivedNote  noteKind = iota // all members of a process have arrived at a rendezvous
+	failNote                     // the run has failed
+	endNote                      // all workers of a process have returned
+	leftNote                     // the collectives of a process that others did not join
+	probeNote                    // a rank waits for another, in search of a cycle
+	askNote                      // liveness check
+	answerNote                   // answer to it
+	exchangeNote                 // the data of a process in an Exchange
+	leaveNote                    // a process is about to end
+	reportedNote                 // the first process has reported why the job ends
+	putNote                      // a value for a key
+	noteKindEnd                  // the number of kinds
+	lostNote                     // a process is lost: never sent, but queued like a note to be handled in order
 )
 
 // note is a received note; body is its kind's part, valid only while it is handled unless kept.
@@ -31,7 +31,7 @@ type note struct {
 	kind       noteKind
 	world, run int
 	body       []byte
-	gone       error // why the process is lost
+	lost       error // why the process is lost
 }
 
 // kept returns the note with a copy of its body.

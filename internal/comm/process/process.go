@@ -22,25 +22,25 @@ type Process struct {
 	segment   int       // how much of a long reduction is exchanged at a time, so that exchange and sum overlap
 
 	// guards all fields below and the state of worlds and runs; arrays are never accessed under it
-	mu         sync.Mutex
-	worlds     []*World
-	early      map[int][]note // of worlds that this process has not made yet
-	parts      [][]byte       // by sender: the first parts of an incomplete note
-	numbers    []uint32       // by peer: the number of the next message
-	heard      []time.Time    // by peer: when its last note arrived
-	patience   time.Duration  // how long a process that is waited for may be silent
-	looked     time.Time      // when silence was last checked
-	lost       []error        // by peer: why it is lost
-	over       error          // why no further run can start
-	ended      chan struct{}  // closed when over is set
-	values     map[string]*value
-	exchanges  map[Stream]int // how many have started
-	gatherings map[gatheringKey]*gathering
-	left       []*LeftError // by process: why it left, without text if it had no error; nil while it has not
-	allLeft    gate
-	told       gate               // open when the first process has reported why the job ends
-	onFailure  func(errs []error) // of the first process, until it is called
-	free       [][]byte           // buffers that are not in use
+	mu              sync.Mutex
+	worlds          []*World
+	early           map[int][]note // of worlds that this process has not made yet
+	parts           [][]byte       // by sender: the first parts of an incomplete note
+	numbers         []uint32       // by peer: the number of the next message
+	lastNote        []time.Time    // by peer: when its last note arrived
+	patience        time.Duration  // how long a process that is waited for may be silent
+	checkedAt       time.Time      // when silence was last checked
+	lost            []error        // by peer: why it is lost
+	over            error          // why no further run can start
+	ended           chan struct{}  // closed when over is set
+	values          map[string]*value
+	exchanges       map[Stream]int // how many have started
+	gatherings      map[gatheringKey]*gathering
+	left            []*LeftError // by process: why it left, without text if without an error; nil before
+	allLeft         gate
+	failureReported gate               // open when the first process has reported why the job ends
+	onFailure       func(errs []error) // of the first process, until it is called
+	free            [][]byte           // buffers that are not in use
 }
 
 const (
@@ -53,14 +53,15 @@ func Join(t comm.Transport) *Process {
 	n := t.Size()
 	p := &Process{
 		transport: t, progress: comm.Progress(t), rank: t.Rank(), size: n, early: map[int][]note{},
-		parts: make([][]byte, n), numbers: make([]uint32, n), heard: make([]time.Time, n), lost: make([]error, n),
+		parts: make([][]byte, n), numbers: make([]uint32, n), lastNote: make([]time.Time, n),
+		lost: make([]error, n),
 		ended: make(chan struct{}), values: map[string]*value{}, exchanges: map[Stream]int{},
 		gatherings: map[gatheringKey]*gathering{}, left: make([]*LeftError, n), allLeft: newGate(),
-		told: newGate(), short: shortBytes, segment: segmentBytes, patience: patience,
+		failureReported: newGate(), short: shortBytes, segment: segmentBytes, patience: patience,
 	}
 	p.scratch.New = func() any { return new(comm.Scratch) }
-	for i := range p.heard {
-		p.heard[i] = time.Now()
+	for i := range p.lastNote {
+		p.lastNote[i] = time.Now()
 	}
 	t.Listen(p.listen)
 	return p
@@ -135,7 +136,7 @@ func (p *Process) listen(from int, b []byte, err error) {
 		return
 	}
 	p.mu.Lock()
-	p.heard[from] = time.Now()
+	p.lastNote[from] = time.Now()
 	more, b := b[0] == 1, b[1:]
 	if more || p.parts[from] != nil {
 		p.parts[from] = append(p.parts[from], b...)
@@ -156,15 +157,15 @@ func (p *Process) listen(from int, b []byte, err error) {
 	case askNote: // answered by the process, whatever state its worlds are in
 		p.post(from, header(answerNote, 0, 0))
 	case answerNote:
-	case giveNote:
+	case exchangeNote:
 		p.give(gatheringKey{n.world, n.run}, from, n.body)
 	case putNote:
 		r := &reader{rest: n.body}
 		if key := r.string(); r.bad || p.keep(key, r.rest) != nil {
 			p.lose(from, fmt.Errorf("a key of its cannot be kept: %d bytes", len(n.body)))
 		}
-	case toldNote:
-		p.told.open()
+	case reportedNote:
+		p.failureReported.open()
 	case leaveNote:
 		if why, err := p.readLeave(n.body); err != nil {
 			p.lose(from, err)
@@ -208,7 +209,7 @@ func (p *Process) lose(process int, err error) {
 		p.allLeft.open()
 	}
 	if process == 0 {
-		p.told.open()
+		p.failureReported.open()
 	}
 	p.breakOff(process, fmt.Errorf("process %d %s: %w", process, lostText, err))
 }
@@ -235,7 +236,7 @@ func (p *Process) breakOff(process int, err error) {
 	}
 	p.mu.Unlock()
 	for _, s := range runs { // queued behind its unhandled notes: the note of its end may be among them
-		s.get(note{from: process, kind: goneNote, gone: err})
+		s.get(note{from: process, kind: lostNote, lost: err})
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *run) messages(m *rendezvous, other int) int {
 	c := m.Calls[m.firstLocal()]
 	here, there, terms := 0, 0, 0
 	for slot, owner := range l.owner {
-		if l.here[slot] {
+		if l.local[slot] {
 			here++
 		} else if owner == other {
 			there++
@@ -55,7 +55,7 @@ func (x *exchange) rounds() [][]task {
 			switch {
 			case r.Slot >= 0:
 				rounds[i] = append(rounds[i], task{r, lo, hi, x.m.lane.owner[r.Slot]})
-			case x.s.world.p.whole(x.m.lane, r.Len*r.ElementBytes()):
+			case x.s.world.p.exchangesWhole(x.m.lane, r.Len*r.ElementBytes()):
 				rounds[i] = append(rounds[i], task{r, lo, hi, all})
 			default:
 				rounds[i] = append(rounds[i], shares(r, lo, hi, processes)...)

@@ -38,8 +38,8 @@ func newRendezvous(l *lane, seq int) *rendezvous {
 		Rendezvous: comm.NewRendezvous(l.ranks, seq), lane: l, remotes: len(l.others), ready: make(chan struct{}),
 		done: make(chan struct{}), mine: make([]uint32, len(l.others)), theirs: make([]uint32, len(l.others)),
 	}
-	m.Local = l.here
-	for _, here := range l.here {
+	m.Local = l.local
+	for _, here := range l.local {
 		if here {
 			m.locals++
 		}
@@ -60,23 +60,23 @@ func (m *rendezvous) firstLocal() int {
 // missing reports whether some members have not arrived.
 func (m *rendezvous) missing() bool { return m.locals > 0 || m.remotes > 0 }
 
-// visit is a member's arrival at a rendezvous.
-type visit struct {
+// arrival is a member's arrival at a rendezvous.
+type arrival struct {
 	m    *rendezvous
 	slot int
 	last bool // the member completed the rendezvous, so it has to begin the work
 }
 
 // enter adds the call of a member of this process to its next rendezvous.
-func (s *run) enter(rank int, c *comm.Call) (visit, error) {
+func (s *run) enter(rank int, c *comm.Call) (arrival, error) {
 	p := s.world.p
 	p.mu.Lock()
 	if s.err != nil || s.finished[rank] {
 		defer p.mu.Unlock()
 		if s.err != nil {
-			return visit{}, s.err
+			return arrival{}, s.err
 		}
-		return visit{}, fmt.Errorf("rank %d: %v after its worker returned", rank, c)
+		return arrival{}, fmt.Errorf("rank %d: %v after its worker returned", rank, c)
 	}
 	s.waiting[rank] = waiting{}
 	l, slot := s.lane(c)
@@ -84,16 +84,16 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	m.Calls[slot] = c
 	err := m.Agree(slot)
 	if err == nil {
-		err = s.unmet(m, slot)
+		err = s.unreachable(m, slot)
 	}
 	if err != nil {
 		p.mu.Unlock()
-		return visit{}, s.fail(err)
+		return arrival{}, s.fail(err)
 	}
 	m.locals--
 	var text []byte
 	if m.locals == 0 && len(l.others) > 0 {
-		text = s.invite(m)
+		text = s.arrivalNote(m)
 	}
 	last := !m.missing()
 	if last {
@@ -108,11 +108,11 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 		s.sendEarly(m)
 	}
 	p.mu.Unlock()
-	return visit{m, slot, last}, nil
+	return arrival{m, slot, last}, nil
 }
 
-// unmet returns an error if the rendezvous needs a rank that can never arrive.
-func (s *run) unmet(m *rendezvous, slot int) error {
+// unreachable returns an error if the rendezvous needs a rank that can never arrive.
+func (s *run) unreachable(m *rendezvous, slot int) error {
 	for _, rank := range m.Missing() {
 		if s.rankFinished(rank) {
 			return &comm.DeadlockError{Sides: []comm.Side{m.Side(slot), {Rank: rank}}}
@@ -121,11 +121,11 @@ func (s *run) unmet(m *rendezvous, slot int) error {
 	return nil
 }
 
-// invite returns the note about this process's members for the other processes, without message numbers.
-func (s *run) invite(m *rendezvous) []byte {
+// arrivalNote returns the note about this process's members for the other processes, without message numbers.
+func (s *run) arrivalNote(m *rendezvous) []byte {
 	l, p := m.lane, s.world.p
 	size := 0
-	for slot, here := range l.here {
+	for slot, here := range l.local {
 		if here {
 			size = max(size, len(m.Calls[slot].Operand()))
 		}
@@ -136,7 +136,7 @@ func (s *run) invite(m *rendezvous) []byte {
 	if short {
 		room += size * len(l.ranks)
 	}
-	b := append(make([]byte, 0, room), byte(comeNote))
+	b := append(make([]byte, 0, room), byte(arrivedNote))
 	b = appendCount(appendCount(b, s.world.id), s.number)
 	b = appendString(b, l.wire)
 	b = append(appendCount(b, m.Seq), flag(short))
@@ -144,12 +144,12 @@ func (s *run) invite(m *rendezvous) []byte {
 		m.mine[i] = p.number(other, s.messages(m, other))
 		s.sums[other] += l.hash * uint64(2*m.Seq+1)
 	}
-	for slot, here := range l.here {
+	for slot, here := range l.local {
 		if here {
 			b = m.Calls[slot].AppendSignature(b)
 		}
 	}
-	for slot, here := range l.here {
+	for slot, here := range l.local {
 		if here && short {
 			b = append(b, m.Calls[slot].Operand()...)
 		}
@@ -164,8 +164,8 @@ func flag(v bool) byte {
 	return 0
 }
 
-// come handles the note of another process whose members have arrived.
-func (s *run) come(from int, r *reader) {
+// handleArrival handles the note of another process whose members have arrived.
+func (s *run) handleArrival(from int, r *reader) {
 	p := s.world.p
 	if len(r.rest) < 4 {
 		r.bad = true
@@ -258,10 +258,10 @@ const inlineBytes = 64 << 10
 // begin plans the work of a complete rendezvous.
 func (s *run) begin(m *rendezvous) {
 	if m.Shared = !m.long; m.long {
-		m.forget()
+		m.dropOperands()
 	}
 	if m.plan, m.err = comm.NewPlan(&m.Rendezvous); m.err != nil {
-		if first := s.fail(m.err); first != nil { // another process may have told of the same mistake before
+		if first := s.fail(m.err); first != nil { // another process may have reported the same mistake before
 			m.err = first
 		}
 		m.plan = &comm.Plan{Results: m.plan.Results}
@@ -286,8 +286,9 @@ func (s *run) begin(m *rendezvous) {
 	close(m.ready)
 }
 
-// forget drops the operands received in notes: if those of one process are too long for a note, all are sent.
-func (m *rendezvous) forget() {
+// dropOperands drops the operands received in notes: if those of one process are too long for a note, all are
+// sent.
+func (m *rendezvous) dropOperands() {
 	for slot, c := range m.Calls {
 		if !m.Local[slot] {
 			c.In = none
@@ -308,7 +309,7 @@ func (s *run) awaited(m *rendezvous) bool {
 }
 
 // wait returns when the rendezvous's work is done; the member's array is not read after that.
-func (s *run) wait(rank int, v visit) (comm.Result, error) {
+func (s *run) wait(rank int, v arrival) (comm.Result, error) {
 	m := v.m
 	if err := s.block(rank, v); err != nil {
 		return comm.Result{}, err
@@ -336,7 +337,7 @@ func (s *run) until(m *rendezvous, c <-chan struct{}) {
 }
 
 // block records what the rank waits for and checks whether this closes a deadlock.
-func (s *run) block(rank int, v visit) error {
+func (s *run) block(rank int, v arrival) error {
 	p := s.world.p
 	p.mu.Lock()
 	if s.err != nil && v.m.missing() {
@@ -382,12 +383,12 @@ func (s *run) do(m *rendezvous, p comm.Piece, mem *comm.Scratch) {
 func (s *run) bug(m *rendezvous) {
 	if v := recover(); v != nil {
 		err := fmt.Errorf("collective: %v: %w", m.Calls[0], &comm.PanicError{Value: v, Stack: debug.Stack()})
-		s.spoil(m, err)
+		s.failRendezvous(m, err)
 	}
 }
 
-// spoil makes err the error of the rendezvous and of the run.
-func (s *run) spoil(m *rendezvous, err error) {
+// failRendezvous makes err the error of the rendezvous and of the run.
+func (s *run) failRendezvous(m *rendezvous, err error) {
 	err = s.fail(err)
 	s.world.p.mu.Lock()
 	defer s.world.p.mu.Unlock()

@@ -20,8 +20,8 @@ type run struct {
 	errs    []error        // what the workers returned, by rank; to be read when all have
 	helpers sync.WaitGroup // goroutines that do a rendezvous's work in the background
 	helped  atomic.Bool    // whether there have been any
-	// underway is the number of collectives that ranks of this process have started and not waited for.
-	underway atomic.Int64
+	// inFlight is the number of collectives that ranks of this process have started and not waited for.
+	inFlight atomic.Int64
 	cancel   context.CancelCauseFunc
 	stop     chan struct{} // closed when the run fails
 
@@ -31,31 +31,31 @@ type run struct {
 	err      error // the first failure known here; no rendezvous becomes complete after it
 	own      error // the same, if it was found in this process
 	lanes    map[laneKey]*lane
-	wires    map[string]*lane // lanes by their name in notes
-	waiting  []waiting        // by rank
-	waits    int              // the number of waits so far
-	finished []bool           // by rank of this process
-	probes   map[int]*probed  // by the rank that sent the probe
+	wires    map[string]*lane    // lanes by their name in notes
+	waiting  []waiting           // by rank
+	waits    int                 // the number of waits so far
+	finished []bool              // by rank of this process
+	probes   map[int]*probeState // by the rank that sent the probe
 
-	sums    []uint64 // by process: checksum of the rendezvous that notes to it were about
-	endings []*ending
-	missing int           // the number of processes that have not ended
-	over    chan struct{} // closed when none is missing
-	leaving bool          // this process has sent the note of its end
-	left    time.Time     // when it did
-	unsaid  int           // the number of processes that have not sent their unfinished collectives
-	said    []bool        // by process
-	sides   []comm.Side   // the unfinished collectives of all processes
-	settled chan struct{} // closed when all have sent them
+	sums        []uint64 // by process: checksum of the rendezvous that notes to it were about
+	endings     []*ending
+	missing     int           // the number of processes that have not ended
+	over        chan struct{} // closed when none is missing
+	leaving     bool          // this process has sent the note of its end
+	left        time.Time     // when it did
+	notReported int           // the number of processes that have not sent their unfinished collectives
+	reported    []bool        // by process
+	sides       []comm.Side   // the unfinished collectives of all processes
+	allReported chan struct{} // closed when all have sent them
 }
 
-// waiting is what a rank waits for; it may be left set after the rendezvous is complete, harmlessly.
+// waiting is what a rank waits for. It may stay set after the rendezvous is complete, which does no harm.
 type waiting struct {
 	m      *rendezvous
 	slot   int
 	number int // among all waits of the run
 	since  time.Time
-	told   bool
+	probed bool // whether probes were sent
 }
 
 func newRun(w *World, number int, cancel context.CancelCauseFunc) *run {
@@ -63,10 +63,10 @@ func newRun(w *World, number int, cancel context.CancelCauseFunc) *run {
 	return &run{
 		world: w, number: number, cancel: cancel, errs: make([]error, n), stop: make(chan struct{}),
 		lanes: map[laneKey]*lane{}, wires: map[string]*lane{}, waiting: make([]waiting, n),
-		finished: make([]bool, n), probes: map[int]*probed{}, sums: make([]uint64, w.p.size),
+		finished: make([]bool, n), probes: map[int]*probeState{}, sums: make([]uint64, w.p.size),
 		endings: make([]*ending, w.p.size), missing: w.p.size, over: make(chan struct{}),
-		unsaid: w.p.size, said: make([]bool, w.p.size),
-		settled: make(chan struct{}),
+		notReported: w.p.size, reported: make([]bool, w.p.size),
+		allReported: make(chan struct{}),
 	}
 }
 
@@ -106,11 +106,11 @@ func (s *run) drain() {
 func (s *run) handle(n note) {
 	r := &reader{rest: n.body}
 	switch n.kind {
-	case comeNote:
-		s.come(n.from, r)
+	case arrivedNote:
+		s.handleArrival(n.from, r)
 	case failNote:
 		if err := r.error(s.world.Size(), 0); !r.bad {
-			s.hear(err)
+			s.failRemote(err)
 		}
 	case endNote:
 		if e := s.readEnding(r); !r.bad {
@@ -118,12 +118,12 @@ func (s *run) handle(n note) {
 		}
 	case leftNote:
 		if sides := r.sides(s.world.Size()); !r.bad {
-			s.settle(n.from, sides)
+			s.addUnfinished(n.from, sides)
 		}
 	case probeNote:
 		s.getProbe(r)
-	case goneNote:
-		s.lose(n.from, n.gone)
+	case lostNote:
+		s.lose(n.from, n.lost)
 	}
 	if r.bad {
 		s.fail(fmt.Errorf("process %d: a note of %d bytes cannot be read: are all processes of one version?",
@@ -141,7 +141,7 @@ func (s *run) lose(process int, err error) {
 	}
 	s.breakOff(err)
 	s.end(process, ending{})
-	s.settle(process, nil)
+	s.addUnfinished(process, nil)
 }
 
 // fail ends the run in all processes unless it has failed already, or has sent the others how it ended.
@@ -164,11 +164,11 @@ func (s *run) fail(err error) error {
 // breakOff ends the run even after it has sent the others how it ended: the transport is broken.
 func (s *run) breakOff(err error) {
 	s.fail(err)
-	s.hear(err)
+	s.failRemote(err)
 }
 
-// hear ends the run because another process has failed.
-func (s *run) hear(err error) {
+// failRemote ends the run because another process has failed.
+func (s *run) failRemote(err error) {
 	s.world.p.mu.Lock()
 	defer s.world.p.mu.Unlock()
 	if s.err == nil {

@@ -35,7 +35,7 @@ func (p *Process) Exchange(stream Stream, data []byte) ([][]byte, error) {
 	p.exchanges[stream]++
 	g := p.gathering(key)
 	p.mu.Unlock()
-	p.postAll(append(header(giveNote, key.stream, key.number), data...))
+	p.postAll(append(header(exchangeNote, key.stream, key.number), data...))
 	p.give(key, p.rank, data)
 	stop := p.watch(func(now time.Time) { p.lookAt(g, now) })
 	p.transport.Drive(g.done, nil)
@@ -83,12 +83,12 @@ func (g *gathering) close() {
 // lookAt sends liveness checks to processes that have not given their data.
 func (p *Process) lookAt(g *gathering, now time.Time) {
 	p.mu.Lock()
-	since := now.Add(-tellAfter)
+	since := now.Add(-probeAfter)
 	silent, err := p.silent(now, func(q int) (time.Time, string) {
 		if g.parts[q] != nil {
 			return since, ""
 		}
-		return p.heard[q], "the others wait for it"
+		return p.lastNote[q], "the others wait for it"
 	})
 	p.mu.Unlock()
 	if err != nil {
@@ -117,11 +117,11 @@ func (p *Process) OnFailure(f func(errs []error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.onFailure = f
-	p.alarm()
+	p.scheduleFailure()
 }
 
-// alarm schedules onFailure if a process has left with an error. p.mu is held.
-func (p *Process) alarm() {
+// scheduleFailure schedules onFailure if a process has left with an error. p.mu is held.
+func (p *Process) scheduleFailure() {
 	failed := func(why *LeftError) bool { return why != nil && why.Text != "" }
 	if f := p.onFailure; f != nil && p.rank == 0 && slices.ContainsFunc(p.left, failed) {
 		p.onFailure = nil
@@ -172,12 +172,12 @@ func (p *Process) leftWith() []error {
 func (p *Process) Tell(tell func()) {
 	if p.rank == 0 {
 		tell()
-		p.postAll(header(toldNote, 0, 0))
+		p.postAll(header(reportedNote, 0, 0))
 		return
 	}
-	timer := time.AfterFunc(p.leaveWithin(), p.told.open)
+	timer := time.AfterFunc(p.leaveWithin(), p.failureReported.open)
 	defer timer.Stop()
-	p.transport.Drive(p.told.opened, nil)
+	p.transport.Drive(p.failureReported.opened, nil)
 }
 
 // gate is a condition to wait for; opening it more than once is allowed.
@@ -207,7 +207,7 @@ func (p *Process) leave(process int, why LeftError) {
 		p.left[process] = &why
 	}
 	done := !slices.Contains(p.left, nil)
-	p.alarm()
+	p.scheduleFailure()
 	p.mu.Unlock()
 	if done {
 		p.allLeft.open()

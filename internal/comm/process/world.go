@@ -163,16 +163,16 @@ func (r *Rank) Start(c *comm.Call) *comm.Pending {
 	if v.last {
 		r.run.begin(v.m)
 	}
-	r.run.underway.Add(1)
+	r.run.inFlight.Add(1)
 	return comm.NewPending(func() (comm.Result, error) {
-		defer r.run.underway.Add(-1)
+		defer r.run.inFlight.Add(-1)
 		return r.run.wait(r.id, v)
 	})
 }
 
 // Progress advances collectives that ranks of this process have started and do not wait for.
 func (r *Rank) Progress() {
-	if f := r.run.world.p.progress; f != nil && r.run.underway.Load() > 0 {
+	if f := r.run.world.p.progress; f != nil && r.run.inFlight.Load() > 0 {
 		f()
 	}
 }

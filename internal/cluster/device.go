@@ -18,8 +18,8 @@ type Device struct {
 	Bandwidth float64
 	// Rates are operations a second of matrix products by number format, a multiply-add counted as two.
 	Rates []Rate
-	// Units is the number of multiprocessors (SMs), which compute tiles of a product in parallel; 0 means
-	// unknown.
+	// Units is the number of multiprocessors (SMs), or cores, which compute tiles of a product in parallel; 0
+	// means unknown.
 	Units int
 }
 

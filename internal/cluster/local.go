@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 )
 
 // LocalConfig selects what to use of this machine.
@@ -21,14 +22,19 @@ func Local(c LocalConfig) *Cluster {
 	return &Cluster{Name: "local", Groups: []Group{{
 		Hosts: 1, Devices: n,
 		Device: Device{
-			Name:      "cpu-" + runtime.GOARCH,
+			Name:      coresName + runtime.GOARCH,
 			Memory:    machineMemory() / float64(n),
 			Bandwidth: 20e9 / float64(n),
-			Rates:     []Rate{{Format: "fp32", Peak: coreRate * share}},
+			Rates:     []Rate{{Format: "fp32", Peak: CoreRate * share}},
+			Units:     max(1, int(share)),
 		},
-		Fabric: Link{Kind: "memory", Bandwidth: 5e9},
+		Fabric: Link{Kind: "memory", Bandwidth: 5e9, Setup: wakeTime},
 	}}}
 }
+
+// wakeTime is what a collective of in-process devices takes before it moves anything: the devices that came
+// first have gone to sleep, and each is woken, with its core.
+const wakeTime = 27e-6
 
 // Cores returns the number of cores that this process could use when it started: processes that share a host
 // use fewer later, but the machine is the same.
@@ -36,9 +42,15 @@ func Cores() int { return cores }
 
 var cores = runtime.GOMAXPROCS(0)
 
-// coreRate is the float32 rate of a core with AVX2: two fused multiply-adds of eight lanes at about 3
+// CoreRate is the float32 rate of a core with AVX2: two fused multiply-adds of eight lanes at about 3
 // GHz.
-const coreRate = 96e9
+const CoreRate = 96e9
+
+// coresName begins the names of devices that are cores of a machine.
+const coresName = "cpu-"
+
+// IsCPU reports whether the device is cores of a machine, not an accelerator.
+func (d *Device) IsCPU() bool { return strings.HasPrefix(d.Name, coresName) }
 
 // machineMemory returns the machine's memory in bytes; if the system does not report it, a usual
 // amount.

@@ -154,6 +154,7 @@ func divided(g cluster.Group, devices, cores int) cluster.Group {
 		rate.Peak, rate.Measured = rate.Peak*part, rate.Measured*part
 		d.Rates = append(d.Rates, rate)
 	}
+	d.Units = max(1, cores/devices)
 	g.Device, g.Devices, g.Hosts = d, devices, 1
 	return g
 }

@@ -33,11 +33,29 @@ func (r Run) workload() (plan.Workload, error) {
 	if err != nil {
 		return plan.Workload{}, err
 	}
-	w := plan.Workload{Model: m, Batch: r.Batch, Seq: r.Seq, Precision: "fp32"}
+	w := plan.Workload{Model: m, Batch: r.Batch, Seq: r.Seq, Precision: "fp32", Software: r.software(m)}
 	if r.AMP == "bf16" || r.AMP == "f16" {
 		w.Precision = map[string]string{"bf16": "bf16", "f16": "fp16"}[r.AMP]
 	}
 	return w, w.Check()
+}
+
+// layerTensors is the usual number of a layer's large parameters: four of attention, three of a gated
+// feed-forward layer. Gradients of fewer elements than leastBucket are reduced together.
+const (
+	layerTensors = 7
+	leastBucket  = 12500
+)
+
+// software describes Galley's own steps on cores: a parameter's gradient is reduced by itself and after the
+// backward pass, except between machines, because the cores that compute also copy.
+func (r Run) software(m plan.Model) plan.Software {
+	s := plan.Software{SumGrads: true, Sync: true,
+		Bucket: max(leastBucket, m.Params()/float64(layerTensors*m.Layers))}
+	for _, h := range r.Hosts {
+		s.Sync = s.Sync && h.Machine == r.Hosts[0].Machine
+	}
+	return s
 }
 
 // machine returns a cluster of the given number of devices, and its calibration: that of the job if it is all

@@ -26,6 +26,8 @@ type pricer struct {
 	// dense means that the measured products are a grid over all shapes, so that every shape can be
 	// interpolated.
 	dense bool
+	// cores prices all ops in place of the curve if the device is cores of a machine; nil otherwise.
+	cores *cores
 }
 
 func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool) {
@@ -34,7 +36,8 @@ func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool)
 		return nil, false
 	}
 	p := &pricer{device: d, curve: cal.curve(d.Name), peak: r.Peak, plain: r.Peak,
-		elementwise: orOne(w.Software.Elementwise), scaleOnce: w.Software.ScaleOnce}
+		elementwise: orOne(w.Software.Elementwise), scaleOnce: w.Software.ScaleOnce,
+		cores: coresOf(d, cal, r.Peak)}
 	p.ceiling = p.curve.Ceiling
 	if p.ceiling == 0 {
 		p.ceiling = 0.75
@@ -70,6 +73,9 @@ func (p *pricer) node(n *ir.Node, short map[*ir.Value]bool) float64 {
 	w := o.Work(in, out)
 	if w.Flops == 0 && moves(in) == moves(out) {
 		return 0 // a view, or parts that are written in place
+	}
+	if p.cores != nil {
+		return p.cores.node(n)
 	}
 	stream := w.Bytes / (p.device.Bandwidth * p.curve.Stream)
 	if d, ok := contraction(o, in, out); ok && d.flops() > 0.9*w.Flops && d.flops() < 1.1*w.Flops {

@@ -61,8 +61,11 @@ func StoredResiduals() []Residual { return storedResiduals() }
 var storedPool = sync.OnceValue(func() *Pool { return NewPool(storedResiduals()) })
 
 // Default returns the best known calibration for a cluster and a workload without measuring it: published
-// micro-benchmarks, corrected by published runs of the same kind.
+// micro-benchmarks, corrected by published runs of the same kind; of cores, none.
 func Default(c *cluster.Cluster, w Workload) Calibration {
+	if c.Groups[0].Device.IsCPU() {
+		return Calibration{Source: "usual cores"}
+	}
 	cal := Published()
 	cal.Level = 2
 	for _, g := range c.Groups {

@@ -159,8 +159,20 @@ func (e *Estimator) load(s *strategy.Strategy, w *work, r *rank) error {
 	if err := e.addEnds(s, w, r.device); err != nil {
 		return err
 	}
+	w.weight += e.sums(s, w, r.device)
 	w.fixed = max(w.fixed, e.issue(s, w)-w.busy()+w.fixed)
 	return nil
+}
+
+// sums returns the time of adding a micro-batch's gradients to those before it, on average: there are none
+// before the first. Both are read and the sum is written.
+func (e *Estimator) sums(s *strategy.Strategy, w *work, device int) float64 {
+	if !e.w.Software.SumGrads {
+		return 0
+	}
+	d, micros := e.pricers[device], float64(s.Micros(e.w.Batch))
+	bytes := 3 * e.w.Software.gradBytes() * (w.params + w.experts)
+	return e.cal.Constants.compute() * (micros - 1) / micros * bytes / (d.device.Bandwidth * d.curve.Stream)
 }
 
 // issue returns the time that the host takes to launch a chunk's ops for one micro-batch: three passes of a

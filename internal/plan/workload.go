@@ -85,6 +85,9 @@ type Software struct {
 	Eager float64 `yaml:"eager,omitempty" json:"eager,omitempty"`
 	// Elementwise is the factor of bytes that element-wise ops move relative to fused kernels; 0 means 1.
 	Elementwise float64 `yaml:"elementwise,omitempty" json:"elementwise,omitempty"`
+	// SumGrads means that a pass of its own adds the gradients of a micro-batch to those of the ones before it;
+	// otherwise the products do.
+	SumGrads bool `yaml:"sum_grads,omitempty" json:"sum_grads,omitempty"`
 	// Issue is the seconds that the host takes to launch the ops of one layer's forward pass; the backward pass
 	// takes twice that. Devices that are done sooner wait. 0 means a program that is launched as a whole.
 	Issue float64 `yaml:"issue,omitempty" json:"issue,omitempty"`

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """How soon a process at half speed is named, and what moving to another plan gains.
 
-  bench/straggler.py GALLEY [--share 0.5] [--after 20] [--steps 150]
+  bench/straggler.py GALLEY [--share 0.5] [--after 20] [--steps 150] [--mesh dp=2]
+  bench/straggler.py GALLEY --model "--dim 256 --layers 4 --heads 8 --batch 8 --seq 64"
 
 Two processes train with a thread each; after some steps the second may use only a share of its core: by a
 cgroup or, where none can be made, by stopping it for a part of every 20 ms. What galley train --adapt says is
@@ -13,6 +14,7 @@ import argparse, atexit, os, signal, sys, tempfile, threading, time
 from elastic import Job, workers
 
 NAME = "galley-straggler"
+MODEL = "--dim 128 --layers 8 --heads 4 --batch 16 --seq 128"
 PERIOD = 20_000  # microseconds: short beside a step
 
 
@@ -54,9 +56,11 @@ def main():
     p.add_argument("--share", type=float, default=0.5)
     p.add_argument("--after", type=int, default=20)
     p.add_argument("--steps", type=int, default=150)
+    p.add_argument("--model", default=MODEL, help="flags of train for model and batch")
+    p.add_argument("--mesh", default="dp=2", help="the plan that the run begins with")
     a = p.parse_args()
-    train = "--dim 128 --layers 8 --heads 4 --batch 16 --seq 128 --tokens 0 --threads 1 --adapt on --checkpoint".split()
-    job = Job(os.path.abspath(a.galley), 2, a.steps, elastic=False, train=[*train, tempfile.mkdtemp()])
+    train = [*a.model.split(), *"--tokens 0 --threads 1 --adapt on --checkpoint".split(), tempfile.mkdtemp()]
+    job = Job(os.path.abspath(a.galley), 2, a.steps, elastic=False, train=train, mesh=a.mesh)
     job.wait(lambda r: len(r) >= a.after, 600)
     time.sleep(0.1)
     slow = workers(job.process.pid)[1]

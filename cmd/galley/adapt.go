@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/galley-ml/galley"
@@ -47,26 +49,45 @@ type moved struct {
 }
 
 // adapts returns an adapter for a strategy, or nil if the run cannot be adapted.
-func (t *training) adapts(s *galley.Strategy) *adapter {
+func (t *training) adapts(s *galley.Strategy) (*adapter, error) {
 	if t.Adapt == "off" || t.Adapt == "" || s == nil || t.b != nil || t.watch != nil {
-		return nil
+		return nil, nil
 	}
 	full, err := s.WithDefaults()
 	if err != nil || full.Devices() < 2 {
-		return nil
+		return nil, nil
 	}
-	run := forecast.Run{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq, Devices: full.Devices(),
-		AMP: full.AMP}
+	run, err := t.onMachine(galley.AutoConfig{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq,
+		Devices: full.Devices(), AMP: full.AMP})
+	if err != nil {
+		return nil, err
+	}
 	if t.learned != nil {
 		run.Calibration = t.learned.YAML()
 	}
-	e, err := forecast.Estimate(run, full)
-	if err != nil { // without a forecast there is nothing to adapt
-		return nil
-	}
-	return &adapter{t: t, watch: &probe.Watch{}, strategy: full, run: run, forecast: e, began: time.Now(),
-		move: t.moved,
+	a := &adapter{t: t, watch: &probe.Watch{}, strategy: full, run: forecast.Run(run), began: time.Now(),
+		move: t.moved, slow: make([]float64, max(1, job.Size())),
 		told: plan.Constants{Compute: 1, Communication: 1}}
+	for i := range a.slow {
+		a.slow[i] = 1
+	}
+	if a.move != nil && len(a.move.slow) == len(a.slow) { // measured before the move
+		copy(a.slow, a.move.slow)
+		a.judge.Know(a.slow)
+	}
+	if a.forecast, err = forecast.EstimateUneven(a.run, full, a.speeds()); err != nil {
+		return nil, nil // without a forecast there is nothing to adapt
+	}
+	return a, nil
+}
+
+// speeds returns the speed of each process as a part of what it was.
+func (a *adapter) speeds() []float64 {
+	list := make([]float64, len(a.slow))
+	for i, x := range a.slow {
+		list[i] = 1 / max(1, x)
+	}
+	return list
 }
 
 // mayMove reports whether the run may change its plan. A plan that the user gave stays, unless --adapt is on.
@@ -74,20 +95,13 @@ func (c *trainCmd) mayMove() bool {
 	return c.Adapt == "on" || c.Adapt == "auto" && c.Mesh == "" && c.Plan == ""
 }
 
-// weigh sets the work of each process in a step, in FLOPs, and its slowdown, known from before a move or 1.
+// weigh sets the work of each process in a step, in FLOPs.
 func (a *adapter) weigh(p *galley.StepPlan) {
-	n := max(1, job.Size())
+	n := len(a.slow)
 	devices := p.Cost().Devices
-	a.judge.Work, a.slow = make([]float64, n), make([]float64, n)
+	a.judge.Work = make([]float64, n)
 	for i, d := range devices {
 		a.judge.Work[i*n/len(devices)] += d.Flops
-	}
-	for i := range a.slow {
-		a.slow[i] = 1
-	}
-	if a.move != nil && len(a.move.slow) == n { // measured before the move
-		copy(a.slow, a.move.slow)
-		a.judge.Know(a.slow)
 	}
 }
 
@@ -137,6 +151,9 @@ func (a *adapter) see(step int, window []probe.Terms) (bool, error) {
 	if len(named) == 0 {
 		return false, nil
 	}
+	if e, err := forecast.EstimateUneven(a.run, a.strategy, a.speeds()); err == nil {
+		a.forecast = e
+	}
 	return a.replan(step, window)
 }
 
@@ -160,14 +177,17 @@ const changedBy = 0.25
 // compare updates the measured factors of the forecast's terms, and prints them if they have changed.
 func (a *adapter) compare(step int, window []probe.Terms) {
 	p := &a.forecast.Parts
-	compute, exchange := 0.0, window[0].Exchange
+	compute, computing := a.computing(window)
+	exchange, communicating := window[0].Exchange, p.Communication()+p.Bubble
 	for _, t := range window {
-		compute += t.Compute / float64(len(window))
 		exchange = min(exchange, t.Exchange) // of the process that waits least for others
 	}
-	computing, communicating := p.Compute+p.Recompute+p.Optimizer, p.Communication()
 	a.constants.Compute = follow(a.constants.Compute, compute, computing)
-	a.constants.Communication = follow(a.constants.Communication, exchange, communicating)
+	known := communicating
+	if p.Bubble > 0 || a.judge.Uneven(window) { // most of it is waiting for others, not communication
+		known = 0
+	}
+	a.constants.Communication = follow(a.constants.Communication, exchange, known)
 	if !far(a.told.Compute, a.constants.Compute) && !far(a.told.Communication, a.constants.Communication) {
 		return
 	}
@@ -180,12 +200,35 @@ func (a *adapter) compare(step int, window []probe.Terms) {
 	a.learn()
 }
 
+// computing returns the measured and the forecast seconds of computing of the process in the middle, by their
+// ratio: one that has become slow says nothing of the machine. The forecast is of the busiest process; others
+// have less of the work, or do it faster.
+func (a *adapter) computing(window []probe.Terms) (measured, predicted float64) {
+	p := &a.forecast.Parts
+	most := 0.0
+	shares := make([]float64, len(window))
+	for i := range shares {
+		shares[i] = a.slow[i] * a.judge.Work[i]
+		most = max(most, shares[i])
+	}
+	order := make([]int, len(window))
+	for i := range order {
+		order[i] = i
+		shares[i] *= (p.Compute + p.Recompute + p.Optimizer) / most
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Compare(window[i].Compute*shares[j], window[j].Compute*shares[i])
+	})
+	i := order[(len(order)-1)/2]
+	return window[i].Compute, shares[i]
+}
+
 // follow returns a factor after a window: the mean of the old and the measured one; the first window sets it.
 // A term without a forecast keeps its factor.
 func follow(was, measured, forecast float64) float64 {
 	switch {
 	case forecast <= 0 || measured <= 0:
-		return max(was, 1)
+		return cmp.Or(was, 1)
 	case was == 0:
 		was = measured / forecast
 	}
@@ -232,12 +275,14 @@ func (a *adapter) replan(step int, window []probe.Terms) (bool, error) {
 		Now          float64
 		Setup, Taken float64
 	}
-	speeds := make([]float64, len(a.slow))
-	for i, x := range a.slow {
-		speeds[i] = 1 / max(1, x)
-	}
 	r, err := first(func() (*answer, error) {
-		best, now, err := forecast.Replan(a.run, a.strategy, speeds)
+		cal, err := forecast.Scaled(a.run, a.constants)
+		if err != nil {
+			return nil, err
+		}
+		run := a.run
+		run.Calibration = cal.YAML()
+		best, now, err := forecast.Replan(run, a.strategy, a.speeds())
 		return &answer{best, now, a.setup.Seconds(), window[0].Step}, err
 	})
 	if err != nil {

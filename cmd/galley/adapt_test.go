@@ -151,6 +151,33 @@ func TestAdaptLearns(t *testing.T) {
 	}
 }
 
+// TestAdaptStraggler says that a process that has become slow does not change what is known of the machine.
+func TestAdaptStraggler(t *testing.T) {
+	a := watched(t, 1000, "")
+	p := &a.forecast.Parts
+	computing, exchange := p.Compute+p.Recompute+p.Optimizer, p.Communication()
+	text := printed(t, func() {
+		for i := range 6 {
+			w := []probe.Terms{{Compute: computing, Exchange: exchange}, {Compute: computing, Exchange: exchange}}
+			if i > 1 {
+				w[1].Compute, w[0].Exchange, w[1].Exchange = 2*computing, computing, 10*exchange
+			}
+			if _, err := a.see(i, w); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if c := a.constants; min(c.Compute, c.Communication) < 0.99 || max(c.Compute, c.Communication) > 1.01 {
+		t.Errorf("learned %+v, want 1 of both", c)
+	}
+	if strings.Contains(text, "the calibration follows") || !strings.Contains(text, "a straggler") {
+		t.Errorf("got\n%s", text)
+	}
+	if got := a.forecast.Parts.Compute; got < 1.9*computing {
+		t.Errorf("computing is forecast to take %g s after a straggler was named, %g s before", got, computing)
+	}
+}
+
 // TestMoveGoesOn says that a run which moves to another plan continues from where it was, and loses no step.
 func TestMoveGoesOn(t *testing.T) {
 	dir := t.TempDir()

@@ -70,12 +70,12 @@ func (t *training) chooseStrategy() (*galley.Strategy, error) {
 	return s, err
 }
 
-// auto runs the planner and prints its choice.
-func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
+// onMachine adds to a run what is known of the machine: its calibration, hosts and links.
+func (t *training) onMachine(run galley.AutoConfig) (galley.AutoConfig, error) {
 	if t.Calibration != "" {
 		text, err := strict.ReadFile(t.Calibration, strict.Config)
 		if err != nil {
-			return nil, fmt.Errorf("--calibration: %w", err)
+			return run, fmt.Errorf("--calibration: %w", err)
 		}
 		run.Calibration = text
 	}
@@ -85,9 +85,18 @@ func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
 	if t.Cluster != "" {
 		text, err := strict.ReadFile(t.Cluster, strict.Config)
 		if err != nil {
-			return nil, fmt.Errorf("--cluster: %w", err)
+			return run, fmt.Errorf("--cluster: %w", err)
 		}
 		run.Cluster = text
+	}
+	return run, nil
+}
+
+// auto runs the planner and prints its choice.
+func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
+	run, err := t.onMachine(run)
+	if err != nil {
+		return nil, err
 	}
 	p, err := first(func() (*galley.AutoPlan, error) {
 		p, err := galley.Auto(run)
@@ -136,7 +145,7 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.tellKinds(); err != nil {
+	if err := t.printKinds(); err != nil {
 		return nil, err
 	}
 	if len(shares) > 0 {
@@ -161,7 +170,9 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 			fmt.Println(n)
 		}
 	}
-	t.adapt = t.adapts(s)
+	if t.adapt, err = t.adapts(s); err != nil {
+		return nil, err
+	}
 	if t.traffic, err = t.logsTraffic(s); err != nil {
 		return nil, err
 	}

@@ -7,7 +7,15 @@ import struct
 ALL = ["llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "olmo", "olmo2", "olmo3",
        "olmoe", "granite", "gemma", "gemma2", "gemma3_text", "phi", "phi3", "starcoder2", "stablelm",
        "smollm3", "ernie4_5", "ernie4_5_moe", "cohere", "cohere2", "glm", "glm4", "glm4_moe", "deepseek_v2",
-       "deepseek_v3", "gpt2", "gpt_neox", "falcon"]
+       "deepseek_v3", "gpt2", "gpt_neox", "falcon", "llama+llama3", "gemma3_text+linear", "qwen3+yarn",
+       "deepseek_v2+yarn"]
+# How positions may be stretched.
+ROPES = {
+    "linear": {"rope_type": "linear", "factor": 4.0},
+    "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
+    "llama3": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 128},
+}
 # Families whose keys are of half as many heads; the others have one for each head of queries.
 SHARED_KEYS = ["olmo", "olmo3", "gemma3_text", "phi", "smollm3", "ernie4_5", "ernie4_5_moe", "cohere",
                "cohere2", "glm", "glm4", "glm4_moe", "falcon"]
@@ -135,7 +143,9 @@ class Model:
 
 
 def as_family(base, out, family):
-    """Writes a llama as a model of another family, with the parameters that it has beside."""
+    """Writes a llama as a model of another family, with the parameters that it has beside; after a plus, it
+    is how positions are stretched."""
+    family, _, rope = family.partition("+")
     m = Model(base, family)
     if family in SHARED_KEYS:
         m.share_keys()
@@ -149,6 +159,10 @@ def as_family(base, out, family):
         mlp(m, f"model.layers.{i}.", i)
     settings(m)
     {"gpt2": gpt2, "gpt_neox": gpt_neox, "falcon": falcon}.get(family, lambda m: None)(m)
+    if rope:
+        m.config["rope_parameters"] = {"rope_theta": 10000.0, **ROPES[rope]}
+    if rope and family.startswith("deepseek"):
+        m.config["rope_parameters"].update(mscale=0.7, mscale_all_dim=0.7)
     m.save(out)
 
 

@@ -318,6 +318,49 @@ func TestGGUFFused(t *testing.T) {
 	}
 }
 
+// TestGGUFRope: stretched positions are read as they were, llama3's as a factor for each pair.
+func TestGGUFRope(t *testing.T) {
+	for _, c := range []struct {
+		family string
+		rope   models.Rope
+	}{
+		{"llama", models.Rope{Type: "llama3", Theta: 5e5, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4,
+			OriginalPositions: 64}},
+		{"gemma3_text", models.Rope{Type: "linear", Theta: 1e6, Factor: 8}},
+		{"qwen3", models.Rope{Type: "yarn", Theta: 1e4, Factor: 4, OriginalPositions: 256, BetaFast: 16}},
+		{"deepseek_v2", models.Rope{Type: "yarn", Theta: 1e4, Factor: 40, OriginalPositions: 128, MScale: 0.5,
+			MScaleAll: 0.5, Interleaved: true}},
+	} {
+		config := ggufModel(t, c.family, nn.Config{}).Config()
+		config.Rope = c.rope
+		m, err := models.New(config, nn.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "m.gguf")
+		zeros := func(p *nn.Param) (array.Array, error) { return array.New(array.F32, p.Type.Shape...), nil }
+		if err := models.SaveGGUF(path, m, models.GGUFConfig{Weights: "f16", Read: zeros}); err != nil {
+			t.Fatal(err)
+		}
+		w, err := models.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		got := w.Model.Config().Rope
+		if got.MScaleAll != c.rope.MScaleAll || got.MScale != c.rope.MScale ||
+			got.Interleaved != c.rope.Interleaved {
+			t.Errorf("%s: got %+v, want %+v", c.family, got, c.rope)
+		}
+		want := c.rope.Frequencies(16, 100)
+		for i, f := range got.Frequencies(16, 100) {
+			if math.Abs(f-want[i]) > 1e-6*want[i] {
+				t.Errorf("%s: pair %d turns by %v, want %v", c.family, i, f, want[i])
+			}
+		}
+	}
+}
+
 // TestGGUFMistakes: what llama.cpp's files cannot hold, and what is no such file, is said.
 func TestGGUFMistakes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.gguf")

@@ -237,7 +237,7 @@ func (m *metadata) positions(about *family, family ggufFamily, config map[string
 	if !about.rotary {
 		return
 	}
-	config["rope_theta"] = m.float("rope.freq_base", 10000)
+	m.stretched(config, config[about.keys.positions].(int))
 	dim, whole := config["head_dim"].(int)
 	switch {
 	case !whole: // said by the sizes of latent attention

@@ -236,16 +236,3 @@ func ggufArch(c Config) (ggufFamily, error) {
 	}
 	return f, nil
 }
-
-// fitsRope: positions are plain ones, of whole heads or of a part, with pairs where the file has them.
-func (f ggufFamily) fitsRope(c Config) error {
-	about, err := familyOf(c.Family)
-	if err != nil || !about.rotary {
-		return err
-	}
-	local := c.RopeLocal.Type == "" || c.RopeLocal.Type == "default"
-	if c.Rope.Type != "default" || !local || c.Rope.part() != 1 && !f.part || c.Rope.Interleaved && !f.turned {
-		return fmt.Errorf("positions of type %q are not written for llama.cpp: want default", c.Rope.Type)
-	}
-	return nil
-}

@@ -110,7 +110,7 @@ func (s *ggufStore) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 func (s *ggufStore) unexpected() error {
 	var extra []string
 	for _, name := range s.Names() {
-		if !s.used[name] {
+		if !s.used[name] && (name != ggufRope || s.config.Rope.Type != "longrope") {
 			extra = append(extra, name)
 		}
 	}
@@ -118,6 +118,6 @@ func (s *ggufStore) unexpected() error {
 		return nil
 	}
 	slices.Sort(extra)
-	return fmt.Errorf("tensor %q: not part of a %s model that is read: positions stretched by rope_freqs "+
-		"are not", strings.Join(extra[:min(3, len(extra))], `", "`), s.config.Family)
+	return fmt.Errorf("tensor %q: not part of a %s model that is read",
+		strings.Join(extra[:min(3, len(extra))], `", "`), s.config.Family)
 }

@@ -54,7 +54,7 @@ func (c GGUFConfig) tensors(m Model) ([]gguf.Stored, error) {
 		return nil, err
 	}
 	config := m.Config()
-	var list []gguf.Stored
+	list := ropeTensor(config)
 	for _, p := range m.Params() {
 		a, err := c.Read(p)
 		if err != nil {
@@ -201,7 +201,7 @@ func headMeta(c Config, f ggufFamily) map[string]any {
 		meta = latentMeta(c)
 	}
 	if c.Rope.Type != "" {
-		meta["rope.freq_base"] = float32(c.Rope.Theta)
+		maps.Copy(meta, ropeMeta(c))
 		if !f.latent {
 			meta["rope.dimension_count"] = uint32(c.Rope.turned(c.HeadDim))
 		}

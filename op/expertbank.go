@@ -81,7 +81,7 @@ func (b *expertBank[T]) forward(env *Env, lists [][]int, rows expertRows[T]) {
 	m := b.newScratch(lists)
 	for e, pairs := range lists {
 		if len(pairs) > 0 {
-			b.pieces.bring(lists, e)
+			b.pieces.prefetch(lists, e)
 		}
 		for lo := 0; lo < len(pairs); lo += expertBlock {
 			block := pairs[lo:min(lo+expertBlock, len(pairs))]
@@ -155,7 +155,7 @@ func (b *expertBank[T]) backward(env *Env, lists [][]int, g expertGrads[T], rows
 	weights, dweights := make([]T, n), make([]T, n)
 	for e, pairs := range lists {
 		if len(pairs) > 0 {
-			b.pieces.bring(lists, e)
+			b.pieces.prefetch(lists, e)
 		}
 		for lo := 0; lo < len(pairs); lo += expertBlock {
 			block := pairs[lo:min(lo+expertBlock, len(pairs))]

@@ -62,8 +62,8 @@ func newExpertPieces[T floats](env *Env, b *expertBank[T]) *expertPieces[T] {
 	return &expertPieces[T]{source: env.Pieces, now: piece(), next: piece()}
 }
 
-// bring loads expert e unless it is there, and starts to load the next one that rows chose.
-func (p *expertPieces[T]) bring(lists [][]int, e int) {
+// prefetch loads expert e unless it is loaded, and starts to load the next one that rows chose.
+func (p *expertPieces[T]) prefetch(lists [][]int, e int) {
 	if p == nil {
 		return
 	}

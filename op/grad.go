@@ -30,8 +30,8 @@ func gradient(ys, dys, xs []*Tensor, w walk) []*Tensor {
 		return slices.Repeat([]*Tensor{bad}, len(xs))
 	}
 	w.find(ys, xs)
-	if w.gone != nil {
-		return slices.Repeat([]*Tensor{ir.Invalid(ys[0].Scope(), releasedError(w.gone))}, len(xs))
+	if w.released != nil {
+		return slices.Repeat([]*Tensor{ir.Invalid(ys[0].Scope(), releasedError(w.released))}, len(xs))
 	}
 	for i, y := range ys {
 		if dys != nil {
@@ -88,7 +88,7 @@ type walk struct {
 	release func(n *ir.Node)
 	partly  bool
 	// gone is a node on the way whose operands have been released.
-	gone     *ir.Node
+	released *ir.Node
 	target   map[*Tensor]bool
 	reaches  map[*ir.Node]bool
 	order    []*ir.Node
@@ -160,8 +160,8 @@ func (w *walk) explore(root *ir.Node) {
 
 // passing records a node whose operands have been released, which gradients cannot pass.
 func (w *walk) passing(n *ir.Node) {
-	if _, released := n.Released(); released && w.gone == nil {
-		w.gone = n
+	if _, released := n.Released(); released && w.released == nil {
+		w.released = n
 	}
 }
 

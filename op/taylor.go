@@ -69,8 +69,8 @@ func (j jet) derivatives(ys []*Tensor, k int, bad *Tensor) []*Tensor {
 func followAll(lines []jet, ds []Direction, ys, xs []*Tensor) (gone *ir.Node) {
 	w := walk{view: keepHistory, barrier: true}
 	w.find(ys, xs)
-	if w.gone != nil {
-		return w.gone
+	if w.released != nil {
+		return w.released
 	}
 	if m := matchMLP(w.order, ys, xs, ds); m != nil {
 		m.follow(lines, ds)

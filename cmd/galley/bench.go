@@ -148,7 +148,7 @@ func (c *benchStepCmd) Run() error {
 		Model: c.Model, Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab,
 		FFN: c.FFN, KVHeads: c.KVHeads,
 		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile, Primitive: c.Primitive, Recompute: c.Again,
-		Micro: c.Micro, Tell: telling(),
+		Micro: c.Micro, Tell: progressPrinter(),
 	}
 	if c.Eager {
 		config.Mode = galley.Eager

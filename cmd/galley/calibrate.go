@@ -44,7 +44,8 @@ func (c *calibrateCmd) Run() error {
 			return fmt.Errorf("--output: %w", err)
 		}
 	}
-	cfg := bench.CalibrateConfig{Devices: c.Devices, Threads: c.Threads, Passes: c.Passes, Tell: telling(),
+	cfg := bench.CalibrateConfig{Devices: c.Devices, Threads: c.Threads, Passes: c.Passes,
+		Tell: progressPrinter(),
 		Keep: c.keep}
 	if c.Verbose {
 		cfg.Log, cfg.Tell = os.Stderr, nil

@@ -53,7 +53,7 @@ func (c *checkAutoCmd) Run() error {
 	defer d.Close()
 	rows, err := check.Auto(os.Stdout,
 		check.AutoConfig{Device: d, Calibration: text, Devices: c.Devices, Limit: c.Limit,
-			Rounds: c.Rounds, Programs: programs, Tell: telling()})
+			Rounds: c.Rounds, Programs: programs, Tell: progressPrinter()})
 	if err != nil {
 		return err
 	}

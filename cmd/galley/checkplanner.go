@@ -58,7 +58,7 @@ func (c *checkPlannerCmd) Run() error {
 	defer d.Close()
 	g, err := check.Planner(os.Stdout, check.PlannerConfig{
 		Device: d, Calibration: text, Batch: c.Batch, Seq: c.Seq, Rounds: c.Rounds, CPU: bench.CPUSeconds,
-		Tell: telling(),
+		Tell: progressPrinter(),
 		Model: models.Config{Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads,
 			Positions: c.Seq, Tied: true},
 	})
@@ -75,6 +75,6 @@ func (c *checkPlannerCmd) calibration() ([]byte, error) {
 	if c.Calibration != "" {
 		return strict.ReadFile(c.Calibration, strict.Config)
 	}
-	cal, err := bench.Calibrate(bench.CalibrateConfig{Devices: 8, Tell: telling()})
+	cal, err := bench.Calibrate(bench.CalibrateConfig{Devices: 8, Tell: progressPrinter()})
 	return cal.YAML(), err
 }

@@ -42,8 +42,8 @@ func (f checkpointFlags) validateCheckpoints() error {
 	return positive(map[string]int{"every": f.Every, "keep": f.Keep})
 }
 
-// tellResumed prints where a run resumes, and what differs from the run that wrote the checkpoint.
-func (f checkpointFlags) tellResumed(r *galley.Resumed) {
+// printResumed prints where a run resumes, and what differs from the run that wrote the checkpoint.
+func (f checkpointFlags) printResumed(r *galley.Resumed) {
 	if r == nil {
 		return
 	}

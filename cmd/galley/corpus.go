@@ -261,8 +261,8 @@ func (t *training) openPath(path string) (*data.Corpus, error) {
 	return c, err
 }
 
-// tellProgram prints that a batch needs a new program compiled, and why, if its shape is new.
-func (t *training) tellProgram(batch []array.Array) {
+// printProgram prints that a batch needs a new program compiled, and why, if its shape is new.
+func (t *training) printProgram(batch []array.Array) {
 	shape := fmt.Sprint(batch[0].Shape())
 	if slices.Contains(t.shapes, shape) {
 		return

@@ -34,13 +34,13 @@ func (c *doctorCmd) discover() error {
 	if err != nil {
 		return err
 	}
-	tellMachines(processes)
+	printMachines(processes)
 	var measured []cluster.Measurement
 	if job.Size() > 1 {
 		if measured, err = bench.Links(job); err != nil {
 			return err
 		}
-		tellMeasured(measured)
+		printMeasured(measured)
 	}
 	found := bench.Discovered(processes, measured)
 	if err := found.Check(); err != nil {
@@ -92,8 +92,8 @@ func everyProcess(own bench.Process) ([]bench.Process, error) {
 	return list, nil
 }
 
-// tellMachines prints every host once, and its processes.
-func tellMachines(processes []bench.Process) {
+// printMachines prints every host once, and its processes.
+func printMachines(processes []bench.Process) {
 	last := ""
 	for _, p := range processes {
 		if p.Host != last {
@@ -104,8 +104,8 @@ func tellMachines(processes []bench.Process) {
 	}
 }
 
-// tellMeasured prints the times of messages and collectives.
-func tellMeasured(list []cluster.Measurement) {
+// printMeasured prints the times of messages and collectives.
+func printMeasured(list []cluster.Measurement) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "WHAT\tBETWEEN\tMEMBERS\tBYTES\tTIME\tSPREAD\tRATE")
 	for _, m := range list {

@@ -151,7 +151,7 @@ func parseTrain(args []string) (*trainCmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, err := parser.Parse(spelled(args))
+	ctx, err := parser.Parse(normalizeArgs(args))
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, hint(err))
 	}

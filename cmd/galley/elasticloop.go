@@ -115,8 +115,8 @@ func (l *loop) logEpoch() error {
 	return l.log.event(text)
 }
 
-// tellStep reports a step to the agent.
-func (l *loop) tellStep(m galley.Metrics, took time.Duration) {
+// reportStep reports a step to the agent.
+func (l *loop) reportStep(m galley.Metrics, took time.Duration) {
 	elastic.Report(worker.Report{Step: int64(m.Step + 1), Seconds: took.Seconds(),
 		Loss: strconv.FormatFloat(m.Loss, 'g', -1, 64)})
 }

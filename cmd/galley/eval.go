@@ -174,7 +174,7 @@ func (e *evaluating) load() error {
 func (e *evaluating) text(windows []array.Array, source string) error {
 	v := e.trainer.NewEvaluator()
 	defer v.Close()
-	tell := telling()
+	tell := progressPrinter()
 	loss, err := v.Mean(context.Background(), func(i int) []array.Array {
 		if i == len(windows) {
 			return nil

@@ -30,7 +30,7 @@ func (c *evalCmd) compare(m *modelDir, windows []array.Array, source string) err
 		return fmt.Errorf("--against=%s: a vocabulary of %d: want %d as in %s", c.Against, b, a, c.Dir)
 	}
 	var d divergence
-	tell := telling()
+	tell := progressPrinter()
 	for i, w := range windows {
 		tell("evaluating", i, len(windows))
 		ids, n := array.Data[int32](w), w.Shape()[1]

@@ -102,7 +102,7 @@ type score struct {
 func (e *evaluating) score(t *task, run func(batch []array.Array) ([]array.Array, error)) ([]score, error) {
 	scores := make([]score, t.examples.Len())
 	order := data.BySize(&t.examples)
-	tell := telling()
+	tell := progressPrinter()
 	for at := 0; at < len(order); at += e.Batch {
 		tell("answering", at, len(order))
 		rows := order[at:min(at+e.Batch, len(order))]

@@ -166,7 +166,7 @@ func (f *finetuning) reference(p *data.Preferences) error {
 	if err != nil {
 		return err
 	}
-	tell := telling()
+	tell := progressPrinter()
 	reference := make([][2]float32, p.Len())
 	for at := 0; at < p.Len(); at += f.Batch {
 		tell("reading what the model prefers", at, p.Len())

@@ -97,7 +97,7 @@ func (c *generateCmd) generate(b galley.Backend) error {
 		Sampling: engine.Sampling{Temperature: c.Temperature, TopK: c.TopK,
 			TopP: c.TopP, MinP: c.MinP, Repetition: c.RepetitionPenalty, Seed: c.Seed}}}
 	if !served(config) {
-		return c.speakByOps(m, t, ask)
+		return c.generateByOps(m, t, ask)
 	}
 	shape, read, done, err := m.weights()
 	if err != nil {
@@ -109,12 +109,12 @@ func (c *generateCmd) generate(b galley.Backend) error {
 		return err
 	}
 	defer closeDraft()
-	return speak(shape, t, ask, engine.Config{Draft: draft, Speculate: c.Speculate, Threads: c.Threads,
+	return generateText(shape, t, ask, engine.Config{Draft: draft, Speculate: c.Speculate, Threads: c.Threads,
 		Weights: c.Weights, Read: read, Grouped: m.grouped, TP: c.TP, KV: c.KvCache, Backend: b})
 }
 
-// speakByOps generates text with models that the serving engine does not support.
-func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error {
+// generateByOps generates text with models that the serving engine does not support.
+func (c *generateCmd) generateByOps(m *modelDir, t textTokenizer, q question) error {
 	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" || c.TP > 1 ||
 		c.KvCache != "f32" ||
 		c.Draft != "" ||
@@ -130,7 +130,7 @@ func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error
 	if err != nil {
 		return err
 	}
-	return speakByOps(model, t, q)
+	return generateByOps(model, t, q)
 }
 
 func (c *generateCmd) validate() error {
@@ -167,8 +167,8 @@ func served(c models.Config) bool {
 	return err == nil
 }
 
-// speak prints a prompt and its continuation by the serving engine, token by token.
-func speak(model models.Model, t textTokenizer, q question, c engine.Config) error {
+// generateText prints a prompt and its continuation by the serving engine, token by token.
+func generateText(model models.Model, t textTokenizer, q question, c engine.Config) error {
 	c.Decode, c.Running, c.Budget = t.Decode, 1, min(len(q.ids), 256)
 	c.Pages = (len(q.ids)+q.Tokens)/16 + 1
 	e, err := engine.New(model, c)
@@ -190,8 +190,8 @@ func speak(model models.Model, t textTokenizer, q question, c engine.Config) err
 	return nil
 }
 
-// speakByOps prints a prompt and its continuation by the model's own ops, token by token.
-func speakByOps(model models.Model, t textTokenizer, q question) error {
+// generateByOps prints a prompt and its continuation by the model's own ops, token by token.
+func generateByOps(model models.Model, t textTokenizer, q question) error {
 	fmt.Print(q.prompt)
 	began, n := time.Now(), 0
 	for id, err := range models.Generate(model, q.ids, models.GenerateConfig{

@@ -48,16 +48,16 @@ func inJob(ctx *kong.Context) error {
 // end leaves a job; the error that it returns has been printed.
 func end(j *processes.Job, err error) error {
 	if err := j.End(err, tell); err != nil {
-		return &toldError{err}
+		return &printedError{err}
 	}
 	return nil
 }
 
-// toldError is an error that has been printed already.
-type toldError struct{ error }
+// printedError is an error that has been printed already.
+type printedError struct{ error }
 
 // Unwrap returns the error itself.
-func (e *toldError) Unwrap() error { return e.error }
+func (e *printedError) Unwrap() error { return e.error }
 
 // reportInJob reports a mistake on the command line. Perhaps only this process of a job made it, so it joins
 // the job to report it: the others would wait forever.

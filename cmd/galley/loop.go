@@ -201,7 +201,7 @@ func (l *loop) OnBegin(p *fit.Progress) (err error) {
 	if err := l.checkRouters(); err != nil {
 		return err
 	}
-	l.tellResumed(p.Resumed)
+	l.printResumed(p.Resumed)
 	if l.Checkpoint != "" && job.First() {
 		if err := l.keepModel(); err != nil {
 			return err
@@ -245,9 +245,9 @@ func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) error {
 		return err
 	}
 	l.traffic.begin(l.trainer.Steps())
-	l.tellProgram(batch)
+	l.printProgram(batch)
 	if l.LogSamples {
-		l.tellSamples(batch)
+		l.printSamples(batch)
 	}
 	begin := time.Now()
 	l.shares, err = l.ofStep(batch)
@@ -262,7 +262,7 @@ func (l *loop) OnStep(p *fit.Progress) error {
 	l.done.Add(1)
 	l.at = time.Now()
 	m := p.Metrics
-	l.tellStep(m, took)
+	l.reportStep(m, took)
 	if l.LogLosses {
 		l.p.finish()
 		fmt.Printf("step %d loss %.17g norm %.17g\n", m.Step+1, m.Loss, m.GradNorm)
@@ -288,7 +288,7 @@ func (l *loop) OnEvaluate(p *fit.Progress) error {
 	default:
 		fmt.Printf("step %d/%d  loss on held-out text %.4f\n", p.Step, p.Steps, loss)
 	}
-	routers, err := l.tellRouters()
+	routers, err := l.measureRouters()
 	if err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ func (l *loop) OnSaveFailed(_ *fit.Progress, err error) {
 // OnStepsEnd ends the progress bar, and the time limit after a signal: saving may take longer.
 func (l *loop) OnStepsEnd(*fit.Progress) {
 	elastic.Report(worker.Report{Ending: true})
-	l.signals.heeded()
+	l.signals.stopLimit()
 	if l.p != nil {
 		l.p.finish()
 	}

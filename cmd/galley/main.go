@@ -85,7 +85,7 @@ func run(args []string) int {
 	if err != nil {
 		return report(err)
 	}
-	ctx, err := parser.Parse(spelled(args))
+	ctx, err := parser.Parse(normalizeArgs(args))
 	if err != nil {
 		return report(reportInJob(fmt.Errorf("%w%s: see %s --help", err, hint(err), chosen(err))))
 	}
@@ -114,7 +114,7 @@ func report(err error) int {
 // tell prints an error in one line; that of an elastic job is printed by the agent.
 func tell(err error) {
 	_, silent := errors.AsType[exitError](err)
-	_, told := errors.AsType[*toldError](err)
+	_, told := errors.AsType[*printedError](err)
 	if elastic == nil && !silent && !told && !errors.Is(err, errFailed) {
 		fmt.Fprintln(os.Stderr, "galley:", strict.Line(once(err.Error())))
 	}

@@ -233,8 +233,8 @@ func (t *training) plannedShares(s *galley.Strategy) ([]galley.Share, error) {
 	return list, nil
 }
 
-// tellKinds prints, for a plan for several kinds of devices, that the host computes for all of them.
-func (t *training) tellKinds() error {
+// printKinds prints, for a plan for several kinds of devices, that the host computes for all of them.
+func (t *training) printKinds() error {
 	if t.Plan == "" || t.RankBackends != "" || t.mixedFlags.Shares != "" {
 		return nil
 	}

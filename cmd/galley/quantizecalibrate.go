@@ -69,7 +69,7 @@ func (c *quantizeCmd) runText(p *paged.Model, ids []int32) error {
 	for i := range q.Pages {
 		q.Pages[i] = int32(i)
 	}
-	step, tell := paged.NewStep(p, paged.NewCache(p, pages), n), telling()
+	step, tell := paged.NewStep(p, paged.NewCache(p, pages), n), progressPrinter()
 	for i := range count {
 		tell("calibrating", i, count)
 		at := i * (len(ids) / count)

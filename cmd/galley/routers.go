@@ -125,8 +125,8 @@ func routerLog(stats []models.RouterStat) *fit.RouterLog {
 	return l
 }
 
-// tellRouters prints and returns how routers share out the tokens of a batch of held-out text.
-func (l *loop) tellRouters() (*fit.RouterLog, error) {
+// measureRouters prints and returns how routers share out the tokens of a batch of held-out text.
+func (l *loop) measureRouters() (*fit.RouterLog, error) {
 	if l.model.Config().Experts == 0 || l.b != nil || l.loss != nil || l.eval == nil {
 		return nil, nil
 	}

@@ -84,8 +84,8 @@ func (s *interrupts) got(x syscall.Signal, longest func() time.Duration, busy fu
 	})
 }
 
-// heeded stops the time limit, because training has ended for the signal: saving may take longer.
-func (s *interrupts) heeded() {
+// stopLimit stops the time limit, because training has ended for the signal: saving may take longer.
+func (s *interrupts) stopLimit() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.patience != nil {
@@ -112,7 +112,7 @@ func (s *interrupts) agreed(x syscall.Signal) {
 
 // stop restores the default handling of signals.
 func (s *interrupts) stop() {
-	s.heeded()
+	s.stopLimit()
 	if elastic != nil {
 		elastic.OnSignal(nil)
 	}

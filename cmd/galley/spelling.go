@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// spelled rewrites a command line so that help and --version, which people try first, work.
-func spelled(args []string) []string {
+// normalizeArgs rewrites a command line so that help and --version, which people try first, work.
+func normalizeArgs(args []string) []string {
 	if len(args) == 0 {
 		return args
 	}
@@ -22,8 +22,8 @@ func spelled(args []string) []string {
 	return args
 }
 
-// elsewhere maps flags of other frameworks to those of train.
-var elsewhere = map[string]string{
+// foreignFlags maps flags of other frameworks to those of train.
+var foreignFlags = map[string]string{
 	"learning-rate": "lr", "learning_rate": "lr", "batch-size": "batch", "batch_size": "batch",
 	"epochs": "steps", "max-steps": "steps",
 	"num-steps": "steps", "iters": "steps", "seq-len": "seq", "seq-length": "seq", "seq_len": "seq",
@@ -44,7 +44,7 @@ func hint(err error) string {
 		return ""
 	}
 	name, _, _ := strings.Cut(rest, ",")
-	word := elsewhere[strings.TrimSpace(name)]
+	word := foreignFlags[strings.TrimSpace(name)]
 	p, ok := errors.AsType[*kong.ParseError](err)
 	if !ok || word == "" || p.Context == nil {
 		return ""

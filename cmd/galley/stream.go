@@ -142,8 +142,8 @@ func (t *training) streamed(s dataSource, vocab int, train, held *[]data.Mixture
 	return nil
 }
 
-// tellSamples prints a hash of each row of the next step's batch.
-func (l *loop) tellSamples(batch []array.Array) {
+// printSamples prints a hash of each row of the next step's batch.
+func (l *loop) printSamples(batch []array.Array) {
 	if !job.First() {
 		return
 	}

@@ -71,7 +71,7 @@ func (c *traceCmd) Run() error {
 	if err := errors.Join(w.w.Close(), file.Close()); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := tellTraffic(w.sums); err != nil {
+	if err := printTraffic(w.sums); err != nil {
 		return errors.Join(ended, err)
 	}
 	return errors.Join(ended, c.finish())

@@ -63,8 +63,8 @@ func ofAll(own traffic) (traffic, error) {
 	return all, nil
 }
 
-// tellTraffic prints the bytes and times of the collectives of all processes; all processes call it.
-func tellTraffic(own traffic) error {
+// printTraffic prints the bytes and times of the collectives of all processes; all processes call it.
+func printTraffic(own traffic) error {
 	all, err := ofAll(own)
 	if err != nil {
 		return err

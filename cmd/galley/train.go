@@ -126,7 +126,7 @@ func (t *training) run() error {
 	if t.stopped != nil {
 		return t.stopped
 	}
-	if err := t.speak(); err != nil {
+	if err := t.generateSample(); err != nil {
 		return err
 	}
 	t.kept()
@@ -452,7 +452,7 @@ func (t *training) kept() {
 	}
 }
 
-func (t *training) speak() error {
+func (t *training) generateSample() error {
 	if t.Tokens == 0 || !job.First() {
 		return nil
 	}
@@ -472,7 +472,7 @@ func (t *training) speak() error {
 	q := question{prompt: t.Prompt, ids: ids, Request: engine.Request{Prompt: ids, Tokens: tokens,
 		Stop: config.StopTokens(), Sampling: engine.Sampling{Temperature: 0.8, TopK: 40, Seed: t.Seed}}}
 	if !served(config) {
-		return speakByOps(t.model, t.tokenizer, q)
+		return generateByOps(t.model, t.tokenizer, q)
 	}
-	return speak(t.model, t.tokenizer, q, engine.Config{})
+	return generateText(t.model, t.tokenizer, q, engine.Config{})
 }

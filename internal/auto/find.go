@@ -63,15 +63,15 @@ func Find(c Config) (p *Plan, err error) {
 		return nil, err
 	}
 	for _, m := range f.space.meshes() {
-		f.look(m)
+		f.tryMesh(m)
 	}
-	f.settle()
+	f.preferDataParallel()
 	return f.done()
 }
 
-// settle prefers data parallelism over all devices unless the best candidate is faster by more than the
-// accuracy of prices, so that the default does not lose to a plan by chance.
-func (f *finder) settle() {
+// preferDataParallel prefers data parallelism over all devices unless the best candidate is faster by more
+// than the accuracy of prices, so that the default does not lose to a plan by chance.
+func (f *finder) preferDataParallel() {
 	m := f.c.Pinned
 	m.DP, m.TP, m.PP = f.c.Machine.Devices, 1, 1
 	if !f.space.allows(m) || f.space.held || f.space.rows%(m.DP*max(1, m.Micro)) != 0 || f.best.Weights == nil {
@@ -115,8 +115,8 @@ func newFinder(c *Config) (*finder, error) {
 	}, nil
 }
 
-// look finds the best candidate of a mesh.
-func (f *finder) look(m strategy.Strategy) {
+// tryMesh finds the best candidate of a mesh.
+func (f *finder) tryMesh(m strategy.Strategy) {
 	var found Other
 	for _, start := range f.starts(m) {
 		if x := f.descend(start); found.Weights == nil || f.better(x.Price, found.Price) {

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// asked is a mesh that a tensor is placed on, and where that is requested.
-type asked struct {
+// meshRequest is a mesh that a tensor is placed on, and where that is requested.
+type meshRequest struct {
 	mesh *mesh.Mesh
 	// what is a line and an op, or a parameter.
 	what string
@@ -63,16 +63,16 @@ func (l *Layout) Held(name string) (op.Layout, bool) {
 }
 
 // asks returns every mesh that a program's tensors are placed on.
-func (l *Layout) asks(f *ir.Func) ([]asked, error) {
-	var list []asked
+func (l *Layout) asks(f *ir.Func) ([]meshRequest, error) {
+	var list []meshRequest
 	for _, p := range l.Params {
 		if at, ok := l.held[p.Name]; ok {
-			list = append(list, asked{at.Mesh, at.what, true})
+			list = append(list, meshRequest{at.Mesh, at.what, true})
 		}
 	}
 	for i, at := range l.Loaded {
 		if at.Mesh != nil {
-			list = append(list, asked{at.Mesh, fmt.Sprintf("tensor %d of the batch", i), false})
+			list = append(list, meshRequest{at.Mesh, fmt.Sprintf("tensor %d of the batch", i), false})
 		}
 	}
 	learned := learnedIn(f, len(l.Params))
@@ -85,7 +85,7 @@ func (l *Layout) asks(f *ir.Func) ([]asked, error) {
 		if err != nil {
 			return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
 		}
-		list = append(list, asked{m, fmt.Sprintf("%s: %s", n.Pos(), n.Op().Name()), learned[n.Out()[0].ID()]})
+		list = append(list, meshRequest{m, fmt.Sprintf("%s: %s", n.Pos(), n.Op().Name()), learned[n.Out()[0].ID()]})
 	}
 	return list, nil
 }
@@ -115,7 +115,7 @@ func (l *Layout) strategyText() string {
 
 // agree returns an error if a request for devices contradicts the strategy's number of devices; it names both
 // lines.
-func (l *Layout) agree(list []asked) error {
+func (l *Layout) agree(list []meshRequest) error {
 	for _, a := range list {
 		if !slices.ContainsFunc(l.Meshes, func(m *mesh.Mesh) bool { return m.Covers(a.mesh) && a.mesh.Covers(m) }) {
 			var have []string

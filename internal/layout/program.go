@@ -81,7 +81,7 @@ func (l *Layout) place(f *ir.Func, kind passKind) (*Program, error) {
 }
 
 // decide adopts the ranks of the first program for all.
-func (l *Layout) decide(p *placer, list []asked) (err error) {
+func (l *Layout) decide(p *placer, list []meshRequest) (err error) {
 	if err := l.contradicted(list[0]); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (l *Layout) decide(p *placer, list []asked) (err error) {
 
 // contradicted returns an error if a strategy also defines what the meshes of a program, of which a is one,
 // define.
-func (l *Layout) contradicted(a asked) error {
+func (l *Layout) contradicted(a meshRequest) error {
 	switch s := l.given; {
 	case s.Layers != nil:
 		return l.alone(a, "the layers of stages")
@@ -138,7 +138,7 @@ func (l *Layout) contradicted(a asked) error {
 
 // alone returns the error for a strategy that defines what only the meshes of a program, of which a is one,
 // may define.
-func (l *Layout) alone(a asked, what string) error {
+func (l *Layout) alone(a meshRequest, what string) error {
 	return fmt.Errorf("%s: mesh %v: meshes define %s, and so does %s: leave one out", a.what, a.mesh, what,
 		l.strategyText())
 }
@@ -188,7 +188,7 @@ func (l *Layout) scheduled(place []int) (*pipeline.Schedule, error) {
 }
 
 // placeIn determines the stages of a program that is annotated on the devices of a strategy.
-func (l *Layout) placeIn(f *ir.Func, list []asked, kind passKind) (*Program, error) {
+func (l *Layout) placeIn(f *ir.Func, list []meshRequest, kind passKind) (*Program, error) {
 	if err := l.agree(list); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ type rank struct {
 
 // ranksOf returns the devices of meshes in disjoint groups. Meshes that are requested only for what depends
 // on the batch connect nothing: what they request for devices of several ranks holds on each.
-func ranksOf(list []asked) []*rank {
+func ranksOf(list []meshRequest) []*rank {
 	var ranks []*rank
 	for _, strong := range []bool{true, false} {
 		for _, a := range list {

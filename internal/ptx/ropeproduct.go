@@ -102,7 +102,7 @@ func (q RoPEProduct) turn(p *product, g grouped, y, cos, sin reg, sums []reg) {
 			for head := range tileCols / q.Head {
 				a := 4*(head*q.Head/8+i) + 2*lower
 				b := a + half/2
-				p.turnTwo(sums[a:a+2], sums[b:b+2], [2]reg{c0, c1}, [2]reg{s0, s1})
+				p.rotatePairs(sums[a:a+2], sums[b:b+2], [2]reg{c0, c1}, [2]reg{s0, s1})
 			}
 		}
 	}
@@ -115,8 +115,8 @@ func (p *product) two(from reg, bytes int) (a, b reg) {
 	return a, b
 }
 
-// turnTwo rotates two numbers with those half a head away, all rounded before.
-func (p *product) turnTwo(a, b []reg, cos, sin [2]reg) {
+// rotatePairs rotates two numbers with those half a head away, all rounded before.
+func (p *product) rotatePairs(a, b []reg, cos, sin [2]reg) {
 	x, y := [2]reg{}, [2]reg{}
 	x[0], x[1] = p.unpack(p.pack(a[0], a[1]))
 	y[0], y[1] = p.unpack(p.pack(b[0], b[1]))

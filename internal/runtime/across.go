@@ -35,20 +35,20 @@ func (s *Session) moveAcross(t ir.Type, from *Shards, to op.Layout) (*Shards, er
 			out.Parts[id] = array.New(t.DType, box.Size...)
 		}
 	}
-	var away []mesh.Transfer
+	var remote []mesh.Transfer
 	for _, tr := range transfers {
 		if s.world.Owner(tr.From) != s.world.Owner(tr.To) {
-			away = append(away, tr)
+			remote = append(remote, tr)
 		} else if comm.IsLocal(s.world, tr.To) {
 			src, _ := source.Box(tr.From)
 			dst, _ := target.Box(tr.To)
 			copyBox(out.Parts[tr.To], tr.Box.Within(dst), from.Parts[tr.From], tr.Box.Within(src))
 		}
 	}
-	if len(away) == 0 {
+	if len(remote) == 0 {
 		return out, nil
 	}
-	return out, s.send(away, source, target, from.Parts, out.Parts)
+	return out, s.send(remote, source, target, from.Parts, out.Parts)
 }
 
 // send sends boxes between processes. All processes have the same list.

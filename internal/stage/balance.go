@@ -47,7 +47,7 @@ func Balance(f *ir.Func, c BalanceConfig) ([]int, error) {
 	narrow := n.least(func(i, _, _ int) float64 { return n.crossing[n.places[i]] },
 		slack*n.worst(fast, n.secondsAt),
 		slack*n.worst(small, n.bytes))
-	return n.deal(narrow), nil
+	return n.assign(narrow), nil
 }
 
 // balancer knows the costs of every possible split.
@@ -252,8 +252,8 @@ func (n *balancer) worst(cuts []int, cost func(i, j, k int) float64) float64 {
 	return worst
 }
 
-// deal returns the stage of every node.
-func (n *balancer) deal(cuts []int) []int {
+// assign returns the stage of every node.
+func (n *balancer) assign(cuts []int) []int {
 	at := map[*ir.Node]int{}
 	for k := range n.c.Stages {
 		for i := n.places[cuts[k]]; i < n.places[cuts[k+1]]; i++ {

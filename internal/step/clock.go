@@ -85,7 +85,7 @@ func (p *Plan) simulate(m Machine, draw uint64, prices map[*ir.Func][]priced) (F
 	threads := max(1, min(m.Threads/len(p.tapes), m.Cores))
 	c := &stepSimulator{m: m, watch: m.Watch, threads: float64(threads),
 		posted: map[message]bool{}, taken: map[message]bool{},
-		waiting: map[waiting]int{}, meetings: map[string][]int{}}
+		waiting: map[waiting]int{}, arrivals: map[string][]int{}}
 	for d, t := range p.tapes {
 		p := &simDevice{device: d}
 		if t != nil {
@@ -153,7 +153,7 @@ func (t *tape) timed(p *pricing, prices map[*ir.Func][]priced) ([]event, error) 
 	for i := range t.code {
 		awaitSends()
 		if p.watched {
-			begins = append(begins, beginning{at, event{kind: began, work: work, span: t.span(i)}})
+			begins = append(begins, beginning{at, event{kind: started, work: work, span: t.span(i)}})
 			work = 0
 		}
 		switch in := &t.code[i]; in.kind {
@@ -270,7 +270,7 @@ type simDevice struct {
 	// over means that the current event has happened, and left is the device's part in it. waits means that the
 	// device has reached it, at a time.
 	over, waits bool
-	came        float64
+	arrived     float64
 	// doing is the current instruction, since a time.
 	doing *event
 	since float64
@@ -289,7 +289,7 @@ type stepSimulator struct {
 	taken    map[message]bool
 	idle     []float64 // since when cores are idle
 	waiting  map[waiting]int
-	meetings map[string][]int
+	arrivals map[string][]int
 	watch    func(Span)
 }
 
@@ -390,7 +390,7 @@ func (c *stepSimulator) arrive(p *simDevice) {
 		e := &p.events[p.at]
 		if !p.over {
 			if !p.waits {
-				p.came, p.waits = c.now, true
+				p.arrived, p.waits = c.now, true
 			}
 			if !c.happens(p, e) {
 				return
@@ -405,13 +405,13 @@ func (c *stepSimulator) arrive(p *simDevice) {
 			c.taken[e.key] = true
 			c.wake(waiting{delivered, e.key})
 		}
-		c.tell(p, e)
+		c.reportEvent(p, e)
 		p.over, p.waits = false, false
 		if p.at++; p.at == len(p.events) || p.events[p.at].work == 0 {
 			continue
 		}
 		p.left = p.events[p.at].work
-		if e.kind == began { // the device continues
+		if e.kind == started { // the device continues
 			c.running = append(c.running, p)
 		} else {
 			c.ready = append(c.ready, p)
@@ -424,7 +424,7 @@ func (c *stepSimulator) arrive(p *simDevice) {
 // it.
 func (c *stepSimulator) happens(p *simDevice, e *event) bool {
 	switch e.kind {
-	case meeting:
+	case collective:
 		return c.meet(p, e)
 	case sent:
 		c.posted[e.key] = true
@@ -445,12 +445,12 @@ func (c *stepSimulator) happens(p *simDevice, e *event) bool {
 
 // meet reports whether the device is the last to arrive at a collective; the others then continue.
 func (c *stepSimulator) meet(p *simDevice, e *event) bool {
-	came := append(c.meetings[e.group], p.device)
+	came := append(c.arrivals[e.group], p.device)
 	if len(came) < e.size {
-		c.meetings[e.group] = came
+		c.arrivals[e.group] = came
 		return false
 	}
-	delete(c.meetings, e.group)
+	delete(c.arrivals, e.group)
 	for _, d := range came[:len(came)-1] {
 		q := c.devices[d]
 		q.over, q.left = true, q.events[q.at].load

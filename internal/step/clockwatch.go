@@ -40,15 +40,16 @@ func (t *tape) span(i int) Span {
 	return s
 }
 
-// tell reports what a device has done when an event is over: a collective, or the previous instruction.
-func (c *stepSimulator) tell(p *simDevice, e *event) {
+// reportEvent reports what a device has done when an event is over: a collective, or the previous
+// instruction.
+func (c *stepSimulator) reportEvent(p *simDevice, e *event) {
 	if c.watch == nil {
 		return
 	}
 	switch e.kind {
-	case meeting:
-		c.report(Span{Device: p.device, Kind: Exchange, Name: e.at.text}, p.came)
-	case began, ended:
+	case collective:
+		c.report(Span{Device: p.device, Kind: Exchange, Name: e.at.text}, p.arrived)
+	case started, ended:
 		if p.doing != nil {
 			c.report(p.doing.span, p.since)
 		}

@@ -120,12 +120,12 @@ func (p *interpreter) execute(i int) error {
 	case call:
 		err = p.call(in)
 	}
-	p.tell(in, i, start)
+	p.report(in, i, start)
 	return err
 }
 
-// tell reports an instruction to the observer.
-func (p *interpreter) tell(in *instruction, i int, start time.Time) {
+// report reports an instruction to the observer.
+func (p *interpreter) report(in *instruction, i int, start time.Time) {
 	if p.watch == nil {
 		return
 	}

@@ -27,12 +27,12 @@ type event struct {
 type eventKind uint8
 
 const (
-	meeting eventKind = iota
+	collective eventKind = iota
 	sent
 	received
 	delivered // a message that was sent has been received
 	ended     // the tape is over
-	began     // an instruction; only a clock that is watched has these
+	started   // an instruction; only a clock that is watched has these
 )
 
 // message is one message: its ends, and its number between them.
@@ -107,7 +107,7 @@ func (t *tape) collectives(in instruction, counts map[message]int) ([]event, err
 		if len(members) > 1 {
 			meshText, axes := c.Over()
 			what := fmt.Sprintf("%s over %s of mesh %s, %v", c.Name(), axes, meshText, n.Out()[0].DType())
-			list = append(list, event{kind: meeting, group: fmt.Sprint(members), size: len(members), what: what,
+			list = append(list, event{kind: collective, group: fmt.Sprint(members), size: len(members), what: what,
 				at: at})
 		}
 	}
@@ -197,7 +197,7 @@ func (m *matcher) run(d int) error {
 	for m.at[d] < len(m.events[d]) {
 		e := m.events[d][m.at[d]]
 		switch e.kind {
-		case meeting:
+		case collective:
 			return m.meet(d, e)
 		case sent:
 			m.posted[e.key]++

@@ -54,7 +54,7 @@ func Join(t comm.Transport) *Process {
 	p := &Process{
 		transport: t, progress: comm.Progress(t), rank: t.Rank(), size: n, early: map[int][]note{},
 		parts: make([][]byte, n), numbers: make([]uint32, n), lastNote: make([]time.Time, n),
-		lost: make([]error, n),
+		lost:  make([]error, n),
 		ended: make(chan struct{}), values: map[string]*value{}, exchanges: map[Stream]int{},
 		gatherings: map[gatheringKey]*gathering{}, left: make([]*LeftError, n), allLeft: newGate(),
 		failureReported: newGate(), short: shortBytes, segment: segmentBytes, patience: patience,

@@ -142,8 +142,8 @@ func (a *Agent) memberChange(m epoch.Member, l *lease) store.Change {
 	return store.Change{Key: a.prefix + epoch.MemberKey(a.Host), Value: text, Lease: l.l}
 }
 
-// tellMember writes the description again.
-func (a *Agent) tellMember(ctx context.Context) error {
+// writeMember writes the description again.
+func (a *Agent) writeMember(ctx context.Context) error {
 	_, err := a.Store.Commit(ctx, nil, []store.Change{a.memberChange(a.member, a.lease)})
 	return err
 }
@@ -200,11 +200,11 @@ func (a *Agent) round(ctx context.Context) (out bool, code int, err error) {
 		return a.blind(err)
 	}
 	a.missing = time.Time{}
-	if !a.local.Leased || a.lease.gone() {
+	if !a.local.Leased || a.lease.expired() {
 		a.kill("the lease of this host has ended")
 		return false, 0, a.again(ctx)
 	}
-	if err := a.tellEnded(ctx); err != nil {
+	if err := a.writeEnded(ctx); err != nil {
 		return a.blind(err)
 	}
 	a.dropSilent(ctx)
@@ -216,7 +216,7 @@ func (a *Agent) round(ctx context.Context) (out bool, code int, err error) {
 		return out, code, err
 	}
 	if a.asked != 0 && a.local.Running == 0 && a.ended == nil && !a.needed() && !a.holds() {
-		a.events.tell("this host has left the job")
+		a.events.record("this host has left the job")
 		return true, a.leftCode(), nil
 	}
 	return false, 0, a.leadIfElected(ctx)
@@ -244,7 +244,7 @@ const blindFor = 10 * time.Minute
 func (a *Agent) blind(err error) (out bool, code int, _ error) {
 	if a.missing.IsZero() {
 		a.missing = time.Now()
-		a.events.tell("the store does not answer: %v", err)
+		a.events.record("the store does not answer: %v", err)
 	}
 	if time.Since(a.missing) > blindFor {
 		return true, 1, fmt.Errorf("the store has not answered for %v: %w", blindFor, err)
@@ -260,7 +260,7 @@ func (a *Agent) again(ctx context.Context) error {
 		return err
 	}
 	a.ended = nil // the others know that the lease has ended
-	a.events.tell("this host has joined again")
+	a.events.record("this host has joined again")
 	return nil
 }
 
@@ -273,7 +273,7 @@ func (a *Agent) follow(ctx context.Context) (out bool, code int, err error) {
 			why = fmt.Sprintf("epoch %d has begun", a.view.Epoch)
 		}
 		a.kill(why)
-		return false, 0, a.tellEnded(ctx)
+		return false, 0, a.writeEnded(ctx)
 	case epoch.Start:
 		a.start(ctx, a.view.Plan)
 	case epoch.HandOn:
@@ -281,7 +281,7 @@ func (a *Agent) follow(ctx context.Context) (out bool, code int, err error) {
 	case epoch.Report:
 		a.ended = &epoch.Ended{Host: a.Host, ID: a.member.ID, Why: epoch.Followed, Text: "it had not begun"}
 		a.local.Reported = a.view.Epoch
-		return false, 0, a.tellEnded(ctx)
+		return false, 0, a.writeEnded(ctx)
 	case epoch.Exit:
 		d := a.view.Done
 		if d.Code != 0 && d.Text != "" {
@@ -292,8 +292,8 @@ func (a *Agent) follow(ctx context.Context) (out bool, code int, err error) {
 	return false, 0, nil
 }
 
-// tellEnded reports how the workers of an epoch ended, and what this host holds of their state.
-func (a *Agent) tellEnded(ctx context.Context) error {
+// writeEnded reports how the workers of an epoch ended, and what this host holds of their state.
+func (a *Agent) writeEnded(ctx context.Context) error {
 	if a.ended == nil {
 		return nil
 	}
@@ -319,7 +319,7 @@ func (a *Agent) tellEnded(ctx context.Context) error {
 // it.
 func (a *Agent) signalled(ctx context.Context, s syscall.Signal) (out bool, code int) {
 	if a.asked != 0 {
-		a.events.tell("%v again: ended at once", s)
+		a.events.record("%v again: ended at once", s)
 		return true, 128 + int(s)
 	}
 	a.askedToLeave(ctx, s, s.String())
@@ -332,14 +332,14 @@ func (a *Agent) askedToLeave(ctx context.Context, s syscall.Signal, how string) 
 	a.asked, a.member.Leaving = s, true
 	alone := a.view.Plan != nil && len(a.view.Plan.Hosts) == 1 && !a.view.CanLose(a.Config.Config, a.Host)
 	if alone && a.group != nil {
-		a.events.tell("%s: the workers end after this step", how)
+		a.events.record("%s: the workers end after this step", how)
 		a.stopped = true
 		a.group.signal(s)
 		return
 	}
-	a.events.tell("%s: this host leaves after this step", how)
-	if err := a.tellMember(ctx); err != nil {
-		a.events.tell("the store does not answer: %v", err)
+	a.events.record("%s: this host leaves after this step", how)
+	if err := a.writeMember(ctx); err != nil {
+		a.events.record("the store does not answer: %v", err)
 	}
 }
 
@@ -353,8 +353,8 @@ func (a *Agent) findBuddy() {
 	a.buddy.Store(buddy)
 	if buddy != nil && !w.spare {
 		w.spare = true
-		w.tellAll(worker.Message{Spare: true})
-		a.events.tell("host %s waits: it keeps copies of the snapshots", buddy.Host)
+		w.sendAll(worker.Message{Spare: true})
+		a.events.record("host %s waits: it keeps copies of the snapshots", buddy.Host)
 	}
 }
 
@@ -418,13 +418,13 @@ func (a *Agent) move(ctx context.Context, m epoch.Move) {
 	case m.Waiting != "":
 		if time.Since(a.waiting) > time.Minute {
 			a.waiting = time.Now()
-			a.events.tell("waiting: %s", m.Waiting)
+			a.events.record("waiting: %s", m.Waiting)
 		}
 	case m.Begin != nil:
 		a.beginEpoch(ctx, m)
 	case m.Stop != nil || m.Done != nil:
 		if m.Stop != nil {
-			a.events.tell("epoch %d ends: %s", a.view.Epoch, m.Stop.Why)
+			a.events.record("epoch %d ends: %s", a.view.Epoch, m.Stop.Why)
 		}
 		conditions, changes := a.view.Change(a.prefix, m, nil)
 		_, _ = a.Store.Commit(ctx, conditions, changes) // the next round sees whether it succeeded
@@ -439,7 +439,7 @@ func (a *Agent) beginEpoch(ctx context.Context, m epoch.Move) {
 	if failed != "" {
 		if time.Since(a.told) > time.Second {
 			a.told = time.Now()
-			a.events.tell("epoch %d cannot begin: %s", p.Epoch, failed)
+			a.events.record("epoch %d cannot begin: %s", p.Epoch, failed)
 		}
 		return
 	}
@@ -452,6 +452,6 @@ func (a *Agent) beginEpoch(ctx context.Context, m epoch.Move) {
 		return
 	}
 	a.began = time.Now()
-	a.events.tell("epoch %d: %d processes on %s, %s: %s%s", p.Epoch, p.Size(), hostNames(p), fromText(p), p.Why,
-		spreadText(p))
+	a.events.record("epoch %d: %d processes on %s, %s: %s%s", p.Epoch, p.Size(), hostNames(p), fromText(p),
+		p.Why, spreadText(p))
 }

@@ -37,8 +37,8 @@ type beat struct {
 // heartbeat.
 func beatsPrefix(job string) string { return "/galley-beats/" + job + "/" }
 
-// gone is written for a start of a host that was removed.
-func gone(id string) string { return "gone " + id }
+// removedValue is the value written for a start of a host that was removed.
+func removedValue(id string) string { return "gone " + id }
 
 // turn writes this host's heartbeat, the n-th of its start, and reads those of all hosts. It returns
 // ErrExpired if the host was removed.
@@ -62,7 +62,7 @@ func (b *beats) turn(ctx context.Context, s store.Store, host, id string, n int)
 		}
 	}
 	b.mu.Unlock()
-	if v := string(own.Value); v == gone(id) || n > 0 && !strings.HasPrefix(v, id+" ") {
+	if v := string(own.Value); v == removedValue(id) || n > 0 && !strings.HasPrefix(v, id+" ") {
 		return store.ErrExpired
 	}
 	ok, err := s.Commit(ctx, []store.Condition{{Key: b.prefix + host, Revision: own.Revision}},
@@ -94,7 +94,8 @@ func (a *Agent) dropSilent(ctx context.Context) {
 			continue
 		}
 		if a.drop(ctx, m, last) {
-			a.events.tell("host %s has been silent for %v, though the store has kept its lease: it is taken off", host,
+			a.events.record("host %s has been silent for %v, though the store has kept its lease: it is taken off",
+				host,
 				a.Lease)
 		}
 	}
@@ -107,7 +108,7 @@ func (a *Agent) drop(ctx context.Context, m epoch.Member, last beat) bool {
 	conditions := []store.Condition{{Key: a.prefix + key, Revision: a.view.Revision(key)},
 		{Key: a.beats.prefix + m.Host, Revision: last.revision}}
 	changes := []store.Change{{Key: a.prefix + key, Delete: true},
-		{Key: a.beats.prefix + m.Host, Value: []byte(gone(m.ID))}}
+		{Key: a.beats.prefix + m.Host, Value: []byte(removedValue(m.ID))}}
 	if a.view.Leader == m.ID {
 		leader := epoch.LeaderKey()
 		conditions = append(conditions, store.Condition{Key: a.prefix + leader, Revision: a.view.Revision(leader)})

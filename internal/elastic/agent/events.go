@@ -24,8 +24,8 @@ type events struct {
 // keptEvents is the number of events that are kept.
 const keptEvents = 20
 
-// tell logs an event and shares it with the others.
-func (e *events) tell(format string, args ...any) {
+// record logs an event and shares it with the other hosts.
+func (e *events) record(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -68,7 +68,7 @@ func (a *Agent) start(ctx context.Context, p *epoch.Plan) {
 			Text: err.Error(),
 			Step: p.Step,
 		}
-		a.events.tell("epoch %d does not start here: %v", p.Epoch, err)
+		a.events.record("epoch %d does not start here: %v", p.Epoch, err)
 		return
 	}
 	a.local.Running = p.Epoch
@@ -124,7 +124,7 @@ func (a *Agent) startWorkers(ctx context.Context, p *epoch.Plan) error {
 	w.left, w.started = w.place.Processes, time.Now()
 	for i := range w.conns {
 		w.heard = append(w.heard, time.Now())
-		go w.hear(i)
+		go w.forwardReports(i)
 	}
 	go w.wait()
 	a.group = w
@@ -176,8 +176,8 @@ func (w *group) connect() (files []*os.File, err error) {
 	return files, nil
 }
 
-// hear forwards the reports of a worker.
-func (w *group) hear(place int) {
+// forwardReports forwards the reports of a worker.
+func (w *group) forwardReports(place int) {
 	lines := bufio.NewScanner(w.conns[place])
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -212,14 +212,14 @@ func (w *group) happens() <-chan happening {
 	return w.ch
 }
 
-// tellAll sends a message to all workers. It does not wait for one that does not listen.
-func (w *group) tellAll(x worker.Message) {
+// sendAll sends a message to all workers. It does not wait for one that does not listen.
+func (w *group) sendAll(x worker.Message) {
 	for i := range w.conns {
-		w.tell(i, x)
+		w.send(i, x)
 	}
 }
 
-func (w *group) tell(place int, x worker.Message) {
+func (w *group) send(place int, x worker.Message) {
 	text, err := json.Marshal(x)
 	if err != nil {
 		return
@@ -231,7 +231,7 @@ func (w *group) tell(place int, x worker.Message) {
 // grant lets workers continue until a time.
 func (w *group) grant(until int64) {
 	if w != nil {
-		w.tellAll(worker.Message{Until: until})
+		w.sendAll(worker.Message{Until: until})
 	}
 }
 
@@ -239,14 +239,14 @@ func (w *group) grant(until int64) {
 func (w *group) handOn() {
 	if w != nil && !w.stop {
 		w.stop = true
-		w.tellAll(worker.Message{Stop: true})
+		w.sendAll(worker.Message{Stop: true})
 	}
 }
 
 // signal forwards a signal, because workers obey only those of their agent.
 func (w *group) signal(s syscall.Signal) {
 	if w != nil {
-		w.tellAll(worker.Message{Signal: int(s)})
+		w.sendAll(worker.Message{Signal: int(s)})
 	}
 }
 
@@ -377,7 +377,7 @@ func (a *Agent) over(why string) {
 	a.ended = &e
 	a.memory.refresh()
 	if e.Why == epoch.Failed || e.Why == epoch.Mistaken {
-		a.events.tell("epoch %d ended %s: %s", w.plan.Epoch, afterText(e.Step), e.Text)
+		a.events.record("epoch %d ended %s: %s", w.plan.Epoch, afterText(e.Step), e.Text)
 	}
 }
 

@@ -75,8 +75,8 @@ func (x *lease) until() int64 { return x.sent.Load() + int64(x.ttl-x.ttl/5) }
 // holds reports whether the lease is certain to be valid, and stays so while workers are ended.
 func (x *lease) holds() bool { return !x.ended.Load() && worker.Clock() < x.until() }
 
-// gone reports whether the lease is known to have ended.
-func (x *lease) gone() bool { return x.ended.Load() }
+// expired reports whether the lease is known to have ended.
+func (x *lease) expired() bool { return x.ended.Load() }
 
 // close revokes the lease.
 func (x *lease) close(ctx context.Context) {

@@ -149,7 +149,7 @@ func (m *memory) open(dir string) (s share, ok bool) {
 		return s, false
 	}
 	if err != nil {
-		m.a.events.tell("passed over: %v", err)
+		m.a.events.record("passed over: %v", err)
 		return s, false
 	}
 	text, err := p.Text()

@@ -101,16 +101,17 @@ func (a *Agent) copyOn(w *group, place int, r worker.Report) {
 	for w.over.Err() == nil {
 		to := a.keeper(w.plan)
 		if to == nil { // no host waits any more
-			w.tell(place, worker.Message{Copied: r.Step})
+			w.send(place, worker.Message{Copied: r.Step})
 			return
 		}
 		err := a.memory.copyTo(w.over, *to, dir)
 		if err == nil {
-			w.tell(place, worker.Message{Copied: r.Step})
+			w.send(place, worker.Message{Copied: r.Step})
 			return
 		}
 		if time.Since(began) > a.Lease && w.over.Err() == nil && w.uncopied.CompareAndSwap(false, true) {
-			a.events.tell("snapshots are not copied: host %s does not take that of step %d: %v", to.Host, r.Step, err)
+			a.events.record("snapshots are not copied: host %s does not take that of step %d: %v", to.Host,
+				r.Step, err)
 		}
 		time.Sleep(copyAgain)
 	}

@@ -277,7 +277,7 @@ func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
 	list = list[:min(len(list), c.Max)]
 	list = c.most(list)
 	if len(list) < c.Min {
-		notes = append(notes, v.gone()...)
+		notes = append(notes, v.lostHosts()...)
 		slices.Sort(notes)
 		missing = fmt.Sprintf("%d of at least %d hosts are here (%s)", len(list), c.Min,
 			strings.Join(append(names(list), notes...), "; "))
@@ -310,8 +310,8 @@ func (v *View) Others(hosts []Place) (list []Place) {
 	return list
 }
 
-// gone returns the hosts of the plan that do not exist any more.
-func (v *View) gone() (notes []string) {
+// lostHosts returns the hosts of the plan that do not exist any more.
+func (v *View) lostHosts() (notes []string) {
 	if v.Plan == nil {
 		return nil
 	}

@@ -60,7 +60,7 @@ func Join(rank int) *Worker {
 	w.guarded = w.several()
 	w.signal.leaveToAgent()
 	w.expired()
-	go w.hear()
+	go w.handleMessages()
 	go w.beat()
 	go w.showStacks()
 	return w
@@ -73,8 +73,8 @@ func (w *Worker) expired() {
 	}
 }
 
-// hear handles the agent's messages. If the agent is gone, the process ends.
-func (w *Worker) hear() {
+// handleMessages handles the agent's messages. If the agent is gone, the process ends.
+func (w *Worker) handleMessages() {
 	lines := bufio.NewScanner(w.agent)
 	for lines.Scan() {
 		var x Message

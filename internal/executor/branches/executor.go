@@ -24,8 +24,8 @@ type Executor struct {
 	forwards executor.Executor
 	session  *runtime.Session
 	// state is the parameters, then their slots: on the devices that own them once a step has started.
-	state []*op.Tensor
-	begun bool
+	state   []*op.Tensor
+	started bool
 	// exes is the compiled steps by the types of their batches; last is the one that ran last.
 	exes map[string]*runtime.Executable
 	last *runtime.Executable
@@ -126,7 +126,7 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	}
 	out, err := exe.RunSharded(args)
 	if err != nil {
-		if e.begun { // its parts may be overwritten already
+		if e.started { // its parts may be overwritten already
 			err = &executor.PartialUpdateError{Err: err}
 		}
 		return nil, err
@@ -139,7 +139,7 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 		}
 		metrics[i] = a.At(0)
 	}
-	e.state, e.last, e.begun = out[executor.Metrics:], exe, true
+	e.state, e.last, e.started = out[executor.Metrics:], exe, true
 	return executor.Result{Loss: metrics[0], Norm: metrics[1]}, nil
 }
 
@@ -155,7 +155,7 @@ func (e *Executor) index(t executor.Tensor) int {
 func (e *Executor) Reader() (executor.Reader, error) {
 	return func(t executor.Tensor) (array.Array, error) {
 		a, err := runtime.Read(e.state[e.index(t)])
-		if err != nil || !e.begun {
+		if err != nil || !e.started {
 			return a, err
 		}
 		return a.Clone(), nil // the next step overwrites it
@@ -164,7 +164,7 @@ func (e *Executor) Reader() (executor.Reader, error) {
 
 // Put replaces a tensor of the state.
 func (e *Executor) Put(t executor.Tensor, a array.Array) error {
-	e.state[e.index(t)], e.begun = e.session.Tensor(a), true
+	e.state[e.index(t)], e.started = e.session.Tensor(a), true
 	return nil
 }
 
@@ -175,7 +175,7 @@ func (e *Executor) Load(r *checkpoint.Reader) error { return e.c.LoadWhole(r, e.
 func (e *Executor) Save() (checkpoint.State, error) { return e.c.SaveWhole(e) }
 
 // HoldsParams reports whether the state has changed from the parameters' values.
-func (e *Executor) HoldsParams() bool { return e.begun }
+func (e *Executor) HoldsParams() bool { return e.started }
 
 // Memory returns the memory of the device that needs more in the step that ran last.
 func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// telling returns a function that shows the progress of long work on standard error: a bar on a terminal, a
-// line now and then elsewhere.
-func telling() func(what string, done, all int) {
+// progressPrinter returns a function that shows the progress of long work on standard error: a bar on a
+// terminal, a line now and then elsewhere.
+func progressPrinter() func(what string, done, all int) {
 	var line *bar
 	last, shown := "", time.Time{}
 	return func(what string, done, all int) {

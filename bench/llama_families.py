@@ -4,11 +4,11 @@ import json
 import os
 import struct
 
-ALL = ["llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "olmo", "olmo2", "olmo3",
-       "olmoe", "granite", "gemma", "gemma2", "gemma3_text", "phi", "phi3", "starcoder2", "stablelm",
-       "smollm3", "ernie4_5", "ernie4_5_moe", "cohere", "cohere2", "glm", "glm4", "glm4_moe", "deepseek_v2",
-       "deepseek_v3", "gpt2", "gpt_neox", "falcon", "llama+llama3", "gemma3_text+linear", "qwen3+yarn",
-       "deepseek_v2+yarn"]
+ALL = ["llama", "mistral", "ministral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "olmo",
+       "olmo2", "olmo3", "olmoe", "granite", "gemma", "gemma2", "gemma3_text", "phi", "phi3", "starcoder2",
+       "stablelm", "smollm3", "ernie4_5", "ernie4_5_moe", "cohere", "cohere2", "glm", "glm4", "glm4_moe",
+       "deepseek_v2", "deepseek_v3", "gpt2", "gpt_neox", "falcon", "llama+llama3", "gemma3_text+linear",
+       "qwen3+yarn", "deepseek_v2+yarn"]
 # How positions may be stretched.
 ROPES = {
     "linear": {"rope_type": "linear", "factor": 4.0},

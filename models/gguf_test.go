@@ -370,6 +370,8 @@ func TestGGUFMistakes(t *testing.T) {
 	tied, unscaled, neox, bound := tiny("olmo2"), tiny("gpt2"), tiny("gpt_neox"), tiny("olmoe")
 	tied.Tied, unscaled.UnscaledAttention, neox.Activation = true, true, "gelu_new"
 	bound.Experts, bound.ExpertsPerToken, bound.QKVBound = 4, 2, 8
+	windowed := tiny("ministral")
+	windowed.Window, windowed.WindowLayers = 8, []bool{true}
 	wide, after, every := tiny("glm"), tiny("falcon"), tiny("smollm3")
 	wide.HeadDim, after.SequentialBlocks, every.Unturned = 32, true, []bool{true}
 	after.QKV = models.QKVHeads
@@ -383,6 +385,7 @@ func TestGGUFMistakes(t *testing.T) {
 		{tiny("gptj"), "gptj is not written for llama.cpp"}, {gemma, "query_pre_attn_scalar 256"},
 		{tied, "want a head of its own"}, {unscaled, "scale_attn_weights"}, {neox, `activation "gelu_new"`},
 		{bound, "clip_qkv 8"}, {wide, "head_dim 32"}, {after, "MLP follows attention"}, {every, "no_rope_layers"},
+		{windowed, "a window of ministral"},
 	} {
 		m, err := models.New(c.config, nn.Config{})
 		if err != nil {

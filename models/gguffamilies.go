@@ -68,10 +68,11 @@ func ggufLlamas() map[string]ggufFamily {
 	fused := map[string]string{"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up",
 		"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 	return map[string]ggufFamily{
-		"llama":   {arch: "llama", file: hasExperts(false), turned: true, words: attentionBias},
-		"mistral": {arch: "llama", file: never, turned: true},
-		"qwen2":   {arch: "qwen2"},
-		"qwen3":   {arch: "qwen3", words: attentionBias},
+		"llama":     {arch: "llama", file: hasExperts(false), turned: true, words: attentionBias},
+		"mistral":   {arch: "llama", file: never, turned: true},
+		"ministral": {arch: "llama", file: never, turned: true},
+		"qwen2":     {arch: "qwen2"},
+		"qwen3":     {arch: "qwen3", words: attentionBias},
 		"olmo": {arch: "olmo", turned: true, means: true, fits: noAttentionBias, meta: olmoMeta,
 			words: readOLMoMeta},
 		"olmo2": {arch: "olmo2", file: hasWindow(false), head: true, names: after, fits: noAttentionBias,

@@ -1,11 +1,11 @@
 package jit
 
-// fetchPhases is the least number of phases with which a pass prefetches: with one or two, memory is busy with
-// the row itself.
+// fetchPhases is the least number of phases with which a pass prefetches: with one or two, memory is busy
+// with the row itself.
 const fetchPhases = 3
 
-// busiest returns the phase that computes most for what it reads and writes, during which memory would be idle;
-// -1 if nothing is to be prefetched.
+// busiest returns the phase that computes most, during which memory would be idle; -1 if nothing is to be
+// prefetched.
 func (c *compiler) busiest() int {
 	best, most := -1, -1
 	if c.phases < fetchPhases {

@@ -110,7 +110,7 @@ func (s *stepper) other(i *inst) {
 	}
 }
 
-// lookup reads a table. A permutation of AVX2 has half of the table, so that the fourth bit chooses one of two.
+// lookup reads a table. A permutation of AVX2 has half of the table: the fourth bit chooses one of two.
 func (s *stepper) lookup(i *inst) {
 	c, f := s.c, s.c.full()
 	table := c.table(i.Imm)

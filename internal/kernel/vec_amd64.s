@@ -31,8 +31,13 @@ whole1:
 	VPERMPS      table0<>+32(SB), Y2, Y5
 	VPSLLD       $0x1c, Y2, Y6
 	VBLENDVPS    Y6, Y5, Y4, Y4
+	VPERMPS      table1<>+0(SB), Y2, Y5
+	VPERMPS      table1<>+32(SB), Y2, Y6
+	VPSLLD       $0x1c, Y2, Y7
+	VBLENDVPS    Y7, Y6, Y5, Y5
 	VMULPS       Y1, Y3, Y1
-	VFMADD213PS  Y4, Y4, Y1
+	VFMADD213PS  Y5, Y4, Y1
+	VADDPS       Y4, Y1, Y1
 	VPSUBD       lanes49400000<>+0(SB), Y2, Y2
 	VPSRAD       $0x04, Y2, Y2
 	VPSRAD       $0x01, Y2, Y3
@@ -63,8 +68,13 @@ whole1:
 	VPERMPS      table0<>+32(SB), Y2, Y5
 	VPSLLD       $0x1c, Y2, Y6
 	VBLENDVPS    Y6, Y5, Y4, Y4
+	VPERMPS      table1<>+0(SB), Y2, Y5
+	VPERMPS      table1<>+32(SB), Y2, Y6
+	VPSLLD       $0x1c, Y2, Y7
+	VBLENDVPS    Y7, Y6, Y5, Y5
 	VMULPS       Y1, Y3, Y1
-	VFMADD213PS  Y4, Y4, Y1
+	VFMADD213PS  Y5, Y4, Y1
+	VADDPS       Y4, Y1, Y1
 	VPSUBD       lanes49400000<>+0(SB), Y2, Y2
 	VPSRAD       $0x04, Y2, Y2
 	VPSRAD       $0x01, Y2, Y3
@@ -111,8 +121,13 @@ part1:
 	VPERMPS      table0<>+32(SB), Y3, Y6
 	VPSLLD       $0x1c, Y3, Y7
 	VBLENDVPS    Y7, Y6, Y5, Y5
+	VPERMPS      table1<>+0(SB), Y3, Y6
+	VPERMPS      table1<>+32(SB), Y3, Y7
+	VPSLLD       $0x1c, Y3, Y8
+	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMULPS       Y2, Y4, Y2
-	VFMADD213PS  Y5, Y5, Y2
+	VFMADD213PS  Y6, Y5, Y2
+	VADDPS       Y5, Y2, Y2
 	VPSUBD       lanes49400000<>+0(SB), Y3, Y3
 	VPSRAD       $0x04, Y3, Y3
 	VPSRAD       $0x01, Y3, Y4
@@ -242,6 +257,24 @@ DATA table0<>+52(SB)/4, $0x3fe0ccdf
 DATA table0<>+56(SB)/4, $0x3feac0c7
 DATA table0<>+60(SB)/4, $0x3ff5257d
 GLOBL table0<>(SB), RODATA|NOPTR, $64
+
+DATA table1<>+0(SB)/4, $0x00000000
+DATA table1<>+4(SB)/4, $0x334f9891
+DATA table1<>+8(SB)/4, $0xb260aba1
+DATA table1<>+12(SB)/4, $0x33675624
+DATA table1<>+16(SB)/4, $0x33231b71
+DATA table1<>+20(SB)/4, $0x33412342
+DATA table1<>+24(SB)/4, $0xb32c9d5e
+DATA table1<>+28(SB)/4, $0xb22deaf6
+DATA table1<>+32(SB)/4, $0x32cfe77a
+DATA table1<>+36(SB)/4, $0xb3414fe8
+DATA table1<>+40(SB)/4, $0x320aa837
+DATA table1<>+44(SB)/4, $0x3228fc24
+DATA table1<>+48(SB)/4, $0xb2d4a58a
+DATA table1<>+52(SB)/4, $0xb21eab59
+DATA table1<>+56(SB)/4, $0xb24116de
+DATA table1<>+60(SB)/4, $0x32292436
+GLOBL table1<>(SB), RODATA|NOPTR, $64
 
 DATA lanes0000007f<>+0(SB)/4, $0x0000007f
 DATA lanes0000007f<>+4(SB)/4, $0x0000007f
@@ -851,8 +884,13 @@ whole4:
 	VPERMPS      table0<>+32(SB), Y5, Y7
 	VPSLLD       $0x1c, Y5, Y8
 	VBLENDVPS    Y8, Y7, Y6, Y6
+	VPERMPS      table1<>+0(SB), Y5, Y7
+	VPERMPS      table1<>+32(SB), Y5, Y8
+	VPSLLD       $0x1c, Y5, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
 	VMULPS       Y3, Y4, Y3
-	VFMADD213PS  Y6, Y6, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VADDPS       Y6, Y3, Y3
 	VPSUBD       lanes49400000<>+0(SB), Y5, Y4
 	VPSRAD       $0x04, Y4, Y4
 	VPSRAD       $0x01, Y4, Y5
@@ -924,8 +962,13 @@ whole4:
 	VPERMPS      table0<>+32(SB), Y5, Y7
 	VPSLLD       $0x1c, Y5, Y8
 	VBLENDVPS    Y8, Y7, Y6, Y6
+	VPERMPS      table1<>+0(SB), Y5, Y7
+	VPERMPS      table1<>+32(SB), Y5, Y8
+	VPSLLD       $0x1c, Y5, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
 	VMULPS       Y3, Y4, Y3
-	VFMADD213PS  Y6, Y6, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VADDPS       Y6, Y3, Y3
 	VPSUBD       lanes49400000<>+0(SB), Y5, Y4
 	VPSRAD       $0x04, Y4, Y4
 	VPSRAD       $0x01, Y4, Y5
@@ -1013,8 +1056,13 @@ part4:
 	VPERMPS      table0<>+32(SB), Y6, Y8
 	VPSLLD       $0x1c, Y6, Y9
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	VPERMPS      table1<>+0(SB), Y6, Y8
+	VPERMPS      table1<>+32(SB), Y6, Y9
+	VPSLLD       $0x1c, Y6, Y10
+	VBLENDVPS    Y10, Y9, Y8, Y8
 	VMULPS       Y4, Y5, Y4
-	VFMADD213PS  Y7, Y7, Y4
+	VFMADD213PS  Y8, Y7, Y4
+	VADDPS       Y7, Y4, Y4
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPSRAD       $0x01, Y5, Y6
@@ -1605,8 +1653,13 @@ whole7:
 	VPERMPS      table0<>+32(SB), Y3, Y6
 	VPSLLD       $0x1c, Y3, Y7
 	VBLENDVPS    Y7, Y6, Y5, Y5
+	VPERMPS      table1<>+0(SB), Y3, Y6
+	VPERMPS      table1<>+32(SB), Y3, Y7
+	VPSLLD       $0x1c, Y3, Y8
+	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMULPS       Y2, Y4, Y2
-	VFMADD213PS  Y5, Y5, Y2
+	VFMADD213PS  Y6, Y5, Y2
+	VADDPS       Y5, Y2, Y2
 	VPSUBD       lanes49400000<>+0(SB), Y3, Y3
 	VPSRAD       $0x04, Y3, Y3
 	VPSRAD       $0x01, Y3, Y4
@@ -1680,8 +1733,13 @@ whole7:
 	VPERMPS      table0<>+32(SB), Y3, Y6
 	VPSLLD       $0x1c, Y3, Y7
 	VBLENDVPS    Y7, Y6, Y5, Y5
+	VPERMPS      table1<>+0(SB), Y3, Y6
+	VPERMPS      table1<>+32(SB), Y3, Y7
+	VPSLLD       $0x1c, Y3, Y8
+	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMULPS       Y2, Y4, Y2
-	VFMADD213PS  Y5, Y5, Y2
+	VFMADD213PS  Y6, Y5, Y2
+	VADDPS       Y5, Y2, Y2
 	VPSUBD       lanes49400000<>+0(SB), Y3, Y3
 	VPSRAD       $0x04, Y3, Y3
 	VPSRAD       $0x01, Y3, Y4
@@ -1771,8 +1829,13 @@ part7:
 	VPERMPS      table0<>+32(SB), Y4, Y7
 	VPSLLD       $0x1c, Y4, Y8
 	VBLENDVPS    Y8, Y7, Y6, Y6
+	VPERMPS      table1<>+0(SB), Y4, Y7
+	VPERMPS      table1<>+32(SB), Y4, Y8
+	VPSLLD       $0x1c, Y4, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
 	VMULPS       Y3, Y5, Y3
-	VFMADD213PS  Y6, Y6, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VADDPS       Y6, Y3, Y3
 	VPSUBD       lanes49400000<>+0(SB), Y4, Y4
 	VPSRAD       $0x04, Y4, Y4
 	VPSRAD       $0x01, Y4, Y5
@@ -1865,8 +1928,13 @@ whole8:
 	VPERMPS      table0<>+32(SB), Y2, Y5
 	VPSLLD       $0x1c, Y2, Y6
 	VBLENDVPS    Y6, Y5, Y4, Y4
+	VPERMPS      table1<>+0(SB), Y2, Y5
+	VPERMPS      table1<>+32(SB), Y2, Y6
+	VPSLLD       $0x1c, Y2, Y7
+	VBLENDVPS    Y7, Y6, Y5, Y5
 	VMULPS       Y1, Y3, Y1
-	VFMADD213PS  Y4, Y4, Y1
+	VFMADD213PS  Y5, Y4, Y1
+	VADDPS       Y4, Y1, Y1
 	VPSUBD       lanes49400000<>+0(SB), Y2, Y2
 	VPSRAD       $0x04, Y2, Y2
 	VPSRAD       $0x01, Y2, Y3
@@ -1901,8 +1969,13 @@ whole8:
 	VPERMPS      table0<>+32(SB), Y2, Y5
 	VPSLLD       $0x1c, Y2, Y6
 	VBLENDVPS    Y6, Y5, Y4, Y4
+	VPERMPS      table1<>+0(SB), Y2, Y5
+	VPERMPS      table1<>+32(SB), Y2, Y6
+	VPSLLD       $0x1c, Y2, Y7
+	VBLENDVPS    Y7, Y6, Y5, Y5
 	VMULPS       Y1, Y3, Y1
-	VFMADD213PS  Y4, Y4, Y1
+	VFMADD213PS  Y5, Y4, Y1
+	VADDPS       Y4, Y1, Y1
 	VPSUBD       lanes49400000<>+0(SB), Y2, Y2
 	VPSRAD       $0x04, Y2, Y2
 	VPSRAD       $0x01, Y2, Y3
@@ -1953,8 +2026,13 @@ part8:
 	VPERMPS      table0<>+32(SB), Y3, Y6
 	VPSLLD       $0x1c, Y3, Y7
 	VBLENDVPS    Y7, Y6, Y5, Y5
+	VPERMPS      table1<>+0(SB), Y3, Y6
+	VPERMPS      table1<>+32(SB), Y3, Y7
+	VPSLLD       $0x1c, Y3, Y8
+	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMULPS       Y2, Y4, Y2
-	VFMADD213PS  Y5, Y5, Y2
+	VFMADD213PS  Y6, Y5, Y2
+	VADDPS       Y5, Y2, Y2
 	VPSUBD       lanes49400000<>+0(SB), Y3, Y3
 	VPSRAD       $0x04, Y3, Y3
 	VPSRAD       $0x01, Y3, Y4
@@ -2008,8 +2086,13 @@ whole9:
 	VPERMPS      table0<>+32(SB), Y3, Y6
 	VPSLLD       $0x1c, Y3, Y7
 	VBLENDVPS    Y7, Y6, Y5, Y5
+	VPERMPS      table1<>+0(SB), Y3, Y6
+	VPERMPS      table1<>+32(SB), Y3, Y7
+	VPSLLD       $0x1c, Y3, Y8
+	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMULPS       Y2, Y4, Y2
-	VFMADD213PS  Y5, Y5, Y2
+	VFMADD213PS  Y6, Y5, Y2
+	VADDPS       Y5, Y2, Y2
 	VPSUBD       lanes49400000<>+0(SB), Y3, Y3
 	VPSRAD       $0x04, Y3, Y3
 	VPSRAD       $0x01, Y3, Y4
@@ -2043,8 +2126,13 @@ whole9:
 	VPERMPS      table0<>+32(SB), Y3, Y6
 	VPSLLD       $0x1c, Y3, Y7
 	VBLENDVPS    Y7, Y6, Y5, Y5
+	VPERMPS      table1<>+0(SB), Y3, Y6
+	VPERMPS      table1<>+32(SB), Y3, Y7
+	VPSLLD       $0x1c, Y3, Y8
+	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMULPS       Y2, Y4, Y2
-	VFMADD213PS  Y5, Y5, Y2
+	VFMADD213PS  Y6, Y5, Y2
+	VADDPS       Y5, Y2, Y2
 	VPSUBD       lanes49400000<>+0(SB), Y3, Y3
 	VPSRAD       $0x04, Y3, Y3
 	VPSRAD       $0x01, Y3, Y4
@@ -2094,8 +2182,13 @@ part9:
 	VPERMPS      table0<>+32(SB), Y4, Y7
 	VPSLLD       $0x1c, Y4, Y8
 	VBLENDVPS    Y8, Y7, Y6, Y6
+	VPERMPS      table1<>+0(SB), Y4, Y7
+	VPERMPS      table1<>+32(SB), Y4, Y8
+	VPSLLD       $0x1c, Y4, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
 	VMULPS       Y3, Y5, Y3
-	VFMADD213PS  Y6, Y6, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VADDPS       Y6, Y3, Y3
 	VPSUBD       lanes49400000<>+0(SB), Y4, Y4
 	VPSRAD       $0x04, Y4, Y4
 	VPSRAD       $0x01, Y4, Y5
@@ -2160,8 +2253,13 @@ whole10:
 	VPERMPS      table0<>+32(SB), Y5, Y7
 	VPSLLD       $0x1c, Y5, Y8
 	VBLENDVPS    Y8, Y7, Y6, Y6
+	VPERMPS      table1<>+0(SB), Y5, Y7
+	VPERMPS      table1<>+32(SB), Y5, Y8
+	VPSLLD       $0x1c, Y5, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
 	VMULPS       Y3, Y4, Y3
-	VFMADD213PS  Y6, Y6, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VADDPS       Y6, Y3, Y3
 	VPSUBD       lanes49400000<>+0(SB), Y5, Y4
 	VPSRAD       $0x04, Y4, Y4
 	VPSRAD       $0x01, Y4, Y5
@@ -2221,8 +2319,13 @@ whole10:
 	VPERMPS      table0<>+32(SB), Y5, Y7
 	VPSLLD       $0x1c, Y5, Y8
 	VBLENDVPS    Y8, Y7, Y6, Y6
+	VPERMPS      table1<>+0(SB), Y5, Y7
+	VPERMPS      table1<>+32(SB), Y5, Y8
+	VPSLLD       $0x1c, Y5, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
 	VMULPS       Y3, Y4, Y3
-	VFMADD213PS  Y6, Y6, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VADDPS       Y6, Y3, Y3
 	VPSUBD       lanes49400000<>+0(SB), Y5, Y4
 	VPSRAD       $0x04, Y4, Y4
 	VPSRAD       $0x01, Y4, Y5
@@ -2298,8 +2401,13 @@ part10:
 	VPERMPS      table0<>+32(SB), Y6, Y8
 	VPSLLD       $0x1c, Y6, Y9
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	VPERMPS      table1<>+0(SB), Y6, Y8
+	VPERMPS      table1<>+32(SB), Y6, Y9
+	VPSLLD       $0x1c, Y6, Y10
+	VBLENDVPS    Y10, Y9, Y8, Y8
 	VMULPS       Y4, Y5, Y4
-	VFMADD213PS  Y7, Y7, Y4
+	VFMADD213PS  Y8, Y7, Y4
+	VADDPS       Y7, Y4, Y4
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPSRAD       $0x01, Y5, Y6
@@ -2379,8 +2487,13 @@ whole11:
 	VPERMPS      table0<>+32(SB), Y3, Y6
 	VPSLLD       $0x1c, Y3, Y7
 	VBLENDVPS    Y7, Y6, Y5, Y5
+	VPERMPS      table1<>+0(SB), Y3, Y6
+	VPERMPS      table1<>+32(SB), Y3, Y7
+	VPSLLD       $0x1c, Y3, Y8
+	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMULPS       Y2, Y4, Y2
-	VFMADD213PS  Y5, Y5, Y2
+	VFMADD213PS  Y6, Y5, Y2
+	VADDPS       Y5, Y2, Y2
 	VPSUBD       lanes49400000<>+0(SB), Y3, Y3
 	VPSRAD       $0x04, Y3, Y3
 	VPSRAD       $0x01, Y3, Y4
@@ -2417,8 +2530,13 @@ whole11:
 	VPERMPS      table0<>+32(SB), Y3, Y6
 	VPSLLD       $0x1c, Y3, Y7
 	VBLENDVPS    Y7, Y6, Y5, Y5
+	VPERMPS      table1<>+0(SB), Y3, Y6
+	VPERMPS      table1<>+32(SB), Y3, Y7
+	VPSLLD       $0x1c, Y3, Y8
+	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMULPS       Y2, Y4, Y2
-	VFMADD213PS  Y5, Y5, Y2
+	VFMADD213PS  Y6, Y5, Y2
+	VADDPS       Y5, Y2, Y2
 	VPSUBD       lanes49400000<>+0(SB), Y3, Y3
 	VPSRAD       $0x04, Y3, Y3
 	VPSRAD       $0x01, Y3, Y4
@@ -2471,8 +2589,13 @@ part11:
 	VPERMPS      table0<>+32(SB), Y4, Y7
 	VPSLLD       $0x1c, Y4, Y8
 	VBLENDVPS    Y8, Y7, Y6, Y6
+	VPERMPS      table1<>+0(SB), Y4, Y7
+	VPERMPS      table1<>+32(SB), Y4, Y8
+	VPSLLD       $0x1c, Y4, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
 	VMULPS       Y3, Y5, Y3
-	VFMADD213PS  Y6, Y6, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VADDPS       Y6, Y3, Y3
 	VPSUBD       lanes49400000<>+0(SB), Y4, Y4
 	VPSRAD       $0x04, Y4, Y4
 	VPSRAD       $0x01, Y4, Y5
@@ -2874,8 +2997,13 @@ whole19:
 	VPERMPS      table0<>+32(SB), Y5, Y8
 	VPSLLD       $0x1c, Y5, Y9
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	VPERMPS      table1<>+0(SB), Y5, Y8
+	VPERMPS      table1<>+32(SB), Y5, Y9
+	VPSLLD       $0x1c, Y5, Y10
+	VBLENDVPS    Y10, Y9, Y8, Y8
 	VMULPS       Y4, Y6, Y4
-	VFMADD213PS  Y7, Y7, Y4
+	VFMADD213PS  Y8, Y7, Y4
+	VADDPS       Y7, Y4, Y4
 	VPSUBD       lanes49400000<>+0(SB), Y5, Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPSRAD       $0x01, Y5, Y6
@@ -2927,8 +3055,13 @@ whole19:
 	VPERMPS      table0<>+32(SB), Y5, Y8
 	VPSLLD       $0x1c, Y5, Y9
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	VPERMPS      table1<>+0(SB), Y5, Y8
+	VPERMPS      table1<>+32(SB), Y5, Y9
+	VPSLLD       $0x1c, Y5, Y10
+	VBLENDVPS    Y10, Y9, Y8, Y8
 	VMULPS       Y4, Y6, Y4
-	VFMADD213PS  Y7, Y7, Y4
+	VFMADD213PS  Y8, Y7, Y4
+	VADDPS       Y7, Y4, Y4
 	VPSUBD       lanes49400000<>+0(SB), Y5, Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPSRAD       $0x01, Y5, Y6
@@ -2997,8 +3130,13 @@ part19:
 	VPERMPS      table0<>+32(SB), Y6, Y9
 	VPSLLD       $0x1c, Y6, Y10
 	VBLENDVPS    Y10, Y9, Y8, Y8
+	VPERMPS      table1<>+0(SB), Y6, Y9
+	VPERMPS      table1<>+32(SB), Y6, Y10
+	VPSLLD       $0x1c, Y6, Y11
+	VBLENDVPS    Y11, Y10, Y9, Y9
 	VMULPS       Y5, Y7, Y5
-	VFMADD213PS  Y8, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y5
+	VADDPS       Y8, Y5, Y5
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y6
 	VPSRAD       $0x04, Y6, Y6
 	VPSRAD       $0x01, Y6, Y7
@@ -3116,8 +3254,13 @@ whole20:
 	VPERMPS      table0<>+32(SB), Y6, Y8
 	VPSLLD       $0x1c, Y6, Y9
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	VPERMPS      table1<>+0(SB), Y6, Y8
+	VPERMPS      table1<>+32(SB), Y6, Y9
+	VPSLLD       $0x1c, Y6, Y10
+	VBLENDVPS    Y10, Y9, Y8, Y8
 	VMULPS       Y4, Y5, Y4
-	VFMADD213PS  Y7, Y7, Y4
+	VFMADD213PS  Y8, Y7, Y4
+	VADDPS       Y7, Y4, Y4
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPSRAD       $0x01, Y5, Y6
@@ -3184,8 +3327,13 @@ whole20:
 	VPERMPS      table0<>+32(SB), Y6, Y8
 	VPSLLD       $0x1c, Y6, Y9
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	VPERMPS      table1<>+0(SB), Y6, Y8
+	VPERMPS      table1<>+32(SB), Y6, Y9
+	VPSLLD       $0x1c, Y6, Y10
+	VBLENDVPS    Y10, Y9, Y8, Y8
 	VMULPS       Y4, Y5, Y4
-	VFMADD213PS  Y7, Y7, Y4
+	VFMADD213PS  Y8, Y7, Y4
+	VADDPS       Y7, Y4, Y4
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPSRAD       $0x01, Y5, Y6
@@ -3269,8 +3417,13 @@ part20:
 	VPERMPS      table0<>+32(SB), Y7, Y9
 	VPSLLD       $0x1c, Y7, Y10
 	VBLENDVPS    Y10, Y9, Y8, Y8
+	VPERMPS      table1<>+0(SB), Y7, Y9
+	VPERMPS      table1<>+32(SB), Y7, Y10
+	VPSLLD       $0x1c, Y7, Y11
+	VBLENDVPS    Y11, Y10, Y9, Y9
 	VMULPS       Y5, Y6, Y5
-	VFMADD213PS  Y8, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y5
+	VADDPS       Y8, Y5, Y5
 	VPSUBD       lanes49400000<>+0(SB), Y7, Y6
 	VPSRAD       $0x04, Y6, Y6
 	VPSRAD       $0x01, Y6, Y7
@@ -3370,8 +3523,13 @@ whole21:
 	VPERMPS      table0<>+32(SB), Y4, Y7
 	VPSLLD       $0x1c, Y4, Y8
 	VBLENDVPS    Y8, Y7, Y6, Y6
+	VPERMPS      table1<>+0(SB), Y4, Y7
+	VPERMPS      table1<>+32(SB), Y4, Y8
+	VPSLLD       $0x1c, Y4, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
 	VMULPS       Y3, Y5, Y3
-	VFMADD213PS  Y6, Y6, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VADDPS       Y6, Y3, Y3
 	VPSUBD       lanes49400000<>+0(SB), Y4, Y4
 	VPSRAD       $0x04, Y4, Y4
 	VPSRAD       $0x01, Y4, Y5
@@ -3417,8 +3575,13 @@ whole21:
 	VPERMPS      table0<>+32(SB), Y4, Y7
 	VPSLLD       $0x1c, Y4, Y8
 	VBLENDVPS    Y8, Y7, Y6, Y6
+	VPERMPS      table1<>+0(SB), Y4, Y7
+	VPERMPS      table1<>+32(SB), Y4, Y8
+	VPSLLD       $0x1c, Y4, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
 	VMULPS       Y3, Y5, Y3
-	VFMADD213PS  Y6, Y6, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VADDPS       Y6, Y3, Y3
 	VPSUBD       lanes49400000<>+0(SB), Y4, Y4
 	VPSRAD       $0x04, Y4, Y4
 	VPSRAD       $0x01, Y4, Y5
@@ -3481,8 +3644,13 @@ part21:
 	VPERMPS      table0<>+32(SB), Y5, Y8
 	VPSLLD       $0x1c, Y5, Y9
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	VPERMPS      table1<>+0(SB), Y5, Y8
+	VPERMPS      table1<>+32(SB), Y5, Y9
+	VPSLLD       $0x1c, Y5, Y10
+	VBLENDVPS    Y10, Y9, Y8, Y8
 	VMULPS       Y4, Y6, Y4
-	VFMADD213PS  Y7, Y7, Y4
+	VFMADD213PS  Y8, Y7, Y4
+	VADDPS       Y7, Y4, Y4
 	VPSUBD       lanes49400000<>+0(SB), Y5, Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPSRAD       $0x01, Y5, Y6
@@ -3545,8 +3713,13 @@ whole22:
 	VPERMPS      table0<>+32(SB), Y4, Y7
 	VPSLLD       $0x1c, Y4, Y8
 	VBLENDVPS    Y8, Y7, Y6, Y6
+	VPERMPS      table1<>+0(SB), Y4, Y7
+	VPERMPS      table1<>+32(SB), Y4, Y8
+	VPSLLD       $0x1c, Y4, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
 	VMULPS       Y3, Y5, Y3
-	VFMADD213PS  Y6, Y6, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VADDPS       Y6, Y3, Y3
 	VPSUBD       lanes49400000<>+0(SB), Y4, Y4
 	VPSRAD       $0x04, Y4, Y4
 	VPSRAD       $0x01, Y4, Y5
@@ -3582,8 +3755,13 @@ whole22:
 	VPERMPS      table0<>+32(SB), Y4, Y7
 	VPSLLD       $0x1c, Y4, Y8
 	VBLENDVPS    Y8, Y7, Y6, Y6
+	VPERMPS      table1<>+0(SB), Y4, Y7
+	VPERMPS      table1<>+32(SB), Y4, Y8
+	VPSLLD       $0x1c, Y4, Y9
+	VBLENDVPS    Y9, Y8, Y7, Y7
 	VMULPS       Y3, Y5, Y3
-	VFMADD213PS  Y6, Y6, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VADDPS       Y6, Y3, Y3
 	VPSUBD       lanes49400000<>+0(SB), Y4, Y4
 	VPSRAD       $0x04, Y4, Y4
 	VPSRAD       $0x01, Y4, Y5
@@ -3636,8 +3814,13 @@ part22:
 	VPERMPS      table0<>+32(SB), Y5, Y8
 	VPSLLD       $0x1c, Y5, Y9
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	VPERMPS      table1<>+0(SB), Y5, Y8
+	VPERMPS      table1<>+32(SB), Y5, Y9
+	VPSLLD       $0x1c, Y5, Y10
+	VBLENDVPS    Y10, Y9, Y8, Y8
 	VMULPS       Y4, Y6, Y4
-	VFMADD213PS  Y7, Y7, Y4
+	VFMADD213PS  Y8, Y7, Y4
+	VADDPS       Y7, Y4, Y4
 	VPSUBD       lanes49400000<>+0(SB), Y5, Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPSRAD       $0x01, Y5, Y6
@@ -3697,8 +3880,13 @@ whole23:
 	VPERMPS      table0<>+32(SB), Y5, Y8
 	VPSLLD       $0x1c, Y5, Y9
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	VPERMPS      table1<>+0(SB), Y5, Y8
+	VPERMPS      table1<>+32(SB), Y5, Y9
+	VPSLLD       $0x1c, Y5, Y10
+	VBLENDVPS    Y10, Y9, Y8, Y8
 	VMULPS       Y4, Y6, Y4
-	VFMADD213PS  Y7, Y7, Y4
+	VFMADD213PS  Y8, Y7, Y4
+	VADDPS       Y7, Y4, Y4
 	VPSUBD       lanes49400000<>+0(SB), Y5, Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPSRAD       $0x01, Y5, Y6
@@ -3768,8 +3956,13 @@ part23:
 	VPERMPS      table0<>+32(SB), Y6, Y9
 	VPSLLD       $0x1c, Y6, Y10
 	VBLENDVPS    Y10, Y9, Y8, Y8
+	VPERMPS      table1<>+0(SB), Y6, Y9
+	VPERMPS      table1<>+32(SB), Y6, Y10
+	VPSLLD       $0x1c, Y6, Y11
+	VBLENDVPS    Y11, Y10, Y9, Y9
 	VMULPS       Y5, Y7, Y5
-	VFMADD213PS  Y8, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y5
+	VADDPS       Y8, Y5, Y5
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y6
 	VPSRAD       $0x04, Y6, Y6
 	VPSRAD       $0x01, Y6, Y7
@@ -4842,8 +5035,13 @@ whole40:
 	VPERMPS      table0<>+32(SB), Y6, Y9
 	VPSLLD       $0x1c, Y6, Y10
 	VBLENDVPS    Y10, Y9, Y8, Y8
+	VPERMPS      table1<>+0(SB), Y6, Y9
+	VPERMPS      table1<>+32(SB), Y6, Y10
+	VPSLLD       $0x1c, Y6, Y11
+	VBLENDVPS    Y11, Y10, Y9, Y9
 	VMULPS       Y5, Y7, Y5
-	VFMADD213PS  Y8, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y5
+	VADDPS       Y8, Y5, Y5
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y6
 	VPSRAD       $0x04, Y6, Y6
 	VPSRAD       $0x01, Y6, Y7
@@ -4875,8 +5073,13 @@ whole40:
 	VPERMPS      table0<>+32(SB), Y6, Y9
 	VPSLLD       $0x1c, Y6, Y10
 	VBLENDVPS    Y10, Y9, Y8, Y8
+	VPERMPS      table1<>+0(SB), Y6, Y9
+	VPERMPS      table1<>+32(SB), Y6, Y10
+	VPSLLD       $0x1c, Y6, Y11
+	VBLENDVPS    Y11, Y10, Y9, Y9
 	VMULPS       Y5, Y7, Y5
-	VFMADD213PS  Y8, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y5
+	VADDPS       Y8, Y5, Y5
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y6
 	VPSRAD       $0x04, Y6, Y6
 	VPSRAD       $0x01, Y6, Y7
@@ -4923,8 +5126,13 @@ part40:
 	VPERMPS      table0<>+32(SB), Y7, Y10
 	VPSLLD       $0x1c, Y7, Y11
 	VBLENDVPS    Y11, Y10, Y9, Y9
+	VPERMPS      table1<>+0(SB), Y7, Y10
+	VPERMPS      table1<>+32(SB), Y7, Y11
+	VPSLLD       $0x1c, Y7, Y12
+	VBLENDVPS    Y12, Y11, Y10, Y10
 	VMULPS       Y6, Y8, Y6
-	VFMADD213PS  Y9, Y9, Y6
+	VFMADD213PS  Y10, Y9, Y6
+	VADDPS       Y9, Y6, Y6
 	VPSUBD       lanes49400000<>+0(SB), Y7, Y7
 	VPSRAD       $0x04, Y7, Y7
 	VPSRAD       $0x01, Y7, Y8
@@ -4987,8 +5195,13 @@ whole41:
 	VPERMPS      table0<>+32(SB), Y6, Y9
 	VPSLLD       $0x1c, Y6, Y10
 	VBLENDVPS    Y10, Y9, Y8, Y8
+	VPERMPS      table1<>+0(SB), Y6, Y9
+	VPERMPS      table1<>+32(SB), Y6, Y10
+	VPSLLD       $0x1c, Y6, Y11
+	VBLENDVPS    Y11, Y10, Y9, Y9
 	VMULPS       Y5, Y7, Y5
-	VFMADD213PS  Y8, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y5
+	VADDPS       Y8, Y5, Y5
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y6
 	VPSRAD       $0x04, Y6, Y6
 	VPSRAD       $0x01, Y6, Y7
@@ -5021,8 +5234,13 @@ whole41:
 	VPERMPS      table0<>+32(SB), Y6, Y9
 	VPSLLD       $0x1c, Y6, Y10
 	VBLENDVPS    Y10, Y9, Y8, Y8
+	VPERMPS      table1<>+0(SB), Y6, Y9
+	VPERMPS      table1<>+32(SB), Y6, Y10
+	VPSLLD       $0x1c, Y6, Y11
+	VBLENDVPS    Y11, Y10, Y9, Y9
 	VMULPS       Y5, Y7, Y5
-	VFMADD213PS  Y8, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y5
+	VADDPS       Y8, Y5, Y5
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y6
 	VPSRAD       $0x04, Y6, Y6
 	VPSRAD       $0x01, Y6, Y7
@@ -5071,8 +5289,13 @@ part41:
 	VPERMPS      table0<>+32(SB), Y7, Y10
 	VPSLLD       $0x1c, Y7, Y11
 	VBLENDVPS    Y11, Y10, Y9, Y9
+	VPERMPS      table1<>+0(SB), Y7, Y10
+	VPERMPS      table1<>+32(SB), Y7, Y11
+	VPSLLD       $0x1c, Y7, Y12
+	VBLENDVPS    Y12, Y11, Y10, Y10
 	VMULPS       Y6, Y8, Y6
-	VFMADD213PS  Y9, Y9, Y6
+	VFMADD213PS  Y10, Y9, Y6
+	VADDPS       Y9, Y6, Y6
 	VPSUBD       lanes49400000<>+0(SB), Y7, Y7
 	VPSRAD       $0x04, Y7, Y7
 	VPSRAD       $0x01, Y7, Y8
@@ -5188,8 +5411,13 @@ whole43:
 	VPERMPS      table0<>+32(SB), Y6, Y9
 	VPSLLD       $0x1c, Y6, Y10
 	VBLENDVPS    Y10, Y9, Y8, Y8
+	VPERMPS      table1<>+0(SB), Y6, Y9
+	VPERMPS      table1<>+32(SB), Y6, Y10
+	VPSLLD       $0x1c, Y6, Y11
+	VBLENDVPS    Y11, Y10, Y9, Y9
 	VMULPS       Y5, Y7, Y5
-	VFMADD213PS  Y8, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y5
+	VADDPS       Y8, Y5, Y5
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y6
 	VPSRAD       $0x04, Y6, Y6
 	VPSRAD       $0x01, Y6, Y7
@@ -5222,8 +5450,13 @@ whole43:
 	VPERMPS      table0<>+32(SB), Y6, Y9
 	VPSLLD       $0x1c, Y6, Y10
 	VBLENDVPS    Y10, Y9, Y8, Y8
+	VPERMPS      table1<>+0(SB), Y6, Y9
+	VPERMPS      table1<>+32(SB), Y6, Y10
+	VPSLLD       $0x1c, Y6, Y11
+	VBLENDVPS    Y11, Y10, Y9, Y9
 	VMULPS       Y5, Y7, Y5
-	VFMADD213PS  Y8, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y5
+	VADDPS       Y8, Y5, Y5
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y6
 	VPSRAD       $0x04, Y6, Y6
 	VPSRAD       $0x01, Y6, Y7
@@ -5272,8 +5505,13 @@ part43:
 	VPERMPS      table0<>+32(SB), Y7, Y10
 	VPSLLD       $0x1c, Y7, Y11
 	VBLENDVPS    Y11, Y10, Y9, Y9
+	VPERMPS      table1<>+0(SB), Y7, Y10
+	VPERMPS      table1<>+32(SB), Y7, Y11
+	VPSLLD       $0x1c, Y7, Y12
+	VBLENDVPS    Y12, Y11, Y10, Y10
 	VMULPS       Y6, Y8, Y6
-	VFMADD213PS  Y9, Y9, Y6
+	VFMADD213PS  Y10, Y9, Y6
+	VADDPS       Y9, Y6, Y6
 	VPSUBD       lanes49400000<>+0(SB), Y7, Y7
 	VPSRAD       $0x04, Y7, Y7
 	VPSRAD       $0x01, Y7, Y8
@@ -5380,8 +5618,13 @@ whole45:
 	VPERMPS      table0<>+32(SB), Y5, Y8
 	VPSLLD       $0x1c, Y5, Y9
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	VPERMPS      table1<>+0(SB), Y5, Y8
+	VPERMPS      table1<>+32(SB), Y5, Y9
+	VPSLLD       $0x1c, Y5, Y10
+	VBLENDVPS    Y10, Y9, Y8, Y8
 	VMULPS       Y4, Y6, Y4
-	VFMADD213PS  Y7, Y7, Y4
+	VFMADD213PS  Y8, Y7, Y4
+	VADDPS       Y7, Y4, Y4
 	VPSUBD       lanes49400000<>+0(SB), Y5, Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPSRAD       $0x01, Y5, Y6
@@ -5414,8 +5657,13 @@ whole45:
 	VPERMPS      table0<>+32(SB), Y5, Y8
 	VPSLLD       $0x1c, Y5, Y9
 	VBLENDVPS    Y9, Y8, Y7, Y7
+	VPERMPS      table1<>+0(SB), Y5, Y8
+	VPERMPS      table1<>+32(SB), Y5, Y9
+	VPSLLD       $0x1c, Y5, Y10
+	VBLENDVPS    Y10, Y9, Y8, Y8
 	VMULPS       Y4, Y6, Y4
-	VFMADD213PS  Y7, Y7, Y4
+	VFMADD213PS  Y8, Y7, Y4
+	VADDPS       Y7, Y4, Y4
 	VPSUBD       lanes49400000<>+0(SB), Y5, Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPSRAD       $0x01, Y5, Y6
@@ -5464,8 +5712,13 @@ part45:
 	VPERMPS      table0<>+32(SB), Y6, Y9
 	VPSLLD       $0x1c, Y6, Y10
 	VBLENDVPS    Y10, Y9, Y8, Y8
+	VPERMPS      table1<>+0(SB), Y6, Y9
+	VPERMPS      table1<>+32(SB), Y6, Y10
+	VPSLLD       $0x1c, Y6, Y11
+	VBLENDVPS    Y11, Y10, Y9, Y9
 	VMULPS       Y5, Y7, Y5
-	VFMADD213PS  Y8, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y5
+	VADDPS       Y8, Y5, Y5
 	VPSUBD       lanes49400000<>+0(SB), Y6, Y6
 	VPSRAD       $0x04, Y6, Y6
 	VPSRAD       $0x01, Y6, Y7
@@ -6530,9 +6783,11 @@ whole56:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z1, Z4
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z4
-	VPERMPS           table0<>+0(SB), Z2, Z2
+	VPERMPS           table0<>+0(SB), Z2, Z5
+	VPERMPS           table1<>+0(SB), Z2, Z2
 	VMULPS            Z1, Z4, Z1
-	VFMADD213PS       Z2, Z2, Z1
+	VFMADD213PS       Z2, Z5, Z1
+	VADDPS            Z5, Z1, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
 	VSCALEFPS.Z       Z3, Z1, K1, Z0
 	VMOVUPS           Z0, (AX)
@@ -6547,9 +6802,11 @@ whole56:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z1, Z4
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z4
-	VPERMPS           table0<>+0(SB), Z2, Z2
+	VPERMPS           table0<>+0(SB), Z2, Z5
+	VPERMPS           table1<>+0(SB), Z2, Z2
 	VMULPS            Z1, Z4, Z1
-	VFMADD213PS       Z2, Z2, Z1
+	VFMADD213PS       Z2, Z5, Z1
+	VADDPS            Z5, Z1, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
 	VSCALEFPS.Z       Z3, Z1, K1, Z0
 	VMOVUPS           Z0, 64(AX)
@@ -6577,9 +6834,11 @@ part56:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z1, Z4
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z4
-	VPERMPS           table0<>+0(SB), Z2, Z2
+	VPERMPS           table0<>+0(SB), Z2, Z5
+	VPERMPS           table1<>+0(SB), Z2, Z2
 	VMULPS            Z1, Z4, Z1
-	VFMADD213PS       Z2, Z2, Z1
+	VFMADD213PS       Z2, Z5, Z1
+	VADDPS            Z5, Z1, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K2
 	VSCALEFPS.Z       Z3, Z1, K2, Z0
 	VMOVUPS           Z0, K1, (AX)
@@ -6867,9 +7126,11 @@ whole59:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z6, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z6, Z7
-	VPERMPS           table0<>+0(SB), Z8, Z8
+	VPERMPS           table0<>+0(SB), Z8, Z10
+	VPERMPS           table1<>+0(SB), Z8, Z8
 	VMULPS            Z6, Z7, Z6
-	VFMADD213PS       Z8, Z8, Z6
+	VFMADD213PS       Z8, Z10, Z6
+	VADDPS            Z10, Z6, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z9, Z6, K1, Z1
 	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
@@ -6924,9 +7185,11 @@ whole59:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z6, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z6, Z7
-	VPERMPS           table0<>+0(SB), Z8, Z8
+	VPERMPS           table0<>+0(SB), Z8, Z10
+	VPERMPS           table1<>+0(SB), Z8, Z8
 	VMULPS            Z6, Z7, Z6
-	VFMADD213PS       Z8, Z8, Z6
+	VFMADD213PS       Z8, Z10, Z6
+	VADDPS            Z10, Z6, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z9, Z6, K1, Z1
 	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
@@ -6994,9 +7257,11 @@ part59:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z3, Z4
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z3, Z4
-	VPERMPS           table0<>+0(SB), Z6, Z6
+	VPERMPS           table0<>+0(SB), Z6, Z8
+	VPERMPS           table1<>+0(SB), Z6, Z6
 	VMULPS            Z3, Z4, Z3
-	VFMADD213PS       Z6, Z6, Z3
+	VFMADD213PS       Z6, Z8, Z3
+	VADDPS            Z8, Z3, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
 	VSCALEFPS.Z       Z7, Z3, K2, Z1
 	VBROADCASTSS      lanesbcf32278<>+0(SB), Z3
@@ -7314,9 +7579,11 @@ whole62:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z23
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z23
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z23
-	VPERMPS           table0<>+0(SB), Z21, Z21
+	VPERMPS           table0<>+0(SB), Z21, Z24
+	VPERMPS           table1<>+0(SB), Z21, Z21
 	VMULPS            Z2, Z23, Z2
-	VFMADD213PS       Z21, Z21, Z2
+	VFMADD213PS       Z21, Z24, Z2
+	VADDPS            Z24, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z22, Z2, K1, Z1
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z2
@@ -7374,9 +7641,11 @@ whole62:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z23
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z23
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z23
-	VPERMPS           table0<>+0(SB), Z21, Z21
+	VPERMPS           table0<>+0(SB), Z21, Z24
+	VPERMPS           table1<>+0(SB), Z21, Z21
 	VMULPS            Z2, Z23, Z2
-	VFMADD213PS       Z21, Z21, Z2
+	VFMADD213PS       Z21, Z24, Z2
+	VADDPS            Z24, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z22, Z2, K1, Z1
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z2
@@ -7447,9 +7716,11 @@ part62:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z5
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z5
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z5
-	VPERMPS           table0<>+0(SB), Z3, Z3
+	VPERMPS           table0<>+0(SB), Z3, Z6
+	VPERMPS           table1<>+0(SB), Z3, Z3
 	VMULPS            Z2, Z5, Z2
-	VFMADD213PS       Z3, Z3, Z2
+	VFMADD213PS       Z3, Z6, Z2
+	VADDPS            Z6, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
 	VSCALEFPS.Z       Z4, Z2, K2, Z1
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z2
@@ -7526,9 +7797,11 @@ whole63:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z1, Z4
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z4
-	VPERMPS           table0<>+0(SB), Z2, Z2
+	VPERMPS           table0<>+0(SB), Z2, Z5
+	VPERMPS           table1<>+0(SB), Z2, Z2
 	VMULPS            Z1, Z4, Z1
-	VFMADD213PS       Z2, Z2, Z1
+	VFMADD213PS       Z2, Z5, Z1
+	VADDPS            Z5, Z1, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
 	VSCALEFPS.Z       Z3, Z1, K1, Z0
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z0, Z0
@@ -7547,9 +7820,11 @@ whole63:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z1, Z4
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z4
-	VPERMPS           table0<>+0(SB), Z2, Z2
+	VPERMPS           table0<>+0(SB), Z2, Z5
+	VPERMPS           table1<>+0(SB), Z2, Z2
 	VMULPS            Z1, Z4, Z1
-	VFMADD213PS       Z2, Z2, Z1
+	VFMADD213PS       Z2, Z5, Z1
+	VADDPS            Z5, Z1, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
 	VSCALEFPS.Z       Z3, Z1, K1, Z0
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z0, Z0
@@ -7581,9 +7856,11 @@ part63:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z1, Z4
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z1, Z4
-	VPERMPS           table0<>+0(SB), Z2, Z2
+	VPERMPS           table0<>+0(SB), Z2, Z5
+	VPERMPS           table1<>+0(SB), Z2, Z2
 	VMULPS            Z1, Z4, Z1
-	VFMADD213PS       Z2, Z2, Z1
+	VFMADD213PS       Z2, Z5, Z1
+	VADDPS            Z5, Z1, Z1
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K2
 	VSCALEFPS.Z       Z3, Z1, K2, Z0
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z0, Z0
@@ -7621,9 +7898,11 @@ whole64:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z5
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z5
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z5
-	VPERMPS           table0<>+0(SB), Z3, Z3
+	VPERMPS           table0<>+0(SB), Z3, Z6
+	VPERMPS           table1<>+0(SB), Z3, Z3
 	VMULPS            Z2, Z5, Z2
-	VFMADD213PS       Z3, Z3, Z2
+	VFMADD213PS       Z3, Z6, Z2
+	VADDPS            Z6, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z4, Z2, K1, Z1
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
@@ -7641,9 +7920,11 @@ whole64:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z5
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z5
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z5
-	VPERMPS           table0<>+0(SB), Z3, Z3
+	VPERMPS           table0<>+0(SB), Z3, Z6
+	VPERMPS           table1<>+0(SB), Z3, Z3
 	VMULPS            Z2, Z5, Z2
-	VFMADD213PS       Z3, Z3, Z2
+	VFMADD213PS       Z3, Z6, Z2
+	VADDPS            Z6, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z4, Z2, K1, Z1
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
@@ -7674,9 +7955,11 @@ part64:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z5
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z5
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z5
-	VPERMPS           table0<>+0(SB), Z3, Z3
+	VPERMPS           table0<>+0(SB), Z3, Z6
+	VPERMPS           table1<>+0(SB), Z3, Z3
 	VMULPS            Z2, Z5, Z2
-	VFMADD213PS       Z3, Z3, Z2
+	VFMADD213PS       Z3, Z6, Z2
+	VADDPS            Z6, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
 	VSCALEFPS.Z       Z4, Z2, K2, Z1
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
@@ -7725,9 +8008,11 @@ whole65:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z6, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z6, Z7
-	VPERMPS           table0<>+0(SB), Z8, Z8
+	VPERMPS           table0<>+0(SB), Z8, Z10
+	VPERMPS           table1<>+0(SB), Z8, Z8
 	VMULPS            Z6, Z7, Z6
-	VFMADD213PS       Z8, Z8, Z6
+	VFMADD213PS       Z8, Z10, Z6
+	VADDPS            Z10, Z6, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z9, Z6, K1, Z1
 	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
@@ -7771,9 +8056,11 @@ whole65:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z6, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z6, Z7
-	VPERMPS           table0<>+0(SB), Z8, Z8
+	VPERMPS           table0<>+0(SB), Z8, Z10
+	VPERMPS           table1<>+0(SB), Z8, Z8
 	VMULPS            Z6, Z7, Z6
-	VFMADD213PS       Z8, Z8, Z6
+	VFMADD213PS       Z8, Z10, Z6
+	VADDPS            Z10, Z6, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z9, Z6, K1, Z1
 	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
@@ -7830,9 +8117,11 @@ part65:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z3, Z4
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z3, Z4
-	VPERMPS           table0<>+0(SB), Z6, Z6
+	VPERMPS           table0<>+0(SB), Z6, Z8
+	VPERMPS           table1<>+0(SB), Z6, Z6
 	VMULPS            Z3, Z4, Z3
-	VFMADD213PS       Z6, Z6, Z3
+	VFMADD213PS       Z6, Z8, Z3
+	VADDPS            Z8, Z3, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
 	VSCALEFPS.Z       Z7, Z3, K2, Z1
 	VBROADCASTSS      lanesbcf32278<>+0(SB), Z3
@@ -7886,9 +8175,11 @@ whole66:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z5
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z5
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z5
-	VPERMPS           table0<>+0(SB), Z3, Z3
+	VPERMPS           table0<>+0(SB), Z3, Z6
+	VPERMPS           table1<>+0(SB), Z3, Z3
 	VMULPS            Z2, Z5, Z2
-	VFMADD213PS       Z3, Z3, Z2
+	VFMADD213PS       Z3, Z6, Z2
+	VADDPS            Z6, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z4, Z2, K1, Z1
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
@@ -7909,9 +8200,11 @@ whole66:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z5
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z5
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z5
-	VPERMPS           table0<>+0(SB), Z3, Z3
+	VPERMPS           table0<>+0(SB), Z3, Z6
+	VPERMPS           table1<>+0(SB), Z3, Z3
 	VMULPS            Z2, Z5, Z2
-	VFMADD213PS       Z3, Z3, Z2
+	VFMADD213PS       Z3, Z6, Z2
+	VADDPS            Z6, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z4, Z2, K1, Z1
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
@@ -7945,9 +8238,11 @@ part66:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z5
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z5
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z5
-	VPERMPS           table0<>+0(SB), Z3, Z3
+	VPERMPS           table0<>+0(SB), Z3, Z6
+	VPERMPS           table1<>+0(SB), Z3, Z3
 	VMULPS            Z2, Z5, Z2
-	VFMADD213PS       Z3, Z3, Z2
+	VFMADD213PS       Z3, Z6, Z2
+	VADDPS            Z6, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
 	VSCALEFPS.Z       Z4, Z2, K2, Z1
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
@@ -8292,9 +8587,11 @@ whole74:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z4, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z4, Z7
-	VPERMPS           table0<>+0(SB), Z5, Z5
+	VPERMPS           table0<>+0(SB), Z5, Z8
+	VPERMPS           table1<>+0(SB), Z5, Z5
 	VMULPS            Z4, Z7, Z4
-	VFMADD213PS       Z5, Z5, Z4
+	VFMADD213PS       Z5, Z8, Z4
+	VADDPS            Z8, Z4, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
 	VSCALEFPS.Z       Z6, Z4, K1, Z3
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
@@ -8330,9 +8627,11 @@ whole74:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z4, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z4, Z7
-	VPERMPS           table0<>+0(SB), Z5, Z5
+	VPERMPS           table0<>+0(SB), Z5, Z8
+	VPERMPS           table1<>+0(SB), Z5, Z5
 	VMULPS            Z4, Z7, Z4
-	VFMADD213PS       Z5, Z5, Z4
+	VFMADD213PS       Z5, Z8, Z4
+	VADDPS            Z8, Z4, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
 	VSCALEFPS.Z       Z6, Z4, K1, Z3
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
@@ -8382,9 +8681,11 @@ part74:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z4, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z4, Z7
-	VPERMPS           table0<>+0(SB), Z5, Z5
+	VPERMPS           table0<>+0(SB), Z5, Z8
+	VPERMPS           table1<>+0(SB), Z5, Z5
 	VMULPS            Z4, Z7, Z4
-	VFMADD213PS       Z5, Z5, Z4
+	VFMADD213PS       Z5, Z8, Z4
+	VADDPS            Z8, Z4, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K2
 	VSCALEFPS.Z       Z6, Z4, K2, Z3
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
@@ -8446,9 +8747,11 @@ whole75:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z8
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z7, Z8
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z7, Z8
-	VPERMPS           table0<>+0(SB), Z9, Z9
+	VPERMPS           table0<>+0(SB), Z9, Z11
+	VPERMPS           table1<>+0(SB), Z9, Z9
 	VMULPS            Z7, Z8, Z7
-	VFMADD213PS       Z9, Z9, Z7
+	VFMADD213PS       Z9, Z11, Z7
+	VADDPS            Z11, Z7, Z7
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
 	VSCALEFPS.Z       Z10, Z7, K1, Z2
 	VBROADCASTSS      lanesbcf32278<>+0(SB), Z7
@@ -8499,9 +8802,11 @@ whole75:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z8
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z7, Z8
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z7, Z8
-	VPERMPS           table0<>+0(SB), Z9, Z9
+	VPERMPS           table0<>+0(SB), Z9, Z11
+	VPERMPS           table1<>+0(SB), Z9, Z9
 	VMULPS            Z7, Z8, Z7
-	VFMADD213PS       Z9, Z9, Z7
+	VFMADD213PS       Z9, Z11, Z7
+	VADDPS            Z11, Z7, Z7
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
 	VSCALEFPS.Z       Z10, Z7, K1, Z2
 	VBROADCASTSS      lanesbcf32278<>+0(SB), Z7
@@ -8566,9 +8871,11 @@ part75:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z5
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z4, Z5
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z4, Z5
-	VPERMPS           table0<>+0(SB), Z7, Z7
+	VPERMPS           table0<>+0(SB), Z7, Z9
+	VPERMPS           table1<>+0(SB), Z7, Z7
 	VMULPS            Z4, Z5, Z4
-	VFMADD213PS       Z7, Z7, Z4
+	VFMADD213PS       Z7, Z9, Z4
+	VADDPS            Z9, Z4, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K2
 	VSCALEFPS.Z       Z8, Z4, K2, Z2
 	VBROADCASTSS      lanesbcf32278<>+0(SB), Z4
@@ -8632,9 +8939,11 @@ whole76:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z6
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z3, Z6
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z3, Z6
-	VPERMPS           table0<>+0(SB), Z4, Z4
+	VPERMPS           table0<>+0(SB), Z4, Z7
+	VPERMPS           table1<>+0(SB), Z4, Z4
 	VMULPS            Z3, Z6, Z3
-	VFMADD213PS       Z4, Z4, Z3
+	VFMADD213PS       Z4, Z7, Z3
+	VADDPS            Z7, Z3, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
 	VSCALEFPS.Z       Z5, Z3, K1, Z2
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
@@ -8664,9 +8973,11 @@ whole76:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z6
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z3, Z6
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z3, Z6
-	VPERMPS           table0<>+0(SB), Z4, Z4
+	VPERMPS           table0<>+0(SB), Z4, Z7
+	VPERMPS           table1<>+0(SB), Z4, Z4
 	VMULPS            Z3, Z6, Z3
-	VFMADD213PS       Z4, Z4, Z3
+	VFMADD213PS       Z4, Z7, Z3
+	VADDPS            Z7, Z3, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
 	VSCALEFPS.Z       Z5, Z3, K1, Z2
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
@@ -8710,9 +9021,11 @@ part76:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z6
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z3, Z6
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z3, Z6
-	VPERMPS           table0<>+0(SB), Z4, Z4
+	VPERMPS           table0<>+0(SB), Z4, Z7
+	VPERMPS           table1<>+0(SB), Z4, Z4
 	VMULPS            Z3, Z6, Z3
-	VFMADD213PS       Z4, Z4, Z3
+	VFMADD213PS       Z4, Z7, Z3
+	VADDPS            Z7, Z3, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K2
 	VSCALEFPS.Z       Z5, Z3, K2, Z2
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
@@ -8759,9 +9072,11 @@ whole77:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z6
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z3, Z6
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z3, Z6
-	VPERMPS           table0<>+0(SB), Z4, Z4
+	VPERMPS           table0<>+0(SB), Z4, Z7
+	VPERMPS           table1<>+0(SB), Z4, Z4
 	VMULPS            Z3, Z6, Z3
-	VFMADD213PS       Z4, Z4, Z3
+	VFMADD213PS       Z4, Z7, Z3
+	VADDPS            Z7, Z3, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
 	VSCALEFPS.Z       Z5, Z3, K1, Z2
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
@@ -8781,9 +9096,11 @@ whole77:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z6
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z3, Z6
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z3, Z6
-	VPERMPS           table0<>+0(SB), Z4, Z4
+	VPERMPS           table0<>+0(SB), Z4, Z7
+	VPERMPS           table1<>+0(SB), Z4, Z4
 	VMULPS            Z3, Z6, Z3
-	VFMADD213PS       Z4, Z4, Z3
+	VFMADD213PS       Z4, Z7, Z3
+	VADDPS            Z7, Z3, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
 	VSCALEFPS.Z       Z5, Z3, K1, Z2
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
@@ -8817,9 +9134,11 @@ part77:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z6
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z3, Z6
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z3, Z6
-	VPERMPS           table0<>+0(SB), Z4, Z4
+	VPERMPS           table0<>+0(SB), Z4, Z7
+	VPERMPS           table1<>+0(SB), Z4, Z4
 	VMULPS            Z3, Z6, Z3
-	VFMADD213PS       Z4, Z4, Z3
+	VFMADD213PS       Z4, Z7, Z3
+	VADDPS            Z7, Z3, Z3
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K2
 	VSCALEFPS.Z       Z5, Z3, K2, Z2
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
@@ -8863,9 +9182,11 @@ whole78:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z4, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z4, Z7
-	VPERMPS           table0<>+0(SB), Z5, Z5
+	VPERMPS           table0<>+0(SB), Z5, Z8
+	VPERMPS           table1<>+0(SB), Z5, Z5
 	VMULPS            Z4, Z7, Z4
-	VFMADD213PS       Z5, Z5, Z4
+	VFMADD213PS       Z5, Z8, Z4
+	VADDPS            Z8, Z4, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
 	VSCALEFPS.Z       Z6, Z4, K1, Z3
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
@@ -8916,9 +9237,11 @@ part78:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z4, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z4, Z7
-	VPERMPS           table0<>+0(SB), Z5, Z5
+	VPERMPS           table0<>+0(SB), Z5, Z8
+	VPERMPS           table1<>+0(SB), Z5, Z5
 	VMULPS            Z4, Z7, Z4
-	VFMADD213PS       Z5, Z5, Z4
+	VFMADD213PS       Z5, Z8, Z4
+	VADDPS            Z8, Z4, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K2
 	VSCALEFPS.Z       Z6, Z4, K2, Z3
 	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
@@ -9940,9 +10263,11 @@ whole95:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z9
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z6, Z9
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z6, Z9
-	VPERMPS           table0<>+0(SB), Z7, Z7
+	VPERMPS           table0<>+0(SB), Z7, Z10
+	VPERMPS           table1<>+0(SB), Z7, Z7
 	VMULPS            Z6, Z9, Z6
-	VFMADD213PS       Z7, Z7, Z6
+	VFMADD213PS       Z7, Z10, Z6
+	VADDPS            Z10, Z6, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
 	VSCALEFPS.Z       Z8, Z6, K1, Z4
 	VADDPS            Z4, Z0, Z0
@@ -9958,9 +10283,11 @@ whole95:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z9
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z6, Z9
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z6, Z9
-	VPERMPS           table0<>+0(SB), Z7, Z7
+	VPERMPS           table0<>+0(SB), Z7, Z10
+	VPERMPS           table1<>+0(SB), Z7, Z7
 	VMULPS            Z6, Z9, Z6
-	VFMADD213PS       Z7, Z7, Z6
+	VFMADD213PS       Z7, Z10, Z6
+	VADDPS            Z10, Z6, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
 	VSCALEFPS.Z       Z8, Z6, K1, Z4
 	VADDPS            Z4, Z1, Z1
@@ -9988,9 +10315,11 @@ part95:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z9
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z6, Z9
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z6, Z9
-	VPERMPS           table0<>+0(SB), Z7, Z7
+	VPERMPS           table0<>+0(SB), Z7, Z10
+	VPERMPS           table1<>+0(SB), Z7, Z7
 	VMULPS            Z6, Z9, Z6
-	VFMADD213PS       Z7, Z7, Z6
+	VFMADD213PS       Z7, Z10, Z6
+	VADDPS            Z10, Z6, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K2
 	VSCALEFPS.Z       Z8, Z6, K2, Z4
 	VBLENDMPS         Z4, Z2, K1, Z5
@@ -10039,9 +10368,11 @@ whole96:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z9
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z6, Z9
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z6, Z9
-	VPERMPS           table0<>+0(SB), Z7, Z7
+	VPERMPS           table0<>+0(SB), Z7, Z10
+	VPERMPS           table1<>+0(SB), Z7, Z7
 	VMULPS            Z6, Z9, Z6
-	VFMADD213PS       Z7, Z7, Z6
+	VFMADD213PS       Z7, Z10, Z6
+	VADDPS            Z10, Z6, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
 	VSCALEFPS.Z       Z8, Z6, K1, Z4
 	VMOVUPS           Z4, (AX)
@@ -10058,9 +10389,11 @@ whole96:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z9
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z6, Z9
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z6, Z9
-	VPERMPS           table0<>+0(SB), Z7, Z7
+	VPERMPS           table0<>+0(SB), Z7, Z10
+	VPERMPS           table1<>+0(SB), Z7, Z7
 	VMULPS            Z6, Z9, Z6
-	VFMADD213PS       Z7, Z7, Z6
+	VFMADD213PS       Z7, Z10, Z6
+	VADDPS            Z10, Z6, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
 	VSCALEFPS.Z       Z8, Z6, K1, Z4
 	VMOVUPS           Z4, 64(AX)
@@ -10090,9 +10423,11 @@ part96:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z9
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z6, Z9
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z6, Z9
-	VPERMPS           table0<>+0(SB), Z7, Z7
+	VPERMPS           table0<>+0(SB), Z7, Z10
+	VPERMPS           table1<>+0(SB), Z7, Z7
 	VMULPS            Z6, Z9, Z6
-	VFMADD213PS       Z7, Z7, Z6
+	VFMADD213PS       Z7, Z10, Z6
+	VADDPS            Z10, Z6, Z6
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K2
 	VSCALEFPS.Z       Z8, Z6, K2, Z4
 	VMOVUPS           Z4, K1, (AX)
@@ -10193,9 +10528,11 @@ whole98:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z5
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z5
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z5
-	VPERMPS           table0<>+0(SB), Z3, Z3
+	VPERMPS           table0<>+0(SB), Z3, Z6
+	VPERMPS           table1<>+0(SB), Z3, Z3
 	VMULPS            Z2, Z5, Z2
-	VFMADD213PS       Z3, Z3, Z2
+	VFMADD213PS       Z3, Z6, Z2
+	VADDPS            Z6, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z4, Z2, K1, Z1
 	VMOVUPS           Z1, (AX)
@@ -10212,9 +10549,11 @@ whole98:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z5
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z5
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z5
-	VPERMPS           table0<>+0(SB), Z3, Z3
+	VPERMPS           table0<>+0(SB), Z3, Z6
+	VPERMPS           table1<>+0(SB), Z3, Z3
 	VMULPS            Z2, Z5, Z2
-	VFMADD213PS       Z3, Z3, Z2
+	VFMADD213PS       Z3, Z6, Z2
+	VADDPS            Z6, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
 	VSCALEFPS.Z       Z4, Z2, K1, Z1
 	VMOVUPS           Z1, 64(AX)
@@ -10244,9 +10583,11 @@ part98:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z5
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z2, Z5
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z2, Z5
-	VPERMPS           table0<>+0(SB), Z3, Z3
+	VPERMPS           table0<>+0(SB), Z3, Z6
+	VPERMPS           table1<>+0(SB), Z3, Z3
 	VMULPS            Z2, Z5, Z2
-	VFMADD213PS       Z3, Z3, Z2
+	VFMADD213PS       Z3, Z6, Z2
+	VADDPS            Z6, Z2, Z2
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
 	VSCALEFPS.Z       Z4, Z2, K2, Z1
 	VMOVUPS           Z1, K1, (AX)
@@ -10336,9 +10677,11 @@ whole100:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z4, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z4, Z7
-	VPERMPS           table0<>+0(SB), Z5, Z5
+	VPERMPS           table0<>+0(SB), Z5, Z8
+	VPERMPS           table1<>+0(SB), Z5, Z5
 	VMULPS            Z4, Z7, Z4
-	VFMADD213PS       Z5, Z5, Z4
+	VFMADD213PS       Z5, Z8, Z4
+	VADDPS            Z8, Z4, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
 	VSCALEFPS.Z       Z6, Z4, K1, Z3
 	VFMADD213PS       Z2, Z1, Z3
@@ -10355,9 +10698,11 @@ whole100:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z4, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z4, Z7
-	VPERMPS           table0<>+0(SB), Z5, Z5
+	VPERMPS           table0<>+0(SB), Z5, Z8
+	VPERMPS           table1<>+0(SB), Z5, Z5
 	VMULPS            Z4, Z7, Z4
-	VFMADD213PS       Z5, Z5, Z4
+	VFMADD213PS       Z5, Z8, Z4
+	VADDPS            Z8, Z4, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
 	VSCALEFPS.Z       Z6, Z4, K1, Z3
 	VFMADD213PS       Z2, Z1, Z3
@@ -10387,9 +10732,11 @@ part100:
 	VBROADCASTSS      lanes3e2aaaab<>+0(SB), Z7
 	VFMADD213PS.BCST  lanes3f0000f6<>+0(SB), Z4, Z7
 	VFMADD213PS.BCST  lanes3f800000<>+0(SB), Z4, Z7
-	VPERMPS           table0<>+0(SB), Z5, Z5
+	VPERMPS           table0<>+0(SB), Z5, Z8
+	VPERMPS           table1<>+0(SB), Z5, Z5
 	VMULPS            Z4, Z7, Z4
-	VFMADD213PS       Z5, Z5, Z4
+	VFMADD213PS       Z5, Z8, Z4
+	VADDPS            Z8, Z4, Z4
 	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K2
 	VSCALEFPS.Z       Z6, Z4, K2, Z3
 	VFMADD213PS       Z2, Z1, Z3

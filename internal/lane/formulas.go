@@ -98,8 +98,9 @@ func (b *Builder) expPlus(x, low Arg) Arg {
 	return b.And(e, b.Compare(NotLess, x, Const(expLow)))
 }
 
-// expReduced returns exp(r+low) times 2 to the fraction of n. The fraction's power is in a table, so that r is
-// small enough for a polynomial of degree 3. A part of the next term, r^4/24, is in the coefficient of r^2.
+// expReduced returns exp(r+low) times 2 to the fraction of n. The fraction's power is in two tables, of its
+// nearest float and of what that lacks, so that r is small enough for a polynomial of degree 3. A part of the
+// next term, r^4/24, is in the coefficient of r^2.
 func (b *Builder) expReduced(d reduced, low Arg) Arg {
 	const widest = math.Ln2 / 2 / TableSize // |r|
 	r := d.r
@@ -108,7 +109,8 @@ func (b *Builder) expReduced(d reduced, low Arg) Arg {
 	}
 	p := b.horner(r, []float64{1.0 / 6, 0.5 + widest*widest/32, 1})
 	power := b.emit(Lookup, powers, d.shifted)
-	return b.mulAdd(b.Mul(p, r), power, power)
+	lacks := b.emit(Lookup, powersLow, d.shifted)
+	return b.Add(b.mulAdd(b.Mul(p, r), power, lacks), power)
 }
 
 // Expm1 returns exp(x)-1. With s = 2^(n-1) it is 2*(s*(exp(r)-1) + (s-1/2)), which is exact near zero and

@@ -10,17 +10,24 @@ const (
 
 // The tables that Lookup names.
 const (
-	// powers are 2^(i/16).
+	// powers are 2^(i/16), and powersLow what the nearest floats lack of that.
 	powers uint8 = iota
+	powersLow
 )
 
 // Table returns the bits of a table's entries.
 func Table(number uint8) (bits [TableSize]uint32) {
-	if number != powers {
-		panic("lane: no such table")
-	}
 	for i := range bits {
-		bits[i] = math.Float32bits(float32(math.Exp2(float64(i) / TableSize)))
+		exact := math.Exp2(float64(i) / TableSize)
+		nearest := float32(exact)
+		switch number {
+		case powers:
+			bits[i] = math.Float32bits(nearest)
+		case powersLow:
+			bits[i] = math.Float32bits(float32(exact - float64(nearest)))
+		default:
+			panic("lane: no such table")
+		}
 	}
 	return bits
 }

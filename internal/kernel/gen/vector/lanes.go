@@ -140,7 +140,7 @@ func (r *reader) instr(i *lane.Instr) vec {
 	return r.chosen(i, a)
 }
 
-// lookup reads a table. A permutation of AVX2 has half of the table, so that the fourth bit chooses one of two.
+// lookup reads a table. A permutation of AVX2 has half of the table: the fourth bit chooses one of two.
 func (r *reader) lookup(number uint8, a operand.Op) vec {
 	m := table(number)
 	d := r.reg()

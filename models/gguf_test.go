@@ -361,6 +361,47 @@ func TestGGUFRope(t *testing.T) {
 	}
 }
 
+// TestGGUFConverted: keys as llama.cpp's converter writes them, which leaves out some and has others beside.
+func TestGGUFConverted(t *testing.T) {
+	table := gguf.Stored{Name: "token_embd.weight", Shape: array.Shape{10, 64}, Kind: gguf.F32,
+		Data: make([]byte, 4*640)}
+	for arch, c := range map[string]struct {
+		family string
+		more   map[string]any
+	}{
+		"gpt2": {"gpt2", map[string]any{"attention.layer_norm_epsilon": float32(1e-5)}},
+		"gptneox": {"gpt_neox", map[string]any{"attention.layer_norm_epsilon": float32(1e-5),
+			"use_parallel_residual": true, "rope.dimension_count": uint32(4)}},
+		"falcon": {"falcon", map[string]any{"attention.layer_norm_epsilon": float32(1e-5),
+			"attention.head_count_kv": uint32(1), "tensor_data_layout": "jploski"}},
+		"phi3": {"phi3", map[string]any{"attention.layer_norm_rms_epsilon": float32(1e-5),
+			"rope.scaling.original_context_length": uint32(128), "rope.dimension_count": uint32(16)}},
+		"command-r": {"cohere", map[string]any{"attention.layer_norm_epsilon": float32(1e-5),
+			"logit_scale": float32(0.5), "rope.scaling.type": "none", "rope.dimension_count": uint32(16)}},
+		"ernie4_5-moe": {"ernie4_5_moe", map[string]any{"attention.layer_norm_rms_epsilon": float32(1e-5),
+			"expert_count": uint32(4), "expert_used_count": uint32(2), "expert_feed_forward_length": uint32(32),
+			"expert_shared_count": uint32(2), "expert_shared_feed_forward_length": uint32(64),
+			"interleave_moe_layer_step": uint32(1), "leading_dense_block_count": uint32(1)}},
+	} {
+		meta := []gguf.Pair{{Key: "general.architecture", Value: arch}}
+		for key, n := range map[string]uint32{"context_length": 128, "embedding_length": 64, "block_count": 2,
+			"feed_forward_length": 128, "attention.head_count": 4} {
+			meta = append(meta, gguf.Pair{Key: arch + "." + key, Value: n})
+		}
+		for key, v := range c.more {
+			meta = append(meta, gguf.Pair{Key: arch + "." + key, Value: v})
+		}
+		path := filepath.Join(t.TempDir(), "m.gguf")
+		if err := gguf.Write(path, meta, []gguf.Stored{table}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := models.ReadConfig(path)
+		if err != nil || got.Family != c.family || got.HeadDim != 16 || !got.Tied {
+			t.Errorf("%s: got %+v, %v", arch, got, err)
+		}
+	}
+}
+
 // TestGGUFMistakes: what llama.cpp's files cannot hold, and what is no such file, is said.
 func TestGGUFMistakes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.gguf")

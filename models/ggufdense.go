@@ -184,6 +184,9 @@ func readFalconMeta(m *metadata, config map[string]any) {
 	keys := config["num_key_value_heads"].(int)
 	config["num_key_value_heads"] = config["num_attention_heads"]
 	equalHeads(m, config)
+	if layout := m.string("tensor_data_layout", "jploski"); layout != "jploski" {
+		m.fail("tensor_data_layout", "got %q, want jploski: all queries, all keys, all values", layout)
+	}
 	_, two := m.Tensor("blk.0.attn_norm_2.weight")
 	config["num_kv_heads"], config["multi_query"] = keys, keys == 1
 	config["new_decoder_architecture"] = keys > 1 || two

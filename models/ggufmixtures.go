@@ -81,6 +81,9 @@ func readErnieMoEMeta(m *metadata, config map[string]any) {
 		m.fail("expert_shared_feed_forward_length", "got %d, want a multiple of %d", shared, width)
 	}
 	config["moe_intermediate_size"], config["moe_num_shared_experts"] = width, shared/width
+	if n := m.natural("expert_shared_count"); n > 0 && n != shared/width {
+		m.fail("expert_shared_count", "got %d, want %d of expert_feed_forward_length", n, shared/width)
+	}
 	config["moe_layer_interval"] = m.size("interleave_moe_layer_step", 1)
 	config["moe_layer_start_index"] = m.natural("leading_dense_block_count")
 }

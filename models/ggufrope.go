@@ -81,6 +81,7 @@ func (m *metadata) stretched(config map[string]any, positions int) {
 	rope := map[string]any{"rope_type": "default", "rope_theta": m.float("rope.freq_base", 10000)}
 	factor := m.float("rope.scaling.factor", m.float("rope.scale_linear", 1))
 	kind := m.string("rope.scaling.type", "linear")
+	m.take("rope.scaling.original_context_length") // of yarn; there may be one without it
 	switch {
 	case kind == "yarn":
 		m.yarn(rope, factor, positions)

@@ -61,7 +61,7 @@ func StoredResiduals() []Residual { return storedResiduals() }
 var storedPool = sync.OnceValue(func() *Pool { return NewPool(storedResiduals()) })
 
 // Default returns the best known calibration for a cluster and a workload without measuring it: published
-// micro-benchmarks, corrected by published runs of the same kind; of cores, none.
+// micro-benchmarks, corrected by published runs of the same kind. Of cores nothing was published.
 func Default(c *cluster.Cluster, w Workload) Calibration {
 	if c.Groups[0].Device.IsCPU() {
 		return Calibration{Source: "usual cores"}

@@ -71,24 +71,22 @@ func (g gated) run(s *Step, y, x []float32, rows int) {
 	h := s.inner[:rows*g.up.out()]
 	s.multiply(g.up, h, x, rows)
 	n := g.up.out() / 2
+	inner := grown(&s.gated, rows*n)
 	s.rows(rows, n, func(i int) {
 		row := h[2*n*i : 2*n*(i+1)]
-		g.combine(row[:n], row[n:])
+		g.combine(inner[i*n:(i+1)*n], row[:n], row[n:])
 	})
-	for i := 1; i < rows; i++ { // close the gaps between rows
-		copy(h[i*n:(i+1)*n], h[2*n*i:2*n*i+n])
-	}
-	s.finish(g.down, y, s.join(&s.inners, h[:rows*n], rows, g.inner), rows)
+	s.finish(g.down, y, s.join(&s.inners, inner, rows, g.inner), rows)
 }
 
-// combine computes act(gate)·up in place, the input of the last matrix.
-func (g gated) combine(gate, up []float32) {
+// combine computes act(gate)·up, the input of the last matrix.
+func (g gated) combine(dst, gate, up []float32) {
 	if g.silu {
-		kernel.SwiGLU(gate, gate, up)
+		kernel.SwiGLU(dst, gate, up)
 		return
 	}
-	g.act(gate, gate)
-	kernel.Mul(gate, gate, up)
+	g.act(dst, gate)
+	kernel.Mul(dst, dst, up)
 }
 
 // plain is down(act(up(x))).

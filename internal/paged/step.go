@@ -43,6 +43,7 @@ type Step struct {
 	q, k, v   []float32
 	attended  []float32
 	inner     []float32
+	gated     []float32 // the inner columns of a gated MLP
 	logits    []float32
 	workMu    sync.Mutex
 	work      []*attendWork // free

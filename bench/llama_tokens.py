@@ -20,6 +20,7 @@ import subprocess
 import sys
 import urllib.request
 
+sys.dont_write_bytecode = True
 import llama_families
 
 WEIGHTS = os.environ.get("WEIGHTS", "f32 f16 bf16 int8 int4 F16 Q4_K_M").split()

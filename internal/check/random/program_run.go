@@ -246,7 +246,7 @@ func Programs(w io.Writer, from uint64, n int) (out Outcome) {
 
 // refusal matches the error of compiled programs for unreduced values that are sent to another stage, with
 // its line.
-var refusal = regexp.MustCompile(`static: .*\.go:\d+: constrain: .*its sums are pending, and another stage`)
+var refusal = regexp.MustCompile(`static: .*\.go:\d+: constrain: .*it is unreduced, and another stage`)
 
 // Refused reports whether an error of Check is an annotation that is rejected with its line.
 func Refused(err error) bool { return err != nil && refusal.MatchString(err.Error()) }

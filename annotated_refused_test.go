@@ -77,7 +77,7 @@ func TestPartialParameters(t *testing.T) {
 	c := newChain(t, world(t, 2), 1)
 	v := dtensor.Shard(c.weights[0].Value, parseMesh(t, "x=2"), mesh.Partial(mesh.Sum))
 	c.weights[0].Value = v.Detach().Track()
-	words := []string{`"w0", laid at ` + here, "@[_,_]+{x}", "split or whole"}
+	words := []string{`"w0", laid at ` + here, "@[_,_]+{x}", "sharded or replicated"}
 	_, err := galley.ToStatic(c, chainLoader{}, squares, optim.AdamW{}, nil)
 	refused(t, "static", err, words...)
 	_, err = eager.NewOptimizer(c.weights, optim.AdamW{}, eager.Config{})

@@ -314,7 +314,7 @@ func TestDeviceGroupMistakes(t *testing.T) {
 		{galley.Strategy{DP: 2, Overlap: strategy.On}, "leave overlap out"},
 		{galley.Strategy{DP: 2, Offload: strategy.Offload{Optimizer: 1}},
 			"want offload none"},
-		{galley.Strategy{TP: 2, Zero: 1}, "zero=1 splits over"}, {galley.Strategy{DP: 2, AMP: "f16"}, "amp is f16"},
+		{galley.Strategy{TP: 2, Zero: 1}, "zero=1 shards state over"}, {galley.Strategy{DP: 2, AMP: "f16"}, "amp is f16"},
 		{galley.Strategy{DP: 3}, "want a batch and sizes that dp3 divides"},
 		{galley.Strategy{CP: 3}, "want context ulysses"},
 		{galley.Strategy{Micro: 8},

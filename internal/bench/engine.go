@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -201,25 +202,37 @@ func (b *engineBench) gaps(out *EngineResult) error {
 	for range b.Sequences {
 		<-begun
 	}
-	alone := b.some()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		wg.Wait()
+	}()
+	alone := b.some(ended)
 	err := b.generate(engine.Request{Prompt: b.prompt(b.Long), Tokens: 1}, nil)
 	during := b.taken()
-	alone = append(alone, b.some()...)
+	alone = append(alone, b.some(ended)...)
 	stop()
-	wg.Wait()
+	<-ended
 	if err != nil {
 		return err
+	}
+	if len(alone) == 0 {
+		return errors.New("the sequences ended before a step was measured: want more runs")
 	}
 	out.Alone, out.During = gapsOf(alone), gapsOf(during)
 	return nil
 }
 
-// some waits for some steps and returns them.
-func (b *engineBench) some() (list []engineStep) {
+// some waits for some steps and returns them; fewer if the sequences end before.
+func (b *engineBench) some(ended <-chan struct{}) (list []engineStep) {
 	b.taken()
 	for len(list) < b.Runs {
-		time.Sleep(time.Millisecond)
-		list = append(list, b.taken()...)
+		select {
+		case <-ended:
+			return append(list, b.taken()...)
+		case <-time.After(time.Millisecond):
+			list = append(list, b.taken()...)
+		}
 	}
 	return list
 }

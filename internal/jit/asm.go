@@ -19,11 +19,7 @@ type mem struct {
 	scale       int
 	disp        int32
 	constant    int // its number plus one; 0 means none
-	table       int // the same of a table; disp is the distance from its start
 }
-
-// stored reports whether the operand is stored after the code.
-func (m mem) stored() bool { return m.constant > 0 || m.table > 0 }
 
 func at(base int, disp int) mem { return mem{base: base, index: -1, disp: int32(disp)} }
 
@@ -76,7 +72,6 @@ var (
 	vblendmps    = ins{"vblendmps", 0x65, 2, 1, 0}
 	vroundps     = ins{"vroundps", 0x08, 3, 1, 0}
 	vrndscaleps  = ins{"vrndscaleps", 0x08, 3, 1, 0}
-	vpermps      = ins{"vpermps", 0x16, 2, 1, 0}
 	vpermilps    = ins{"vpermilps", 0x04, 3, 1, 0}
 	vextractf128 = ins{"vextractf128", 0x19, 3, 1, 0}
 	vextractf64  = ins{"vextractf64x4", 0x1B, 3, 1, 1}
@@ -100,10 +95,7 @@ type asm struct {
 	patches []patch
 }
 
-type patch struct {
-	at, end int
-	of      mem
-}
+type patch struct{ at, end, constant int }
 
 // form is the rest of an instruction's encoding.
 type form struct {
@@ -126,7 +118,7 @@ func (a *asm) rr(i ins, f form, reg, vvvv, rm int) {
 // rm emits reg, vvvv and memory.
 func (a *asm) rm(i ins, f form, reg, vvvv int, m mem) {
 	b, x := 0, 0
-	if !m.stored() {
+	if m.constant == 0 {
 		b = m.base >> 3 & 1
 		if m.index >= 0 {
 			x = m.index >> 3 & 1
@@ -151,7 +143,7 @@ func (a *asm) imm32(v int32) { a.code = binary.LittleEndian.AppendUint32(a.code,
 
 // end records where an instruction that refers to a constant ends: the displacement is relative to its end.
 func (a *asm) end(m mem) {
-	if m.stored() {
+	if m.constant > 0 {
 		a.patches[len(a.patches)-1].end = len(a.code)
 	}
 }
@@ -159,11 +151,9 @@ func (a *asm) end(m mem) {
 func (a *asm) modrm(reg int, m mem) {
 	r := byte(reg&7) << 3
 	switch {
-	case m.stored():
+	case m.constant > 0:
 		a.byte(r | 5)
-		a.patches = append(a.patches, patch{at: len(a.code), of: m})
-		a.imm32(0)
-		return
+		a.patches = append(a.patches, patch{at: len(a.code), constant: m.constant - 1})
 	case m.index >= 0:
 		scale := map[int]byte{1: 0, 2: 1, 4: 2, 8: 3}[m.scale]
 		a.byte(0x80|r|4, scale<<6|byte(m.index&7)<<3|byte(m.base&7))

@@ -56,7 +56,6 @@ type compiler struct {
 	lanes     int
 	size      int // bytes of a lane
 	constants []uint64
-	tables    []uint8 // numbers of package lane
 	numbers   map[uint64]int
 	tailMask  int // index of the mask constant, AVX2
 	kept      map[int]mem
@@ -214,27 +213,11 @@ func (c *compiler) constant(bits uint64) mem {
 	return mem{constant: k + 1}
 }
 
-// table returns the memory operand of one of lane's tables.
-func (c *compiler) table(number uint8) mem {
-	k := slices.Index(c.tables, number)
-	if k < 0 {
-		k = len(c.tables)
-		c.tables = append(c.tables, number)
-	}
-	return mem{table: k + 1}
-}
-
-// link appends the tables and the constants to the code: a lane each for AVX-512, a vector each for AVX2.
+// link appends the constants to the code: a lane each for AVX-512, a vector each for AVX2.
 func (c *compiler) link() []byte {
 	code := c.code
 	for len(code)%slotBytes != 0 {
 		code = append(code, 0xCC)
-	}
-	first := len(code)
-	for _, number := range c.tables {
-		for _, bits := range lane.Table(number) {
-			code = binary.LittleEndian.AppendUint32(code, bits)
-		}
 	}
 	base, size := len(code), c.size
 	if !c.wide {
@@ -252,11 +235,7 @@ func (c *compiler) link() []byte {
 		}
 	}
 	for _, p := range c.patches {
-		to := base + (p.of.constant-1)*size
-		if p.of.table > 0 {
-			to = first + (p.of.table-1)*4*lane.TableSize + int(p.of.disp)
-		}
-		binary.LittleEndian.PutUint32(code[p.at:], uint32(int32(to-p.end)))
+		binary.LittleEndian.PutUint32(code[p.at:], uint32(int32(base+p.constant*size-p.end)))
 	}
 	return code
 }

@@ -69,8 +69,6 @@ func (s *stepper) other(i *inst) {
 	case lane.Sqrt:
 		x := s.reg(i.Arg[0], work)
 		c.rr(vsqrtps, f, s.result(i), 0, x)
-	case lane.Lookup:
-		s.lookup(i)
 	case lane.ToHalf:
 		x := s.reg(i.Arg[0], work)
 		f.imm = 0
@@ -108,28 +106,6 @@ func (s *stepper) other(i *inst) {
 		f.mask, f.zero = workK, true
 		c.withSource(vscalefps, f, s.result(i), x, y)
 	}
-}
-
-// lookup reads a table. A permutation of AVX2 has half of the table: the fourth bit chooses one of two.
-func (s *stepper) lookup(i *inst) {
-	c, f := s.c, s.c.full()
-	table := c.table(i.Imm)
-	if c.wide {
-		x := s.reg(i.Arg[0], work)
-		c.rm(vpermps, f, s.result(i), x, table)
-		return
-	}
-	upper := table
-	upper.disp = 4 * lane.TableSize / 2
-	x := s.reg(i.Arg[0], work2)
-	dst := s.take(i.Dst, s.room())
-	c.rm(vpermps, f, work, x, upper)
-	c.rm(vpermps, f, dst, x, table)
-	left := f
-	left.imm = 28
-	c.shift(left, 6, work2, x)
-	f.imm = work2 << 4
-	c.rr(vblendvps, f, dst, dst, work)
 }
 
 // truth compares into the temporary opmask register, AVX-512.

@@ -54,7 +54,6 @@ var forms = []struct {
 	{vmaskmovpsTo, maskStore, true, false, false, false}, {vcmpps, toMask, true, true, true, false},
 	{vblendvps, blendOps, true, false, false, false}, {vblendmps, threeOps, false, true, false, false},
 	{vroundps, twoOps, true, false, true, false}, {vrndscaleps, twoOps, false, true, true, false},
-	{vpermps, threeOps, true, true, false, false},
 	{vpermilps, twoOps, true, false, true, false}, {vextractf128, extractOps, true, false, true, false},
 	{vextractf64, extractOps, false, true, true, false}, {vpmovm2d, fromMask, false, true, false, false},
 	{vpmovd2m, asMask, false, true, false, false}, {vpmovzxbd, byteLoad, true, true, false, false},

@@ -34,8 +34,7 @@ const (
 	Choose              // C* where A compares to B* as Imm says, else D
 	Select              // B* where the bits of A are all ones, C where they are zero
 	ToHalf              // A as the nearest 16-bit float with 5 bits of exponent, as a 32-bit one; 16 lanes only
-	Scale               // A·2^B, B rounded down, where C compares to D* as Imm says, else zero; 16 lanes only
-	Lookup              // the entry of table Imm that the low 4 bits of A number; 32-bit lanes only
+	Scale               // A·2^B where C compares to D* as Imm says, else zero; 16 lanes only
 )
 
 // The comparisons that Imm names, as the processor numbers them.
@@ -69,8 +68,7 @@ type Instr struct {
 // counts is how many operands instructions have.
 var counts = [...]int{Load: 1, Add: 2, Sub: 2, Mul: 2, Div: 2, Min: 2, Max: 2, And: 2, Or: 2, Xor: 2,
 	AddInt: 2, SubInt: 2, Sqrt: 1, ShiftL: 1, ShiftR: 1, ShiftDown: 1, FromInt: 1, Round: 1, MulAdd: 3,
-	AddMul: 3, DedMul: 3, MulDed: 3, OrAnd: 3, Compare: 2, Choose: 4, Select: 3, ToHalf: 1, Scale: 4,
-	Lookup: 1}
+	AddMul: 3, DedMul: 3, MulDed: 3, OrAnd: 3, Compare: 2, Choose: 4, Select: 3, ToHalf: 1, Scale: 4}
 
 // Args returns the instruction's operands.
 func (i *Instr) Args() []Arg { return i.Arg[:counts[i.Op]] }

@@ -19,12 +19,10 @@ var (
 
 const (
 	tailK = 0.35
-	// shifter added to a small float leaves its nearest integer in the low bits, and fineShifter that of 16
-	// times it.
-	shifter     = 3 << 22
-	fineShifter = shifter / TableSize
-	ln2Hi       = 0.693359375
-	ln2Lo       = math.Ln2 - ln2Hi
+	// shifter added to a small float leaves its nearest integer in the low bits.
+	shifter = 3 << 22
+	ln2Hi   = 0.693359375
+	ln2Lo   = math.Ln2 - ln2Hi
 	// expLow is where the results of exp end: below, almost all are denormal, which a processor computes twenty
 	// times slower than others. They are made zero.
 	expLow = -87.3
@@ -55,14 +53,13 @@ func (b *Builder) horner(x Arg, coef []float64) Arg {
 	return p
 }
 
-// reduced is x = n*log(2) + r, where n is an integer, or a multiple of 1/16 with the fine shifter; shifted
-// holds n, or 16 times it, in its low bits.
+// reduced is x = n*log(2) + r with integer n; shifted holds n in its low bits.
 type reduced struct{ n, r, shifted Arg }
 
-func (b *Builder) reduce(x Arg, by float64) reduced {
+func (b *Builder) reduce(x Arg) reduced {
 	b.single()
-	shifted := b.addMul(Const(by), x, Const(math.Log2E))
-	n := b.Sub(shifted, Const(by))
+	shifted := b.addMul(Const(shifter), x, Const(math.Log2E))
+	n := b.Sub(shifted, Const(shifter))
 	r := b.dedMul(b.dedMul(x, n, Const(ln2Hi)), n, Const(ln2Lo))
 	return reduced{n, r, shifted}
 }
@@ -84,13 +81,13 @@ func (b *Builder) Exp(x Arg) Arg {
 // expPlus returns exp(x+low) where low, if any, is less than an ulp of x.
 func (b *Builder) expPlus(x, low Arg) Arg {
 	if b.Wide { // it scales in one instruction, whose mask makes zeros of what underflows without computing it
-		d := b.reduce(b.two(Min, Const(89), x), fineShifter)
+		d := b.reduce(b.two(Min, Const(89), x))
 		return b.emit(Scale, NotLess, b.expReduced(d, low), d.n, x, Const(expLow))
 	}
-	d := b.reduce(b.clamp(x, expLow, 89), fineShifter)
+	d := b.reduce(b.clamp(x, expLow, 89))
 	e := b.expReduced(d, low)
 	// 2^n may be out of range although the result is not: two factors.
-	k := b.emit(ShiftR, tableBits, b.two(SubInt, d.shifted, Const(fineShifter)))
+	k := b.two(SubInt, d.shifted, Const(shifter))
 	half := b.emit(ShiftR, 1, k)
 	for _, h := range []Arg{half, b.two(SubInt, k, half)} {
 		e = b.Mul(e, b.emit(ShiftL, 23, b.two(AddInt, h, Bits(127))))
@@ -98,25 +95,19 @@ func (b *Builder) expPlus(x, low Arg) Arg {
 	return b.And(e, b.Compare(NotLess, x, Const(expLow)))
 }
 
-// expReduced returns exp(r+low) times 2 to the fraction of n. The fraction's power is in two tables, of its
-// nearest float and of what that lacks, so that r is small enough for a polynomial of degree 3. A part of the
-// next term, r^4/24, is in the coefficient of r^2.
+// expReduced returns exp(r+low).
 func (b *Builder) expReduced(d reduced, low Arg) Arg {
-	const widest = math.Ln2 / 2 / TableSize // |r|
 	r := d.r
 	if low != none {
 		r = b.Add(r, low)
 	}
-	p := b.horner(r, []float64{1.0 / 6, 0.5 + widest*widest/32, 1})
-	power := b.emit(Lookup, powers, d.shifted)
-	lacks := b.emit(Lookup, powersLow, d.shifted)
-	return b.Add(b.mulAdd(b.Mul(p, r), power, lacks), power)
+	return b.Add(b.expm1Reduced(r), Const(1))
 }
 
 // Expm1 returns exp(x)-1. With s = 2^(n-1) it is 2*(s*(exp(r)-1) + (s-1/2)), which is exact near zero and
 // does not overflow early.
 func (b *Builder) Expm1(x Arg) Arg {
-	d := b.reduce(b.clamp(x, -30, 89), shifter)
+	d := b.reduce(b.clamp(x, -30, 89))
 	scale := b.two(AddInt, b.emit(ShiftL, 23, d.shifted), Bits(126<<23))
 	p := b.mulAdd(b.expm1Reduced(d.r), scale, b.Sub(scale, Const(0.5)))
 	return b.Add(p, p)

@@ -48,8 +48,6 @@ func step(op Op, imm uint8, v [4]uint32) uint32 {
 		return v[0] + v[1]
 	case SubInt:
 		return v[0] - v[1]
-	case Lookup:
-		return Table(imm)[v[0]%TableSize]
 	case ShiftL:
 		return v[0] << imm
 	case ShiftR:

@@ -7,8 +7,6 @@ import (
 	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
-
-	"github.com/galley-ml/galley/internal/lane"
 )
 
 // constant is an operand with the same value in every lane: memory that AVX2
@@ -39,22 +37,6 @@ func bits32(b uint32) constant {
 // bits64 returns the constant with the bit pattern in every 64-bit lane.
 func bits64(b uint64) constant {
 	return declare(fmt.Sprintf("quads%016x", b), 8, operand.U64(b))
-}
-
-// declared remembers the tables already declared.
-var declared = map[uint8]operand.Mem{}
-
-// table returns one of lane's tables.
-func table(number uint8) operand.Mem {
-	if m, ok := declared[number]; ok {
-		return m
-	}
-	m := GLOBL(fmt.Sprintf("table%d", number), attr.RODATA|attr.NOPTR)
-	for i, bits := range lane.Table(number) {
-		DATA(4*i, operand.U32(bits))
-	}
-	declared[number] = m
-	return m
 }
 
 // c returns the constant with the float32 in every lane.

@@ -134,23 +134,8 @@ func (r *reader) instr(i *lane.Instr) vec {
 		return r.shift(forms{double: VPSRLQ}, i.Imm, a)
 	case lane.FromInt:
 		return r.into(VCVTDQ2PS, nil, a)
-	case lane.Lookup:
-		return r.lookup(i.Imm, a)
 	}
 	return r.chosen(i, a)
-}
-
-// lookup reads a table. A permutation of AVX2 has half of the table: the fourth bit chooses one of two.
-func (r *reader) lookup(number uint8, a operand.Op) vec {
-	m := table(number)
-	d := r.reg()
-	VPERMPS(m, a, d)
-	if r.wide() {
-		return d
-	}
-	upper := r.reg()
-	VPERMPS(m.Offset(4*lane.TableSize/2), a, upper)
-	return r.blend(r.shift(forms{single: VPSLLD}, 28, a), upper, d)
 }
 
 // orAnd emits a |= b&c with AVX-512's ternary logic, whose truth table is one if a is, or b and c are.
